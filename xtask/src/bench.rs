@@ -11,7 +11,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::install::build;
-use crate::process::{Usage, cargo, run, usage_of};
+use crate::process::{CommandUsage, cargo_command, run_command, usage_of};
 use crate::{Result, root, target};
 
 #[derive(Debug, Args)]
@@ -25,7 +25,7 @@ pub(crate) struct BenchArgs {
 }
 
 /// One row of the table.
-struct Row {
+struct BenchRow {
     what: String,
     value: String,
     /// The number to reach and whether it was.
@@ -33,9 +33,17 @@ struct Row {
 }
 
 /// Prints the table. A number that is missed is marked and fails nothing: machines are noisy.
-pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
+pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     build("release")?;
-    run(&mut cargo(["build", "--locked", "--release", "-p", "bench", "--bins", "--examples"]))?;
+    run_command(&mut cargo_command([
+        "build",
+        "--locked",
+        "--release",
+        "-p",
+        "bench",
+        "--bins",
+        "--examples",
+    ]))?;
     let data = root().join(&args.data);
     let (floor, generator) = (data.join("coldfloor.rs"), data.join("gen_skills.py"));
     if !floor.is_file() || !generator.is_file() {
@@ -48,7 +56,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     let work = target().join("bench");
     fs::create_dir_all(&work)?;
     let floor_binary = work.join("coldfloor");
-    run(Command::new("rustc").arg("-O").arg("-o").arg(&floor_binary).arg(&floor))?;
+    run_command(Command::new("rustc").arg("-O").arg("-o").arg(&floor_binary).arg(&floor))?;
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
     for count in [100, 1_000, 10_000] {
@@ -57,7 +65,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
         ratios.push(ratio);
         in_process(&skills, count, &mut rows)?;
         if count == 1_000 {
-            mcp::measure(&work, &skills, count, &mut rows)?;
+            mcp::measure_server(&work, &skills, count, &mut rows)?;
         }
         if count == 10_000 {
             checks(&floor_binary, &skills, args.runs, &mut rows)?;
@@ -84,7 +92,7 @@ fn generate(generator: &Path, work: &Path, count: usize) -> Result<PathBuf> {
         if temporary.exists() {
             fs::remove_dir_all(&temporary)?;
         }
-        run(Command::new("python3").arg(generator).arg(&temporary).arg(count.to_string()))?;
+        run_command(Command::new("python3").arg(generator).arg(&temporary).arg(count.to_string()))?;
         fs::rename(&temporary, &folder)?;
     }
     Ok(folder)
@@ -96,15 +104,15 @@ fn cold_list(
     skills: &Path,
     count: usize,
     runs: usize,
-    rows: &mut Vec<Row>,
+    rows: &mut Vec<BenchRow>,
 ) -> Result<f64> {
     let measured = against_floor(floor, &["list", "--root"], skills, runs)?;
     let goal = |reached| (count == 10_000).then_some(reached);
     let mut add = |what: &str, value, wanted: &str, reached: Option<bool>| {
         let goal = reached.map(|reached| (wanted.to_owned(), reached));
-        rows.push(Row { what: format!("{what}, {count} skills"), value, goal });
+        rows.push(BenchRow { what: format!("{what}, {count} skills"), value, goal });
     };
-    let Measured { ratio, peak_mib, .. } = measured;
+    let MedianUsage { ratio, peak_mib, .. } = measured;
     let value = measured.to_string();
     add("cold `skill list`, CPU, ours : floor", value, "≤ 3 ×", goal(ratio <= 3.0));
     let value = format!("{peak_mib:.1} MiB");
@@ -113,10 +121,10 @@ fn cold_list(
 }
 
 /// Checking skills, whole process, against the floor, which only lists them.
-fn checks(floor: &Path, skills: &Path, runs: usize, rows: &mut Vec<Row>) -> Result<()> {
+fn checks(floor: &Path, skills: &Path, runs: usize, rows: &mut Vec<BenchRow>) -> Result<()> {
     for (command, goal, runs) in [("validate", Some(4.5), runs), ("lint", None, runs.min(3))] {
         let measured = against_floor(floor, &[command], skills, runs)?;
-        rows.push(Row {
+        rows.push(BenchRow {
             what: format!("`skill {command}`, CPU, ours : floor, 10000 skills"),
             value: measured.to_string(),
             goal: goal.map(|goal| (format!("≤ {goal} ×"), measured.ratio <= goal)),
@@ -132,7 +140,7 @@ fn checks(floor: &Path, skills: &Path, runs: usize, rows: &mut Vec<Row>) -> Resu
 }
 
 /// Medians over several runs.
-struct Measured {
+struct MedianUsage {
     /// CPU time, ours : the floor's.
     ratio: f64,
     cpu_ms: f64,
@@ -140,7 +148,7 @@ struct Measured {
     peak_mib: f64,
 }
 
-impl std::fmt::Display for Measured {
+impl std::fmt::Display for MedianUsage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { ratio, cpu_ms, floor_cpu_ms, .. } = self;
         write!(f, "{ratio:.2} × ({cpu_ms:.1} ms : {floor_cpu_ms:.1} ms)")
@@ -148,18 +156,23 @@ impl std::fmt::Display for Measured {
 }
 
 /// A `skillhost skill` command and the floor on the same skills, in turns.
-fn against_floor(floor: &Path, command: &[&str], skills: &Path, runs: usize) -> Result<Measured> {
+fn against_floor(
+    floor: &Path,
+    command: &[&str],
+    skills: &Path,
+    runs: usize,
+) -> Result<MedianUsage> {
     let text = |path: &Path| path.display().to_string();
     let mut ours = vec![text(&target().join("release/skillhost")), "skill".to_owned()];
     ours.extend(command.iter().map(|&word| word.to_owned()).chain([text(skills)]));
     let theirs: Vec<String> = vec![text(floor), text(skills), "print".into()];
-    let mut pairs: Vec<(Usage, Usage)> = Vec::new();
+    let mut pairs: Vec<(CommandUsage, CommandUsage)> = Vec::new();
     for _ in 0..=runs {
         pairs.push((usage_of(&ours)?, usage_of(&theirs)?));
     }
     // The first pair fills the caches.
     pairs.remove(0);
-    Ok(Measured {
+    Ok(MedianUsage {
         ratio: median(pairs.iter().map(|(a, b)| a.cpu_ms / b.cpu_ms)),
         cpu_ms: median(pairs.iter().map(|(a, _)| a.cpu_ms)),
         floor_cpu_ms: median(pairs.iter().map(|(_, b)| b.cpu_ms)),
@@ -168,7 +181,7 @@ fn against_floor(floor: &Path, command: &[&str], skills: &Path, runs: usize) -> 
 }
 
 /// What the search index costs, over skills that the `bench` binary makes up.
-fn searches(rows: &mut Vec<Row>) -> Result<()> {
+fn searches(rows: &mut Vec<BenchRow>) -> Result<()> {
     let numbers = bench_binary("--search".as_ref())?;
     let get = |key: &str| numbers[key].as_f64().unwrap_or(f64::NAN);
     let mut add = |what: &str, value: f64, unit: &str, limit: f64| {
@@ -183,7 +196,7 @@ fn searches(rows: &mut Vec<Row>) -> Result<()> {
     let mib = |key: &str| get(key) / 1024.0 / 1024.0;
     add("search index", mib("index_bytes"), "MiB", 80.0);
     add("resident for it", mib("resident_bytes"), "MiB", 80.0);
-    rows.push(Row {
+    rows.push(BenchRow {
         what: "  worst of 200 changed skills, which joins the changes".into(),
         value: format!("{:.0} ms", get("change_worst_ms")),
         goal: None,
@@ -204,7 +217,7 @@ fn bench_binary(argument: &OsStr) -> Result<Value> {
 }
 
 /// What the `bench` binary measures in one process.
-fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
+fn in_process(skills: &Path, count: usize, rows: &mut Vec<BenchRow>) -> Result<()> {
     let numbers = bench_binary(skills.as_ref())?;
     let get = |key: &str| numbers[key].as_f64().unwrap_or(f64::NAN);
     if count == 10_000 {
@@ -269,7 +282,7 @@ fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
     if count == 10_000 {
         add("metadata held", format!("{mib:.2} MiB"), "≤ 8 MiB", mib <= 8.0);
     }
-    rows.push(Row {
+    rows.push(BenchRow {
         what: "  its sha256, where pinned".into(),
         value: format!("{:.2} ms", get("sha256_us") / 1e3),
         goal: None,
@@ -278,7 +291,7 @@ fn in_process(skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
 }
 
 /// What vectors cost, which does not depend on the number of skills.
-fn vectors(get: &dyn Fn(&str) -> f64, rows: &mut Vec<Row>) {
+fn vectors(get: &dyn Fn(&str) -> f64, rows: &mut Vec<BenchRow>) {
     let start = get("embedding_start_us") / 1e3;
     let loading = format!("loading the library {:.2} ms", get("embedding_load_us") / 1e3);
     let value = format!("{start:.2} ms ({loading})");
@@ -290,11 +303,11 @@ fn vectors(get: &dyn Fn(&str) -> f64, rows: &mut Vec<Row>) {
     let (p50, value) = pair("vector");
     rows.push(row("vector of a query, inside the extension", value, "≤ 10 µs", p50 <= 10.0));
     let (what, value) = ("  asked by another extension".to_owned(), pair("asked").1);
-    rows.push(Row { what, value, goal: None });
+    rows.push(BenchRow { what, value, goal: None });
 }
 
-fn row(what: &str, value: String, wanted: &str, reached: bool) -> Row {
-    Row { what: what.to_owned(), value, goal: Some((wanted.to_owned(), reached)) }
+fn row(what: &str, value: String, wanted: &str, reached: bool) -> BenchRow {
+    BenchRow { what: what.to_owned(), value, goal: Some((wanted.to_owned(), reached)) }
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -303,10 +316,10 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn print(rows: &[Row]) {
+fn print(rows: &[BenchRow]) {
     let width = rows.iter().map(|row| row.what.chars().count()).max().unwrap_or_default();
     println!();
-    for Row { what, value, goal } in rows {
+    for BenchRow { what, value, goal } in rows {
         match goal {
             Some((wanted, true)) => println!("{what:width$}  {value}  [{wanted}: yes]"),
             Some((wanted, false)) => println!("{what:width$}  {value}  [{wanted}: NO]"),

@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const TASK: &str = "Review the echo extension for best practices";
 
 /// Builds in release and shows the main job.
-pub(crate) fn demo() -> Result<()> {
+pub(crate) fn cmd_demo() -> Result<()> {
     build("release")?;
-    let demo = Demo::new()?;
+    let demo = DemoHome::new()?;
     let result = demo.steps();
     fs::remove_dir_all(&demo.home)?;
     result
@@ -49,20 +49,20 @@ pub(crate) struct FlowArgs {
 }
 
 /// Builds in release and has a real model do what the script does at the end of the demo.
-pub(crate) fn flow(args: &FlowArgs) -> Result<()> {
+pub(crate) fn cmd_flow(args: &FlowArgs) -> Result<()> {
     build("release")?;
-    let demo = Demo::new()?;
+    let demo = DemoHome::new()?;
     let result = demo.flow(args);
     fs::remove_dir_all(&demo.home)?;
     result
 }
 
-struct Demo {
+struct DemoHome {
     binary: PathBuf,
     home: PathBuf,
 }
 
-impl Demo {
+impl DemoHome {
     fn new() -> Result<Self> {
         let home = std::env::temp_dir().join(format!("skillhost-demo-{}", std::process::id()));
         fs::create_dir_all(&home)?;
@@ -88,7 +88,7 @@ impl Demo {
         ] {
             expect(&text, id)?;
         }
-        refuse(&text, "rejected")?;
+        expect_absent(&text, "rejected")?;
 
         title("3. A prompt with the catalog of skills");
         let text = self.skillhost(["ask", "--print-prompt", "what can you do?"])?;
@@ -115,7 +115,7 @@ impl Demo {
         expect(&text, "ToolProvider")?;
 
         title("6. The kernel runs; a new skill is dropped into sandbox/skills");
-        let running = Running::start(self)?;
+        let running = RunningKernel::start(self)?;
         self.write_skill("Greets people in the manner of the house. Use when greeting someone.")?;
         running.wait_for("skill.added house-greeting")?;
         let text = self.call(["ask", "--print-prompt", "hello"])?;
@@ -124,7 +124,7 @@ impl Demo {
 
         title("7. Its SKILL.md breaks; the last good version still serves");
         self.skill_file("this is no frontmatter at all\n")?;
-        let text = self.until(
+        let text = self.poll_until(
             || self.call(["tool", "call", "read_skill", r#"{"skill_id": "house-greeting"}"#]),
             "last good version",
         )?;
@@ -141,7 +141,7 @@ impl Demo {
         )?;
         let folder = self.home.join("sandbox/skills/house-greeting");
         let folder = folder.to_str().ok_or("a temporary folder whose name is not UTF-8")?;
-        let text = self.call_for(1, ["skill", "validate", folder])?;
+        let text = self.call_expecting(1, ["skill", "validate", folder])?;
         print!("{text}");
         expect(&text, "error[frontmatter.recovered]")?;
         self.skillhost(["skill", "fmt", "--portable", folder])?;
@@ -156,7 +156,7 @@ impl Demo {
         let text = self.skillhost(["ask", TASK])?;
         expect(&text, "I will follow the skill for reviews.")?;
         expect(&text, "## Review of the echo extension")?;
-        refuse(&text, "I could not read the file")?;
+        expect_absent(&text, "I could not read the file")?;
         let text = self.calls()?;
         for called in ["→ read_skill", "→ read_file", "skill    code-review"] {
             expect(&text, called)?;
@@ -247,11 +247,11 @@ impl Demo {
 
     /// Runs a command and prints it.
     fn call<const N: usize>(&self, arguments: [&str; N]) -> Result<String> {
-        self.call_for(0, arguments)
+        self.call_expecting(0, arguments)
     }
 
     /// Runs a command that is to end with an exit code, and prints it.
-    fn call_for<const N: usize>(&self, code: i32, arguments: [&str; N]) -> Result<String> {
+    fn call_expecting<const N: usize>(&self, code: i32, arguments: [&str; N]) -> Result<String> {
         println!("$ skillhost {}", arguments.join(" "));
         let output = self.command(arguments).stderr(Stdio::inherit()).output()?;
         if output.status.code() != Some(code) {
@@ -261,7 +261,7 @@ impl Demo {
     }
 
     /// Repeats a command until its output says something.
-    fn until(&self, command: impl Fn() -> Result<String>, wanted: &str) -> Result<String> {
+    fn poll_until(&self, command: impl Fn() -> Result<String>, wanted: &str) -> Result<String> {
         let started = Instant::now();
         loop {
             let text = command()?;
@@ -277,13 +277,13 @@ impl Demo {
 }
 
 /// `skillhost run` in the background; killed if the demo fails.
-struct Running {
+struct RunningKernel {
     child: Child,
     lines: Receiver<String>,
 }
 
-impl Running {
-    fn start(demo: &Demo) -> Result<Self> {
+impl RunningKernel {
+    fn start(demo: &DemoHome) -> Result<Self> {
         println!("$ skillhost run &");
         let mut child = demo.command(["run"]).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().ok_or("no standard output")?;
@@ -321,7 +321,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningKernel {
     fn drop(&mut self) {
         // After `stop` there is nothing left to kill.
         let _ = self.child.kill();
@@ -350,7 +350,7 @@ fn expect(text: &str, wanted: &str) -> Result<()> {
     if text.contains(wanted) { Ok(()) } else { Err(format!("the output lacks {wanted:?}").into()) }
 }
 
-fn refuse(text: &str, unwanted: &str) -> Result<()> {
+fn expect_absent(text: &str, unwanted: &str) -> Result<()> {
     if text.contains(unwanted) {
         Err(format!("the output has {unwanted:?}").into())
     } else {

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use crate::Result;
-use crate::process::{cargo, run};
+use crate::process::{cargo_command, run_command};
 
 /// Runs cargo-deny where it is installed, and says so where it is not. Advisories are checked where
 /// their database was fetched.
-pub(crate) fn deny() -> Result<()> {
-    let mut probe = cargo(["deny", "--version"]);
+pub(crate) fn cmd_deny() -> Result<()> {
+    let mut probe = cargo_command(["deny", "--version"]);
     let installed = probe.stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !installed.is_ok_and(|status| status.success()) {
         println!("SKIPPED: cargo-deny is not installed (cargo install cargo-deny)");
@@ -20,7 +20,7 @@ pub(crate) fn deny() -> Result<()> {
         true => arguments.push("advisories"),
         false => println!("SKIPPED advisories: no database (cargo deny fetch db)"),
     }
-    run(&mut cargo(arguments))
+    run_command(&mut cargo_command(arguments))
 }
 
 /// Whether cargo-deny has fetched a database of advisories.

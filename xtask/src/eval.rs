@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use skill_search::{EmbeddingSimilarity, Index, Ranker, TextAnalyzer};
 
-use crate::process::{cargo, run_quietly};
+use crate::process::{cargo_command, run_quietly};
 use crate::{Result, root};
-use data::{Golden, Query, Skill};
-use meaning::Vectors;
-use score::{Interval, Measures};
+use data::{GoldenExample, LabelledQuery, LabelledSkill};
+use meaning::CatalogVectors;
+use score::{ConfidenceInterval, RankingMetrics};
 
 /// Where the data lies, seen from the root of the repository.
 const DATA: &str = "../shared/data/retrieval";
@@ -60,30 +60,30 @@ pub(crate) struct EvalArgs {
 ///
 /// # Errors
 /// Says which data is absent and what to pass.
-pub(crate) fn eval(args: &EvalArgs) -> Result<()> {
-    let skills = found(args.skills.as_deref(), "skills.jsonl.zst", "--skills")?;
-    let queries = found(args.queries.as_deref(), "queries_dev.jsonl", "--queries")?;
+pub(crate) fn cmd_eval(args: &EvalArgs) -> Result<()> {
+    let skills = locate_data(args.skills.as_deref(), "skills.jsonl.zst", "--skills")?;
+    let queries = locate_data(args.queries.as_deref(), "queries_dev.jsonl", "--queries")?;
     if cfg!(debug_assertions) {
-        return optimised();
+        return rerun_optimized();
     }
     let examples = skills.with_file_name("reranker").join("golden.json");
-    let examples: Option<Vec<Golden>> =
-        if examples.is_file() { Some(data::json(&examples)?) } else { None };
-    let skills: Vec<Skill> = data::lines(&skills)?;
-    let queries: Vec<Query> = data::lines(&queries)?;
+    let examples: Option<Vec<GoldenExample>> =
+        if examples.is_file() { Some(data::read_json(&examples)?) } else { None };
+    let skills: Vec<LabelledSkill> = data::read_json_lines(&skills)?;
+    let queries: Vec<LabelledQuery> = data::read_json_lines(&queries)?;
     println!("{} skills, {} queries", skills.len(), queries.len());
     let everything: Vec<usize> = (0..skills.len()).collect();
-    let standard = trial::index(TextAnalyzer::Standard, &skills, &everything);
+    let standard = trial::build_index(TextAnalyzer::Standard, &skills, &everything);
     if let Some(examples) = examples {
-        let reference = trial::index(TextAnalyzer::Reference, &skills, &everything);
-        let differences = golden::differences(&reference, &examples);
+        let reference = trial::build_index(TextAnalyzer::Reference, &skills, &everything);
+        let differences = golden::find_differences(&reference, &examples);
         if !differences.is_empty() {
             return Err(differences.join("\n").into());
         }
         println!("{} examples of the reference ranker: equal", examples.len());
     }
     let ranker = Ranker::from_name(&args.ranker).ok_or("no such ranker")?;
-    let vectors = Vectors::of(&skills);
+    let vectors = CatalogVectors::embed_catalog(&skills);
     if args.fit {
         let vectors = args.embeddings.then_some(&vectors);
         refit(&standard, &ranker, &skills, vectors, &queries, args.l2);
@@ -93,14 +93,14 @@ pub(crate) fn eval(args: &EvalArgs) -> Result<()> {
     blocks(&skills, &queries);
     println!("\nqueries over {} skills", skills.len());
     for name in Ranker::NAMES {
-        let times =
-            Ranker::from_name(name).map(|ranker| trial::Times::of(&standard, &ranker, &queries));
+        let times = Ranker::from_name(name)
+            .map(|ranker| trial::QueryTimes::measure(&standard, &ranker, &queries));
         println!("{name:10} {}", times.unwrap_or_default());
     }
     if let Some(path) = &args.run {
         let run: BTreeMap<&str, Vec<String>> = queries
             .iter()
-            .map(|query| (query.id.as_str(), trial::ranked(&standard, &ranker, None, query)))
+            .map(|query| (query.id.as_str(), trial::rank_skills(&standard, &ranker, None, query)))
             .collect();
         fs::write(path, serde_json::to_vec(&run)?)
             .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -110,7 +110,7 @@ pub(crate) fn eval(args: &EvalArgs) -> Result<()> {
 }
 
 /// The file that was passed, or that of the data beside the repository.
-fn found(passed: Option<&Path>, name: &str, option: &str) -> Result<PathBuf> {
+fn locate_data(passed: Option<&Path>, name: &str, option: &str) -> Result<PathBuf> {
     let path = passed.map_or_else(|| root().join(DATA).join(name), Path::to_owned);
     if path.is_file() {
         Ok(path)
@@ -120,20 +120,25 @@ fn found(passed: Option<&Path>, name: &str, option: &str) -> Result<PathBuf> {
 }
 
 /// Runs the same command built for speed: a debug build takes minutes, and its times say nothing.
-fn optimised() -> Result<()> {
-    let mut command = cargo(["run", "--quiet", "--release", "--package", "xtask"]);
+fn rerun_optimized() -> Result<()> {
+    let mut command = cargo_command(["run", "--quiet", "--release", "--package", "xtask"]);
     command.arg("--manifest-path").arg(root().join("Cargo.toml")).arg("--");
     command.args(std::env::args_os().skip(1)).current_dir(std::env::current_dir()?);
     run_quietly(&mut command)
 }
 
 /// Prints every ranker's measures at every size.
-fn compare(whole: &Index, skills: &[Skill], vectors: &Vectors<'_>, queries: &[Query]) {
+fn compare(
+    whole: &Index,
+    skills: &[LabelledSkill],
+    vectors: &CatalogVectors<'_>,
+    queries: &[LabelledQuery],
+) {
     let rankers = [Ranker::bm25f(), Ranker::reference(), Ranker::standard()];
     let trials: Vec<(&Ranker, bool)> =
         rankers.iter().map(|ranker| (ranker, false)).chain([(&rankers[2], true)]).collect();
     for size in SIZES.into_iter().filter(|&size| size < skills.len()).chain([skills.len()]) {
-        let samples = sample::samples(skills, queries, size);
+        let samples = sample::draw_samples(skills, queries, size);
         println!("\n{size} skills, catalogs: {}", samples.len());
         let mut asked = Vec::new();
         let mut measured = vec![Vec::new(); trials.len()];
@@ -141,15 +146,15 @@ fn compare(whole: &Index, skills: &[Skill], vectors: &Vectors<'_>, queries: &[Qu
             let index = if size == skills.len() {
                 whole.clone()
             } else {
-                trial::index(TextAnalyzer::Standard, skills, &sample.skills)
+                trial::build_index(TextAnalyzer::Standard, skills, &sample.skills)
             };
             let ids: Vec<&str> = sample.skills.iter().map(|&at| skills[at].id.as_str()).collect();
             for query in sample.queries.iter().map(|&at| &queries[at]) {
                 for ((ranker, embeddings), measured) in trials.iter().zip(&mut measured) {
-                    let near = embeddings.then(|| vectors.near(&ids, &query.query));
+                    let near = embeddings.then(|| vectors.cosines_to(&ids, &query.query));
                     let near = near.as_ref().map(|near| near as &dyn EmbeddingSimilarity);
-                    let ranked = trial::ranked(&index, ranker, near, query);
-                    measured.push(Measures::of(&query.relevant, &ranked));
+                    let ranked = trial::rank_skills(&index, ranker, near, query);
+                    measured.push(RankingMetrics::compute(&query.relevant, &ranked));
                 }
                 asked.push(query.clone());
             }
@@ -162,8 +167,8 @@ fn compare(whole: &Index, skills: &[Skill], vectors: &Vectors<'_>, queries: &[Qu
 }
 
 /// Prints how often the catalog in the prompt has a line for a labelled skill.
-fn blocks(skills: &[Skill], queries: &[Query]) {
-    let shown = block::shown(skills, queries, &Ranker::standard());
+fn blocks(skills: &[LabelledSkill], queries: &[LabelledQuery]) {
+    let shown = block::listed_in_block(skills, queries, &Ranker::standard());
     let share = shown.iter().filter(|&&shown| shown).count() as f64 / shown.len().max(1) as f64;
     println!(
         "\na labelled skill in the prompt, {} skills, {} characters: {:.1} %",
@@ -176,27 +181,27 @@ fn blocks(skills: &[Skill], queries: &[Query]) {
 fn refit(
     index: &Index,
     ranker: &Ranker,
-    skills: &[Skill],
-    vectors: Option<&Vectors<'_>>,
-    queries: &[Query],
+    skills: &[LabelledSkill],
+    vectors: Option<&CatalogVectors<'_>>,
+    queries: &[LabelledQuery],
     l2: f64,
 ) {
     let ids: Vec<&str> = skills.iter().map(|skill| skill.id.as_str()).collect();
     let fitted =
-        folds::refit(index, ranker, vectors.map(|vectors| (vectors, &ids[..])), queries, l2);
+        folds::refit_ranker(index, ranker, vectors.map(|vectors| (vectors, &ids[..])), queries, l2);
     let and = if vectors.is_some() { " + embeddings" } else { "" };
     println!("\nweights of `{}{and}`, l2 {l2}", ranker.name());
     report("on what they were fitted on", queries, &fitted.inside);
     report("on sources left out", queries, &fitted.outside);
-    println!("\n{}", folds::pasted(&fitted));
+    println!("\n{}", folds::format_weights(&fitted));
 }
 
 /// Prints means with their intervals, and the means over sources.
-fn report(name: &str, queries: &[Query], measures: &[Measures]) {
-    let Interval { low, high } = score::interval(measures);
+fn report(name: &str, queries: &[LabelledQuery], measures: &[RankingMetrics]) {
+    let ConfidenceInterval { low, high } = score::bootstrap_interval(measures);
     let mut line = format!("{name}\n ");
-    let mean = Measures::mean(measures).values();
-    for (at, measure) in Measures::NAMES.iter().enumerate() {
+    let mean = RankingMetrics::mean(measures).values();
+    for (at, measure) in RankingMetrics::NAMES.iter().enumerate() {
         let (low, high) = (low.values()[at], high.values()[at]);
         line += &format!(" {measure} {:.3} [{low:.3}, {high:.3}]", mean[at]);
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 
-use crate::process::{cargo, run, run_quietly};
+use crate::process::{cargo_command, run_command, run_quietly};
 use crate::vendor::vendor;
 use crate::{Result, root, target};
 
@@ -29,7 +29,7 @@ pub(crate) struct InstallArgs {
 }
 
 /// Builds and installs below a prefix.
-pub(crate) fn install(args: &InstallArgs) -> Result<()> {
+pub(crate) fn cmd_install(args: &InstallArgs) -> Result<()> {
     let profile = if args.debug { "debug" } else { "release" };
     if !args.no_build {
         build(profile)?;
@@ -42,7 +42,7 @@ pub(crate) fn install(args: &InstallArgs) -> Result<()> {
 }
 
 /// Makes `target/package/skillhost-VERSION-TARGET.tar.gz`.
-pub(crate) fn package() -> Result<()> {
+pub(crate) fn cmd_package() -> Result<()> {
     build("release")?;
     let name = format!(
         "skillhost-{}-{}-{}",
@@ -57,7 +57,7 @@ pub(crate) fn package() -> Result<()> {
     }
     lay_out(&target().join("release"), &stage)?;
     let archive = folder.join(format!("{name}.tar.gz"));
-    run(Command::new("tar").arg("-C").arg(&folder).arg("-czf").arg(&archive).arg(&name))?;
+    run_command(Command::new("tar").arg("-C").arg(&folder).arg("-czf").arg(&archive).arg(&name))?;
     println!("made {}", archive.display());
     Ok(())
 }
@@ -75,7 +75,7 @@ pub(crate) fn build(profile: &str) -> Result<()> {
         "release" => &product,
         _ => &["--workspace", "--lib", "--bins", "--examples"],
     };
-    run(&mut cargo(["build", "--locked"].iter().chain(selection)))
+    run_command(&mut cargo_command(["build", "--locked"].iter().chain(selection)))
 }
 
 /// Puts everything in its place below a prefix.

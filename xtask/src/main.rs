@@ -20,13 +20,13 @@ use clap::{Parser, Subcommand};
 /// The commands of this repository.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
-struct Cli {
+struct XtaskCli {
     #[command(subcommand)]
-    command: Command,
+    command: XtaskCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum XtaskCommand {
     /// Build everything in release and show the main job on a copy of sandbox/
     Demo,
     /// Have a real model do what the demo's script does at its end; needs the model
@@ -63,18 +63,18 @@ enum Command {
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Demo => demo::demo(),
-        Command::Flow(args) => demo::flow(&args),
-        Command::Test => test::test(),
-        Command::Bench(args) => bench::bench(&args),
-        Command::Eval(args) => eval::eval(&args),
-        Command::Install(args) => install::install(&args),
-        Command::Package => install::package(),
-        Command::Deny => deny::deny(),
-        Command::Peers(args) => peers::peers(&args),
-        Command::O200k { published } => o200k::o200k(&published),
-        Command::Measure { command } => process::measure(&command),
+    let result = match XtaskCli::parse().command {
+        XtaskCommand::Demo => demo::cmd_demo(),
+        XtaskCommand::Flow(args) => demo::cmd_flow(&args),
+        XtaskCommand::Test => test::cmd_test(),
+        XtaskCommand::Bench(args) => bench::cmd_bench(&args),
+        XtaskCommand::Eval(args) => eval::cmd_eval(&args),
+        XtaskCommand::Install(args) => install::cmd_install(&args),
+        XtaskCommand::Package => install::cmd_package(),
+        XtaskCommand::Deny => deny::cmd_deny(),
+        XtaskCommand::Peers(args) => peers::cmd_peers(&args),
+        XtaskCommand::O200k { published } => o200k::cmd_o200k(&published),
+        XtaskCommand::Measure { command } => process::measure_command(&command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,7 +15,7 @@ const PUBLISHED: &str = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8
 
 /// Turns `o200k_base.tiktoken`, as OpenAI publishes it, into one byte with the length and then the
 /// bytes for every token.
-pub(crate) fn o200k(published: &Path) -> Result<()> {
+pub(crate) fn cmd_o200k(published: &Path) -> Result<()> {
     let text = fs::read_to_string(published)?;
     let hash = Sha256::digest(&text).iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");

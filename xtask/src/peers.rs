@@ -12,10 +12,10 @@ use std::process::Command;
 
 use clap::Args;
 
-use crate::process::run;
+use crate::process::run_command;
 use crate::{Result, root, target};
-use check::Bench;
-use setup::Tools;
+use check::PeerChecks;
+use setup::InstalledTools;
 
 #[derive(Debug, Args)]
 pub(crate) struct PeersArgs {
@@ -31,28 +31,28 @@ pub(crate) struct PeersArgs {
 }
 
 /// How a check ended.
-pub(crate) enum Verdict {
+pub(crate) enum CheckVerdict {
     Passed(String),
     Failed(String),
     Skipped(String),
 }
 
 /// One line of the table.
-pub(crate) struct Row {
+pub(crate) struct PeerRow {
     pub(crate) peer: &'static str,
     pub(crate) check: String,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: CheckVerdict,
 }
 
 /// Installs what is missing, runs every check, prints a table; fails if a check failed.
-pub(crate) fn peers(args: &PeersArgs) -> Result<()> {
+pub(crate) fn cmd_peers(args: &PeersArgs) -> Result<()> {
     let dir = args.dir.clone().unwrap_or_else(|| target().join("peers"));
     std::fs::create_dir_all(&dir)?;
     let dir = std::fs::canonicalize(dir)?;
     let program = match &args.program {
         Some(program) => std::fs::canonicalize(program)?,
         None => {
-            run(Command::new(env!("CARGO")).current_dir(root()).args([
+            run_command(Command::new(env!("CARGO")).current_dir(root()).args([
                 "build",
                 "-p",
                 "skillhost",
@@ -62,19 +62,19 @@ pub(crate) fn peers(args: &PeersArgs) -> Result<()> {
     };
     let skills = args.skills.clone().unwrap_or_else(|| root().join("sandbox/skills"));
     let skills = std::fs::canonicalize(skills)?;
-    let tools = Tools::install(&dir);
-    let rows = Bench::new(&dir, &program, &skills, &tools)?.run();
+    let tools = InstalledTools::install(&dir);
+    let rows = PeerChecks::new(&dir, &program, &skills, &tools)?.run();
     print(&rows)
 }
 
-fn print(rows: &[Row]) -> Result<()> {
+fn print(rows: &[PeerRow]) -> Result<()> {
     println!("\n{:<12} {:<46} verdict", "peer", "check");
     let mut failed = 0;
-    for Row { peer, check, verdict } in rows {
+    for PeerRow { peer, check, verdict } in rows {
         let (word, reason) = match verdict {
-            Verdict::Passed(told) => ("passed", told),
-            Verdict::Skipped(reason) => ("SKIPPED", reason),
-            Verdict::Failed(reason) => {
+            CheckVerdict::Passed(told) => ("passed", told),
+            CheckVerdict::Skipped(reason) => ("SKIPPED", reason),
+            CheckVerdict::Failed(reason) => {
                 failed += 1;
                 ("FAILED", reason)
             }

@@ -10,26 +10,31 @@ use serde::{Deserialize, Serialize};
 use crate::{Result, root};
 
 /// A cargo command in the repository's root.
-pub(crate) fn cargo<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
+pub(crate) fn cargo_command<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
     command
 }
 
 /// Prints a command, runs it, and fails if it fails.
-pub(crate) fn run(command: &mut Command) -> Result<()> {
-    println!("\n$ {}", shown(command));
+pub(crate) fn run_command(command: &mut Command) -> Result<()> {
+    println!("\n$ {}", display_command(command));
     run_quietly(command)
 }
 
 /// Runs a command and fails if it fails.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
-    let status = command.status().map_err(|error| format!("{}: {error}", shown(command)))?;
-    if status.success() { Ok(()) } else { Err(format!("{}: {status}", shown(command)).into()) }
+    let status =
+        command.status().map_err(|error| format!("{}: {error}", display_command(command)))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{}: {status}", display_command(command)).into())
+    }
 }
 
 /// The command as one would type it.
-pub(crate) fn shown(command: &Command) -> String {
+pub(crate) fn display_command(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();
     let arguments = command.get_args().map(|argument| argument.to_string_lossy());
@@ -38,7 +43,7 @@ pub(crate) fn shown(command: &Command) -> String {
 
 /// What one run of a command used.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Usage {
+pub(crate) struct CommandUsage {
     /// CPU time of user and system, in milliseconds.
     pub(crate) cpu_ms: f64,
     /// Elapsed time, in milliseconds.
@@ -48,28 +53,28 @@ pub(crate) struct Usage {
 }
 
 /// Runs one command as this process's only child, so that the usage of children is its usage.
-pub(crate) fn measure(command: &[String]) -> Result<()> {
+pub(crate) fn measure_command(command: &[String]) -> Result<()> {
     let (program, arguments) = command.split_first().ok_or("no command")?;
     let started = Instant::now();
     let mut child = Command::new(program);
     child.args(arguments).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-    let status = child.status().map_err(|error| format!("{}: {error}", shown(&child)))?;
+    let status = child.status().map_err(|error| format!("{}: {error}", display_command(&child)))?;
     // 1 is what a check ends with that has found something.
     if !matches!(status.code(), Some(0 | 1)) {
-        return Err(format!("{}: {status}", shown(&child)).into());
+        return Err(format!("{}: {status}", display_command(&child)).into());
     }
     let wall_ms = started.elapsed().as_secs_f64() * 1e3;
     let used = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let ms =
         |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3;
     let cpu_ms = ms(used.user_time()) + ms(used.system_time());
-    let usage = Usage { cpu_ms, wall_ms, peak_kib: used.max_rss() };
+    let usage = CommandUsage { cpu_ms, wall_ms, peak_kib: used.max_rss() };
     println!("{}", serde_json::to_string(&usage)?);
     Ok(())
 }
 
 /// Runs one command in a process of its own that measures it.
-pub(crate) fn usage_of(command: &[String]) -> Result<Usage> {
+pub(crate) fn usage_of(command: &[String]) -> Result<CommandUsage> {
     let output =
         Command::new(std::env::current_exe()?).arg("measure").arg("--").args(command).output()?;
     if !output.status.success() {

@@ -3,15 +3,15 @@
 use std::process::{Command, Stdio};
 
 use crate::Result;
-use crate::process::{cargo, run};
+use crate::process::{cargo_command, run_command};
 
 /// Runs fmt, clippy, the build, the tests and the doc tests, and stops at the first that fails.
 ///
 /// The same package selection everywhere: another one would unify features differently and compile
 /// dozens of crates again.
-pub(crate) fn test() -> Result<()> {
-    run(&mut cargo(["fmt", "--all", "--check"]))?;
-    run(&mut cargo([
+pub(crate) fn cmd_test() -> Result<()> {
+    run_command(&mut cargo_command(["fmt", "--all", "--check"]))?;
+    run_command(&mut cargo_command([
         "clippy",
         "--workspace",
         "--all-targets",
@@ -21,18 +21,37 @@ pub(crate) fn test() -> Result<()> {
         "warnings",
     ]))?;
     // Tests start the binary and load the libraries, which test targets alone would not build.
-    run(&mut cargo(["build", "--workspace", "--lib", "--bins", "--examples", "--locked"]))?;
+    run_command(&mut cargo_command([
+        "build",
+        "--workspace",
+        "--lib",
+        "--bins",
+        "--examples",
+        "--locked",
+    ]))?;
     if has_nextest() {
-        run(&mut cargo(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))?;
+        run_command(&mut cargo_command([
+            "nextest",
+            "run",
+            "--workspace",
+            "--locked",
+            "--no-fail-fast",
+        ]))?;
     } else {
         println!(
             "\ncargo-nextest is not installed: cargo test runs the same tests, less in parallel"
         );
-        run(&mut cargo(["test", "--workspace", "--all-targets", "--locked", "--no-fail-fast"]))?;
+        run_command(&mut cargo_command([
+            "test",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--no-fail-fast",
+        ]))?;
     }
-    run(&mut cargo(["test", "--workspace", "--doc", "--locked"]))?;
+    run_command(&mut cargo_command(["test", "--workspace", "--doc", "--locked"]))?;
     // What a failing step or a dying process leaves needs a build that no product is made of.
-    run(&mut cargo([
+    run_command(&mut cargo_command([
         "test",
         "--package",
         "skill-store",
@@ -48,7 +67,7 @@ pub(crate) fn test() -> Result<()> {
 }
 
 fn has_nextest() -> bool {
-    let mut command: Command = cargo(["nextest", "--version"]);
+    let mut command: Command = cargo_command(["nextest", "--version"]);
     command
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -13,7 +13,7 @@ use std::process::Command;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::process::cargo;
+use crate::process::cargo_command;
 use crate::{Result, root, target};
 
 /// The folder beside the SDK that `ext build` looks for.
@@ -110,7 +110,7 @@ fn metadata_of(workspace: &Path, host: &str) -> Result<Metadata> {
 }
 
 fn metadata_command(workspace: &Path) -> Command {
-    let mut command = cargo(["metadata", "--format-version", "1", "--manifest-path"]);
+    let mut command = cargo_command(["metadata", "--format-version", "1", "--manifest-path"]);
     command.arg(workspace.join("Cargo.toml"));
     command
 }
@@ -211,7 +211,7 @@ fn output_of(command: &mut Command) -> Result<Vec<u8>> {
     if output.status.success() {
         return Ok(output.stdout);
     }
-    let shown = crate::process::shown(command);
+    let shown = crate::process::display_command(command);
     Err(format!("{shown}: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
 

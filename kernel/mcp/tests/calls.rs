@@ -133,7 +133,7 @@ impl Talk {
         talk
     }
 
-    /// As [`Talk::begin`], before the client has said that it is ready.
+    /// As [`McpConnection::connect`], before the client has said that it is ready.
     async fn introduced(limits: ClientLimits) -> Self {
         let (sender, steps) = unbounded_channel();
         let backend = Arc::new(Slow(sender, watch::channel(ChangeCounter::default()).0));

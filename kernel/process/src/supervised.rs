@@ -48,7 +48,7 @@ impl SupervisedProcess {
     /// Starts the first process.
     ///
     /// # Errors
-    /// As for [`Running::start`]: the first one is not tried again.
+    /// As for [`RunningKernel::start`]: the first one is not tried again.
     pub(crate) async fn start(
         start: ProcessSpec,
         backoff: RestartBackoff,

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{Row, row};
+use super::{BenchRow, row};
 use crate::{Result, root, target};
 
 /// Calls that are timed, after a tenth as many that warm up.
@@ -18,15 +18,15 @@ const CALLS: usize = 5_000;
 const LISTS: usize = 9;
 
 /// A server with its client.
-struct Talk {
+struct McpConnection {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     next: u64,
 }
 
-impl Talk {
-    fn begin(home: &Path) -> Result<Self> {
+impl McpConnection {
+    fn connect(home: &Path) -> Result<Self> {
         let mut child = Command::new(target().join("release/skillhost"))
             .arg("--home")
             .arg(home)
@@ -90,7 +90,7 @@ impl Talk {
     }
 }
 
-impl Drop for Talk {
+impl Drop for McpConnection {
     fn drop(&mut self) {
         // After its end there is nothing left to kill.
         let _ = self.child.kill();
@@ -99,7 +99,12 @@ impl Drop for Talk {
 }
 
 /// Measures a server of a folder of skills.
-pub(super) fn measure(work: &Path, skills: &Path, count: usize, rows: &mut Vec<Row>) -> Result<()> {
+pub(super) fn measure_server(
+    work: &Path,
+    skills: &Path,
+    count: usize,
+    rows: &mut Vec<BenchRow>,
+) -> Result<()> {
     let home = work.join("mcp-home");
     let manifests = home.join("manifests/skill_registry");
     fs::create_dir_all(home.join("sandbox"))?;
@@ -110,7 +115,7 @@ pub(super) fn measure(work: &Path, skills: &Path, count: usize, rows: &mut Vec<R
     // JSON is YAML.
     let settings = json!({ "extensions": { "skill_registry": { "roots": roots } } });
     fs::write(home.join("skillhost.yaml"), settings.to_string())?;
-    let mut talk = Talk::begin(&home)?;
+    let mut talk = McpConnection::connect(&home)?;
     let started = Instant::now();
     let ids = talk.list()?;
     let first_ms = started.elapsed().as_secs_f64() * 1e3;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use skill_format::{CatalogItem, SkillSelection, render_selection, shorten_description};
 use skill_search::{Ranker, TextAnalyzer};
 
-use super::data::{Query, Skill};
-use super::sample::samples;
+use super::data::{LabelledQuery, LabelledSkill};
+use super::sample::draw_samples;
 use super::trial;
 
 /// The size of the catalogs.
@@ -16,12 +16,16 @@ pub(super) const SIZE: usize = 1_000;
 pub(super) const BUDGET: usize = 8_000;
 
 /// For each query whether the block of a session's first prompt has a line for a labelled skill.
-pub(super) fn shown(skills: &[Skill], queries: &[Query], ranker: &Ranker) -> Vec<bool> {
+pub(super) fn listed_in_block(
+    skills: &[LabelledSkill],
+    queries: &[LabelledQuery],
+    ranker: &Ranker,
+) -> Vec<bool> {
     let short: Vec<_> =
         skills.iter().map(|skill| shorten_description(&skill.description)).collect();
     let mut found = Vec::new();
-    for sample in samples(skills, queries, SIZE) {
-        let index = trial::index(TextAnalyzer::Standard, skills, &sample.skills);
+    for sample in draw_samples(skills, queries, SIZE) {
+        let index = trial::build_index(TextAnalyzer::Standard, skills, &sample.skills);
         let mut items: Vec<CatalogItem<'_>> = sample
             .skills
             .iter()
@@ -31,7 +35,7 @@ pub(super) fn shown(skills: &[Skill], queries: &[Query], ranker: &Ranker) -> Vec
         let by_id: HashMap<&str, CatalogItem<'_>> =
             items.iter().map(|item| (item.id, *item)).collect();
         for query in sample.queries.iter().map(|&query| &queries[query]) {
-            let ranked = trial::ranked(&index, ranker, None, query);
+            let ranked = trial::rank_skills(&index, ranker, None, query);
             let matched: Vec<_> =
                 ranked.iter().filter_map(|id| by_id.get(id.as_str()).copied()).collect();
             let choice = SkillSelection {
@@ -54,25 +58,25 @@ mod tests {
 
     #[test]
     fn a_match_has_a_line_however_many_skills_there_are() {
-        let mut skills: Vec<Skill> = (0..900)
-            .map(|n| Skill {
+        let mut skills: Vec<LabelledSkill> = (0..900)
+            .map(|n| LabelledSkill {
                 id: format!("a{n:03}"),
                 description: "Words about all sorts of things, none of which matters.".into(),
-                ..Skill::default()
+                ..LabelledSkill::default()
             })
             .collect();
-        skills.push(Skill {
+        skills.push(LabelledSkill {
             id: "z".into(),
             description: "Counts beads on a string.".into(),
-            ..Skill::default()
+            ..LabelledSkill::default()
         });
-        let query = |text: &str| Query {
+        let query = |text: &str| LabelledQuery {
             id: String::new(),
             query: text.into(),
             relevant: vec!["z".into()],
             source: String::new(),
         };
         let queries = [query("how many beads are there?"), query("bake a cake")];
-        assert_eq!(shown(&skills, &queries, &Ranker::standard()), [true, false]);
+        assert_eq!(listed_in_block(&skills, &queries, &Ranker::standard()), [true, false]);
     }
 }

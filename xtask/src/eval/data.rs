@@ -12,7 +12,7 @@ use crate::Result;
 /// One skill of the catalog.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Skill {
+pub(super) struct LabelledSkill {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) description: String,
@@ -24,7 +24,7 @@ pub(super) struct Skill {
 
 /// One task with the skills that fit it.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Query {
+pub(super) struct LabelledQuery {
     pub(super) id: String,
     pub(super) query: String,
     pub(super) relevant: Vec<String>,
@@ -35,7 +35,7 @@ pub(super) struct Query {
 
 /// A worked example of the reference ranker.
 #[derive(Debug, Deserialize)]
-pub(super) struct Golden {
+pub(super) struct GoldenExample {
     pub(super) id: String,
     pub(super) query: String,
     pub(super) tokens: Vec<String>,
@@ -49,7 +49,7 @@ pub(super) struct Golden {
 ///
 /// # Errors
 /// Names the file and, for what is not JSON of the expected shape, the line.
-pub(super) fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+pub(super) fn read_json_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if path.extension().is_some_and(|extension| extension == "zst") {
         let unpacked = ruzstd::decoding::StreamingDecoder::new(BufReader::new(file))
@@ -61,7 +61,7 @@ pub(super) fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
 }
 
 /// Reads one JSON value.
-pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?)
 }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> std::result::Result<Vec<String>, String> {
-        parsed::<Query>(Path::new("queries.jsonl"), text.as_bytes())
+        parsed::<LabelledQuery>(Path::new("queries.jsonl"), text.as_bytes())
             .map(|queries| queries.into_iter().map(|query| query.id).collect())
             .map_err(|error| error.to_string())
     }

@@ -16,7 +16,7 @@ const FLAT: f64 = 1e-7;
 
 /// One query's candidates.
 #[derive(Debug, Clone)]
-pub(super) struct Example {
+pub(super) struct TrainingExample {
     /// The candidates' features, one candidate after the other.
     pub(super) features: Vec<f64>,
     /// Which candidates are labelled.
@@ -25,7 +25,7 @@ pub(super) struct Example {
     pub(super) weight: f64,
 }
 
-impl Example {
+impl TrainingExample {
     /// The candidates by score, best first; those of the same score in their own order.
     pub(super) fn order(&self, weights: &[f64]) -> Vec<usize> {
         let scores: Vec<f64> = self.rows().map(|row| dot(row, weights)).collect();
@@ -68,13 +68,13 @@ impl Example {
 
 /// Fits weights; `l2` is the penalty on the squared weights of the scaled features, against a mean
 /// loss per query.
-pub(super) fn fit(examples: &[&Example], l2: f64) -> Vec<f64> {
+pub(super) fn fit_weights(examples: &[&TrainingExample], l2: f64) -> Vec<f64> {
     let width = examples.iter().map(|example| example.width()).max().unwrap_or_default();
     let deviations = deviations(examples, width);
     let total: f64 = examples.iter().map(|example| example.weight).sum();
     let mut scores = Vec::new();
     let mut raw = vec![0.0; width];
-    let scaled = least(vec![0.0; width], |weights: &[f64], slope: &mut [f64]| {
+    let scaled = minimize(vec![0.0; width], |weights: &[f64], slope: &mut [f64]| {
         let unscaled: Vec<f64> =
             weights.iter().zip(&deviations).map(|(weight, deviation)| weight / deviation).collect();
         raw.fill(0.0);
@@ -89,7 +89,7 @@ pub(super) fn fit(examples: &[&Example], l2: f64) -> Vec<f64> {
 }
 
 /// The standard deviation of every feature over all candidates; 1 for a feature that never differs.
-fn deviations(examples: &[&Example], width: usize) -> Vec<f64> {
+fn deviations(examples: &[&TrainingExample], width: usize) -> Vec<f64> {
     let mut count = 0.0_f64;
     let mut sums = vec![(0.0_f64, 0.0_f64); width];
     for row in examples.iter().flat_map(|example| example.rows()) {
@@ -109,7 +109,7 @@ fn deviations(examples: &[&Example], width: usize) -> Vec<f64> {
 }
 
 /// Finds where a convex function is least (L-BFGS, halving steps until they pay).
-fn least(start: Vec<f64>, mut function: impl FnMut(&[f64], &mut [f64]) -> f64) -> Vec<f64> {
+fn minimize(start: Vec<f64>, mut function: impl FnMut(&[f64], &mut [f64]) -> f64) -> Vec<f64> {
     let mut at = start;
     let mut slope = vec![0.0; at.len()];
     let mut value = function(&at, &mut slope);
@@ -118,7 +118,7 @@ fn least(start: Vec<f64>, mut function: impl FnMut(&[f64], &mut [f64]) -> f64) -
         if slope.iter().all(|slope| slope.abs() < FLAT) {
             break;
         }
-        let direction = downhill(&slope, &past);
+        let direction = descent_direction(&slope, &past);
         let fall = dot(&direction, &slope);
         let mut length =
             if past.is_empty() { 1.0 / dot(&slope, &slope).sqrt().max(1.0) } else { 1.0 };
@@ -149,7 +149,7 @@ fn least(start: Vec<f64>, mut function: impl FnMut(&[f64], &mut [f64]) -> f64) -
 }
 
 /// The L-BFGS direction: the slope turned by the curvature that past steps have met.
-fn downhill(slope: &[f64], past: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
+fn descent_direction(slope: &[f64], past: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
     let mut direction: Vec<f64> = slope.iter().map(|slope| -slope).collect();
     let mut shares = Vec::with_capacity(past.len());
     for (step, bend) in past.iter().rev() {
@@ -180,12 +180,12 @@ fn add(to: &mut [f64], times: f64, what: &[f64]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::random::Random;
+    use super::super::random::SplitMix64;
     use super::*;
 
     /// Queries with five candidates each, of which the one that `teacher` scores highest is labelled.
-    fn taught(teacher: &[f64], count: usize) -> Vec<Example> {
-        let mut random = Random::new(3);
+    fn taught(teacher: &[f64], count: usize) -> Vec<TrainingExample> {
+        let mut random = SplitMix64::new(3);
         (0..count)
             .map(|_| {
                 let features: Vec<f64> =
@@ -194,7 +194,7 @@ mod tests {
                     features.chunks(teacher.len()).map(|row| dot(row, teacher)).collect();
                 let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let relevant = scores.iter().map(|&score| score == best).collect();
-                Example { features, relevant, weight: 1.0 }
+                TrainingExample { features, relevant, weight: 1.0 }
             })
             .collect()
     }
@@ -203,7 +203,7 @@ mod tests {
     fn the_weights_point_where_the_labels_come_from() {
         let teacher = [3.0, 0.0, -1.0];
         let examples = taught(&teacher, 300);
-        let weights = fit(&examples.iter().collect::<Vec<_>>(), 1e-3);
+        let weights = fit_weights(&examples.iter().collect::<Vec<_>>(), 1e-3);
         let cosine =
             dot(&weights, &teacher) / (dot(&weights, &weights) * dot(&teacher, &teacher)).sqrt();
         assert!(cosine > 0.99, "{weights:?}");
@@ -212,14 +212,14 @@ mod tests {
     #[test]
     fn the_result_is_flat_and_the_penalty_shrinks_it() {
         let examples = taught(&[1.0, 2.0], 100);
-        let all: Vec<&Example> = examples.iter().collect();
+        let all: Vec<&TrainingExample> = examples.iter().collect();
         let size = |l2| {
-            let weights = fit(&all, l2);
+            let weights = fit_weights(&all, l2);
             dot(&weights, &weights)
         };
         assert!(size(1e-1) < size(1e-2) && size(1e-2) < size(1e-3));
         // A parabola has its least value where its slope is zero.
-        let found = least(vec![0.0, 0.0], |at, slope| {
+        let found = minimize(vec![0.0, 0.0], |at, slope| {
             slope.copy_from_slice(&[2.0 * (at[0] - 3.0), 20.0 * (at[1] + 1.0)]);
             (at[0] - 3.0).powi(2) + 10.0 * (at[1] + 1.0).powi(2)
         });
@@ -229,12 +229,12 @@ mod tests {
     #[test]
     fn a_query_without_labels_and_one_without_weight_teach_nothing() {
         let mut examples = taught(&[1.0, -2.0], 40);
-        let before = fit(&examples.iter().collect::<Vec<_>>(), 1e-2);
+        let before = fit_weights(&examples.iter().collect::<Vec<_>>(), 1e-2);
         let mut unlabelled = examples[0].clone();
         unlabelled.relevant.fill(false);
         unlabelled.weight = 0.0;
         examples.push(unlabelled);
-        let after = fit(&examples.iter().collect::<Vec<_>>(), 1e-2);
+        let after = fit_weights(&examples.iter().collect::<Vec<_>>(), 1e-2);
         for (before, after) in before.iter().zip(&after) {
             assert!((before - after).abs() < 0.05, "{before} {after}");
         }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use skill_search::{EmbeddingSimilarity, Index, Ranker, SearchRequest};
 
-use super::data::Query;
-use super::fit::{Example, fit};
-use super::meaning::Vectors;
-use super::score::Measures;
+use super::data::LabelledQuery;
+use super::fit::{TrainingExample, fit_weights};
+use super::meaning::CatalogVectors;
+use super::score::RankingMetrics;
 
 /// A source with fewer queries shares its fold with other small ones.
 const OWN_FOLD: usize = 16;
@@ -18,35 +18,35 @@ const SHARED_FOLDS: usize = 3;
 
 /// What a fit gives.
 #[derive(Debug)]
-pub(super) struct Fitted {
+pub(super) struct FittedWeights {
     /// A name for each weight.
     pub(super) columns: Vec<String>,
     /// The weights fitted on all queries.
     pub(super) weights: Vec<f64>,
     /// How they do on the queries that they were fitted on.
-    pub(super) inside: Vec<Measures>,
+    pub(super) inside: Vec<RankingMetrics>,
     /// How each query does with weights that were fitted without its fold.
-    pub(super) outside: Vec<Measures>,
+    pub(super) outside: Vec<RankingMetrics>,
 }
 
 /// Fits the second stage of a ranker; with vectors and the catalog's ids that for cosines.
-pub(super) fn refit(
+pub(super) fn refit_ranker(
     index: &Index,
     ranker: &Ranker,
-    vectors: Option<(&Vectors<'_>, &[&str])>,
-    queries: &[Query],
+    vectors: Option<(&CatalogVectors<'_>, &[&str])>,
+    queries: &[LabelledQuery],
     l2: f64,
-) -> Fitted {
+) -> FittedWeights {
     let mut columns = Vec::new();
     let mut ids = Vec::new();
     let mut examples = Vec::new();
     for query in queries {
-        let near = vectors.map(|(vectors, ids)| vectors.near(ids, &query.query));
+        let near = vectors.map(|(vectors, ids)| vectors.cosines_to(ids, &query.query));
         let semantics = near.as_ref().map(|near| near as &dyn EmbeddingSimilarity);
         let request = SearchRequest { semantics, ..SearchRequest::new(&query.query, ranker) };
         let candidates = index.collect_features(&request);
         let relevant = candidates.ids.iter().map(|id| query.relevant.iter().any(|it| **it == **id));
-        examples.push(Example {
+        examples.push(TrainingExample {
             relevant: relevant.collect(),
             features: candidates.rows.concat(),
             weight: 1.0,
@@ -57,35 +57,38 @@ pub(super) fn refit(
     let measures = |at: usize, weights: &[f64]| {
         let ranked: Vec<_> =
             examples[at].order(weights).into_iter().map(|candidate| &*ids[at][candidate]).collect();
-        Measures::of(&queries[at].relevant, &ranked)
+        RankingMetrics::compute(&queries[at].relevant, &ranked)
     };
-    let weights = fit(&examples.iter().collect::<Vec<_>>(), l2);
+    let weights = fit_weights(&examples.iter().collect::<Vec<_>>(), l2);
     let inside = (0..queries.len()).map(|at| measures(at, &weights)).collect();
     let folds = folds(queries);
-    let mut outside = vec![Measures::default(); queries.len()];
+    let mut outside = vec![RankingMetrics::default(); queries.len()];
     for fold in folds.iter().collect::<BTreeSet<_>>() {
         let others = examples.iter().zip(&folds).filter(|(_, other)| *other != fold);
-        let weights = fit(&others.map(|(example, _)| example).collect::<Vec<_>>(), l2);
+        let weights = fit_weights(&others.map(|(example, _)| example).collect::<Vec<_>>(), l2);
         for at in (0..queries.len()).filter(|&at| folds[at] == *fold) {
             outside[at] = measures(at, &weights);
         }
     }
-    Fitted { columns, weights, inside, outside }
+    FittedWeights { columns, weights, inside, outside }
 }
 
 /// The mean over sources of the means over their queries, small sources left out.
-pub(super) fn by_source(queries: &[Query], measures: &[Measures]) -> Measures {
-    let mut sources: BTreeMap<&str, Vec<&Measures>> = BTreeMap::new();
+pub(super) fn by_source(queries: &[LabelledQuery], measures: &[RankingMetrics]) -> RankingMetrics {
+    let mut sources: BTreeMap<&str, Vec<&RankingMetrics>> = BTreeMap::new();
     for (query, measures) in queries.iter().zip(measures) {
         sources.entry(&query.source).or_default().push(measures);
     }
-    let means: Vec<Measures> =
-        sources.into_values().filter(|all| all.len() * 2 >= OWN_FOLD).map(Measures::mean).collect();
-    Measures::mean(&means)
+    let means: Vec<RankingMetrics> = sources
+        .into_values()
+        .filter(|all| all.len() * 2 >= OWN_FOLD)
+        .map(RankingMetrics::mean)
+        .collect();
+    RankingMetrics::mean(&means)
 }
 
 /// The weights as they stand in the source.
-pub(super) fn pasted(fitted: &Fitted) -> String {
+pub(super) fn format_weights(fitted: &FittedWeights) -> String {
     let mut text = String::new();
     for (column, weight) in fitted.columns.iter().zip(&fitted.weights) {
         let _ = writeln!(text, "    {weight:.4}, // {column}");
@@ -94,7 +97,7 @@ pub(super) fn pasted(fitted: &Fitted) -> String {
 }
 
 /// A fold for each query: queries of one source are in one fold.
-fn folds(queries: &[Query]) -> Vec<String> {
+fn folds(queries: &[LabelledQuery]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for query in queries {
         *counts.entry(&query.source).or_default() += 1;
@@ -104,7 +107,7 @@ fn folds(queries: &[Query]) -> Vec<String> {
         .enumerate()
         .map(|(number, (source, _))| (*source, format!("small {}", number % SHARED_FOLDS)))
         .collect();
-    let fold = |query: &Query| shared.get(&*query.source).unwrap_or(&query.source).clone();
+    let fold = |query: &LabelledQuery| shared.get(&*query.source).unwrap_or(&query.source).clone();
     queries.iter().map(fold).collect()
 }
 
@@ -114,8 +117,8 @@ mod tests {
 
     use super::*;
 
-    fn query(source: &str, text: &str, relevant: &str) -> Query {
-        Query {
+    fn query(source: &str, text: &str, relevant: &str) -> LabelledQuery {
+        LabelledQuery {
             id: String::new(),
             query: text.into(),
             relevant: vec![relevant.into()],
@@ -125,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_source_stays_together_and_small_ones_share() {
-        let mut queries: Vec<Query> = (0..16).map(|_| query("big", "", "")).collect();
+        let mut queries: Vec<LabelledQuery> = (0..16).map(|_| query("big", "", "")).collect();
         queries.extend(["s1", "s2", "s3", "s4", "s1"].map(|source| query(source, "", "")));
         let folds = folds(&queries);
         assert!(folds[..16].iter().all(|fold| fold == "big"));
@@ -134,9 +137,9 @@ mod tests {
 
     #[test]
     fn each_source_counts_once_in_the_mean_over_sources() {
-        let good = Measures::of(&["a".into()], &["a"]);
-        let bad = Measures::of(&["a".into()], &["b"]);
-        let mut queries: Vec<Query> = (0..30).map(|_| query("large", "", "")).collect();
+        let good = RankingMetrics::compute(&["a".into()], &["a"]);
+        let bad = RankingMetrics::compute(&["a".into()], &["b"]);
+        let mut queries: Vec<LabelledQuery> = (0..30).map(|_| query("large", "", "")).collect();
         let mut measures = vec![good; 30];
         queries.extend((0..8).map(|_| query("less", "", "")));
         measures.extend([bad; 8]);
@@ -159,12 +162,12 @@ mod tests {
         let documents = (0..6)
             .flat_map(|n| [document(&*names[n], &*texts[n]), document(&*others[n], &*short[n])]);
         let index = Index::build(TextAnalyzer::Standard, documents);
-        let queries: Vec<Query> = (0..6)
+        let queries: Vec<LabelledQuery> = (0..6)
             .map(|n| query(words[n], &format!("{} keeper field", words[n]), &names[n]))
             .collect();
-        let fitted = refit(&index, &Ranker::standard(), None, &queries, 1e-3);
+        let fitted = refit_ranker(&index, &Ranker::standard(), None, &queries, 1e-3);
         assert_eq!(fitted.columns.len(), fitted.weights.len());
-        assert_eq!(Measures::mean(&fitted.inside).values(), [1.0; 6]);
-        assert_eq!(Measures::mean(&fitted.outside).values(), [1.0; 6]);
+        assert_eq!(RankingMetrics::mean(&fitted.inside).values(), [1.0; 6]);
+        assert_eq!(RankingMetrics::mean(&fitted.outside).values(), [1.0; 6]);
     }
 }

@@ -2,13 +2,13 @@
 
 use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
 
-use super::data::Golden;
+use super::data::GoldenExample;
 
 /// How far a score may lie from the example's.
 const TOLERANCE: f64 = 1e-4;
 
 /// Compares the product's reference ranker with the examples; returns a line for each difference.
-pub(super) fn differences(index: &Index, examples: &[Golden]) -> Vec<String> {
+pub(super) fn find_differences(index: &Index, examples: &[GoldenExample]) -> Vec<String> {
     let ranker = Ranker::reference();
     examples
         .iter()
@@ -19,7 +19,7 @@ pub(super) fn differences(index: &Index, examples: &[Golden]) -> Vec<String> {
         .collect()
 }
 
-fn difference(index: &Index, ranker: &Ranker, example: &Golden) -> Vec<String> {
+fn difference(index: &Index, ranker: &Ranker, example: &GoldenExample) -> Vec<String> {
     let mut found = Vec::new();
     let tokens = TextAnalyzer::Reference.terms(&example.query);
     if tokens != example.tokens {
@@ -70,11 +70,11 @@ mod tests {
     }
 
     /// The example that the index itself gives.
-    fn example() -> Golden {
+    fn example() -> GoldenExample {
         let ranker = Ranker::reference();
         let request = SearchRequest::new("count the beads", &ranker);
         let hits = index().search(&request);
-        Golden {
+        GoldenExample {
             id: "q1".into(),
             query: "count the beads".into(),
             tokens: vec!["count".into(), "bead".into()],
@@ -85,15 +85,15 @@ mod tests {
 
     #[test]
     fn an_equal_example_gives_no_line_and_each_difference_one() {
-        assert_eq!(differences(&index(), &[example()]), Vec::<String>::new());
+        assert_eq!(find_differences(&index(), &[example()]), Vec::<String>::new());
         let mut near = example();
         near.lexical[0].1 += TOLERANCE / 2.0;
-        assert_eq!(differences(&index(), &[near]), Vec::<String>::new());
+        assert_eq!(find_differences(&index(), &[near]), Vec::<String>::new());
         let mut other = example();
         other.tokens[0] = "counts".into();
         other.lexical[0].1 += 2.0 * TOLERANCE;
         other.lexical_top1_features[3] -= 2.0 * TOLERANCE;
-        let lines = differences(&index(), &[other]);
+        let lines = find_differences(&index(), &[other]);
         let starts: Vec<_> = lines.iter().map(|line| line.split(' ').nth(1)).collect();
         assert_eq!(starts, [Some("tokens"), Some("ranked"), Some("features")], "{lines:?}");
     }

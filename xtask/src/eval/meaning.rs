@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use skill_search::{CosineScores, EmbeddingSimilarity};
 use word_vectors::VectorTable;
 
-use super::data::Skill;
+use super::data::LabelledSkill;
 
 /// Sections of a body that get a vector.
 const SECTIONS: usize = 40;
@@ -16,30 +16,30 @@ const WORDS: usize = 200;
 const REPEATED: usize = 40;
 
 /// The vectors of a catalog.
-pub(super) struct Vectors<'a> {
+pub(super) struct CatalogVectors<'a> {
     table: VectorTable,
-    skills: HashMap<&'a str, Skilled>,
+    skills: HashMap<&'a str, SkillSectionVectors>,
 }
 
-struct Skilled {
+struct SkillSectionVectors {
     description: Vec<f32>,
     headings: Vec<f32>,
     sections: Vec<Vec<f32>>,
 }
 
 /// The vectors of a catalog's chosen skills, seen from a query.
-pub(super) struct Near<'v, 'a> {
-    vectors: &'v Vectors<'a>,
+pub(super) struct QueryCosines<'v, 'a> {
+    vectors: &'v CatalogVectors<'a>,
     ids: &'v [&'v str],
     query: Vec<f32>,
 }
 
-impl<'a> Vectors<'a> {
-    pub(super) fn of(skills: &'a [Skill]) -> Self {
+impl<'a> CatalogVectors<'a> {
+    pub(super) fn embed_catalog(skills: &'a [LabelledSkill]) -> Self {
         let table = VectorTable::static_minilm();
-        let vectors = |skill: &'a Skill| {
+        let vectors = |skill: &'a LabelledSkill| {
             let text = format!("{} {}", skill.name.replace('-', " "), skill.description);
-            let skilled = Skilled {
+            let skilled = SkillSectionVectors {
                 description: table.embed(&text),
                 headings: table.embed(&format!("{text} {}", skill.headings.join(" "))),
                 sections: sections(&skill.body).iter().map(|text| table.embed(text)).collect(),
@@ -51,12 +51,16 @@ impl<'a> Vectors<'a> {
     }
 
     /// What is near to a query among the skills with these ids.
-    pub(super) fn near<'v>(&'v self, ids: &'v [&'v str], query: &str) -> Near<'v, 'a> {
-        Near { vectors: self, ids, query: self.table.embed(query) }
+    pub(super) fn cosines_to<'v>(
+        &'v self,
+        ids: &'v [&'v str],
+        query: &str,
+    ) -> QueryCosines<'v, 'a> {
+        QueryCosines { vectors: self, ids, query: self.table.embed(query) }
     }
 }
 
-impl EmbeddingSimilarity for Near<'_, '_> {
+impl EmbeddingSimilarity for QueryCosines<'_, '_> {
     fn cosines(&self, id: &str) -> Option<CosineScores> {
         let skilled = self.vectors.skills.get(id)?;
         let to_query = |vector: &Vec<f32>| dot(vector, &self.query);
@@ -116,16 +120,16 @@ mod tests {
 
     #[test]
     fn what_means_the_same_is_nearest() {
-        let skill = |id: &str, description: &str| Skill {
+        let skill = |id: &str, description: &str| LabelledSkill {
             id: id.into(),
             description: description.into(),
-            ..Skill::default()
+            ..LabelledSkill::default()
         };
         let skills =
             [skill("art", "Watercolour painting for beginners"), skill("sql", "Database queries")];
-        let vectors = Vectors::of(&skills);
+        let vectors = CatalogVectors::embed_catalog(&skills);
         let ids = ["art", "sql"];
-        let near = vectors.near(&ids, "tune a slow SQL database");
+        let near = vectors.cosines_to(&ids, "tune a slow SQL database");
         assert_eq!(near.nearest(1), ["sql"]);
         let description = |id| near.cosines(id).map(|cosines| cosines.description);
         assert!(description("sql") > description("art"));

@@ -2,9 +2,9 @@
 
 /// A SplitMix64 generator: the same seed gives the same numbers on every machine.
 #[derive(Debug, Clone)]
-pub(super) struct Random(u64);
+pub(super) struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -38,7 +38,7 @@ mod tests {
     fn a_shuffle_keeps_every_item_and_follows_the_seed() {
         let shuffled = |seed| {
             let mut items: Vec<usize> = (0..20).collect();
-            Random::new(seed).shuffle(&mut items);
+            SplitMix64::new(seed).shuffle(&mut items);
             items
         };
         assert_eq!(shuffled(5), shuffled(5));
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn numbers_stay_below_their_bound_and_reach_all_of_it() {
-        let mut random = Random::new(1);
+        let mut random = SplitMix64::new(1);
         let mut seen = [false; 7];
         for _ in 0..200 {
             seen[random.below(7)] = true;

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::data::{Query, Skill};
-use super::random::Random;
+use super::data::{LabelledQuery, LabelledSkill};
+use super::random::SplitMix64;
 
 /// The seed of the samples.
 const SEED: u64 = 5;
 
 /// A catalog of one size and the queries asked of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Sample {
+pub(super) struct CatalogSample {
     /// Indices of skills, in the order of the whole catalog.
     pub(super) skills: Vec<usize>,
     /// Indices of queries.
@@ -20,15 +20,21 @@ pub(super) struct Sample {
 /// Cuts the queries at random into chunks whose own skills fill at most half of `size`, and gives
 /// every chunk a catalog of those skills and of others drawn at random. Each query is in one chunk.
 /// A size that the catalog does not exceed gives one sample with everything.
-pub(super) fn samples(skills: &[Skill], queries: &[Query], size: usize) -> Vec<Sample> {
+pub(super) fn draw_samples(
+    skills: &[LabelledSkill],
+    queries: &[LabelledQuery],
+    size: usize,
+) -> Vec<CatalogSample> {
     if size >= skills.len() {
-        let all =
-            Sample { skills: (0..skills.len()).collect(), queries: (0..queries.len()).collect() };
+        let all = CatalogSample {
+            skills: (0..skills.len()).collect(),
+            queries: (0..queries.len()).collect(),
+        };
         return vec![all];
     }
     let index: HashMap<&str, usize> =
         skills.iter().enumerate().map(|(index, skill)| (skill.id.as_str(), index)).collect();
-    let mut random = Random::new(SEED);
+    let mut random = SplitMix64::new(SEED);
     let mut order: Vec<usize> = (0..queries.len()).collect();
     random.shuffle(&mut order);
     let mut chunks: Vec<(BTreeSet<usize>, Vec<usize>)> = Vec::new();
@@ -52,7 +58,7 @@ pub(super) fn samples(skills: &[Skill], queries: &[Query], size: usize) -> Vec<S
             while held.len() < size {
                 held.insert(random.below(skills.len()));
             }
-            Sample { skills: held.into_iter().collect(), queries }
+            CatalogSample { skills: held.into_iter().collect(), queries }
         })
         .collect()
 }
@@ -61,12 +67,14 @@ pub(super) fn samples(skills: &[Skill], queries: &[Query], size: usize) -> Vec<S
 mod tests {
     use super::*;
 
-    fn catalog(count: usize) -> Vec<Skill> {
-        (0..count).map(|n| Skill { id: format!("s{n}"), ..Skill::default() }).collect()
+    fn catalog(count: usize) -> Vec<LabelledSkill> {
+        (0..count)
+            .map(|n| LabelledSkill { id: format!("s{n}"), ..LabelledSkill::default() })
+            .collect()
     }
 
-    fn ask(relevant: &[usize]) -> Query {
-        Query {
+    fn ask(relevant: &[usize]) -> LabelledQuery {
+        LabelledQuery {
             id: String::new(),
             query: String::new(),
             relevant: relevant.iter().map(|n| format!("s{n}")).collect(),
@@ -77,14 +85,14 @@ mod tests {
     #[test]
     fn every_query_is_asked_once_of_a_catalog_with_its_skills() {
         let skills = catalog(200);
-        let queries: Vec<Query> = (0..60).map(|n| ask(&[n, n + 100])).collect();
-        let samples = samples(&skills, &queries, 40);
+        let queries: Vec<LabelledQuery> = (0..60).map(|n| ask(&[n, n + 100])).collect();
+        let samples = draw_samples(&skills, &queries, 40);
         let mut asked: Vec<usize> = samples.iter().flat_map(|s| s.queries.clone()).collect();
         asked.sort_unstable();
         assert_eq!(asked, (0..60).collect::<Vec<_>>());
         // Ten queries with two skills each fill half of 40.
         assert_eq!(samples.iter().map(|s| s.queries.len()).collect::<Vec<_>>(), [10; 6]);
-        for Sample { skills, queries } in samples {
+        for CatalogSample { skills, queries } in samples {
             assert_eq!(skills.len(), 40);
             assert!(skills.is_sorted());
             for query in queries {
@@ -95,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_size_as_large_as_the_catalog_takes_all_of_it() {
-        let all = samples(&catalog(3), &[ask(&[1]), ask(&[2])], 5_000);
-        assert_eq!(all, [Sample { skills: vec![0, 1, 2], queries: vec![0, 1] }]);
+        let all = draw_samples(&catalog(3), &[ask(&[1]), ask(&[2])], 5_000);
+        assert_eq!(all, [CatalogSample { skills: vec![0, 1, 2], queries: vec![0, 1] }]);
     }
 }

@@ -3,22 +3,22 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use super::random::Random;
+use super::random::SplitMix64;
 
 /// Re-drawn samples for an interval.
 const DRAWS: usize = 1_000;
 
 /// The measures of one query, or their means.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Measures([f64; 6]);
+pub(super) struct RankingMetrics([f64; 6]);
 
-impl Measures {
+impl RankingMetrics {
     /// What the numbers are, in order.
     pub(super) const NAMES: [&str; 6] = ["R@1", "R@3", "R@5", "R@10", "MRR", "nDCG@10"];
 
     /// Measures one query: the share of its labelled skills in the first k (for k = 1 one suffices),
     /// the reciprocal rank of the first among 100, and binary nDCG at 10.
-    pub(super) fn of<S: AsRef<str>>(relevant: &[String], ranked: &[S]) -> Self {
+    pub(super) fn compute<S: AsRef<str>>(relevant: &[String], ranked: &[S]) -> Self {
         let labelled: HashSet<&str> = relevant.iter().map(String::as_str).collect();
         let fits = |id: &S| labelled.contains(id.as_ref());
         let share = |k: usize| {
@@ -57,7 +57,7 @@ impl Measures {
     }
 }
 
-impl fmt::Display for Measures {
+impl fmt::Display for RankingMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in Self::NAMES.iter().zip(self.0) {
             write!(f, " {name} {value:.3}")?;
@@ -68,32 +68,32 @@ impl fmt::Display for Measures {
 
 /// Where 95 % of the means of samples drawn anew, with replacement, lie.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Interval {
-    pub(super) low: Measures,
-    pub(super) high: Measures,
+pub(super) struct ConfidenceInterval {
+    pub(super) low: RankingMetrics,
+    pub(super) high: RankingMetrics,
 }
 
 /// The 95 % bootstrap interval of each mean. The seed is fixed, so that the same measures give the
 /// same interval.
-pub(super) fn interval(all: &[Measures]) -> Interval {
-    let mut random = Random::new(17);
+pub(super) fn bootstrap_interval(all: &[RankingMetrics]) -> ConfidenceInterval {
+    let mut random = SplitMix64::new(17);
     let mut means: [Vec<f64>; 6] = Default::default();
     if !all.is_empty() {
         for _ in 0..DRAWS {
-            let drawn: Vec<&Measures> =
+            let drawn: Vec<&RankingMetrics> =
                 (0..all.len()).map(|_| &all[random.below(all.len())]).collect();
-            for (means, value) in means.iter_mut().zip(Measures::mean(drawn).0) {
+            for (means, value) in means.iter_mut().zip(RankingMetrics::mean(drawn).0) {
                 means.push(value);
             }
         }
     }
     let at = |share: f64| {
-        Measures(means.clone().map(|mut means| {
+        RankingMetrics(means.clone().map(|mut means| {
             means.sort_by(f64::total_cmp);
             means.get((share * means.len() as f64) as usize).copied().unwrap_or_default()
         }))
     };
-    Interval { low: at(0.025), high: at(0.975) }
+    ConfidenceInterval { low: at(0.025), high: at(0.975) }
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
 
     fn of(relevant: &[&str], ranked: &[&str]) -> [f64; 6] {
         let relevant: Vec<String> = relevant.iter().map(|&id| id.to_owned()).collect();
-        Measures::of(&relevant, ranked).values()
+        RankingMetrics::compute(&relevant, ranked).values()
     }
 
     #[test]
@@ -123,16 +123,20 @@ mod tests {
 
     #[test]
     fn the_interval_holds_the_mean_and_does_not_change() {
-        let all: Vec<Measures> = (0..200).map(|n| Measures([f64::from(n % 4 == 0); 6])).collect();
-        let Interval { low, high } = interval(&all);
-        let mean = Measures::mean(&all).values()[0];
+        let all: Vec<RankingMetrics> =
+            (0..200).map(|n| RankingMetrics([f64::from(n % 4 == 0); 6])).collect();
+        let ConfidenceInterval { low, high } = bootstrap_interval(&all);
+        let mean = RankingMetrics::mean(&all).values()[0];
         assert_eq!(mean, 0.25);
         // A quarter of 200 has a standard error of 0.031.
         for (low, high) in low.values().into_iter().zip(high.values()) {
             assert!((0.17..0.21).contains(&low), "{low}");
             assert!((0.29..0.33).contains(&high), "{high}");
         }
-        assert_eq!(interval(&all), Interval { low, high });
-        assert_eq!(interval(&[]), Interval { low: Measures::default(), high: Measures::default() });
+        assert_eq!(bootstrap_interval(&all), ConfidenceInterval { low, high });
+        assert_eq!(
+            bootstrap_interval(&[]),
+            ConfidenceInterval { low: RankingMetrics::default(), high: RankingMetrics::default() }
+        );
     }
 }

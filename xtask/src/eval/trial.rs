@@ -5,13 +5,17 @@ use std::time::{Duration, Instant};
 
 use skill_search::{Document, EmbeddingSimilarity, Index, Ranker, SearchRequest, TextAnalyzer};
 
-use super::data::{Query, Skill};
+use super::data::{LabelledQuery, LabelledSkill};
 
 /// Hits asked for: what the measures look at.
 const LIMIT: usize = 100;
 
 /// Builds an index over some skills of a catalog.
-pub(super) fn index(analysis: TextAnalyzer, skills: &[Skill], chosen: &[usize]) -> Index {
+pub(super) fn build_index(
+    analysis: TextAnalyzer,
+    skills: &[LabelledSkill],
+    chosen: &[usize],
+) -> Index {
     let documents = chosen.iter().map(|&at| Document {
         id: &skills[at].id,
         name: &skills[at].name,
@@ -25,11 +29,11 @@ pub(super) fn index(analysis: TextAnalyzer, skills: &[Skill], chosen: &[usize]) 
 }
 
 /// The ids that a ranker finds for a query, best first.
-pub(super) fn ranked(
+pub(super) fn rank_skills(
     index: &Index,
     ranker: &Ranker,
     semantics: Option<&dyn EmbeddingSimilarity>,
-    query: &Query,
+    query: &LabelledQuery,
 ) -> Vec<String> {
     let request =
         SearchRequest { limit: LIMIT, semantics, ..SearchRequest::new(&query.query, ranker) };
@@ -38,16 +42,16 @@ pub(super) fn ranked(
 
 /// How long queries take.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Times {
+pub(super) struct QueryTimes {
     pub(super) median: Duration,
     pub(super) p99: Duration,
 }
 
-impl Times {
+impl QueryTimes {
     /// The times of the ten best hits for every query, after a first round that does not count.
-    pub(super) fn of(index: &Index, ranker: &Ranker, queries: &[Query]) -> Self {
+    pub(super) fn measure(index: &Index, ranker: &Ranker, queries: &[LabelledQuery]) -> Self {
         let round = || -> Vec<Duration> {
-            let timed = |query: &Query| {
+            let timed = |query: &LabelledQuery| {
                 let started = Instant::now();
                 std::hint::black_box(index.search(&SearchRequest::new(&query.query, ranker)));
                 started.elapsed()
@@ -68,7 +72,7 @@ impl Times {
     }
 }
 
-impl fmt::Display for Times {
+impl fmt::Display for QueryTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         write!(f, "median {:.2} ms, p99 {:.2} ms", ms(self.median), ms(self.p99))
@@ -83,31 +87,34 @@ mod tests {
     fn times_are_taken_from_the_middle_and_near_the_end() {
         let all = (0..=200).rev().map(Duration::from_millis).collect();
         let median = Duration::from_millis(100);
-        assert_eq!(Times::from_all(all), Times { median, p99: Duration::from_millis(198) });
-        let none = Times { median: Duration::ZERO, p99: Duration::ZERO };
-        assert_eq!(Times::from_all(Vec::new()), none);
+        assert_eq!(
+            QueryTimes::from_all(all),
+            QueryTimes { median, p99: Duration::from_millis(198) }
+        );
+        let none = QueryTimes { median: Duration::ZERO, p99: Duration::ZERO };
+        assert_eq!(QueryTimes::from_all(Vec::new()), none);
     }
 
     #[test]
     fn a_ranker_is_asked_over_the_chosen_skills_alone() {
-        let skill = |id: &str, description: &str| Skill {
+        let skill = |id: &str, description: &str| LabelledSkill {
             id: id.into(),
             name: id.into(),
             description: description.into(),
-            ..Skill::default()
+            ..LabelledSkill::default()
         };
         let skills =
             [skill("a", "Count beads."), skill("b", "Count pearls, beads."), skill("c", "")];
-        let query = Query {
+        let query = LabelledQuery {
             id: "q".into(),
             query: "count beads".into(),
             relevant: vec!["b".into()],
             source: String::new(),
         };
         let ranker = Ranker::bm25f();
-        let all = index(TextAnalyzer::Standard, &skills, &[0, 1, 2]);
-        assert_eq!(ranked(&all, &ranker, None, &query), ["a", "b"]);
-        let some = index(TextAnalyzer::Standard, &skills, &[1, 2]);
-        assert_eq!(ranked(&some, &ranker, None, &query), ["b"]);
+        let all = build_index(TextAnalyzer::Standard, &skills, &[0, 1, 2]);
+        assert_eq!(rank_skills(&all, &ranker, None, &query), ["a", "b"]);
+        let some = build_index(TextAnalyzer::Standard, &skills, &[1, 2]);
+        assert_eq!(rank_skills(&some, &ranker, None, &query), ["b"]);
     }
 }

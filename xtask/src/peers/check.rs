@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::setup::{Tools, search_path};
-use super::{Row, Verdict};
+use super::setup::{InstalledTools, search_path};
+use super::{CheckVerdict, PeerRow};
 use crate::Result;
 
 /// How long one client may take.
@@ -30,21 +30,21 @@ const SCRIPTS: [(&str, &str); 2] =
     [("model.mjs", include_str!("model.mjs")), ("client.py", include_str!("client.py"))];
 
 /// What the checks share.
-pub(super) struct Bench<'b> {
+pub(super) struct PeerChecks<'b> {
     dir: &'b Path,
     program: &'b Path,
-    tools: &'b Tools,
+    tools: &'b InstalledTools,
     /// The arguments with which the server is started.
     serve: Vec<String>,
     /// A skill that it serves.
     skill: String,
-    rows: Vec<Row>,
+    rows: Vec<PeerRow>,
 }
 
 /// A process that ends with the check.
-struct Running(Child);
+struct PeerProcess(Child);
 
-impl Drop for Running {
+impl Drop for PeerProcess {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.0.kill();
@@ -52,12 +52,12 @@ impl Drop for Running {
     }
 }
 
-impl<'b> Bench<'b> {
+impl<'b> PeerChecks<'b> {
     pub(super) fn new(
         dir: &'b Path,
         program: &'b Path,
         skills: &Path,
-        tools: &'b Tools,
+        tools: &'b InstalledTools,
     ) -> Result<Self> {
         for folder in ["work", "inspector", "claude", "codex"] {
             fs::create_dir_all(dir.join(folder))?;
@@ -77,7 +77,7 @@ impl<'b> Bench<'b> {
         Ok(Self { dir, program, tools, serve, skill: skill.to_owned(), rows: Vec::new() })
     }
 
-    pub(super) fn run(mut self) -> Vec<Row> {
+    pub(super) fn run(mut self) -> Vec<PeerRow> {
         let served = self.http();
         self.inspector(served.as_ref().map(|(_, url)| url.as_str()));
         self.conformance(served.as_ref().map(|(_, url)| url.as_str()));
@@ -88,13 +88,13 @@ impl<'b> Bench<'b> {
         self.rows
     }
 
-    fn row(&mut self, peer: &'static str, check: impl Into<String>, told: Outcome) {
+    fn row(&mut self, peer: &'static str, check: impl Into<String>, told: CheckResult) {
         let verdict = match told {
-            Ok(told) => Verdict::Passed(told),
-            Err(Trouble::Failed(reason)) => Verdict::Failed(reason),
-            Err(Trouble::Missing(reason)) => Verdict::Skipped(reason),
+            Ok(told) => CheckVerdict::Passed(told),
+            Err(CheckError::Failed(reason)) => CheckVerdict::Failed(reason),
+            Err(CheckError::Missing(reason)) => CheckVerdict::Skipped(reason),
         };
-        self.rows.push(Row { peer, check: check.into(), verdict });
+        self.rows.push(PeerRow { peer, check: check.into(), verdict });
     }
 
     /// A command in the empty working directory, with a home and nothing else of this environment.
@@ -110,18 +110,18 @@ impl<'b> Bench<'b> {
     }
 
     /// Starts the server over HTTP on a free port.
-    fn http(&self) -> std::result::Result<(Running, String), Trouble> {
+    fn http(&self) -> std::result::Result<(PeerProcess, String), CheckError> {
         let mut command = self.client(self.program, "work");
         command.arg("--json").args(&self.serve).args(["--http", "127.0.0.1:0"]);
         let log = File::create(self.dir.join("server.txt"))?;
-        let mut running = Running(command.stdout(Stdio::piped()).stderr(log).spawn()?);
+        let mut running = PeerProcess(command.stdout(Stdio::piped()).stderr(log).spawn()?);
         let line = first_line(&mut running)?;
-        let told: Value = serde_json::from_str(&line).map_err(|error| failed(&error))?;
-        let url = told["url"].as_str().ok_or_else(|| failed(&"the server names no address"))?;
+        let told: Value = serde_json::from_str(&line).map_err(|error| to_failure(&error))?;
+        let url = told["url"].as_str().ok_or_else(|| to_failure(&"the server names no address"))?;
         Ok((running, url.to_owned()))
     }
 
-    fn inspector(&mut self, url: std::result::Result<&str, &Trouble>) {
+    fn inspector(&mut self, url: std::result::Result<&str, &CheckError>) {
         let command = self.tools.command("mcp-inspector");
         // More skills than it looks at unless told to.
         let limit = 100_000;
@@ -158,7 +158,7 @@ impl<'b> Bench<'b> {
         for name in names {
             for method in methods {
                 let told = (|| {
-                    written.as_ref().map_err(failed)?;
+                    written.as_ref().map_err(to_failure)?;
                     let program = command.as_ref().map_err(|e| missing(e))?;
                     let mut command = self.client(program, "inspector");
                     command.env("MCP_INSPECTOR_SECRET_STORE", "memory").arg("--cli");
@@ -172,7 +172,7 @@ impl<'b> Bench<'b> {
         }
     }
 
-    fn conformance(&mut self, url: std::result::Result<&str, &Trouble>) {
+    fn conformance(&mut self, url: std::result::Result<&str, &CheckError>) {
         for scenario in SCENARIOS {
             let told = (|| {
                 let program = self.tools.command("conformance").map_err(|e| missing(&e))?;
@@ -219,7 +219,7 @@ impl<'b> Bench<'b> {
                 .arg(&config)
                 .args(["--allowedTools", "mcp__skillhost__read_skill"]);
             finished(&mut command, self.dir)?;
-            self.answered(&answer)
+            self.check_answer(&answer)
         })();
         self.row("claude code", "read_skill, to the model and back", told);
     }
@@ -246,78 +246,81 @@ impl<'b> Bench<'b> {
                 "Use the skill",
             ]);
             finished(&mut command, self.dir)?;
-            self.answered(&answer)
+            self.check_answer(&answer)
         })();
         self.row("codex", "read_skill, to the model and back", told);
     }
 
     /// Starts a model that calls `read_skill` once; gives its port and the file for the answer.
-    fn model(&self) -> std::result::Result<(Running, String, PathBuf), Trouble> {
+    fn model(&self) -> std::result::Result<(PeerProcess, String, PathBuf), CheckError> {
         let node = self.tools.command("node").map_err(|e| missing(&e))?;
         let answer = self.dir.join("answer.txt");
         fs::write(&answer, "")?;
         let arguments = json!({ "skill_id": self.skill }).to_string();
         let mut command = self.client(&node, "work");
         command.arg(self.dir.join("model.mjs")).arg("read_skill").arg(arguments).arg(&answer);
-        let mut running = Running(command.stdout(Stdio::piped()).spawn()?);
+        let mut running = PeerProcess(command.stdout(Stdio::piped()).spawn()?);
         let port = first_line(&mut running)?;
         Ok((running, port, answer))
     }
 
     /// Checks that the model was given the instructions of the skill.
-    fn answered(&self, answer: &Path) -> Outcome {
+    fn check_answer(&self, answer: &Path) -> CheckResult {
         let text = fs::read_to_string(answer)?;
         let begins = format!("Skill loaded: {} (approx.", self.skill);
         if !text.contains(&begins) || !text.contains("</skill_content>") {
             let shown: String = text.chars().take(120).collect();
-            return Err(failed(&format!("the model was not given the skill, but {shown:?}")));
+            return Err(to_failure(&format!("the model was not given the skill, but {shown:?}")));
         }
         Ok(format!("{} bytes", text.len()))
     }
 }
 
-type Outcome = std::result::Result<String, Trouble>;
+type CheckResult = std::result::Result<String, CheckError>;
 
 /// Why a check did not pass.
 #[derive(Clone)]
-enum Trouble {
+enum CheckError {
     Failed(String),
     Missing(String),
 }
 
-impl From<std::io::Error> for Trouble {
+impl From<std::io::Error> for CheckError {
     fn from(error: std::io::Error) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-fn failed(reason: &impl ToString) -> Trouble {
-    Trouble::Failed(reason.to_string())
+fn to_failure(reason: &impl ToString) -> CheckError {
+    CheckError::Failed(reason.to_string())
 }
 
-fn missing(reason: &str) -> Trouble {
-    Trouble::Missing(reason.to_owned())
+fn missing(reason: &str) -> CheckError {
+    CheckError::Missing(reason.to_owned())
 }
 
-fn first_line(running: &mut Running) -> std::result::Result<String, Trouble> {
-    let stdout = running.0.stdout.take().ok_or_else(|| failed(&"it has no output"))?;
+fn first_line(running: &mut PeerProcess) -> std::result::Result<String, CheckError> {
+    let stdout = running.0.stdout.take().ok_or_else(|| to_failure(&"it has no output"))?;
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line)?;
     Ok(line.trim().to_owned())
 }
 
 /// Waits until a command has ended well; what it printed went to files, which no command fills up.
-fn finished(command: &mut Command, dir: &Path) -> std::result::Result<(String, String), Trouble> {
+fn finished(
+    command: &mut Command,
+    dir: &Path,
+) -> std::result::Result<(String, String), CheckError> {
     let files = ["stdout.txt", "stderr.txt"].map(|name| dir.join(name));
     command.stdout(File::create(&files[0])?).stderr(File::create(&files[1])?);
-    let mut running = Running(command.spawn()?);
+    let mut running = PeerProcess(command.spawn()?);
     let started = Instant::now();
     let status = loop {
         if let Some(status) = running.0.try_wait()? {
             break status;
         }
         if started.elapsed() > PATIENCE {
-            return Err(failed(&format!("it did not end within {} s", PATIENCE.as_secs())));
+            return Err(to_failure(&format!("it did not end within {} s", PATIENCE.as_secs())));
         }
         std::thread::sleep(Duration::from_millis(50));
     };
@@ -328,5 +331,5 @@ fn finished(command: &mut Command, dir: &Path) -> std::result::Result<(String, S
     }
     let mut said = stderr.lines().chain(stdout.lines()).map(str::trim);
     let last = said.rfind(|line| !line.is_empty()).unwrap_or_default();
-    Err(failed(&format!("{status}: {last}")))
+    Err(to_failure(&format!("{status}: {last}")))
 }

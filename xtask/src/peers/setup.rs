@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::process::shown;
+use crate::process::display_command;
 
 /// Node for the Inspector, which needs a newer one than many machines have.
 const NODE: &str = "node@22";
@@ -18,7 +18,7 @@ const PACKAGES: [&str; 4] = [
 ];
 
 /// What could be installed; the reason where something could not.
-pub(super) struct Tools {
+pub(super) struct InstalledTools {
     /// The folder of the installed commands.
     pub(super) bin: PathBuf,
     pub(super) npm: Result<(), String>,
@@ -26,7 +26,7 @@ pub(super) struct Tools {
     pub(super) python: Result<PathBuf, String>,
 }
 
-impl Tools {
+impl InstalledTools {
     /// Installs what is not there yet.
     pub(super) fn install(dir: &Path) -> Self {
         let folder = dir.join("npm");
@@ -57,7 +57,7 @@ fn npm(folder: &Path, bin: &Path) -> Result<(), String> {
     for packages in [&[NODE][..], &PACKAGES[..]] {
         let mut command = Command::new("npm");
         command.args(["install", "--no-audit", "--no-fund", "--loglevel", "error"]);
-        quiet(command.args(packages).current_dir(folder).env("PATH", search_path(bin)))?;
+        run_captured(command.args(packages).current_dir(folder).env("PATH", search_path(bin)))?;
     }
     Ok(())
 }
@@ -65,20 +65,20 @@ fn npm(folder: &Path, bin: &Path) -> Result<(), String> {
 fn python(folder: &Path) -> Result<PathBuf, String> {
     let python = folder.join("bin/python");
     if !python.exists() {
-        quiet(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        run_captured(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
     }
-    quiet(Command::new(&python).args(["-m", "pip", "install", "--quiet", "mcp>=2"]))?;
+    run_captured(Command::new(&python).args(["-m", "pip", "install", "--quiet", "mcp>=2"]))?;
     Ok(python)
 }
 
 /// Runs a command; of what it says, the last line explains a failure.
-fn quiet(command: &mut Command) -> Result<(), String> {
+fn run_captured(command: &mut Command) -> Result<(), String> {
     let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{}: {error}", shown(command)))?;
+    let output = output.map_err(|error| format!("{}: {error}", display_command(command)))?;
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stderr);
     let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
-    Err(format!("{}: {last}", shown(command)))
+    Err(format!("{}: {last}", display_command(command)))
 }
