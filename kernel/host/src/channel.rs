@@ -101,6 +101,7 @@ pub enum RunEvent {
         text: String,
     },
     /// The text of the reply so far is void; it comes again.
+    #[serde(rename = "restart")]
     ReplyRestarted {
         /// The agent.
         agent_id: String,
@@ -108,6 +109,7 @@ pub enum RunEvent {
         reason: String,
     },
     /// A tool is called.
+    #[serde(rename = "tool_begun")]
     ToolStarted {
         /// The agent.
         agent_id: String,
@@ -117,6 +119,7 @@ pub enum RunEvent {
         arguments: String,
     },
     /// A tool has answered.
+    #[serde(rename = "tool_ended")]
     ToolFinished {
         /// The agent.
         agent_id: String,
@@ -157,6 +160,7 @@ pub enum RunEvent {
         task: String,
     },
     /// One model request is over.
+    #[serde(rename = "used")]
     UsageReported {
         /// The agent.
         agent_id: String,

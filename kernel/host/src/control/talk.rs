@@ -42,10 +42,12 @@ pub struct UserMessage {
 #[serde(rename_all = "snake_case")]
 pub enum ServerMessage {
     /// What the conversation is about; comes first.
+    #[serde(rename = "hears")]
     Accepted(UserMessage),
     /// Something happens in the run.
     RunEvent(RunEvent),
     /// Somebody's consent is wanted.
+    #[serde(rename = "ask")]
     ApprovalRequested {
         /// Names the question.
         id: u64,
@@ -53,6 +55,7 @@ pub enum ServerMessage {
         request: ApprovalRequest,
     },
     /// A secret is wanted.
+    #[serde(rename = "ask_secret")]
     SecretRequested {
         /// Names the question.
         id: u64,
@@ -60,11 +63,13 @@ pub enum ServerMessage {
         request: SecretPrompt,
     },
     /// A question needs no answer any more.
+    #[serde(rename = "given_up")]
     QuestionWithdrawn {
         /// Which.
         id: u64,
     },
     /// The kernel ends. The message is kept, and the next kernel goes on with it.
+    #[serde(rename = "ending")]
     ShuttingDown {
         /// That one comes at once.
         again: bool,
@@ -110,6 +115,7 @@ pub enum ClientMessage {
         value: String,
     },
     /// To [`ServerMessage::SecretRequested`]: no.
+    #[serde(rename = "no_secret")]
     SecretDeclined {
         /// The question.
         id: u64,

@@ -26,6 +26,7 @@ pub(super) enum ThreadEntry {
         summary: String,
         keep_from: usize,
     },
+    #[serde(rename = "left_out")]
     ResultsElided {
         before: usize,
     },

@@ -39,6 +39,7 @@ pub enum LedgerNote {
         reason: String,
     },
     /// Temporary files of an interrupted change were removed.
+    #[serde(rename = "swept")]
     TemporaryFilesRemoved {
         /// The skill.
         skill_id: String,
