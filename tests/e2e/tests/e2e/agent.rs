@@ -1,20 +1,23 @@
-//! `skillhost agent`: who there is and what their instructions are made of.
+//! Tests of `skillhost agent`: the list of agents and the layers of their instructions.
 
 use test_support::TestHome;
 
-use crate::scene::{agent, home, steady};
+use crate::scene::{agent_manifest, home, stable_json};
 
-fn with_agents() -> TestHome {
+fn agents_home() -> TestHome {
     let layered = "  uses_tools: [echo]\n  uses_skills: [greet]\n  instructions: |\n    Be kind.\n";
     home()
-        .manifest("greeter", &agent("greeter", layered))
+        .manifest("greeter", &agent_manifest("greeter", layered))
         .file("manifests/greeter/prompt.jinja2", "You are {{ agent.name }}.\n")
-        .manifest("lost", &agent("lost", "  instructions: Hello.\n  uses_skills: [greet, gret]\n"))
+        .manifest(
+            "lost",
+            &agent_manifest("lost", "  instructions: Hello.\n  uses_skills: [greet, gret]\n"),
+        )
 }
 
 #[test]
-fn every_agent_is_listed_with_its_state() {
-    insta::assert_snapshot!(with_agents().skillhost(["agent", "list"]), @"
+fn list_shows_agent_states() {
+    insta::assert_snapshot!(agents_home().skillhost(["agent", "list"]), @"
     exit 0
     --- stdout
     AGENT   STATE TOKENS SKILLS      NAME
@@ -23,7 +26,7 @@ fn every_agent_is_listed_with_its_state() {
     --- stderr
     note: lost: [HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: there is no skill `gret` (did you mean `greet`?)
     ");
-    insta::assert_snapshot!(steady(&with_agents().skillhost(["agent", "list", "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&agents_home().skillhost(["agent", "list", "--json"]).success()), @r#"
     {
       "agents": [
         {
@@ -60,8 +63,8 @@ fn every_agent_is_listed_with_its_state() {
 }
 
 #[test]
-fn the_layers_are_shown_with_source_digest_and_tokens() {
-    let home = with_agents();
+fn show_lists_layer_sources_and_tokens() {
+    let home = agents_home();
     insta::assert_snapshot!(home.skillhost(["agent", "show", "greeter"]), @r#"
     exit 0
     --- stdout
@@ -82,7 +85,7 @@ fn the_layers_are_shown_with_source_digest_and_tokens() {
     3. instructions [HOME]/manifests/greeter/manifest.yaml · sha256 f32bf5e09516 · approx. 3 tokens
     Be kind.
     "#);
-    insta::assert_snapshot!(steady(&home.skillhost(["agent", "show", "greeter", "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["agent", "show", "greeter", "--json"]).success()), @r#"
     {
       "catalog": "declared",
       "id": "greeter",
@@ -135,20 +138,20 @@ fn the_layers_are_shown_with_source_digest_and_tokens() {
 }
 
 #[test]
-fn the_digest_of_a_skills_layer_is_that_of_its_file() {
+fn skill_layer_digest_matches_file() {
     use sha2::{Digest as _, Sha256};
-    let home = with_agents();
-    let shown = home.skillhost(["agent", "show", "greeter", "--json"]).success().json();
+    let home = agents_home();
+    let output = home.skillhost(["agent", "show", "greeter", "--json"]).success().json();
     let text = std::fs::read(home.path("sandbox/skills/greet/SKILL.md")).unwrap();
     let digest: String = Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(shown["layers"][1]["digest"], digest);
+    assert_eq!(output["layers"][1]["digest"], digest);
     let read = home.skillhost(["skill", "show", "greet", "--json"]).success().json();
     assert_eq!(read["digest"], digest);
 }
 
 #[test]
-fn a_missing_skill_puts_that_agent_alone_into_the_error_state() {
-    let home = with_agents();
+fn missing_skill_fails_only_its_agent() {
+    let home = agents_home();
     insta::assert_snapshot!(home.skillhost(["agent", "show", "lost"]), @"
     exit 1
     --- stdout
@@ -159,7 +162,7 @@ fn a_missing_skill_puts_that_agent_alone_into_the_error_state() {
     error     [HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: there is no skill `gret`
     hint      did you mean `greet`?
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["agent", "show", "lost", "--json"]).exits(1)), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["agent", "show", "lost", "--json"]).exits(1)), @r#"
     {
       "catalog": "declared",
       "id": "lost",
@@ -191,7 +194,7 @@ fn a_missing_skill_puts_that_agent_alone_into_the_error_state() {
 }
 
 #[test]
-fn without_the_dependency_the_line_to_add_is_named() {
+fn missing_dependency_suggests_manifest_line() {
     let home = home().manifest("loose", "id: loose\nname: Loose\nagent:\n  uses_skills: [greet]\n");
     insta::assert_snapshot!(home.skillhost(["agent", "show", "loose"]), @"
     exit 1
@@ -206,8 +209,8 @@ fn without_the_dependency_the_line_to_add_is_named() {
 }
 
 #[test]
-fn a_template_that_cannot_be_rendered_is_named_with_its_line() {
-    let home = with_agents().file("manifests/greeter/prompt.jinja2", "Hello\n{{ agent.nmae }}\n");
+fn template_error_reports_line() {
+    let home = agents_home().file("manifests/greeter/prompt.jinja2", "Hello\n{{ agent.nmae }}\n");
     insta::assert_snapshot!(home.skillhost(["agent", "show", "greeter"]), @"
     exit 1
     --- stdout
@@ -232,8 +235,8 @@ fn a_template_that_cannot_be_rendered_is_named_with_its_line() {
 }
 
 #[test]
-fn a_skill_of_an_untrusted_root_cannot_be_bound() {
-    let home = with_agents().settings(
+fn untrusted_skill_cannot_be_bound() {
+    let home = agents_home().settings(
         "extensions:\n  skill_registry:\n    roots: [{label: found, path: sandbox/skills, trust: untrusted}]\n",
     );
     insta::assert_snapshot!(home.skillhost(["agent", "show", "greeter"]), @"
@@ -249,8 +252,8 @@ fn a_skill_of_an_untrusted_root_cannot_be_bound() {
 }
 
 #[test]
-fn an_unknown_agent_is_named_with_the_nearest() {
-    insta::assert_snapshot!(with_agents().skillhost(["agent", "show", "greter"]), @"
+fn unknown_agent_suggests_similar_id() {
+    insta::assert_snapshot!(agents_home().skillhost(["agent", "show", "greter"]), @"
     exit 3
     --- stderr
     error: no agent `greter`
@@ -265,17 +268,17 @@ fn an_unknown_agent_is_named_with_the_nearest() {
 }
 
 #[test]
-fn linked_prompt_stops_its_agent_alone() {
-    let home = with_agents();
+fn linked_prompt_fails_only_its_agent() {
+    let home = agents_home();
     home.write(".env", "TOKEN=canary-7f3a9c\n");
     std::fs::remove_file(home.path("manifests/greeter/prompt.jinja2")).unwrap();
     std::os::unix::fs::symlink(home.path(".env"), home.path("manifests/greeter/prompt.jinja2"))
         .unwrap();
-    let shown = home.skillhost(["agent", "show", "greeter"]);
-    let text = format!("{shown}");
+    let output = home.skillhost(["agent", "show", "greeter"]);
+    let text = format!("{output}");
     assert!(text.contains("prompt.jinja2: it is a symbolic link, not a regular file"), "{text}");
     assert!(!text.contains("canary"), "{text}");
-    // What a template includes is read in the same way.
+    // Included templates must not follow symbolic links either.
     std::fs::remove_file(home.path("manifests/greeter/prompt.jinja2")).unwrap();
     home.write("manifests/greeter/prompt.jinja2", "{% include 'part' %}");
     std::os::unix::fs::symlink(home.path(".env"), home.path("manifests/greeter/part")).unwrap();
@@ -285,12 +288,12 @@ fn linked_prompt_stops_its_agent_alone() {
 }
 
 #[test]
-fn endless_prompt_stops_its_agent_alone() {
+fn endless_prompt_fails_only_its_agent() {
     let loops = "{% for a in range(100000) %}{% for b in range(100000) %}{% for c in range(100000) %}\
                  {% endfor %}{% endfor %}{% endfor %}";
-    let home = with_agents()
+    let home = agents_home()
         .file("manifests/greeter/prompt.jinja2", loops)
-        .manifest("other", &agent("other", "  instructions: Hello.\n"));
+        .manifest("other", &agent_manifest("other", "  instructions: Hello.\n"));
     let text = format!("{}", home.skillhost(["agent", "show", "greeter"]));
     assert!(text.contains("line 1: engine ran out of fuel"), "{text}");
     let listed = home.skillhost(["agent", "list", "--json"]).success().json().to_string();

@@ -1,13 +1,13 @@
-//! `skillhost chat`: on a terminal and from a pipe.
+//! Tests of `skillhost chat` on a terminal and from a pipe.
 
 use mock_model::{Asked, MockModel, Step};
 use rustix::process::Signal;
 use test_support::{Output, Terminal, TestHome};
 
-use crate::agents_scene::{REVIEW, agents, last_thread, said};
+use crate::agents_scene::{REVIEW, agents_home, format_messages, last_thread};
 
-/// Has a chat read lines from a file.
-fn piped(home: &TestHome, args: &[&str], lines: &str) -> Output {
+/// Runs `skillhost chat` with the lines as its standard input.
+fn chat_from_pipe(home: &TestHome, args: &[&str], lines: &str) -> Output {
     let path = home.outside().join("lines");
     std::fs::write(&path, lines).unwrap();
     let input = std::fs::File::open(&path).unwrap();
@@ -19,11 +19,11 @@ fn on_terminal(home: &TestHome, args: &[&str]) -> Terminal {
 }
 
 #[test]
-fn lines_from_a_pipe_are_said_and_followed() {
+fn piped_chat_runs_messages_and_commands() {
     let mock = MockModel::with([Step::text("Hello."), Step::text("I do."), Step::text("Who?")]);
-    let home = agents(&mock);
+    let home = agents_home(&mock);
     let lines = "Hi\n\n/skill code-review do it\n/thread\n/nothing\n/reset\n//who am I\n";
-    let output = piped(&home, &["--agent", "worker"], lines).success();
+    let output = chat_from_pipe(&home, &["--agent", "worker"], lines).success();
     let thread = last_thread(&home);
     assert_eq!(
         output.stdout,
@@ -33,22 +33,23 @@ fn lines_from_a_pipe_are_said_and_followed() {
         )
     );
     assert!(output.stderr.contains("error: there is no /nothing\n"), "{output}");
-    let asked = mock.requests();
-    assert!(!asked[0].system().contains(REVIEW));
-    assert_eq!(asked[1].system().matches(REVIEW).count(), 1);
-    assert_eq!(said(&asked[1]), "user: Hi\nassistant: Hello.\nuser: do it\n");
-    // Forgotten is forgotten, skills included.
-    assert!(!asked[2].system().contains(REVIEW));
-    assert_eq!(said(&asked[2]), "user: /who am I\n");
+    let requests = mock.requests();
+    assert!(!requests[0].system().contains(REVIEW));
+    assert_eq!(requests[1].system().matches(REVIEW).count(), 1);
+    assert_eq!(format_messages(&requests[1]), "user: Hi\nassistant: Hello.\nuser: do it\n");
+    // `/reset` drops the active skills together with the messages.
+    assert!(!requests[2].system().contains(REVIEW));
+    assert_eq!(format_messages(&requests[2]), "user: /who am I\n");
 }
 
 #[test]
-fn a_script_sees_how_its_last_turn_went() {
+fn exit_code_reports_last_turn() {
     let mock = MockModel::new();
-    let home = agents(&mock);
-    let output = piped(&home, &["--model", "nobody/x"], "Hi\n").exits(3);
+    let home = agents_home(&mock);
+    let output = chat_from_pipe(&home, &["--model", "nobody/x"], "Hi\n").exits(3);
     assert_eq!(output.stdout, "");
-    let output = piped(&home, &["--json", "--agent", "worker"], "/thread\n/agents\n").success();
+    let output =
+        chat_from_pipe(&home, &["--json", "--agent", "worker"], "/thread\n/agents\n").success();
     let lines: Vec<serde_json::Value> =
         output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines[0]["messages"], 0);
@@ -56,13 +57,17 @@ fn a_script_sees_how_its_last_turn_went() {
 }
 
 #[test]
-fn another_agent_gets_a_thread_of_its_own() {
+fn agent_switch_starts_new_thread() {
     let mock = MockModel::with([Step::text("One."), Step::text("Two.")]);
-    let home = agents(&mock);
-    piped(&home, &["--agent", "worker"], "first\n/agent orchestrator_agent\nsecond\n/agent x\n")
-        .exits(3);
+    let home = agents_home(&mock);
+    chat_from_pipe(
+        &home,
+        &["--agent", "worker"],
+        "first\n/agent orchestrator_agent\nsecond\n/agent x\n",
+    )
+    .exits(3);
     assert_eq!(
-        mock.requests().iter().map(said).collect::<Vec<_>>(),
+        mock.requests().iter().map(format_messages).collect::<Vec<_>>(),
         ["user: first\n", "user: second\n"]
     );
     let listed = home.skillhost(["threads", "list", "--json"]).success().json();
@@ -71,19 +76,20 @@ fn another_agent_gets_a_thread_of_its_own() {
         (&agents[0]["agent"], &agents[1]["agent"]),
         (&"orchestrator_agent".into(), &"worker".into())
     );
-    let shown = home.skillhost(["threads", "show", listed["threads"][1]["id"].as_str().unwrap()]);
-    let stdout = shown.success().stdout;
+    let stored = home.skillhost(["threads", "show", listed["threads"][1]["id"].as_str().unwrap()]);
+    let stdout = stored.success().stdout;
     assert!(stdout.ends_with("\nuser\nfirst\n\nassistant\nOne.\n"), "{stdout}");
 }
 
 const WRITE: &str = r#"{"path": "notes.txt", "content": "kept\u001b[2J"}"#;
 
 #[test]
-fn what_asks_is_refused_where_nobody_can_be_asked() {
+fn piped_chat_denies_unapproved_calls() {
     let write = || Step::calls("write_file", WRITE);
     let mock = MockModel::with([write(), Step::text("No."), write(), Step::text("Yes.")]);
-    let home = agents(&mock);
-    let output = piped(&home, &["--agent", "worker"], "Write\n/approve write_file\nWrite\n");
+    let home = agents_home(&mock);
+    let output =
+        chat_from_pipe(&home, &["--agent", "worker"], "Write\n/approve write_file\nWrite\n");
     let output = output.success();
     assert_eq!(output.stdout, "No.\nYes.\n");
     assert!(
@@ -96,7 +102,7 @@ fn what_asks_is_refused_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn a_person_at_a_terminal_is_asked_and_answers() {
+fn terminal_chat_requests_approval() {
     let write = || Step::calls("write_file", WRITE);
     let mock = MockModel::with([
         write(),
@@ -104,7 +110,7 @@ fn a_person_at_a_terminal_is_asked_and_answers() {
         write(),
         Step::text("Written, then."),
     ]);
-    let home = agents(&mock);
+    let home = agents_home(&mock);
     let mut chat = on_terminal(&home, &["--agent", "worker"]);
     chat.wait_for("talking to worker in thread");
     chat.wait_for("> ");
@@ -115,7 +121,7 @@ fn a_person_at_a_terminal_is_asked_and_answers() {
     chat.wait_for("> ");
     chat.send("Write\r");
     chat.wait_for("worker asks to call write_file of core_tools");
-    // Shown whole, and harmless.
+    // The arguments are complete and their control characters are escaped.
     chat.wait_for("\"content\": \"kept\\u001b[2J\"");
     chat.wait_for("[N]o");
     chat.send("n\n");
@@ -128,20 +134,20 @@ fn a_person_at_a_terminal_is_asked_and_answers() {
     chat.wait_for("Written, then.");
     chat.wait_for("> ");
     chat.send("/quit\r");
-    let left = chat.finish();
-    assert_eq!(left.output.status, 0, "{}", left.output);
-    assert!(left.modes_restored);
-    assert!(!left.bytes.windows(4).any(|bytes| bytes == b"\x1b[2J"));
+    let session = chat.finish();
+    assert_eq!(session.output.status, 0, "{}", session.output);
+    assert!(session.modes_restored);
+    assert!(!session.bytes.windows(4).any(|bytes| bytes == b"\x1b[2J"));
     assert_eq!(std::fs::read_to_string(home.path("sandbox/notes.txt")).unwrap(), "kept\u{1b}[2J");
     let history = std::fs::read_to_string(home.outside().join("state/skillhost/chat-history"));
     assert_eq!(history.unwrap(), "#V2\n/skills\nWrite\n/quit\n");
 }
 
 #[test]
-fn ctrl_c_ends_the_turn_and_at_the_prompt_the_chat() {
+fn ctrl_c_cancels_turn_then_exits() {
     let mock =
         MockModel::with([Step::text("It begins.\n").held_midway(), Step::text("Here I am.")]);
-    let home = agents(&mock);
+    let home = agents_home(&mock);
     let mut chat = on_terminal(&home, &["--agent", "worker"]);
     chat.wait_for("> ");
     chat.send("Talk\r");
@@ -153,15 +159,15 @@ fn ctrl_c_ends_the_turn_and_at_the_prompt_the_chat() {
     chat.wait_for("Here I am.");
     chat.wait_for("> ");
     chat.send("\u{3}");
-    let left = chat.finish();
-    assert_eq!(left.output.status, 130, "{}", left.output);
-    assert!(left.modes_restored);
-    assert_eq!(said(&mock.requests()[1]), "user: Talk\nuser: Still there?\n");
+    let session = chat.finish();
+    assert_eq!(session.output.status, 130, "{}", session.output);
+    assert!(session.modes_restored);
+    assert_eq!(format_messages(&mock.requests()[1]), "user: Talk\nuser: Still there?\n");
 
-    // The signal itself, as another process sends it, ends it too and gives the terminal back.
+    // SIGINT from another process must restore the terminal modes, too.
     let mut chat = on_terminal(&home, &["--thread", &last_thread(&home)]);
     chat.wait_for("> ");
     chat.signal(Signal::INT);
-    let left = chat.finish();
-    assert_eq!((left.output.status, left.modes_restored), (130, true), "{}", left.output);
+    let session = chat.finish();
+    assert_eq!((session.output.status, session.modes_restored), (130, true), "{}", session.output);
 }

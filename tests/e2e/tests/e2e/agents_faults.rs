@@ -1,4 +1,4 @@
-//! What can go wrong while an agent runs, and what is left of its thread.
+//! Tests of failing models, tools and journals, and of the thread that each failure leaves.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
@@ -8,10 +8,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use test_support::TestHome;
 
-use crate::agents_scene::{Gate, agents, ask, go_on, last_thread, said, with_misbehaving};
+use crate::agents_scene::{
+    ToolBarrier, agents_home, ask_agent, ask_in_thread, format_messages, last_thread,
+    misbehaving_home,
+};
 
 #[test]
-fn arguments_that_make_no_sense_are_mended_by_the_model() {
+fn model_corrects_invalid_arguments() {
     let mock = MockModel::with([
         Step::calls("echo", r#"{"text": "#),
         Step::calls("echo", r#"{"texts": "hi"}"#),
@@ -19,50 +22,50 @@ fn arguments_that_make_no_sense_are_mended_by_the_model() {
         Step::calls("echo", r#"{"text": "hi"}"#),
         Step::text("It says hi."),
     ]);
-    let home = agents(&mock);
-    let output = ask(&home, "worker", "Say hi").success();
+    let home = agents_home(&mock);
+    let output = ask_agent(&home, "worker", "Say hi").success();
     assert_eq!(output.stdout, "It says hi.\n");
-    let answers: Vec<_> = mock.requests().iter().map(mock_model::Asked::last_text).collect();
-    assert!(answers[1].contains("JSON"), "{}", answers[1]);
-    assert!(answers[2].contains("texts") && answers[2].contains("text"), "{}", answers[2]);
-    assert!(answers[3].contains("ecko") && answers[3].contains("echo"), "{}", answers[3]);
-    assert_eq!(answers[4], "hi");
+    let results: Vec<_> = mock.requests().iter().map(mock_model::Asked::last_text).collect();
+    assert!(results[1].contains("JSON"), "{}", results[1]);
+    assert!(results[2].contains("texts") && results[2].contains("text"), "{}", results[2]);
+    assert!(results[3].contains("ecko") && results[3].contains("echo"), "{}", results[3]);
+    assert_eq!(results[4], "hi");
     assert_eq!(output.stderr.matches("failed").count(), 3, "{output}");
 }
 
 #[test]
-fn a_tool_that_panics_is_told_to_the_model() {
+fn tool_panic_is_reported_to_model() {
     let mock = MockModel::with([
         Step::calls("bad", r#"{"do": "act", "act": "panic"}"#),
         Step::calls("bad", r#"{"do": "build"}"#),
         Step::text("It panicked once."),
     ]);
-    let home = with_misbehaving(&mock);
-    let output = ask(&home, "careless", "Try it").success();
+    let home = misbehaving_home(&mock);
+    let output = ask_agent(&home, "careless", "Try it").success();
     assert_eq!(output.stdout, "It panicked once.\n");
-    let asked = mock.requests();
-    assert!(asked[1].last_text().contains("panicked"), "{}", asked[1].last_text());
-    assert!(asked[2].last_text().contains("misbehave"), "{}", asked[2].last_text());
+    let requests = mock.requests();
+    assert!(requests[1].last_text().contains("panicked"), "{}", requests[1].last_text());
+    assert!(requests[2].last_text().contains("misbehave"), "{}", requests[2].last_text());
 }
 
-/// Begins a call that never ends.
-fn hanging() -> (MockModel, TestHome, Gate) {
+/// Starts a tool call that does not return.
+fn start_hanging_call() -> (MockModel, TestHome, ToolBarrier) {
     let mock =
         MockModel::with([Step::text("I try it.\n").call("bad", r#"{"do":"act","act":"hang"}"#)]);
-    let home = with_misbehaving(&mock);
-    let gate = Gate::of(&home);
-    (mock, home, gate)
+    let home = misbehaving_home(&mock);
+    let barrier = ToolBarrier::bind(&home);
+    (mock, home, barrier)
 }
 
-/// The thread goes on, and the model knows what happened to its call.
-fn resumes(mock: &MockModel, home: &TestHome) {
+/// Requires that the thread continues and that the model sees the interrupted tool call.
+fn assert_thread_resumes(mock: &MockModel, home: &TestHome) {
     mock.push(Step::text("Then I leave it."));
     let thread = last_thread(home);
-    let output = go_on(home, &thread, "What happened?").success();
+    let output = ask_in_thread(home, &thread, "What happened?").success();
     assert_eq!(output.stdout, "Then I leave it.\n");
-    let asked = mock.requests().pop().unwrap();
+    let request = mock.requests().pop().unwrap();
     assert_eq!(
-        said(&asked),
+        format_messages(&request),
         "user: Try it\nassistant: I try it.\n → bad {\"do\":\"act\",\"act\":\"hang\"}\n\
          tool: the run was cut off before this call was answered; it may have happened\n\
          user: What happened?\n"
@@ -70,73 +73,77 @@ fn resumes(mock: &MockModel, home: &TestHome) {
 }
 
 #[test]
-fn ctrl_c_ends_a_turn_whose_tool_hangs() {
-    let (mock, home, gate) = hanging();
+fn ctrl_c_cancels_hanging_tool_call() {
+    let (mock, home, barrier) = start_hanging_call();
     let run = home.spawn(["ask", "--agent", "careless", "Try it"]);
-    let held = gate.reached();
+    let blocked = barrier.wait_for_call();
     let output = run.interrupt().exits(130);
-    drop(held);
+    drop(blocked);
     assert_eq!(output.stdout, "I try it.\n");
     assert!(output.stderr.contains("error: the run was cancelled\n"), "{output}");
-    resumes(&mock, &home);
+    assert_thread_resumes(&mock, &home);
 }
 
 #[test]
-fn a_killed_process_leaves_a_thread_that_goes_on() {
-    let (mock, home, gate) = hanging();
+fn thread_resumes_after_kill() {
+    let (mock, home, barrier) = start_hanging_call();
     let mut command = home.command();
     command.args(["ask", "--agent", "careless", "Try it"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut run = command.spawn().unwrap();
-    let held = gate.reached();
+    let blocked = barrier.wait_for_call();
     kill_process(Pid::from_child(&run), Signal::KILL).unwrap();
     assert_eq!(run.wait().unwrap().signal(), Some(9));
-    drop(held);
-    // Whoever looks at it before it goes on sees what was said.
-    let shown = home.skillhost(["threads", "show", &last_thread(&home), "--json"]).success().json();
-    assert_eq!(shown["conversation"].as_array().unwrap().len(), 2);
-    resumes(&mock, &home);
+    drop(blocked);
+    // A reader sees the stored messages before the thread is resumed.
+    let stored =
+        home.skillhost(["threads", "show", &last_thread(&home), "--json"]).success().json();
+    assert_eq!(stored["conversation"].as_array().unwrap().len(), 2);
+    assert_thread_resumes(&mock, &home);
 }
 
 #[test]
-fn ctrl_c_during_a_stream_keeps_what_was_asked() {
-    // The text is there, and the reply has not ended.
+fn ctrl_c_keeps_user_message() {
+    // The model has sent text, but its reply is not complete.
     let mock = MockModel::with([Step::text("It begins.\n").held_midway()]);
-    let home = agents(&mock);
+    let home = agents_home(&mock);
     let run = home.spawn(["ask", "--agent", "worker", "Tell me"]);
     run.line_with("It begins.");
     let output = run.interrupt().exits(130);
     assert_eq!(output.stdout, "It begins.\n");
     mock.push(Step::text("Again."));
-    let output = go_on(&home, &last_thread(&home), "Once more").success();
+    let output = ask_in_thread(&home, &last_thread(&home), "Once more").success();
     assert_eq!(output.stdout, "Again.\n");
-    assert_eq!(said(&mock.requests()[1]), "user: Tell me\nuser: Once more\n");
+    assert_eq!(format_messages(&mock.requests()[1]), "user: Tell me\nuser: Once more\n");
 }
 
 #[test]
-fn half_a_stream_is_void_and_said_to_be() {
+fn truncated_stream_is_discarded() {
     let mock = MockModel::with([
         Step::text("What is lost").told("server_error", "overloaded"),
         Step::text("What counts."),
     ]);
-    let home = agents(&mock);
-    let output = ask(&home, "worker", "Tell me").success();
+    let home = agents_home(&mock);
+    let output = ask_agent(&home, "worker", "Tell me").success();
     assert_eq!(output.stdout, "What is lost\nWhat counts.\n");
     assert!(output.stderr.contains("the reply above is void and begins anew"), "{output}");
-    // What counts is what is kept.
+    // Only the complete reply is stored.
     mock.push(Step::text("Yes."));
-    go_on(&home, &last_thread(&home), "Sure?").success();
-    assert_eq!(said(&mock.requests()[2]), "user: Tell me\nassistant: What counts.\nuser: Sure?\n");
+    ask_in_thread(&home, &last_thread(&home), "Sure?").success();
+    assert_eq!(
+        format_messages(&mock.requests()[2]),
+        "user: Tell me\nassistant: What counts.\nuser: Sure?\n"
+    );
 }
 
 #[test]
-fn a_thread_is_one_conversation_at_a_time() {
+fn busy_thread_is_rejected() {
     let mock = MockModel::with([Step::text("One.\n").held_midway(), Step::text("Two.")]);
-    let home = agents(&mock);
+    let home = agents_home(&mock);
     let first = home.spawn(["ask", "--agent", "worker", "Count"]);
     assert_eq!(mock.wait_for(1).len(), 1);
     let thread = last_thread(&home);
-    let output = go_on(&home, &thread, "Faster").exits(4);
+    let output = ask_in_thread(&home, &thread, "Faster").exits(4);
     assert_eq!(output.stdout, "");
     assert_eq!(
         output.stderr.lines().filter(|line| !line.starts_with("note: ")).collect::<Vec<_>>(),
@@ -147,33 +154,33 @@ fn a_thread_is_one_conversation_at_a_time() {
     );
     mock.release();
     assert_eq!(first.finish().success().stdout, "One.\n");
-    assert_eq!(go_on(&home, &thread, "Faster").success().stdout, "Two.\n");
+    assert_eq!(ask_in_thread(&home, &thread, "Faster").success().stdout, "Two.\n");
 }
 
 #[test]
-fn a_model_that_cannot_be_asked_is_an_error_with_a_hint() {
+fn model_error_has_hint() {
     let mock = MockModel::new();
-    let home = agents(&mock);
+    let home = agents_home(&mock);
     let keyed = format!(
         "models:\n  default: mock/test-model\n  providers:\n    mock: {{wire: openai, base_url: \
          \"{}\", key: MOCK_KEY, retries: 0}}\n",
         mock.base_url(Wire::Openai)
     );
     home.write("skillhost.yaml", &keyed);
-    let output = ask(&home, "worker", "Hi").exits(5);
+    let output = ask_agent(&home, "worker", "Hi").exits(5);
     assert!(output.stderr.contains("MOCK_KEY"), "{output}");
     assert_eq!(mock.requests().len(), 0);
 
-    // A key that is refused is not repeated.
+    // The error must not contain the rejected key.
     home.write(".env", "MOCK_KEY=s3cret-key\n");
     mock.push(Step::key_refused());
-    let output = ask(&home, "worker", "Hi").exits(5);
+    let output = ask_agent(&home, "worker", "Hi").exits(5);
     assert_eq!(mock.requests()[0].key(), Some("s3cret-key"));
     assert!(!output.to_string().contains("s3cret-key"), "{output}");
     assert!(output.stderr.contains("hint: "), "{output}");
 
     mock.push(Step::unknown_model());
-    ask(&home, "worker", "Hi").exits(3);
+    ask_agent(&home, "worker", "Hi").exits(3);
     for model in ["nobody/model", "no-slash"] {
         let output = home.skillhost(["ask", "--model", model, "Hi"]).exits(3);
         assert!(output.stderr.contains(model), "{output}");
@@ -189,54 +196,54 @@ fn a_model_that_cannot_be_asked_is_an_error_with_a_hint() {
 }
 
 #[test]
-fn a_model_that_says_nothing_is_asked_once_more() {
+fn empty_reply_is_retried_once() {
     let mock = MockModel::with([
         Step::empty(),
         Step::text("Sorry. Here I am."),
         Step::only_reasoning("Hm."),
         Step::only_reasoning("Hm, hm."),
     ]);
-    let home = agents(&mock);
-    assert_eq!(ask(&home, "worker", "Hi").success().stdout, "Sorry. Here I am.\n");
-    let output = ask(&home, "worker", "Hi").exits(1);
+    let home = agents_home(&mock);
+    assert_eq!(ask_agent(&home, "worker", "Hi").success().stdout, "Sorry. Here I am.\n");
+    let output = ask_agent(&home, "worker", "Hi").exits(1);
     assert!(output.stderr.contains("said nothing"), "{output}");
     assert_eq!(mock.requests().len(), 4);
 }
 
 #[test]
-fn a_reply_is_printed_once_however_it_comes() {
+fn reply_is_printed_once() {
     let mock = MockModel::with([Step::text("Cut sh").cut_short()]);
-    let home = agents(&mock);
-    let output = ask(&home, "worker", "Hi").success();
+    let home = agents_home(&mock);
+    let output = ask_agent(&home, "worker", "Hi").success();
     assert_eq!(output.stdout, "Cut sh\n");
     assert!(output.stderr.contains("was cut off: it is too long"), "{output}");
 
     mock.push(Step::text("I say it.").call("echo", r#"{"text":"x"}"#));
     mock.push(Step::text("In one piece."));
-    let whole = format!(
+    let contents = format!(
         "models:\n  default: mock/test-model\n  providers:\n    mock: {{wire: openai, base_url: \
          \"{}\", stream: false}}\n",
         mock.base_url(Wire::Openai)
     );
-    home.write("skillhost.yaml", &whole);
-    assert_eq!(ask(&home, "worker", "Hi").success().stdout, "I say it.\nIn one piece.\n");
+    home.write("skillhost.yaml", &contents);
+    assert_eq!(ask_agent(&home, "worker", "Hi").success().stdout, "I say it.\nIn one piece.\n");
     assert!(!mock.requests()[2].stream);
 }
 
 #[test]
-fn the_same_call_for_ever_is_ended() {
+fn repeated_tool_call_stops_run() {
     let mock = MockModel::new();
     mock.answer_with(|_| Some(Step::calls("echo", r#"{"text":"again"}"#)));
-    let home = agents(&mock);
-    let output = ask(&home, "worker", "Go").exits(1);
+    let home = agents_home(&mock);
+    let output = ask_agent(&home, "worker", "Go").exits(1);
     assert!(output.stderr.contains("the model makes the same call again and again"), "{output}");
     assert_eq!(mock.requests().len(), 5);
 }
 
 #[test]
-fn unknown_agents_and_threads_are_told_with_what_is_near() {
+fn unknown_agent_or_thread_gets_hint() {
     let mock = MockModel::new();
-    let home = agents(&mock);
+    let home = agents_home(&mock);
     let error = |args: &[&str], code| {
         let output = home.skillhost(args).exits(code);
         assert_eq!(output.stdout, "");
@@ -258,7 +265,7 @@ fn unknown_agents_and_threads_are_told_with_what_is_near() {
          hint: see: skillhost threads list"
     );
     mock.push(Step::text("Hi."));
-    ask(&home, "worker", "Hi").success();
+    ask_agent(&home, "worker", "Hi").success();
     let thread = last_thread(&home);
     assert_eq!(
         error(&["ask", "--thread", &thread, "--agent", "orchestrator_agent", "Hi"], 2),
@@ -271,22 +278,22 @@ fn unknown_agents_and_threads_are_told_with_what_is_near() {
 }
 
 #[test]
-fn a_journal_that_was_cut_or_broken_is_told() {
+fn damaged_thread_is_reported() {
     let mock = MockModel::with([Step::text("One."), Step::text("Two.")]);
-    let home = agents(&mock);
-    ask(&home, "worker", "Count").success();
+    let home = agents_home(&mock);
+    ask_agent(&home, "worker", "Count").success();
     let thread = last_thread(&home);
     let path = format!("sandbox/data/kernel/threads/{thread}.jsonl");
-    let whole = std::fs::read(home.path(&path)).unwrap();
-    home.write(&path, &whole[..whole.len() - 3]);
-    let output = go_on(&home, &thread, "Go on").success();
+    let contents = std::fs::read(home.path(&path)).unwrap();
+    home.write(&path, &contents[..contents.len() - 3]);
+    let output = ask_in_thread(&home, &thread, "Go on").success();
     let note = format!("thread {thread}: the last entry was not written to its end");
     assert!(output.stderr.contains(&note), "{output}");
-    assert_eq!(said(&mock.requests()[1]), "user: Count\nuser: Go on\n");
+    assert_eq!(format_messages(&mock.requests()[1]), "user: Count\nuser: Go on\n");
 
-    let broken = String::from_utf8(whole).unwrap().replacen("\"entry\"", "\"exit\"", 1);
+    let broken = String::from_utf8(contents).unwrap().replacen("\"entry\"", "\"exit\"", 1);
     home.write(&path, &broken);
-    let output = go_on(&home, &thread, "Go on").exits(5);
+    let output = ask_in_thread(&home, &thread, "Go on").exits(5);
     assert!(output.stderr.contains(&format!("[HOME]/{path}:2: ")), "{output}");
     let listed = home.skillhost(["threads", "list", "--json"]).success().json();
     assert!(listed["threads"][0]["problem"].is_string(), "{listed}");
@@ -294,9 +301,9 @@ fn a_journal_that_was_cut_or_broken_is_told() {
 }
 
 #[test]
-fn an_answer_as_json_is_one_object() {
+fn json_reply_is_one_object() {
     let mock = MockModel::with([Step::calls("echo", r#"{"text":"x"}"#), Step::text("Done.")]);
-    let home = agents(&mock);
+    let home = agents_home(&mock);
     let price = "  known: {mock/test-model: {price: {input: 100000, output: 200000}}}\n";
     home.write("skillhost.yaml", mock.settings(Wire::Openai) + price);
     let output = home.skillhost(["ask", "--agent", "worker", "--json", "Hi"]).success();

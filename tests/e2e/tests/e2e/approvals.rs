@@ -1,4 +1,4 @@
-//! Nothing in `sandbox/extensions` is used before a person approved exactly these files.
+//! Tests that files in `sandbox/extensions` have no effect before a person approves them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,18 +7,18 @@ use mock_model::{MockModel, Step, Wire};
 use serde_json::{Value, json};
 use test_support::{TestHome, example_program, library};
 
-use crate::agents_scene::agents;
+use crate::agents_scene::agents_home;
 use crate::builds::toolchain;
-use crate::scene::{agent, home, shipped, timeless};
+use crate::scene::{agent_manifest, bind_time_filters, home, shipped_manifest};
 
-/// An agent that wants everything.
+/// A manifest of an agent with events, schedules and every tool.
 const SPY: &str = "id: spy\nname: Spy\n\
     agent: {integration_mode: tool, instructions: Watch., uses_tools: [kernel, echo]}\n\
     events: {subscribes: [{topic: '*', handler: notify_user, text: 'spied'}]}\n\
     schedules: [{name: often, cron: '* * * * *', prompt: Look.}]\n";
 
-/// The reason of the only rejected extension, after its phase.
-fn rejected(home: &TestHome) -> (String, String) {
+/// Returns phase and reason of the only rejected extension.
+fn rejection(home: &TestHome) -> (String, String) {
     let report = home.skillhost(["ext", "list", "--json"]).success().json();
     let rejected = report["rejected"].as_array().unwrap();
     assert_eq!(rejected.len(), 1, "{report}");
@@ -26,17 +26,18 @@ fn rejected(home: &TestHome) -> (String, String) {
     (text("phase"), text("reason"))
 }
 
-fn ids(list: &Value, field: &str) -> Vec<String> {
+fn field_values(list: &Value, field: &str) -> Vec<String> {
     let all = list.as_array().unwrap().iter();
     all.map(|entry| entry[field].as_str().unwrap().to_owned()).collect()
 }
 
-/// Writes a process extension that lists what a file outside of the home says.
-fn listing(home: TestHome, id: &str, tools: &str) -> TestHome {
+/// Writes a process extension whose tool list comes from a file outside of the home.
+fn with_listed_tools(home: TestHome, id: &str, tools: &str) -> TestHome {
     let names = home.outside().join("tools");
     fs::write(&names, tools).unwrap();
     let (program, names) = (example_program("misbehave_process"), names.display().to_string());
-    // A path in the command is one in the folder, so the program is found through a script.
+    // A relative path in the command is resolved in the extension's directory, so a script starts
+    // the program.
     let script = format!("#!/bin/sh\nexec {} \"$@\"\n", program.display());
     let command = json!(["./server", "listing", names]);
     let text =
@@ -51,13 +52,13 @@ fn listing(home: TestHome, id: &str, tools: &str) -> TestHome {
 #[test]
 fn moved_library_is_not_loaded() {
     let home = TestHome::new()
-        .manifest("skill_registry", &shipped("skill_registry"))
+        .manifest("skill_registry", &shipped_manifest("skill_registry"))
         .file("sandbox/drafts/mine/manifest.yaml", "id: mine\nname: M\nentrypoint: echo\n")
         .trusted();
     fs::copy(library("echo"), home.path("sandbox/drafts/mine/libecho.so")).unwrap();
     fs::create_dir_all(home.path("sandbox/extensions")).unwrap();
     fs::rename(home.path("sandbox/drafts/mine"), home.path("sandbox/extensions/mine")).unwrap();
-    assert_eq!(rejected(&home), ("approve".into(), "it is not approved".into()));
+    assert_eq!(rejection(&home), ("approve".into(), "it is not approved".into()));
     home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#]).exits(3);
     home.approve("mine");
     home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#]).success();
@@ -67,20 +68,20 @@ fn moved_library_is_not_loaded() {
 fn shipped_library_keeps_its_id() {
     let claim = "id: aaa\nname: A\nentrypoint: skill_registry\n";
     let home = home().extension("aaa", claim);
-    assert_eq!(rejected(&home).0, "approve");
+    assert_eq!(rejection(&home).0, "approve");
     home.skillhost(["skill", "list"]).success();
-    // Nor can it be approved: it has no library of its own.
-    let refused = home.skillhost(["ext", "approve", "aaa", "--print"]).exits(3);
+    // Approval is impossible, too: the directory contains no library.
+    let denied = home.skillhost(["ext", "approve", "aaa", "--print"]).exits(3);
     assert!(
-        refused
+        denied
             .stderr
             .contains("the library `libskill_registry.so` is not in sandbox/extensions/aaa"),
-        "{refused}"
+        "{denied}"
     );
     fs::remove_dir_all(home.path("sandbox/extensions/aaa")).unwrap();
     let home = home.manifest("aaa", claim);
     assert_eq!(
-        rejected(&home),
+        rejection(&home),
         (
             "probe".into(),
             "the library `libskill_registry.so` of the installation is that of the extension \
@@ -92,13 +93,13 @@ fn shipped_library_keeps_its_id() {
 }
 
 #[test]
-fn unapproved_agent_gets_nothing() {
+fn unapproved_agent_has_no_effect() {
     let home = home().extension("spy", SPY);
     let all = |home: &TestHome| {
         let json = |args: &[&str]| home.skillhost(args).success().json();
         (
-            ids(&json(&["agent", "list", "--json"])["agents"], "id"),
-            ids(&json(&["schedule", "list", "--json"])["schedules"], "id"),
+            field_values(&json(&["agent", "list", "--json"])["agents"], "id"),
+            field_values(&json(&["schedule", "list", "--json"])["schedules"], "id"),
         )
     };
     assert_eq!(all(&home), (vec![], vec![]));
@@ -124,7 +125,7 @@ fn unapproved_agent_gets_nothing() {
 }
 
 #[test]
-fn edited_prompt_is_inert() {
+fn edited_prompt_revokes_approval() {
     let home = home()
         .extension("guide", "id: guide\nname: Guide\nagent: {}\n")
         .file("sandbox/extensions/guide/prompt.jinja2", "Be kind.")
@@ -132,9 +133,9 @@ fn edited_prompt_is_inert() {
     let prompt = ["ask", "--agent", "guide", "--print-prompt", "x"];
     assert!(home.skillhost(prompt).success().stdout.contains("Be kind."));
     home.write("sandbox/extensions/guide/prompt.jinja2", "Be cruel.");
-    let refused = home.skillhost(prompt).exits(1);
-    assert!(!refused.stdout.contains("cruel"), "{refused}");
-    let (phase, reason) = rejected(&home);
+    let denied = home.skillhost(prompt).exits(1);
+    assert!(!denied.stdout.contains("cruel"), "{denied}");
+    let (phase, reason) = rejection(&home);
     assert_eq!(phase, "approve");
     assert_eq!(reason, "its files have changed since they were approved: changed prompt.jinja2");
     home.write("sandbox/extensions/guide/prompt.jinja2", "Be kind.");
@@ -142,8 +143,8 @@ fn edited_prompt_is_inert() {
 }
 
 #[test]
-fn tool_listing_is_held_to_its_approval() {
-    let home = listing(home(), "lister", "look readOnlyHint\nchange").approved("lister");
+fn changed_tool_list_revokes_approval() {
+    let home = with_listed_tools(home(), "lister", "look readOnlyHint\nchange").approved("lister");
     let tools = home.outside().join("tools");
     home.skillhost(["tool", "call", "look"]).exits(3);
     for (now, expected) in [
@@ -153,46 +154,46 @@ fn tool_listing_is_held_to_its_approval() {
     ] {
         fs::write(&tools, now).unwrap();
         let reason = format!("its tools have changed since they were approved: {expected}");
-        assert_eq!(rejected(&home), ("approve".into(), reason));
+        assert_eq!(rejection(&home), ("approve".into(), reason));
     }
     home.approve("lister");
     home.skillhost(["ext", "doctor"]).success();
 }
 
 #[test]
-fn taken_names_reject_the_newcomer_alone() {
+fn duplicate_names_reject_later_extension() {
     let names = ["read_file", "read_skill", "echo", "skill_registry", "worker"];
     for name in names {
-        let home = listing(home(), "aaa", name)
-            .manifest("core_tools", &shipped("core_tools"))
+        let home = with_listed_tools(home(), "aaa", name)
+            .manifest("core_tools", &shipped_manifest("core_tools"))
             .manifest("worker", "id: worker\nname: W\nagent: {integration_mode: tool}\n")
             .approved("aaa");
         let report = home.skillhost(["ext", "list", "--json"]).success().json();
-        assert_eq!(ids(&report["rejected"], "id"), ["aaa"], "{name}: {report}");
+        assert_eq!(field_values(&report["rejected"], "id"), ["aaa"], "{name}: {report}");
         assert_eq!(report["rejected"][0]["phase"], "wire");
         let reason = report["rejected"][0]["reason"].as_str().unwrap();
         assert!(reason.contains(&format!("the tool `{name}` of `aaa` is already")), "{reason}");
-        assert_eq!(ids(&report["loaded"], "id"), ["echo", "skill_registry", "core_tools"]);
+        assert_eq!(field_values(&report["loaded"], "id"), ["echo", "skill_registry", "core_tools"]);
     }
-    // An id that is the name of a tool would be meant where `uses_tools` names the tool.
-    let home = listing(home(), "read_skill", "mine").approved("read_skill");
+    // Such an id would be ambiguous in `uses_tools`.
+    let home = with_listed_tools(home(), "read_skill", "mine").approved("read_skill");
     assert_eq!(
-        rejected(&home),
+        rejection(&home),
         ("wire".into(), "the id `read_skill` is the name of a tool of `skill_registry`".into())
     );
 }
 
 #[test]
-fn approval_without_terminal_needs_the_digest() {
+fn approval_without_terminal_requires_digest() {
     let home = home().extension("guide", "id: guide\nname: Guide\nagent: {}\n");
-    let asked = home.skillhost(["ext", "approve", "guide"]).exits(2);
+    let output = home.skillhost(["ext", "approve", "guide"]).exits(2);
     let digest = home.skillhost(["ext", "approve", "guide", "--print", "--json"]).success().json();
     let digest = digest["digest"].as_str().unwrap();
     let command = format!("skillhost ext approve guide --digest {digest}");
-    assert!(asked.stderr.contains(&command), "{asked}");
+    assert!(output.stderr.contains(&command), "{output}");
     let other = "0".repeat(64);
     home.skillhost(["ext", "approve", "guide", "--digest", &other]).exits(4);
-    assert_eq!(rejected(&home).0, "approve");
+    assert_eq!(rejection(&home).0, "approve");
     home.skillhost(["ext", "approve", "guide", "--digest", digest]).success();
     home.skillhost(["ext", "doctor"]).success();
     home.skillhost(["ext", "approve", "echo", "--print"]).exits(5);
@@ -200,8 +201,8 @@ fn approval_without_terminal_needs_the_digest() {
 }
 
 #[test]
-fn person_at_a_terminal_sees_the_code_first() {
-    let _timeless = timeless();
+fn terminal_approval_shows_code_first() {
+    let _filters = bind_time_filters();
     let home = home()
         .extension("guide", "id: guide\nname: Guide\nagent: {uses_tools: [kernel]}\n")
         .file("sandbox/extensions/guide/README.md", "padding\n".repeat(2_000))
@@ -216,17 +217,17 @@ fn person_at_a_terminal_sees_the_code_first() {
     person.wait_for("approved guide: agent, digest ");
     assert_eq!(person.finish().output.status, 0);
     home.skillhost(["ext", "doctor"]).success();
-    // What cannot be shown whole is refused.
+    // An extension that cannot be shown in full cannot be approved.
     home.write("sandbox/extensions/guide/README.md", "padding\n".repeat(40_000));
-    let refused = home.skillhost(["ext", "approve", "guide", "--print"]).exits(5);
-    assert!(refused.stderr.contains("README.md: 320000 bytes, 40000 lines"), "{refused}");
+    let denied = home.skillhost(["ext", "approve", "guide", "--print"]).exits(5);
+    assert!(denied.stderr.contains("README.md: 320000 bytes, 40000 lines"), "{denied}");
     home.write("sandbox/extensions/guide/README.md", [0xff, 0]);
-    let refused = home.skillhost(["ext", "approve", "guide", "--print"]).exits(5);
-    assert!(refused.stderr.contains("README.md: not text, 2 bytes"), "{refused}");
+    let denied = home.skillhost(["ext", "approve", "guide", "--print"]).exits(5);
+    assert!(denied.stderr.contains("README.md: not text, 2 bytes"), "{denied}");
 }
 
 #[test]
-fn revoked_approval_is_listed_and_inert() {
+fn revoked_approval_is_listed() {
     let guide = |id: &str| format!("id: {id}\nname: Guide\nagent: {{}}\n");
     let home = home()
         .extension("good", &guide("good"))
@@ -255,8 +256,8 @@ fn revoked_approval_is_listed_and_inert() {
         (&json!("operator"), &json!("command line"))
     );
     let report = home.skillhost(["ext", "list", "--json"]).success().json();
-    assert_eq!(ids(&report["rejected"], "id"), ["changed", "revoked", "waiting"]);
-    assert_eq!(ids(&report["agents"], "id"), ["good"]);
+    assert_eq!(field_values(&report["rejected"], "id"), ["changed", "revoked", "waiting"]);
+    assert_eq!(field_values(&report["agents"], "id"), ["good"]);
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn damaged_journal_fails_closed() {
     let home = home().extension("guide", "id: guide\nname: Guide\nagent: {}\n").approved("guide");
     let journal = home.path("sandbox/data/kernel/approvals.jsonl");
     let good = fs::read_to_string(&journal).unwrap();
-    // A torn line of a crash is ignored and reported.
+    // A crash can leave a partial last line.
     fs::write(&journal, format!("{good}{{\"version\":1,\"id\":\"gui")).unwrap();
     let doctor = home.skillhost(["ext", "doctor"]).success();
     assert!(doctor.stdout.contains("the last line is incomplete and does not count"), "{doctor}");
@@ -281,7 +282,7 @@ fn damaged_journal_fails_closed() {
 }
 
 #[test]
-fn record_of_earlier_versions_is_retired_once() {
+fn old_approval_file_is_retired_once() {
     let home = home()
         .extension("guide", "id: guide\nname: Guide\nagent: {}\n")
         .file("sandbox/data/kernel/installed.json", "{}");
@@ -291,12 +292,12 @@ fn record_of_earlier_versions_is_retired_once() {
 }
 
 #[test]
-fn agent_is_approved_by_build_extension() {
+fn build_extension_approves_agent() {
     let mock =
         MockModel::with([Step::calls("build_extension", r#"{"id":"guide"}"#), Step::text("Done.")]);
-    let home = agents(&mock)
+    let home = agents_home(&mock)
         .settings(&mock.settings(Wire::Openai))
-        .extension("guide", &agent("guide", "  instructions: Be kind.\n"));
+        .extension("guide", &agent_manifest("guide", "  instructions: Be kind.\n"));
     let mut command = home.command();
     command.envs(toolchain()).args(["ask", "--agent", "worker", "Go"]);
     let mut person = home.on_terminal(&mut command, (120, 60));
@@ -306,8 +307,8 @@ fn agent_is_approved_by_build_extension() {
     person.send("y\n");
     person.wait_for("Done.");
     assert_eq!(person.finish().output.status, 0);
-    let told = mock.requests()[1].last_text();
-    assert!(told.starts_with("The agent `guide` is approved, digest "), "{told}");
+    let result = mock.requests()[1].last_text();
+    assert!(result.starts_with("The agent `guide` is approved, digest "), "{result}");
     let listed = home.skillhost(["ext", "approvals", "--json"]).success().json();
     let approval = &listed["approvals"][0];
     assert_eq!(
@@ -318,13 +319,13 @@ fn agent_is_approved_by_build_extension() {
 }
 
 #[test]
-fn prebuilt_library_says_that_it_cannot_be_shown() {
+fn prebuilt_library_content_is_not_shown() {
     let home = TestHome::new().extension("mine", "id: mine\nname: M\nentrypoint: echo\n").trusted();
     fs::copy(library("echo"), home.path("sandbox/extensions/mine/libecho.so")).unwrap();
-    let shown = home.skillhost(["ext", "approve", "mine", "--print"]).success().stdout;
-    assert!(shown.contains("--- libecho.so: a prebuilt library of "), "{shown}");
-    assert!(shown.contains("its content cannot be shown"), "{shown}");
-    // An agent cannot have it approved: what it builds it builds from sources.
-    let refused = home.skillhost(["ext", "build", "mine", "--yes"]).exits(5);
-    assert!(refused.stderr.contains("Cargo.toml: is not there"), "{refused}");
+    let content = home.skillhost(["ext", "approve", "mine", "--print"]).success().stdout;
+    assert!(content.contains("--- libecho.so: a prebuilt library of "), "{content}");
+    assert!(content.contains("its content cannot be shown"), "{content}");
+    // An agent can only have extensions approved that are built from sources.
+    let denied = home.skillhost(["ext", "build", "mine", "--yes"]).exits(5);
+    assert!(denied.stderr.contains("Cargo.toml: is not there"), "{denied}");
 }

@@ -1,24 +1,27 @@
-//! `skillhost ask`: the prompt of one turn.
+//! Tests of `skillhost ask`: the prompt of one turn.
 
 use std::io::Write as _;
 use std::process::Stdio;
 
 use test_support::TestHome;
 
-use crate::scene::{agent, home, running, shipped, skill, steady};
+use crate::scene::{agent_manifest, home, shipped_manifest, skill_md, stable_json, start_kernel};
 
-fn with_agents() -> TestHome {
+fn agents_home() -> TestHome {
     home()
-        .manifest("orchestrator_agent", &agent("orchestrator_agent", "  instructions: Answer.\n"))
+        .manifest(
+            "orchestrator_agent",
+            &agent_manifest("orchestrator_agent", "  instructions: Answer.\n"),
+        )
         .manifest(
             "greeter",
-            &agent("greeter", "  uses_skills: [greet]\n  instructions: Be kind.\n"),
+            &agent_manifest("greeter", "  uses_skills: [greet]\n  instructions: Be kind.\n"),
         )
 }
 
 #[test]
-fn the_default_agents_prompt_has_its_instructions_and_the_catalog() {
-    insta::assert_snapshot!(with_agents().skillhost(["ask", "--print-prompt", "hi"]), @"
+fn default_prompt_has_instructions_and_catalog() {
+    insta::assert_snapshot!(agents_home().skillhost(["ask", "--print-prompt", "hi"]), @"
     exit 0
     --- stdout
     Answer.
@@ -33,8 +36,8 @@ fn the_default_agents_prompt_has_its_instructions_and_the_catalog() {
 }
 
 #[test]
-fn a_named_agents_prompt_has_its_layers_in_order() {
-    let home = with_agents()
+fn prompt_layers_are_in_order() {
+    let home = agents_home()
         .file("manifests/greeter/prompt.jinja2", "You are {{ agent.name }} in {{ sandbox }}.\n");
     insta::assert_snapshot!(home.skillhost(["ask", "--print-prompt", "--agent", "greeter", "hi"]), @r#"
     exit 0
@@ -57,8 +60,8 @@ fn a_named_agents_prompt_has_its_layers_in_order() {
 }
 
 #[test]
-fn blocks_follow_each_other_by_priority_and_settings_reach_the_extensions() {
-    let home = with_agents().settings("extensions: {echo: {greeting: Good morning.}}\n");
+fn prompt_blocks_follow_priority() {
+    let home = agents_home().settings("extensions: {echo: {greeting: Good morning.}}\n");
     insta::assert_snapshot!(home.skillhost(["ask", "--print-prompt", "hi"]), @"
     exit 0
     --- stdout
@@ -78,8 +81,8 @@ fn blocks_follow_each_other_by_priority_and_settings_reach_the_extensions() {
 }
 
 #[test]
-fn the_turn_is_one_json_object() {
-    insta::assert_snapshot!(steady(&with_agents().skillhost(["ask", "--print-prompt", "--json", "hi"]).success()), @r#"
+fn json_prompt_is_one_object() {
+    insta::assert_snapshot!(stable_json(&agents_home().skillhost(["ask", "--print-prompt", "--json", "hi"]).success()), @r#"
     {
       "agent": "orchestrator_agent",
       "blocks": [
@@ -106,8 +109,8 @@ fn the_turn_is_one_json_object() {
 }
 
 #[test]
-fn an_unknown_agent_is_named_with_the_nearest() {
-    insta::assert_snapshot!(with_agents().skillhost(["ask", "--print-prompt", "--agent", "greter", "hi"]), @"
+fn unknown_agent_suggests_similar_id() {
+    insta::assert_snapshot!(agents_home().skillhost(["ask", "--print-prompt", "--agent", "greter", "hi"]), @"
     exit 3
     --- stderr
     error: no agent `greter`
@@ -117,8 +120,8 @@ fn an_unknown_agent_is_named_with_the_nearest() {
 }
 
 #[test]
-fn without_settings_the_built_in_script_answers_and_says_so() {
-    let home = with_agents();
+fn default_model_is_demo_script() {
+    let home = agents_home();
     let output = home.skillhost(["ask", "hi"]).success();
     assert!(output.stdout.starts_with("I am script/demo, a script that ships"), "{output}");
     let notes: Vec<_> = output.stderr.lines().filter(|l| l.starts_with("note: ")).collect();
@@ -130,7 +133,7 @@ fn without_settings_the_built_in_script_answers_and_says_so() {
 }
 
 #[test]
-fn without_agents_it_says_where_to_look() {
+fn missing_default_agent_gets_hint() {
     insta::assert_snapshot!(home().skillhost(["ask", "--print-prompt", "hi"]), @"
     exit 3
     --- stderr
@@ -140,8 +143,8 @@ fn without_agents_it_says_where_to_look() {
 }
 
 #[test]
-fn an_agent_in_the_error_state_gets_no_prompt_and_the_others_do() {
-    let home = with_agents().manifest("lost", &agent("lost", "  uses_skills: [gret]\n"));
+fn failed_agent_has_no_prompt() {
+    let home = agents_home().manifest("lost", &agent_manifest("lost", "  uses_skills: [gret]\n"));
     insta::assert_snapshot!(home.skillhost(["ask", "--print-prompt", "--agent", "lost", "hi"]), @"
     exit 1
     --- stderr
@@ -152,8 +155,8 @@ fn an_agent_in_the_error_state_gets_no_prompt_and_the_others_do() {
 }
 
 #[test]
-fn a_dash_reads_what_the_user_says_from_standard_input() {
-    let home = with_agents();
+fn dash_reads_message_from_stdin() {
+    let home = agents_home();
     let input = home.outside().join("input");
     std::fs::File::create(&input).unwrap().write_all(b"hi\n").unwrap();
     let stdin = Stdio::from(std::fs::File::open(&input).unwrap());
@@ -163,30 +166,30 @@ fn a_dash_reads_what_the_user_says_from_standard_input() {
 }
 
 #[test]
-fn a_running_kernel_composes_with_what_it_has_seen_since() {
-    let home = with_agents();
-    let kernel = running(&home);
+fn running_kernel_uses_current_skills() {
+    let home = agents_home();
+    let kernel = start_kernel(&home);
     let ask =
         || home.skillhost(["ask", "--print-prompt", "--agent", "greeter", "hi"]).success().stdout;
     assert!(ask().contains("Say hello to them."));
-    home.write("sandbox/skills/greet/SKILL.md", skill("Greets.", "Bow to them."));
+    home.write("sandbox/skills/greet/SKILL.md", skill_md("Greets.", "Bow to them."));
     kernel.line_with("skill.changed greet");
     let changed = ask();
     assert!(changed.contains("Bow to them.") && !changed.contains("Say hello"), "{changed}");
     assert!(changed.contains("• `greet` — Greets.\n"), "{changed}");
     home.write("sandbox/skills/greet/SKILL.md", "---\nno fence");
-    // What is broken on disk is still bound as it last was.
+    // A skill that no longer parses keeps its last valid text.
     assert_eq!(ask(), changed);
     kernel.interrupt().success();
 }
 
 #[test]
-fn an_agent_whose_skill_goes_stops_and_goes_on_when_it_is_back() {
-    let home = with_agents();
-    let kernel = running(&home);
+fn agent_recovers_with_its_skill() {
+    let home = agents_home();
+    let kernel = start_kernel(&home);
     let ask = |agent: &str| home.skillhost(["ask", "--print-prompt", "--agent", agent, "hi"]);
     ask("greeter").success();
-    let kept = std::fs::read(home.path("sandbox/skills/greet/SKILL.md")).unwrap();
+    let text = std::fs::read(home.path("sandbox/skills/greet/SKILL.md")).unwrap();
     std::fs::remove_dir_all(home.path("sandbox/skills/greet")).unwrap();
     kernel.line_with("skill.removed greet");
     insta::assert_snapshot!(ask("greeter"), @"
@@ -196,16 +199,16 @@ fn an_agent_whose_skill_goes_stops_and_goes_on_when_it_is_back() {
     hint: list_skills shows what there is
     ");
     ask("orchestrator_agent").success();
-    home.write("sandbox/skills/greet/SKILL.md", kept);
+    home.write("sandbox/skills/greet/SKILL.md", text);
     kernel.line_with("skill.added greet");
     ask("greeter").success();
     kernel.interrupt().success();
 }
 
 #[test]
-fn a_home_without_the_registry_still_composes() {
+fn prompt_works_without_registry() {
     let home = TestHome::new()
-        .manifest("echo", &shipped("echo"))
+        .manifest("echo", &shipped_manifest("echo"))
         .manifest("plain", "id: plain\nname: Plain\nagent: {instructions: Just answer.}\n")
         .trusted();
     let output = home.skillhost(["ask", "--print-prompt", "--agent", "plain", "hi"]).success();

@@ -1,14 +1,14 @@
-//! Homes that are none, and homes that cannot be written to.
+//! Tests of directories that are not homes, and of homes that are not writable.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use test_support::TestHome;
 
-use crate::scene::{as_a_reader, home, timeless, untrusted_home};
+use crate::scene::{bind_time_filters, home, run_as_reader, untrusted_home};
 
 #[test]
-fn a_directory_without_a_sandbox_is_no_home() {
+fn directory_without_sandbox_is_rejected() {
     let home = TestHome::new();
     fs::create_dir(home.outside().join("plain")).unwrap();
     let plain = home.outside().join("plain");
@@ -41,10 +41,10 @@ fn a_directory_without_a_sandbox_is_no_home() {
 }
 
 #[test]
-fn the_working_directory_may_be_gone() {
+fn deleted_working_directory_is_reported() {
     let home = home();
-    let gone = home.outside().join("gone");
-    fs::create_dir(&gone).unwrap();
+    let deleted = home.outside().join("gone");
+    fs::create_dir(&deleted).unwrap();
     let script = "cd ../gone && rmdir ../gone && exec \"$0\" skill list";
     let mut shell = home.command_of(std::path::Path::new("/bin/sh"));
     shell.arg("-c").arg(script).arg(test_support::binary());
@@ -57,23 +57,23 @@ fn the_working_directory_may_be_gone() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_to_still_answers() {
+fn read_only_home_still_works() {
     let home = home();
-    let call = as_a_reader(&home, &["tool", "call", "echo", r#"{"text":"hi"}"#]);
+    let call = run_as_reader(&home, &["tool", "call", "echo", r#"{"text":"hi"}"#]);
     assert_eq!(call.success().stdout, "hi\n");
-    as_a_reader(&home, &["skill", "list"]).success();
-    as_a_reader(&home, &["ext", "doctor"]).success();
+    run_as_reader(&home, &["skill", "list"]).success();
+    run_as_reader(&home, &["ext", "doctor"]).success();
     assert!(!home.path("sandbox/data").exists());
 }
 
 #[test]
-fn what_may_not_be_written_is_said_and_nothing_is_left_half_done() {
+fn denied_write_leaves_no_files() {
     let home = home();
-    // The repository may lie where only its owner can read, so a stand-in is named.
+    // The repository may be unreadable for other users, so the test names its own SDK directory.
     let sdk = home.outside().join("sdk");
     fs::create_dir(&sdk).unwrap();
     fs::write(sdk.join("Cargo.toml"), "").unwrap();
-    let made = as_a_reader(&home, &["ext", "new", "mine", "--sdk", sdk.to_str().unwrap()]);
+    let made = run_as_reader(&home, &["ext", "new", "mine", "--sdk", sdk.to_str().unwrap()]);
     insta::assert_snapshot!(made, @"
     exit 5
     --- stderr
@@ -83,7 +83,7 @@ fn what_may_not_be_written_is_said_and_nothing_is_left_half_done() {
     assert!(!home.path("sandbox/extensions").exists());
     let other = untrusted_home();
     fs::set_permissions(other.outside().join("state"), fs::Permissions::from_mode(0o555)).unwrap();
-    insta::assert_snapshot!(as_a_reader(&other, &["trust"]), @"
+    insta::assert_snapshot!(run_as_reader(&other, &["trust"]), @"
     exit 5
     --- stderr
     error: [OUTSIDE]/state/skillhost/trusted-homes: Permission denied (os error 13)
@@ -92,8 +92,8 @@ fn what_may_not_be_written_is_said_and_nothing_is_left_half_done() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said_with_its_path() {
-    // A file where a folder has to be made refuses root, too.
+fn failed_write_reports_path() {
+    // Root ignores permissions, but not a file in place of a directory.
     let home = untrusted_home();
     fs::remove_dir(home.outside().join("state")).unwrap();
     fs::write(home.outside().join("state"), "").unwrap();
@@ -112,8 +112,8 @@ fn what_cannot_be_written_is_said_with_its_path() {
 }
 
 #[test]
-fn without_a_place_for_the_socket_it_does_not_run() {
-    let _timeless = timeless();
+fn run_requires_socket_directory() {
+    let _filters = bind_time_filters();
     let home = home();
     fs::remove_dir(home.outside().join("run")).unwrap();
     fs::write(home.outside().join("run"), "").unwrap();
@@ -124,6 +124,6 @@ fn without_a_place_for_the_socket_it_does_not_run() {
     hint: a file stands where a directory has to be
     hint: XDG_RUNTIME_DIR has to name a directory of yours that may be written to
     ");
-    // Everything else works.
+    // Commands without a socket still work.
     home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#]).success();
 }

@@ -1,43 +1,43 @@
-//! Libraries that cannot be loaded. A wrong contract and libraries that are no extensions are in
-//! tests/abi, where they are built.
+//! Tests of libraries that cannot be loaded. Libraries with a wrong contract or without an
+//! extension are in tests/abi, where they are built.
 
 use std::fs;
 use std::path::Path;
 
 use test_support::{TestHome, library};
 
-use crate::scene::{home, timeless};
+use crate::scene::{bind_time_filters, home};
 
 const CALL: [&str; 4] = ["tool", "call", "echo", r#"{"text":"hi"}"#];
 
-/// The doctor's words about an extension `bad` with these bytes as its library.
-fn doctor(bytes: &[u8], rest: &str) -> String {
+/// Returns the doctor's report about an extension `bad` with these bytes as its library.
+fn doctor_report(bytes: &[u8], rest: &str) -> String {
     let home = with_manifest(rest);
     fs::write(home.path("manifests/bad/libbad.so"), bytes).unwrap();
-    rejected(&home)
+    rejected_report(&home)
 }
 
 fn with_manifest(rest: &str) -> TestHome {
     home().manifest("bad", &format!("id: bad\nname: Bad\nentrypoint: bad\n{rest}"))
 }
 
-fn rejected(home: &TestHome) -> String {
+fn rejected_report(home: &TestHome) -> String {
     let output = home.skillhost(["ext", "doctor"]).exits(1);
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
     assert_eq!(output.stderr, "");
-    // The private copies are gone again.
-    let left = fs::read_dir(home.path("sandbox/data"));
-    let left: Vec<_> =
-        left.into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
-    assert!(!left.iter().any(|name| Path::new(name).extension().is_some()), "{left:?}");
+    // A failed load must remove its private copy of the library.
+    let copies = fs::read_dir(home.path("sandbox/data"));
+    let copies: Vec<_> =
+        copies.into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
+    assert!(!copies.iter().any(|name| Path::new(name).extension().is_some()), "{copies:?}");
     let lines = output.stdout.lines().skip_while(|line| !line.starts_with("rejected"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn a_library_that_is_not_there() {
-    let _timeless = timeless();
-    insta::assert_snapshot!(rejected(&with_manifest("")), @"
+fn missing_library_is_reported() {
+    let _filters = bind_time_filters();
+    insta::assert_snapshot!(rejected_report(&with_manifest("")), @"
     rejected bad in phase probe
       manifest: [HOME]/manifests/bad/manifest.yaml
       reason: no library `libbad.so` beside the manifest, beside the executable or in lib/skillhost
@@ -48,8 +48,8 @@ fn a_library_that_is_not_there() {
 }
 
 #[test]
-fn files_that_are_no_library() {
-    insta::assert_snapshot!(doctor(b"", ""), @"
+fn invalid_library_files_are_rejected() {
+    insta::assert_snapshot!(doctor_report(b"", ""), @"
     rejected bad in phase probe
       manifest: [HOME]/manifests/bad/manifest.yaml
       reason: [HOME]/manifests/bad/libbad.so: the file is empty
@@ -57,7 +57,7 @@ fn files_that_are_no_library() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor(b"#!/bin/sh\n", ""), @"
+    insta::assert_snapshot!(doctor_report(b"#!/bin/sh\n", ""), @"
     rejected bad in phase probe
       manifest: [HOME]/manifests/bad/manifest.yaml
       reason: [HOME]/manifests/bad/libbad.so: not a shared library (no ELF header)
@@ -65,7 +65,7 @@ fn files_that_are_no_library() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("words ".repeat(100).as_bytes(), ""), @"
+    insta::assert_snapshot!(doctor_report("words ".repeat(100).as_bytes(), ""), @"
     rejected bad in phase probe
       manifest: [HOME]/manifests/bad/manifest.yaml
       reason: [HOME]/manifests/bad/libbad.so: not a shared library (no ELF header)
@@ -73,7 +73,7 @@ fn files_that_are_no_library() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor(b"\x7fELF", ""), @"
+    insta::assert_snapshot!(doctor_report(b"\x7fELF", ""), @"
     rejected bad in phase probe
       manifest: [HOME]/manifests/bad/manifest.yaml
       reason: [HOME]/manifests/bad/libbad.so: truncated: its headers describe 64 bytes, the file has 4
@@ -84,31 +84,37 @@ fn files_that_are_no_library() {
 }
 
 #[test]
-fn a_truncated_library_does_not_end_the_process() {
-    let whole = fs::read(library("echo")).unwrap();
+fn truncated_library_is_rejected() {
+    let library_bytes = fs::read(library("echo")).unwrap();
     for part in [1, 2, 3, 60, 99] {
-        let said = doctor(&whole[..whole.len() / 100 * part], "");
-        assert!(said.contains("libbad.so: truncated: its headers describe "), "{part} %: {said}");
-        assert!(said.contains("\n  hint: copy or build the library again"), "{part} %: {said}");
+        let report = doctor_report(&library_bytes[..library_bytes.len() / 100 * part], "");
+        assert!(
+            report.contains("libbad.so: truncated: its headers describe "),
+            "{part} %: {report}"
+        );
+        assert!(report.contains("\n  hint: copy or build the library again"), "{part} %: {report}");
     }
 }
 
 #[test]
-fn a_program_is_no_library() {
-    // Position-independent programs are marked as libraries are, so the loader has the last word.
-    let said = doctor(&fs::read("/bin/true").unwrap(), "");
-    assert!(said.starts_with("rejected bad in phase "), "{said}");
-    assert!(said.contains("\n  hint: "), "{said}");
+fn program_is_rejected_as_library() {
+    // The header of a position-independent program equals that of a library, so only the loader can
+    // reject it.
+    let report = doctor_report(&fs::read("/bin/true").unwrap(), "");
+    assert!(report.starts_with("rejected bad in phase "), "{report}");
+    assert!(report.contains("\n  hint: "), "{report}");
 }
 
 #[test]
-fn a_pin_is_kept() {
+fn pinned_digest_is_enforced() {
     use sha2::{Digest as _, Sha256};
-    let whole = fs::read(library("echo")).unwrap();
-    let right: String = Sha256::digest(&whole).iter().map(|byte| format!("{byte:02x}")).collect();
+    let library_bytes = fs::read(library("echo")).unwrap();
+    let right: String =
+        Sha256::digest(&library_bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     let wrong = "0".repeat(64);
-    let said = doctor(&whole, &format!("sha256: {wrong}\n")).replace(&right, "[RIGHT]");
-    insta::assert_snapshot!(said, @"
+    let report =
+        doctor_report(&library_bytes, &format!("sha256: {wrong}\n")).replace(&right, "[RIGHT]");
+    insta::assert_snapshot!(report, @"
     rejected bad in phase probe
       manifest: [HOME]/manifests/bad/manifest.yaml
       reason: [HOME]/manifests/bad/libbad.so: its sha256 is [RIGHT], the manifest pins 0000000000000000000000000000000000000000000000000000000000000000
@@ -116,12 +122,12 @@ fn a_pin_is_kept() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    // The very file that is pinned loads.
+    // The pinned file itself loads.
     let home = home()
-        .manifest("echo", &format!("{}sha256: {right}\n", crate::scene::shipped("echo")))
+        .manifest("echo", &format!("{}sha256: {right}\n", crate::scene::shipped_manifest("echo")))
         .library("echo", "echo", &library("echo"));
     home.skillhost(["ext", "doctor"]).success();
-    insta::assert_snapshot!(doctor(&whole, "sha256: abc\n"), @"
+    insta::assert_snapshot!(doctor_report(&library_bytes, "sha256: abc\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/manifests/bad/manifest.yaml
       reason: [HOME]/manifests/bad/manifest.yaml:4:9: `sha256` must be 64 hexadecimal digits, found `abc`
@@ -132,9 +138,9 @@ fn a_pin_is_kept() {
 }
 
 #[test]
-fn a_directory_with_a_librarys_name_is_not_one() {
+fn directory_named_as_library_is_ignored() {
     let home = with_manifest("");
     fs::create_dir(home.path("manifests/bad/libbad.so")).unwrap();
-    let said = rejected(&home);
-    assert!(said.contains("reason: no library `libbad.so` beside the manifest"), "{said}");
+    let report = rejected_report(&home);
+    assert!(report.contains("reason: no library `libbad.so` beside the manifest"), "{report}");
 }

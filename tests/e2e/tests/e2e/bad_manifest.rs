@@ -1,18 +1,18 @@
-//! Manifests that cannot be used: each is named with its place, and the others are loaded.
+//! Tests of invalid manifests: each is reported with its position, and the others are loaded.
 
 use test_support::TestHome;
 
-use crate::scene::{home, timeless};
+use crate::scene::{bind_time_filters, home};
 
 const CALL: [&str; 4] = ["tool", "call", "echo", r#"{"text":"hi"}"#];
 
-/// The doctor's words about one bad manifest; everything else has to work on.
-fn doctor(text: impl AsRef<[u8]>) -> String {
+/// Returns the doctor's report about one invalid manifest; all other commands must still work.
+fn doctor_report(text: impl AsRef<[u8]>) -> String {
     let home = home().file("sandbox/extensions/bad/manifest.yaml", text);
-    rejected(&home)
+    rejected_report(&home)
 }
 
-fn rejected(home: &TestHome) -> String {
+fn rejected_report(home: &TestHome) -> String {
     let output = home.skillhost(["ext", "doctor"]).exits(1);
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
     home.skillhost(["skill", "list"]).success();
@@ -22,8 +22,8 @@ fn rejected(home: &TestHome) -> String {
 }
 
 #[test]
-fn text_that_is_no_manifest() {
-    insta::assert_snapshot!(doctor(""), @"
+fn invalid_manifest_text_is_reported() {
+    insta::assert_snapshot!(doctor_report(""), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`
@@ -31,7 +31,7 @@ fn text_that_is_no_manifest() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("# nothing\n"), @"
+    insta::assert_snapshot!(doctor_report("# nothing\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`
@@ -39,7 +39,7 @@ fn text_that_is_no_manifest() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("- id: bad\n"), @"
+    insta::assert_snapshot!(doctor_report("- id: bad\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: a manifest must consist of lines `field: value`, found a list
@@ -47,7 +47,7 @@ fn text_that_is_no_manifest() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("just words\n"), @"
+    insta::assert_snapshot!(doctor_report("just words\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: a manifest must consist of lines `field: value`, found text
@@ -55,7 +55,7 @@ fn text_that_is_no_manifest() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("id: bad\n\tname: Bad\n"), @"
+    insta::assert_snapshot!(doctor_report("id: bad\n\tname: Bad\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:2:1: tab in the indentation; YAML allows only spaces there
@@ -63,7 +63,7 @@ fn text_that_is_no_manifest() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("id: bad\nname: [\n"), @"
+    insta::assert_snapshot!(doctor_report("id: bad\nname: [\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:1: not valid YAML: while parsing a node, did not find expected node content
@@ -71,7 +71,7 @@ fn text_that_is_no_manifest() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor(b"id: bad\nname: \xff\n"), @"
+    insta::assert_snapshot!(doctor_report(b"id: bad\nname: \xff\n"), @"
     rejected bad in phase discover
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml: line 2 is not UTF-8 text
@@ -82,8 +82,8 @@ fn text_that_is_no_manifest() {
 }
 
 #[test]
-fn fields_that_are_wrong() {
-    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypiont: bad\n"), @"
+fn invalid_manifest_fields_are_reported() {
+    insta::assert_snapshot!(doctor_report("id: bad\nname: Bad\nentrypiont: bad\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:1: unknown field `entrypiont`; did you mean `entrypoint`?
@@ -91,7 +91,7 @@ fn fields_that_are_wrong() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("id: bad\nname: 1\nentrypoint: [bad]\nenabled: maybe\n"), @"
+    insta::assert_snapshot!(doctor_report("id: bad\nname: 1\nentrypoint: [bad]\nenabled: maybe\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:2:7: `name` must be text, found a number; put it in quotes
@@ -101,7 +101,7 @@ fn fields_that_are_wrong() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("id: Bad Id\nname: Bad\nentrypoint: ../bad\n"), @"
+    insta::assert_snapshot!(doctor_report("id: Bad Id\nname: Bad\nentrypoint: ../bad\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:5: `id` must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`, found `Bad Id`
@@ -110,7 +110,7 @@ fn fields_that_are_wrong() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypoint: bad\nagent: {}\n"), @"
+    insta::assert_snapshot!(doctor_report("id: bad\nname: Bad\nentrypoint: bad\nagent: {}\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:1: `entrypoint` and `agent` exclude each other; an extension is one or the other
@@ -118,7 +118,7 @@ fn fields_that_are_wrong() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("id: bad\nname: Bad\n"), @"
+    insta::assert_snapshot!(doctor_report("id: bad\nname: Bad\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `entrypoint` (of a library or a process) or `agent` (of a declarative agent) is missing
@@ -126,7 +126,7 @@ fn fields_that_are_wrong() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nentrypoint: bad\nschedules: [{name: a, cron: 0 0 30 2 *, task: a}]\n"), @"
+    insta::assert_snapshot!(doctor_report("id: bad\nname: Bad\nentrypoint: bad\nschedules: [{name: a, cron: 0 0 30 2 *, task: a}]\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:29: `schedules[0].cron`: the pattern `0 0 30 2 *` never fires: there is no such day in any year
@@ -134,7 +134,7 @@ fn fields_that_are_wrong() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(doctor("id: bad\nname: Bad\nagent: {limits: {max_turns: 0}}\n"), @"
+    insta::assert_snapshot!(doctor_report("id: bad\nname: Bad\nagent: {limits: {max_turns: 0}}\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:29: `agent.limits.max_turns` must be a whole number from 1 to 4294967295, found `0`
@@ -145,13 +145,13 @@ fn fields_that_are_wrong() {
 }
 
 #[test]
-fn dependencies_in_a_circle_are_reported_together() {
+fn dependency_cycle_is_reported_together() {
     let home = home()
         .manifest("a", "id: a\nname: A\nentrypoint: echo\ndepends_on: [b]\n")
         .manifest("b", "id: b\nname: B\nentrypoint: echo\ndepends_on: [c]\n")
         .manifest("c", "id: c\nname: C\nentrypoint: echo\ndepends_on: [a]\n")
         .manifest("d", "id: d\nname: D\nentrypoint: echo\ndepends_on: [nowhere]\n");
-    insta::assert_snapshot!(rejected(&home), @"
+    insta::assert_snapshot!(rejected_report(&home), @"
     rejected a in phase plan
       manifest: [HOME]/manifests/a/manifest.yaml
       reason: `a` depends on itself: a → b → c → a
@@ -174,7 +174,7 @@ fn dependencies_in_a_circle_are_reported_together() {
 }
 
 #[test]
-fn what_stands_in_the_place_of_a_manifest() {
+fn non_file_manifests_are_reported() {
     let home = home();
     std::fs::create_dir_all(home.path("sandbox/extensions/folder/manifest.yaml")).unwrap();
     std::fs::create_dir_all(home.path("sandbox/extensions/pipe")).unwrap();
@@ -188,7 +188,7 @@ fn what_stands_in_the_place_of_a_manifest() {
     .unwrap();
     std::fs::create_dir_all(home.path("sandbox/extensions/nothing")).unwrap();
     home.write("sandbox/extensions/big/manifest.yaml", "x".repeat(300 << 10));
-    insta::assert_snapshot!(rejected(&home), @"
+    insta::assert_snapshot!(rejected_report(&home), @"
     rejected big in phase parse
       manifest: [HOME]/sandbox/extensions/big/manifest.yaml
       reason: [HOME]/sandbox/extensions/big/manifest.yaml:1:1: the manifest has 262145 bytes, more than the 262144 that are read
@@ -208,10 +208,10 @@ fn what_stands_in_the_place_of_a_manifest() {
 }
 
 #[test]
-fn two_folders_with_one_id() {
+fn duplicate_ids_are_rejected() {
     let text = "id: same\nname: Same\nentrypoint: echo\nenabled: false\n";
     let home = home().manifest("one", text).manifest("two", text).extension("three", text);
-    insta::assert_snapshot!(rejected(&home), @"
+    insta::assert_snapshot!(rejected_report(&home), @"
     rejected same in phase discover
       manifest: [HOME]/manifests/two/manifest.yaml
       reason: the id `same` is already taken by [HOME]/manifests/one/manifest.yaml
@@ -226,16 +226,16 @@ fn two_folders_with_one_id() {
 }
 
 #[test]
-fn a_bomb_of_aliases_is_not_expanded() {
+fn alias_bomb_is_not_expanded() {
     let mut bomb = String::from("id: bad\nname: Bad\nentrypoint: bad\nconfig:\n  a0: &a0 [x, x]\n");
     for level in 1..30 {
         bomb.push_str(&format!("  a{level}: &a{level} [*a{0}, *a{0}]\n", level - 1));
     }
-    let said = doctor(&bomb);
-    assert!(said.starts_with("rejected bad in phase parse\n"), "{said}");
-    assert!(said.contains("manifest.yaml:5:7: anchors and aliases"), "{said}");
+    let report = doctor_report(&bomb);
+    assert!(report.starts_with("rejected bad in phase parse\n"), "{report}");
+    assert!(report.contains("manifest.yaml:5:7: anchors and aliases"), "{report}");
     let deep = format!("id: bad\nname: Bad\nentrypoint: bad\nconfig: {}\n", "[".repeat(100_000));
-    insta::assert_snapshot!(doctor(deep), @"
+    insta::assert_snapshot!(doctor_report(deep), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:264: lists and mappings are nested more than 32 deep
@@ -246,8 +246,8 @@ fn a_bomb_of_aliases_is_not_expanded() {
 }
 
 #[test]
-fn settings_and_the_list_name_it_too() {
-    let _timeless = timeless();
+fn config_and_list_name_bad_manifest() {
+    let _filters = bind_time_filters();
     let home = home().extension("bad", "id: bad\n");
     insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
     exit 0

@@ -1,14 +1,14 @@
-//! SKILL.md files that cannot be used: each is named, and no other skill is affected.
+//! Tests of invalid SKILL.md files: each is reported, and no other skill is affected.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use test_support::TestHome;
 
-use crate::scene::{agent, as_a_reader, home};
+use crate::scene::{agent_manifest, home, run_as_reader};
 
-/// One of each, beside the good skill `greet`.
-fn scene() -> TestHome {
+/// Creates a home with one invalid skill of each kind next to the valid skill `greet`.
+fn bad_skills_home() -> TestHome {
     let mut laughs = String::from("---\ndescription: Laughs.\nl0: &l0 [ha, ha]\n");
     for level in 1..40 {
         laughs.push_str(&format!("l{level}: &l{level} [*l{0}, *l{0}]\n", level - 1));
@@ -44,8 +44,8 @@ fn scene() -> TestHome {
 }
 
 #[test]
-fn each_is_named_with_what_is_wrong_and_the_good_one_is_listed() {
-    insta::assert_snapshot!(scene().skillhost(["skill", "list"]), @"
+fn list_reports_each_invalid_skill() {
+    insta::assert_snapshot!(bad_skills_home().skillhost(["skill", "list"]), @"
     exit 0
     --- stdout
     alias-bomb       Laughs. [~2 tokens, sandbox]
@@ -69,8 +69,9 @@ fn each_is_named_with_what_is_wrong_and_the_good_one_is_listed() {
 }
 
 #[test]
-fn the_kernel_serves_the_good_ones() {
-    let home = scene().manifest("greeter", &agent("greeter", "  uses_skills: [greet]\n"));
+fn kernel_serves_valid_skills() {
+    let home = bad_skills_home()
+        .manifest("greeter", &agent_manifest("greeter", "  uses_skills: [greet]\n"));
     let listed = home.skillhost(["tool", "call", "list_skills"]).success();
     insta::assert_snapshot!(listed.stdout, @"
     3 skills
@@ -78,8 +79,8 @@ fn the_kernel_serves_the_good_ones() {
     • `brackets-inside` — [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[… [~0 tokens; sandbox]
     • `greet` — Greets people. Use when somebody arrives. [~5 tokens; sandbox]
     ");
-    let asked = home.skillhost(["ask", "--print-prompt", "--agent", "greeter", "hi"]).success();
-    insta::assert_snapshot!(asked.stdout, @r#"
+    let output = home.skillhost(["ask", "--print-prompt", "--agent", "greeter", "hi"]).success();
+    insta::assert_snapshot!(output.stdout, @r#"
     <skill_content name="greet" digest="bac4baef64d29c6de0616a12b9b6e43eb74078226f01be2df8d4cad99799224c">
     Say hello to them.
     </skill_content>
@@ -91,17 +92,17 @@ fn the_kernel_serves_the_good_ones() {
 
     Use read_skill(skill_id) to load full instructions.
     "#);
-    // The log has each of the others once.
+    // The log names each omitted skill once.
     for id in ["brackets", "dangling", "folder", "link-out", "not-utf8", "pipe", "sparse"] {
         let path = format!("[HOME]/sandbox/skills/{id}/SKILL.md");
-        assert_eq!(asked.stderr.matches(&path).count(), 1, "{id}: {asked}");
+        assert_eq!(output.stderr.matches(&path).count(), 1, "{id}: {output}");
     }
     home.skillhost(["ext", "doctor"]).success();
 }
 
 #[test]
-fn reading_one_says_why_it_is_not_there() {
-    let home = scene();
+fn read_of_invalid_skill_gives_reason() {
+    let home = bad_skills_home();
     for id in ["pipe", "folder", "link", "sparse", "brackets", "not-utf8", "empty", "no-end"] {
         let output = home.skillhost(["skill", "read", id]).exits(3);
         assert!(output.stderr.contains(id), "{output}");
@@ -124,8 +125,8 @@ fn reading_one_says_why_it_is_not_there() {
 }
 
 #[test]
-fn every_problem_is_in_the_json_with_rule_and_place() {
-    let listed = scene().skillhost(["skill", "list", "--json"]).success().json();
+fn json_problems_have_rule_and_position() {
+    let listed = bad_skills_home().skillhost(["skill", "list", "--json"]).success().json();
     let problems = listed["problems"].as_array().unwrap();
     let mut rows: Vec<String> = problems
         .iter()
@@ -134,7 +135,7 @@ fn every_problem_is_in_the_json_with_rule_and_place() {
             format!("{} {} {place} {}", one["skill"], one["rule"], one["severity"]).replace('"', "")
         })
         .collect();
-    // One of the bomb's many.
+    // The alias bomb has many findings; the snapshot contains only one.
     let bombs = rows.extract_if(.., |row| row.starts_with("alias-bomb frontmatter.")).count();
     assert_eq!(bombs, 100);
     insta::assert_snapshot!(rows.join("\n"), @"
@@ -159,11 +160,11 @@ fn every_problem_is_in_the_json_with_rule_and_place() {
 }
 
 #[test]
-fn a_skill_that_may_not_be_read_is_named() {
+fn unreadable_skill_is_reported() {
     let home = home().skill("closed", "---\ndescription: Closed.\n---\nBody.\n");
     let path = home.path("sandbox/skills/closed/SKILL.md");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    insta::assert_snapshot!(as_a_reader(&home, &["skill", "list"]), @"
+    insta::assert_snapshot!(run_as_reader(&home, &["skill", "list"]), @"
     exit 0
     --- stdout
     greet  Greets people. Use when somebody arrives. [~5 tokens, sandbox]
@@ -171,11 +172,11 @@ fn a_skill_that_may_not_be_read_is_named() {
     note: skipped [HOME]/sandbox/skills/closed/SKILL.md: error[file.unreadable]: it cannot be read: Permission denied (os error 13)
     note: 1 warning; `skillhost skill show ID` prints those of a skill
     ");
-    insta::assert_snapshot!(as_a_reader(&home, &["skill", "read", "closed"]), @"
+    insta::assert_snapshot!(run_as_reader(&home, &["skill", "read", "closed"]), @"
     exit 3
     --- stderr
     error: the skill `closed` is left out: it cannot be read: Permission denied (os error 13)
     hint: give the process permission to read it
     ");
-    as_a_reader(&home, &["skill", "read", "greet"]).success();
+    run_as_reader(&home, &["skill", "read", "greet"]).success();
 }

@@ -1,4 +1,4 @@
-//! Extensions that are built by the program itself: for an operator, and for an agent with consent.
+//! Tests of extension builds, for an operator and for an agent with approval.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -10,12 +10,12 @@ use mock_model::{MockModel, Step, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 use test_support::{Output, TestHome, profile_dir, program};
 
-use crate::scene::{agent, home, repository, shipped};
+use crate::scene::{agent_manifest, home, repository_root, shipped_manifest};
 
-/// What cargo needs; the tests' own environment is private.
+/// Variables that cargo requires; the environment of the tests is private.
 const TOOLCHAIN: [(&str, &str); 2] = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
 
-/// Quick to compile, for the SDK too.
+/// A profile that compiles quickly, also for the SDK.
 const PROFILE: &str = "[profile.release]\nopt-level = 0\n";
 
 fn cargo_toml(name: &str) -> String {
@@ -26,8 +26,9 @@ fn cargo_toml(name: &str) -> String {
     )
 }
 
-/// An extension with one tool, `<name>_greet`; `new` is what it does when it is created.
-fn lib(name: &str, new: &str, greeting: &str) -> String {
+/// Returns the source of an extension with one tool `<name>_greet`; `new` is the body of its
+/// constructor.
+fn lib_source(name: &str, new: &str, greeting: &str) -> String {
     format!(
         r#"use skillhost_sdk::prelude::*;
 
@@ -64,27 +65,29 @@ fn manifest(name: &str) -> String {
 pub(crate) fn toolchain() -> Vec<(&'static str, PathBuf)> {
     let user = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let mut variables: Vec<_> = TOOLCHAIN
-        .map(|(name, folder)| (name, std::env::var_os(name).map_or(user.join(folder), Into::into)))
+        .map(|(name, directory)| {
+            (name, std::env::var_os(name).map_or(user.join(directory), Into::into))
+        })
         .into();
     let chosen = std::env::var_os("RUSTUP_TOOLCHAIN").map(PathBuf::from);
     variables.extend(chosen.map(|chosen| ("RUSTUP_TOOLCHAIN", chosen)));
-    // The target folder of the tests need not lie in the repository.
-    variables.push(("SKILLHOST_BUILD__SDK", repository().join("kernel/sdk")));
+    // The target directory of the tests may be outside of the repository.
+    variables.push(("SKILLHOST_BUILD__SDK", repository_root().join("kernel/sdk")));
     variables
 }
 
-/// Where all tests build to, with the SDK built already: that takes long once, and no program that
-/// has to answer in time waits for it.
-fn target() -> PathBuf {
+/// Returns the shared target directory with the SDK already built. The SDK takes long to compile,
+/// and a program with a timeout must not wait for it.
+fn shared_target() -> PathBuf {
     let target = profile_dir().join("../e2e-builds");
     let warm = target.join("warm");
     fs::create_dir_all(warm.join("src")).unwrap();
-    let sdk = format!("{{ path = {:?} }}", repository().join("kernel/sdk"));
+    let sdk = format!("{{ path = {:?} }}", repository_root().join("kernel/sdk"));
     let text = cargo_toml("warm").replace("\"*\"", &sdk).replace(PROFILE, "") + PROFILE;
     for (path, text) in
         [("Cargo.toml", text + "panic = \"unwind\"\n[workspace]\n"), ("src/lib.rs", String::new())]
     {
-        // Another test may be building it: nothing is touched that need not be.
+        // Another test may use this crate for its build, so unchanged files are not written.
         let path = warm.join(path);
         if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
             fs::write(path, text).unwrap();
@@ -92,7 +95,7 @@ fn target() -> PathBuf {
     }
     let lock = warm.join("Cargo.lock");
     if !lock.exists() {
-        fs::copy(repository().join("Cargo.lock"), lock).unwrap();
+        fs::copy(repository_root().join("Cargo.lock"), lock).unwrap();
     }
     let output = Command::new("cargo")
         .args(["build", "--release", "--offline", "--quiet", "--manifest-path"])
@@ -110,91 +113,88 @@ fn target() -> PathBuf {
     fs::canonicalize(target).unwrap()
 }
 
-/// Has a home build into the folder that all tests share.
+/// Lets a home build into the shared target directory.
 pub(crate) fn with_target(home: TestHome) -> TestHome {
     let builds = home.path("sandbox/data/kernel/builds");
     fs::create_dir_all(&builds).unwrap();
-    symlink(target(), builds.join(".target")).unwrap();
+    symlink(shared_target(), builds.join(".target")).unwrap();
     home
 }
 
-/// Writes an extension.
-fn write(home: &TestHome, name: &str, source: &str) {
-    let folder = format!("sandbox/extensions/{name}");
-    if !home.path(format!("{folder}/manifest.yaml")).exists() {
-        home.write(format!("{folder}/manifest.yaml"), manifest(name));
+/// Writes the files of an extension.
+fn write_extension(home: &TestHome, name: &str, source: &str) {
+    let directory = format!("sandbox/extensions/{name}");
+    if !home.path(format!("{directory}/manifest.yaml")).exists() {
+        home.write(format!("{directory}/manifest.yaml"), manifest(name));
     }
-    home.write(format!("{folder}/Cargo.toml"), cargo_toml(name));
-    home.write(format!("{folder}/src/lib.rs"), source);
+    home.write(format!("{directory}/Cargo.toml"), cargo_toml(name));
+    home.write(format!("{directory}/src/lib.rs"), source);
 }
 
-fn skillhost(home: &TestHome, arguments: &[&str]) -> Output {
+fn run_skillhost(home: &TestHome, arguments: &[&str]) -> Output {
     home.start(home.command().envs(toolchain()).args(arguments)).finish()
 }
 
-fn build(home: &TestHome, name: &str) -> Output {
-    skillhost(home, &["ext", "build", name, "--yes"])
+fn build_extension(home: &TestHome, name: &str) -> Output {
+    run_skillhost(home, &["ext", "build", name, "--yes"])
 }
 
-fn greeting(home: &TestHome, name: &str) -> String {
+fn call_greeting(home: &TestHome, name: &str) -> String {
     home.skillhost(["tool", "call", &format!("{name}_greet")]).success().stdout
 }
 
-/// What of an extension is installed.
-fn installed(home: &TestHome, name: &str) -> (bool, String, bool) {
-    let folder = home.path(format!("sandbox/extensions/{name}"));
+/// Returns library presence, manifest text and ledger presence of an extension.
+fn install_state(home: &TestHome, name: &str) -> (bool, String, bool) {
+    let directory = home.path(format!("sandbox/extensions/{name}"));
     (
-        folder.join(format!("lib{name}.so")).exists(),
-        fs::read_to_string(folder.join("manifest.yaml")).unwrap(),
+        directory.join(format!("lib{name}.so")).exists(),
+        fs::read_to_string(directory.join("manifest.yaml")).unwrap(),
         home.path("sandbox/data/kernel/approvals.jsonl").exists(),
     )
 }
 
 #[test]
-fn a_crate_is_mended_built_used_built_again_and_rolled_back() {
+fn crate_build_runs_and_rolls_back() {
     let home = with_target(home());
-    // What lies in the sandbox steers no build.
+    // Settings files of cargo in the sandbox must not influence the build.
     home.write("sandbox/.cargo/config.toml", "[build]\nrustc-wrapper = \"/nowhere/wrapper\"\n");
     home.write("sandbox/rust-toolchain.toml", "[toolchain]\nchannel = \"1.0.0\"\n");
-    write(&home, "tea", &lib("tea", "let x: u32 = \"leaves\";", "\"one\""));
-    let nothing = (false, manifest("tea"), false);
-    let failed = build(&home, "tea").exits(1);
+    write_extension(&home, "tea", &lib_source("tea", "let x: u32 = \"leaves\";", "\"one\""));
+    let not_installed = (false, manifest("tea"), false);
+    let failed = build_extension(&home, "tea").exits(1);
     let expected = "src/lib.rs:8:22: error[E0308]: mismatched types\n  8 |         let x: u32 = \
                     \"leaves\";\n    |                      ^^^^^^^^ expected `u32`, found `&str`";
     assert!(failed.stderr.contains(expected), "{failed}");
-    assert_eq!(installed(&home, "tea"), nothing);
+    assert_eq!(install_state(&home, "tea"), not_installed);
 
-    write(&home, "tea", &lib("tea", "", "\"one\""));
-    let built = build(&home, "tea").success();
+    write_extension(&home, "tea", &lib_source("tea", "", "\"one\""));
+    let built = build_extension(&home, "tea").success();
     assert!(built.stdout.starts_with("built tea 0.1.0: tools tea_greet, sha256 "), "{built}");
-    assert_eq!(greeting(&home, "tea"), "one\n");
-    assert!(installed(&home, "tea").1.contains("version: 0.1.0\nsha256: "));
-    let nothing_before = skillhost(&home, &["ext", "rollback", "tea"]).exits(3);
-    assert!(
-        nothing_before.stderr.contains("there is no earlier build of `tea`"),
-        "{nothing_before}"
-    );
+    assert_eq!(call_greeting(&home, "tea"), "one\n");
+    assert!(install_state(&home, "tea").1.contains("version: 0.1.0\nsha256: "));
+    let no_rollback = run_skillhost(&home, &["ext", "rollback", "tea"]).exits(3);
+    assert!(no_rollback.stderr.contains("there is no earlier build of `tea`"), "{no_rollback}");
 
-    // A running kernel takes the new build into use, and the old one back.
+    // A running kernel loads the new build, and the old one after a rollback.
     let kernel = home.start(home.command().envs(toolchain()).arg("run"));
     kernel.line_with("running; Ctrl-C ends it");
-    write(&home, "tea", &lib("tea", "", "\"two\""));
-    let built = build(&home, "tea").success();
+    write_extension(&home, "tea", &lib_source("tea", "", "\"two\""));
+    let built = build_extension(&home, "tea").success();
     assert!(built.stdout.ends_with("it is in use\n"), "{built}");
     kernel.line_with("extension.built tea ");
-    assert_eq!(greeting(&home, "tea"), "two\n");
-    let back = skillhost(&home, &["ext", "rollback", "tea"]).success();
-    assert!(back.stdout.starts_with("rolled back tea: sha256 "), "{back}");
-    assert_eq!(greeting(&home, "tea"), "one\n");
+    assert_eq!(call_greeting(&home, "tea"), "two\n");
+    let rolled_back = run_skillhost(&home, &["ext", "rollback", "tea"]).success();
+    assert!(rolled_back.stdout.starts_with("rolled back tea: sha256 "), "{rolled_back}");
+    assert_eq!(call_greeting(&home, "tea"), "one\n");
     kernel.interrupt().success();
-    assert_eq!(greeting(&home, "tea"), "one\n");
+    assert_eq!(call_greeting(&home, "tea"), "one\n");
     home.skillhost(["ext", "doctor"]).success();
 }
 
 #[test]
-fn the_templates_that_agents_start_from_build_load_and_answer() {
+fn extension_templates_build_and_load() {
     let home = with_target(home());
-    let templates = repository().join("sandbox/skills/extension-development/templates");
+    let templates = repository_root().join("sandbox/skills/extension-development/templates");
     for (template, id) in [
         ("tool-provider", "checklist"),
         ("context-provider", "house_rules"),
@@ -202,14 +202,14 @@ fn the_templates_that_agents_start_from_build_load_and_answer() {
     ] {
         for file in ["manifest.yaml", "Cargo.toml", "src/lib.rs"] {
             let text = fs::read_to_string(templates.join(template).join(file)).unwrap();
-            // As it is, but quick to compile.
+            // The template is unchanged except for a faster profile.
             let text = text.replace("strip = \"symbols\"", "opt-level = 0");
             home.write(format!("sandbox/extensions/{id}/{file}"), text);
         }
-        let built = build(&home, id).success();
+        let built = build_extension(&home, id).success();
         assert!(built.stdout.starts_with(&format!("built {id} 0.1.0: ")), "{built}");
     }
-    // Nor does what was built with look like something that was interrupted.
+    // The files that a build leaves must not be reported as an interrupted build.
     let doctor = home.skillhost(["ext", "doctor"]).success();
     assert!(!doctor.stdout.contains("interrupted"), "{doctor}");
     let added = home.skillhost(["tool", "call", "checklist_add", r#"{"item": "taste it"}"#]);
@@ -217,7 +217,7 @@ fn the_templates_that_agents_start_from_build_load_and_answer() {
 }
 
 #[test]
-fn what_does_not_load_is_reported_and_not_installed() {
+fn unloadable_build_is_not_installed() {
     let home = with_target(home());
     let cases = [
         ("panic!(\"no water\");", "phase new: ", "no water"),
@@ -227,35 +227,35 @@ fn what_does_not_load_is_reported_and_not_installed() {
         ("loop {}", "phase new: was not created within", ""),
     ];
     for (new, expected, more) in cases {
-        // What follows cannot be reached, and the compiler says so.
-        let source = format!("#![allow(unreachable_code)]\n{}", lib("odd", new, "\"x\""));
-        write(&home, "odd", &source);
-        let refused = build(&home, "odd").exits(1);
-        assert!(refused.stderr.contains(expected) && refused.stderr.contains(more), "{refused}");
-        assert_eq!(installed(&home, "odd"), (false, manifest("odd"), false), "{new}");
+        // The code after `new` is unreachable, which would be a warning.
+        let source = format!("#![allow(unreachable_code)]\n{}", lib_source("odd", new, "\"x\""));
+        write_extension(&home, "odd", &source);
+        let denied = build_extension(&home, "odd").exits(1);
+        assert!(denied.stderr.contains(expected) && denied.stderr.contains(more), "{denied}");
+        assert_eq!(install_state(&home, "odd"), (false, manifest("odd"), false), "{new}");
     }
-    // A tool that another extension has.
-    write(&home, "odd", &lib("odd", "", "\"x\"").replace("odd_greet", "echo"));
-    let refused = build(&home, "odd").exits(4);
+    // The name of a tool that another extension provides.
+    write_extension(&home, "odd", &lib_source("odd", "", "\"x\"").replace("odd_greet", "echo"));
+    let denied = build_extension(&home, "odd").exits(4);
     assert!(
-        refused.stderr.contains("the tool `echo` of `odd` is already provided by `echo`"),
-        "{refused}"
+        denied.stderr.contains("the tool `echo` of `odd` is already provided by `echo`"),
+        "{denied}"
     );
-    assert_eq!(installed(&home, "odd"), (false, manifest("odd"), false));
+    assert_eq!(install_state(&home, "odd"), (false, manifest("odd"), false));
 }
 
 #[test]
-fn what_may_not_be_built_is_refused_with_its_place_before_anything_is_asked() {
+fn forbidden_source_is_rejected_before_approval() {
     let home = home();
     let path = |name: &str| home.path(format!("sandbox/extensions/tea/{name}"));
-    let refused = |what: &str| {
-        let output = skillhost(&home, &["ext", "build", "tea"]).exits(5);
+    let assert_denied = |what: &str| {
+        let output = run_skillhost(&home, &["ext", "build", "tea"]).exits(5);
         assert!(output.stderr.starts_with(&format!("error: {what}")), "{what}: {output}");
-        write(&home, "tea", &lib("tea", "", "\"x\""));
+        write_extension(&home, "tea", &lib_source("tea", "", "\"x\""));
     };
-    write(&home, "tea", &lib("tea", "", "\"x\""));
+    write_extension(&home, "tea", &lib_source("tea", "", "\"x\""));
     home.write(path("build.rs"), "fn main() {}");
-    refused("build.rs: a build script runs while it is built, and none may");
+    assert_denied("build.rs: a build script runs while it is built, and none may");
     fs::remove_file(path("build.rs")).unwrap();
 
     for (line, what) in [
@@ -264,61 +264,61 @@ fn what_may_not_be_built_is_refused_with_its_place_before_anything_is_asked() {
     ] {
         let text = cargo_toml("tea").replace("\"*\"\n", &format!("\"*\"\n{line}\n"));
         home.write(path("Cargo.toml"), text.replacen('\n', "\n# one more\n", 1));
-        refused(what);
+        assert_denied(what);
     }
     File::create(path("huge")).unwrap().set_len(1 << 30).unwrap();
-    refused("huge: 1073741824 bytes, more than the 1048576 that one file may have");
+    assert_denied("huge: 1073741824 bytes, more than the 1048576 that one file may have");
     fs::remove_file(path("huge")).unwrap();
     symlink("/etc/passwd", path("src/secrets.rs")).unwrap();
-    refused("src/secrets.rs: it is a symbolic link, not a regular file");
+    assert_denied("src/secrets.rs: it is a symbolic link, not a regular file");
     fs::remove_file(path("src/secrets.rs")).unwrap();
     home.write(path(".cargo/config.toml"), "[build]\nrustc-wrapper = \"/tmp/x\"\n");
-    refused(".cargo: configuration for cargo is not taken from an extension");
+    assert_denied(".cargo: configuration for cargo is not taken from an extension");
     fs::remove_dir_all(path(".cargo")).unwrap();
 
-    // Nobody sits at a terminal.
-    let asked = skillhost(&home, &["ext", "build", "tea"]).exits(2);
-    assert!(asked.stderr.contains("nobody can be asked here"), "{asked}");
+    // The command has no terminal.
+    let requests = run_skillhost(&home, &["ext", "build", "tea"]).exits(2);
+    assert!(requests.stderr.contains("nobody can be asked here"), "{requests}");
     assert!(!home.path("sandbox/data/kernel/builds").exists());
 
-    // Ids of others.
+    // The ids of other extensions.
     home.write("sandbox/extensions/echo/manifest.yaml", manifest("echo"));
-    let shipped = skillhost(&home, &["ext", "build", "echo", "--yes"]).exits(5);
+    let shipped = run_skillhost(&home, &["ext", "build", "echo", "--yes"]).exits(5);
     assert!(
         shipped.stderr.contains("the id `echo` is that of an extension that ships"),
         "{shipped}"
     );
     for (id, code) in [("kernel", 5), ("nobody", 3), ("../tea", 2)] {
-        skillhost(&home, &["ext", "build", id, "--yes"]).exits(code);
+        run_skillhost(&home, &["ext", "build", id, "--yes"]).exits(code);
     }
 }
 
-/// A home whose `cargo` says who it is and then waits for ever.
+/// Creates a home and a `cargo` that reports its process id and then blocks.
 fn with_stuck_cargo() -> (TestHome, PathBuf, PathBuf) {
     let home = home();
-    write(&home, "tea", &lib("tea", "", "\"x\""));
+    write_extension(&home, "tea", &lib_source("tea", "", "\"x\""));
     let bin = home.outside().join("bin");
-    let said = home.outside().join("said");
+    let pid_pipe = home.outside().join("said");
     fs::create_dir(&bin).unwrap();
-    home.start(home.command_of(Path::new("mkfifo")).arg(&said)).finish().success();
+    home.start(home.command_of(Path::new("mkfifo")).arg(&pid_pipe)).finish().success();
     let script = format!(
         "#!/bin/sh\nexec 3>{}\necho $$ >&3\nwhile :; do sleep 1000; done\n",
-        said.display()
+        pid_pipe.display()
     );
     fs::write(bin.join("cargo"), script).unwrap();
     fs::set_permissions(bin.join("cargo"), fs::Permissions::from_mode(0o755)).unwrap();
-    (home, bin, said)
+    (home, bin, pid_pipe)
 }
 
 #[test]
-fn a_build_that_is_killed_or_given_up_leaves_nothing() {
-    let (home, bin, said) = with_stuck_cargo();
+fn interrupted_build_installs_nothing() {
+    let (home, bin, pid_pipe) = with_stuck_cargo();
     let path = format!("{}:/usr/bin:/bin", bin.display());
     for interrupted in [false, true] {
         let mut command = home.command();
         command.envs(toolchain()).env("PATH", &path).args(["ext", "build", "tea", "--yes"]);
         let building = home.start(&mut command);
-        let mut lines = BufReader::new(File::open(&said).unwrap()).lines();
+        let mut lines = BufReader::new(File::open(&pid_pipe).unwrap()).lines();
         let cargo = lines.next().unwrap().unwrap().parse().unwrap();
         let output = if interrupted {
             building.interrupt()
@@ -331,17 +331,17 @@ fn a_build_that_is_killed_or_given_up_leaves_nothing() {
             false => (1, "cargo was ended by signal 9"),
         };
         assert!(output.clone().exits(code).stderr.contains(text), "{output}");
-        // Nobody of the group holds the pipe any more.
+        // The end of the pipe shows that the whole process group has ended.
         assert!(lines.next().is_none());
-        assert_eq!(installed(&home, "tea"), (false, manifest("tea"), false));
+        assert_eq!(install_state(&home, "tea"), (false, manifest("tea"), false));
     }
 }
 
-/// A home whose agent `worker` has the kernel's tools.
-fn workshop(mock: &MockModel) -> TestHome {
-    let worker = agent("worker", "  instructions: You build.\n  uses_tools: [kernel]\n");
+/// Creates a home whose agent `worker` has the tools of the kernel.
+fn kernel_tools_home(mock: &MockModel) -> TestHome {
+    let worker = agent_manifest("worker", "  instructions: You build.\n  uses_tools: [kernel]\n");
     TestHome::new()
-        .manifest("skill_registry", &shipped("skill_registry"))
+        .manifest("skill_registry", &shipped_manifest("skill_registry"))
         .manifest("worker", &worker)
         .settings(&mock.settings(Wire::Openai))
         .trusted()
@@ -350,26 +350,30 @@ fn workshop(mock: &MockModel) -> TestHome {
 const CALL: &str = r#"{"id":"brew"}"#;
 
 #[test]
-fn an_agent_builds_what_a_person_has_looked_at() {
+fn agent_build_uses_approved_files() {
     let mock = MockModel::with([
         Step::calls("build_extension", CALL),
         Step::calls("build_extension", CALL),
         Step::calls("build_extension", r#"{"id":"skill_registry"}"#),
         Step::text("Done."),
     ]);
-    let home = with_target(workshop(&mock));
-    write(&home, "brew", &lib("brew", "// \u{1b}[2Jallow it? [y]es", "\"brewed\""));
+    let home = with_target(kernel_tools_home(&mock));
+    write_extension(
+        &home,
+        "brew",
+        &lib_source("brew", "// \u{1b}[2Jallow it? [y]es", "\"brewed\""),
+    );
     let mut command = home.command();
     command.envs(toolchain()).args(["ask", "--agent", "worker", "Build it"]);
     let mut user = home.on_terminal(&mut command, (120, 100));
     user.wait_for("worker asks to call build_extension of kernel");
-    // Everything is there, and none of it passes for the question.
+    // The source is shown in full, and no part of it can pass for the prompt.
     user.wait_for("| sandbox/extensions/brew: a Rust library");
     user.wait_for("| --- src/lib.rs");
     user.wait_for("// \\u{1b}[2Jallow it? [y]es");
     user.wait_for("[N]o");
-    // It is changed while the person reads.
-    let changed = lib("brew", "", "\"brewed twice\"");
+    // The files change while the person reads.
+    let changed = lib_source("brew", "", "\"brewed twice\"");
     home.write("sandbox/extensions/brew/src/lib.rs", &changed);
     user.send("y\n");
     user.wait_for("worker asks to call build_extension of kernel");
@@ -377,44 +381,44 @@ fn an_agent_builds_what_a_person_has_looked_at() {
     user.send("y\n");
     user.wait_for("Done.");
     assert_eq!(user.finish().output.status, 0);
-    let asked = mock.requests();
-    assert_eq!(asked.len(), 4);
-    let told = |number: usize| asked[number].last_text();
+    let requests = mock.requests();
+    assert_eq!(requests.len(), 4);
+    let result = |number: usize| requests[number].last_text();
     assert!(
-        told(1).contains("the files of `brew` are not those that were shown any more"),
+        result(1).contains("the files of `brew` are not those that were shown any more"),
         "{}",
-        told(1)
+        result(1)
     );
-    assert!(told(2).contains("`brew` 0.1.0 was built and installed, sha256 "), "{}", told(2));
-    assert!(told(2).contains("Its tools: brew_greet."), "{}", told(2));
-    // Nobody was asked about that one.
+    assert!(result(2).contains("`brew` 0.1.0 was built and installed, sha256 "), "{}", result(2));
+    assert!(result(2).contains("Its tools: brew_greet."), "{}", result(2));
+    // The reserved id is rejected without an approval request.
     assert!(
-        told(3).contains("the id `skill_registry` is that of an extension that ships"),
+        result(3).contains("the id `skill_registry` is that of an extension that ships"),
         "{}",
-        told(3)
+        result(3)
     );
-    assert_eq!(greeting(&home, "brew"), "brewed twice\n");
+    assert_eq!(call_greeting(&home, "brew"), "brewed twice\n");
 }
 
 #[test]
-fn a_process_extension_is_approved_and_tried() {
+fn process_extension_is_approved_and_started() {
     let Some(_) = program("python3") else { return };
     let home = home();
-    let template = repository()
+    let template = repository_root()
         .join("sandbox/skills/extension-development/templates/process-python/server.py");
     let server = fs::read_to_string(template).unwrap();
     let text = "id: snake\nname: Snake\nentrypoint: {command: [python3, server.py]}\n";
     home.write("sandbox/extensions/snake/manifest.yaml", text);
     home.write("sandbox/extensions/snake/server.py", "print('garbage', flush=True)\ninput()\n");
-    let refused = build(&home, "snake").exits(1);
-    assert!(refused.stderr.contains("it was built and does not load, phase start"), "{refused}");
+    let denied = build_extension(&home, "snake").exits(1);
+    assert!(denied.stderr.contains("it was built and does not load, phase start"), "{denied}");
     assert!(!home.path("sandbox/data/kernel/approvals.jsonl").exists());
 
     home.write("sandbox/extensions/snake/server.py", &server);
-    build(&home, "snake").success();
+    build_extension(&home, "snake").success();
     let doctor = home.skillhost(["ext", "doctor"]).success();
     assert!(doctor.stdout.contains("ok snake"), "{doctor}");
-    // What was approved is these bytes.
+    // The approval covers exactly these bytes.
     home.write("sandbox/extensions/snake/server.py", server + "\n");
     let kernel = home.skillhost(["ext", "doctor"]).exits(1);
     assert!(kernel.stdout.contains("its files have changed since they were approved"), "{kernel}");

@@ -1,4 +1,4 @@
-//! What holds for every command: help, streams, colour, pipes, usage errors.
+//! Tests of behavior that all commands share: help, streams, color, pipes, usage errors.
 
 use std::process::Stdio;
 
@@ -52,7 +52,7 @@ const COMMANDS: [&[&str]; 42] = [
 ];
 
 #[test]
-fn every_command_explains_itself_without_a_home() {
+fn help_requires_no_home() {
     let home = TestHome::new();
     for command in COMMANDS {
         let mut started = home.command();
@@ -130,7 +130,7 @@ fn every_command_explains_itself_without_a_home() {
 }
 
 #[test]
-fn usage_errors_are_on_stderr_with_code_2() {
+fn usage_error_exits_with_two() {
     let home = home();
     insta::assert_snapshot!(home.skillhost(["skil", "list"]), @"
     exit 2
@@ -155,9 +155,9 @@ fn usage_errors_are_on_stderr_with_code_2() {
     for command in wrong {
         let output = home.skillhost(command).exits(2);
         assert_eq!(output.stdout, "", "{command:?}");
-        let says_how =
+        let has_usage_hint =
             output.stderr.contains("Usage: skillhost") || output.stderr.contains("--help");
-        assert!(says_how, "{command:?}: {output}");
+        assert!(has_usage_hint, "{command:?}: {output}");
     }
     insta::assert_snapshot!(home.skillhost(["--log", "a=b=c", "skill", "list"]), @r#"
     exit 2
@@ -168,7 +168,7 @@ fn usage_errors_are_on_stderr_with_code_2() {
 }
 
 #[test]
-fn usage_errors_are_json_for_those_who_ask_for_json() {
+fn usage_error_as_json() {
     let output = TestHome::new().skillhost(["skil", "--json"]).exits(2);
     assert_eq!(output.stdout, "");
     let error: serde_json::Value = serde_json::from_str(&output.stderr).unwrap();
@@ -178,7 +178,7 @@ fn usage_errors_are_json_for_those_who_ask_for_json() {
 }
 
 #[test]
-fn completions_are_scripts_for_every_shell() {
+fn completions_cover_every_shell() {
     let home = TestHome::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = home.skillhost(["completions", shell]).success();
@@ -188,7 +188,7 @@ fn completions_are_scripts_for_every_shell() {
         );
         assert_eq!(output.stderr, "");
     }
-    // The one shell that is certainly here reads it without complaint.
+    // bash is installed wherever the tests run; it only parses the script.
     let script = home.outside().join("completions.bash");
     std::fs::write(&script, home.skillhost(["completions", "bash"]).stdout).unwrap();
     let bash = std::path::Path::new("/bin/bash");
@@ -201,7 +201,7 @@ fn completions_are_scripts_for_every_shell() {
 }
 
 #[test]
-fn colour_is_for_terminals_and_for_those_who_force_it() {
+fn color_requires_terminal_or_force() {
     let home = home();
     let run = |variables: &[(&str, &str)], args: &[&str]| {
         let mut command = home.command();
@@ -209,21 +209,21 @@ fn colour_is_for_terminals_and_for_those_who_force_it() {
         home.start(&mut command).finish()
     };
     for args in [&["skill", "list"][..], &["ext", "doctor"], &["skill", "read", "gret"]] {
-        let coloured = |variables: &[(&str, &str)]| {
+        let colored = |variables: &[(&str, &str)]| {
             let output = run(variables, args);
             output.stdout.contains('\u{1b}') || output.stderr.contains('\u{1b}')
         };
-        assert!(!coloured(&[]), "a pipe is no terminal: {args:?}");
-        assert!(coloured(&[("CLICOLOR_FORCE", "1")]), "{args:?}");
-        assert!(!coloured(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]), "{args:?}");
+        assert!(!colored(&[]), "a pipe is no terminal: {args:?}");
+        assert!(colored(&[("CLICOLOR_FORCE", "1")]), "{args:?}");
+        assert!(!colored(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]), "{args:?}");
     }
-    // Data is never coloured.
+    // Data has no colors, even where they are forced.
     let json = run(&[("CLICOLOR_FORCE", "1")], &["skill", "list", "--json"]).success();
     assert!(!json.stdout.contains('\u{1b}'));
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_stdout_is_not_an_error() {
     let home = home().file("sandbox/skills/greet/long.txt", "line\n".repeat(100_000));
     let commands: [&[&str]; 6] = [
         &["skill", "list"],
@@ -238,7 +238,7 @@ fn a_reader_that_goes_away_is_no_failure() {
         drop(reader);
         let mut command = home.command();
         let child = command.args(args).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-        // The command holds a writing end as well.
+        // `command` holds a write end of the pipe as well.
         drop(command);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", output.status);
@@ -247,7 +247,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn every_json_output_is_one_object_with_its_version() {
+fn json_output_is_one_versioned_object() {
     let home = home().manifest("plain", "id: plain\nname: Plain\nagent: {instructions: Hi.}\n");
     let good: [&[&str]; 15] = [
         &["ask", "--agent", "plain", "hi"],
@@ -289,7 +289,7 @@ fn every_json_output_is_one_object_with_its_version() {
 }
 
 #[test]
-fn logs_are_on_stderr_and_off_unless_asked_for() {
+fn logs_are_off_by_default() {
     let home = home();
     let call = ["tool", "call", "echo", r#"{"text":"hi"}"#];
     assert_eq!(home.skillhost(call).success().stderr, "");
@@ -307,8 +307,8 @@ fn logs_are_on_stderr_and_off_unless_asked_for() {
 }
 
 #[test]
-fn nothing_is_read_from_standard_input_and_nothing_asked() {
-    // Standard input that never ends would hang a prompt.
+fn untrusted_home_reads_no_stdin() {
+    // A prompt would block on standard input that stays open.
     let home = untrusted_home();
     let (_writer, reader) = {
         let (reader, writer) = std::io::pipe().unwrap();

@@ -1,9 +1,9 @@
-//! `skillhost config` and `skillhost schema`: what is in force and what may stand where.
+//! Tests of `skillhost config` and `skillhost schema`.
 
-use crate::scene::{home, repository, steady};
+use crate::scene::{home, repository_root, stable_json};
 
 #[test]
-fn every_value_is_shown_with_the_place_it_comes_from() {
+fn config_shows_source_of_values() {
     let home = home()
         .settings("extensions:\n  skill_registry: {l1_budget_chars: 4000}\n  absent: {key: [1]}\n");
     let output = home
@@ -42,8 +42,8 @@ fn every_value_is_shown_with_the_place_it_comes_from() {
 }
 
 #[test]
-fn without_settings_the_manifests_and_defaults_are_in_force() {
-    insta::assert_snapshot!(steady(&home().skillhost(["config", "--json"]).success()), @r#"
+fn config_defaults_without_settings() {
+    insta::assert_snapshot!(stable_json(&home().skillhost(["config", "--json"]).success()), @r#"
     {
       "home": "[HOME]",
       "home_source": "ancestor",
@@ -162,7 +162,7 @@ fn without_settings_the_manifests_and_defaults_are_in_force() {
 }
 
 #[test]
-fn how_the_home_was_found_is_said() {
+fn config_reports_home_source() {
     let home = home();
     let source = |command: &mut std::process::Command| {
         let output = home.start(command.args(["config", "--json"])).finish().success().json();
@@ -181,7 +181,7 @@ fn how_the_home_was_found_is_said() {
 }
 
 #[test]
-fn what_is_wrong_with_settings_is_named_with_its_place() {
+fn settings_errors_have_position() {
     let home = home().settings("# mine\nextension: {}\n");
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
@@ -228,7 +228,7 @@ fn what_is_wrong_with_settings_is_named_with_its_place() {
 }
 
 #[test]
-fn a_key_that_an_extension_does_not_know_is_named_by_it() {
+fn extension_reports_unknown_setting() {
     let home = home().settings("extensions: {skill_registry: {poll_interval: 5}}\n");
     insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
     exit 2
@@ -236,7 +236,7 @@ fn a_key_that_an_extension_does_not_know_is_named_by_it() {
     error: the configuration of skill_registry: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`, `search_embeddings`, `review`
     hint: see: skillhost config
     ");
-    // The others are loaded.
+    // The other extensions are loaded.
     insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
     exit 0
     --- stdout
@@ -256,11 +256,11 @@ fn a_key_that_an_extension_does_not_know_is_named_by_it() {
 }
 
 #[test]
-fn the_schemas_are_json_and_the_manifests_is_the_one_in_the_documentation() {
+fn schemas_match_documentation() {
     let home = home();
     let schema = home.skillhost(["schema", "manifest"]).success();
     let documented =
-        std::fs::read_to_string(repository().join("docs/schema/manifest.json")).unwrap();
+        std::fs::read_to_string(repository_root().join("docs/schema/manifest.json")).unwrap();
     assert_eq!(schema.stdout, documented);
     let settings = home.skillhost(["schema", "settings"]).success().json();
     let keys: Vec<_> = settings["properties"].as_object().unwrap().keys().collect();

@@ -1,4 +1,4 @@
-//! What lets skillhost take part elsewhere: manual pages, pre-commit hooks, a GitHub action.
+//! Tests of manual pages, pre-commit hooks and the GitHub action.
 
 use std::fs;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::process::Command;
 
 use test_support::{Output, TestHome, binary};
 
-use crate::scene::repository;
+use crate::scene::repository_root;
 
 const GOOD: &str = "---\nname: beads\ndescription: Counts beads. Use when asked.\n---\nCount.\n";
 
 #[test]
-fn every_command_has_a_manual_page() {
+fn every_command_has_manual_page() {
     let home = TestHome::new();
     let output = home.skillhost(["man", "pages/man1"]).success();
     let mut names: Vec<String> = fs::read_dir(home.path("pages/man1"))
@@ -28,15 +28,15 @@ fn every_command_has_a_manual_page() {
     for part in [".TH skillhost-skill-validate 1", "paths\\-from", "sarif", "Exit codes"] {
         assert!(page.contains(part), "{part}: {page}");
     }
-    let told = home.skillhost(["man", "pages/man1", "--json"]).success().json();
-    assert_eq!(told["pages"].as_array().unwrap().len(), names.len());
+    let report = home.skillhost(["man", "pages/man1", "--json"]).success().json();
+    assert_eq!(report["pages"].as_array().unwrap().len(), names.len());
     fs::write(home.path("file"), "").unwrap();
     home.skillhost(["man", "file"]).exits(4);
 }
 
 #[test]
-fn the_hooks_are_commands_that_take_files() {
-    let text = fs::read_to_string(repository().join(".pre-commit-hooks.yaml")).unwrap();
+fn hooks_accept_file_arguments() {
+    let text = fs::read_to_string(repository_root().join(".pre-commit-hooks.yaml")).unwrap();
     let entries: Vec<&str> =
         text.lines().filter_map(|line| line.trim().strip_prefix("entry: skillhost ")).collect();
     assert_eq!(entries, ["skill validate", "skill lint", "skill fmt"]);
@@ -47,20 +47,20 @@ fn the_hooks_are_commands_that_take_files() {
     }
 }
 
-/// Runs the last step of the action as the runner does: the inputs are in the environment.
-fn action(home: &TestHome, inputs: &[(&str, &str)]) -> Output {
-    let text = fs::read_to_string(repository().join("action.yml")).unwrap();
+/// Runs the last step of the action as the runner does, with the inputs in the environment.
+fn run_action(home: &TestHome, inputs: &[(&str, &str)]) -> Output {
+    let text = fs::read_to_string(repository_root().join("action.yml")).unwrap();
     let (_, script) = text.rsplit_once("      run: |\n").unwrap();
     let script: String = script
         .lines()
         .map(|line| line.strip_prefix("        ").unwrap_or(line).to_owned() + "\n")
         .collect();
     let path = std::env::var("PATH").unwrap();
-    let folder = binary().parent().unwrap().display().to_string();
+    let directory = binary().parent().unwrap().display().to_string();
     let mut command = home.command_of(Path::new("/bin/bash"));
     command
         .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", &script])
-        .env("PATH", format!("{folder}:{path}"))
+        .env("PATH", format!("{directory}:{path}"))
         .env("SKILLHOST_COMMAND", "validate")
         .env("SKILLHOST_PROFILE", "spec")
         .env("SKILLHOST_FORMAT", "github")
@@ -70,24 +70,25 @@ fn action(home: &TestHome, inputs: &[(&str, &str)]) -> Output {
 }
 
 #[test]
-fn the_action_annotates_and_fails() {
+fn action_annotates_and_fails() {
     if !Path::new("/bin/bash").exists() {
         return;
     }
     let home = TestHome::new().file("a b/beads/SKILL.md", GOOD).file("jars/SKILL.md", GOOD);
-    let good = action(&home, &[("SKILLHOST_PATHS", "a b/beads")]).success();
+    let good = run_action(&home, &[("SKILLHOST_PATHS", "a b/beads")]).success();
     assert_eq!(good.stdout, "1 skill: valid\n");
-    let bad = action(&home, &[("SKILLHOST_PATHS", "a b\njars\n\n")]).exits(1);
+    let bad = run_action(&home, &[("SKILLHOST_PATHS", "a b\njars\n\n")]).exits(1);
     assert!(bad.stdout.starts_with("::error file=jars/SKILL.md,line=2,col=7,title="), "{bad}");
     let into = [("SKILLHOST_PATHS", "jars"), ("SKILLHOST_OUTPUT", "out.sarif")];
-    let written = action(&home, &[&into[..], &[("SKILLHOST_FORMAT", "sarif")]].concat()).exits(1);
+    let written =
+        run_action(&home, &[&into[..], &[("SKILLHOST_FORMAT", "sarif")]].concat()).exits(1);
     assert_eq!(written.stdout, "");
     assert!(fs::read_to_string(home.path("out.sarif")).unwrap().contains("\"2.1.0\""));
 }
 
 #[test]
-fn no_input_of_the_action_becomes_part_of_its_script() {
-    let text = fs::read_to_string(repository().join("action.yml")).unwrap();
+fn action_inputs_are_not_executed() {
+    let text = fs::read_to_string(repository_root().join("action.yml")).unwrap();
     let mut in_script = false;
     for line in text.lines() {
         let indent = line.len() - line.trim_start().len();
@@ -99,16 +100,16 @@ fn no_input_of_the_action_becomes_part_of_its_script() {
     }
     let home = TestHome::new().file("beads/SKILL.md", GOOD);
     let evil = "x; touch pwned #$(touch pwned)`touch pwned`\" || touch pwned\n--help";
-    action(&home, &[("SKILLHOST_PATHS", evil)]).exits(3);
+    run_action(&home, &[("SKILLHOST_PATHS", evil)]).exits(3);
     for command in [evil, "fmt", "lint --fix"] {
         let inputs = [("SKILLHOST_PATHS", "beads"), ("SKILLHOST_COMMAND", command)];
-        let refused = action(&home, &inputs).exits(2);
-        let told = "::error::the input command is neither validate nor lint\n";
-        assert_eq!((&*refused.stdout, &*refused.stderr), (told, ""));
+        let denied = run_action(&home, &inputs).exits(2);
+        let error = "::error::the input command is neither validate nor lint\n";
+        assert_eq!((&*denied.stdout, &*denied.stderr), (error, ""));
     }
     for input in ["SKILLHOST_PROFILE", "SKILLHOST_FORMAT"] {
-        let refused = action(&home, &[("SKILLHOST_PATHS", "beads"), (input, evil)]).exits(2);
-        assert!(!refused.stdout.contains("Usage"), "{refused}");
+        let denied = run_action(&home, &[("SKILLHOST_PATHS", "beads"), (input, evil)]).exits(2);
+        assert!(!denied.stdout.contains("Usage"), "{denied}");
     }
     let mut names: Vec<_> =
         fs::read_dir(home.root()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -117,8 +118,8 @@ fn no_input_of_the_action_becomes_part_of_its_script() {
 }
 
 #[test]
-fn the_scripts_of_the_action_are_shell() {
-    let text = fs::read_to_string(repository().join("action.yml")).unwrap();
+fn action_scripts_parse_as_shell() {
+    let text = fs::read_to_string(repository_root().join("action.yml")).unwrap();
     for script in text.split("      run: |\n").skip(1) {
         let script: Vec<&str> =
             script.lines().take_while(|line| line.starts_with("        ")).collect();

@@ -1,39 +1,39 @@
-//! The shipped file tools, through the binary.
+//! Tests of the shipped file tools through the binary.
 
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::{agent, home, shipped};
+use crate::scene::{agent_manifest, home, shipped_manifest};
 
-fn with_tools() -> TestHome {
-    home().manifest("core_tools", &shipped("core_tools"))
+fn tools_home() -> TestHome {
+    home().manifest("core_tools", &shipped_manifest("core_tools"))
 }
 
-fn call(home: &TestHome, tool: &str, arguments: &Value) -> Output {
+fn call_tool(home: &TestHome, tool: &str, arguments: &Value) -> Output {
     home.skillhost(["tool", "call", tool, &arguments.to_string()])
 }
 
 #[test]
-fn files_of_the_sandbox_are_worked_on() {
-    let home = with_tools();
+fn file_tools_edit_sandbox_files() {
+    let home = tools_home();
     let written =
-        call(&home, "write_file", &json!({"path": "notes/a.md", "content": "one\ntwo\n"}));
+        call_tool(&home, "write_file", &json!({"path": "notes/a.md", "content": "one\ntwo\n"}));
     insta::assert_snapshot!(written, @"
     exit 0
     --- stdout
     Created `notes/a.md`: 2 lines, 8 bytes; sha256 c3f9c8c283a2b1f2f1896f27a01cbe3cddc0c9d93f752e4639035a0f5b36f6e8.
     ");
     let patch = "--- a/notes/a.md\n+++ b/notes/a.md\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n";
-    call(&home, "apply_patch", &json!({ "patch": patch })).success();
-    insta::assert_snapshot!(call(&home, "read_file", &json!({"path": "notes/a.md"})), @"
+    call_tool(&home, "apply_patch", &json!({ "patch": patch })).success();
+    insta::assert_snapshot!(call_tool(&home, "read_file", &json!({"path": "notes/a.md"})), @"
     exit 0
     --- stdout
     one
     2
     [lines 1 to 2 of 2; sha256 b8c083898d90038ced2e04df2f932eefa7d187080dee0d9942be12c156d95034]
     ");
-    call(&home, "move_path", &json!({"from": "notes/a.md", "to": "b.md"})).success();
-    insta::assert_snapshot!(call(&home, "list_directory", &json!({})), @"
+    call_tool(&home, "move_path", &json!({"from": "notes/a.md", "to": "b.md"})).success();
+    insta::assert_snapshot!(call_tool(&home, "list_directory", &json!({})), @"
     exit 0
     --- stdout
     b.md (6 bytes)
@@ -41,20 +41,20 @@ fn files_of_the_sandbox_are_worked_on() {
     skills/
     [3 entries]
     ");
-    call(&home, "delete_path", &json!({"path": "b.md"})).success();
-    insta::assert_snapshot!(call(&home, "read_file", &json!({"path": "b.md"})), @"
+    call_tool(&home, "delete_path", &json!({"path": "b.md"})).success();
+    insta::assert_snapshot!(call_tool(&home, "read_file", &json!({"path": "b.md"})), @"
     exit 3
     --- stderr
     error: there is no `b.md` in the sandbox
     hint: list_directory shows what is there; a path is taken literally
     ");
-    insta::assert_snapshot!(call(&home, "read_file", &json!({"path": "../skillhost.yaml"})), @"
+    insta::assert_snapshot!(call_tool(&home, "read_file", &json!({"path": "../skillhost.yaml"})), @"
     exit 5
     --- stderr
     error: a path cannot have a component `.` or `..`
     hint: give a path below the sandbox, with /, as list_directory shows it: skills/x/SKILL.md
     ");
-    insta::assert_snapshot!(call(&home, "list_directory", &json!({"path": "data"})), @"
+    insta::assert_snapshot!(call_tool(&home, "list_directory", &json!({"path": "data"})), @"
     exit 5
     --- stderr
     error: `data` is private data
@@ -63,14 +63,14 @@ fn files_of_the_sandbox_are_worked_on() {
 }
 
 #[test]
-fn every_tool_says_what_it_may_do() {
-    let listed = with_tools().skillhost(["tool", "list", "--json"]).success().json();
+fn tools_declare_annotations() {
+    let listed = tools_home().skillhost(["tool", "list", "--json"]).success().json();
     let own = |tool: &&Value| tool["extension"] == "core_tools";
-    let said = |tool: &Value| {
+    let annotations = |tool: &Value| {
         json!([tool["name"], tool["read_only"], tool["destructive"], tool["needs_approval"]])
     };
-    let said: Vec<Value> =
-        listed["tools"].as_array().unwrap().iter().filter(own).map(said).collect();
+    let annotations: Vec<Value> =
+        listed["tools"].as_array().unwrap().iter().filter(own).map(annotations).collect();
     let expected = [
         json!(["apply_patch", false, false, "unless_granted"]),
         json!(["delete_path", false, true, "unless_granted"]),
@@ -80,33 +80,38 @@ fn every_tool_says_what_it_may_do() {
         json!(["write_file", false, false, "unless_granted"]),
         json!(["write_files", false, false, "unless_granted"]),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(annotations, expected);
 }
 
 #[test]
-fn a_skill_is_read_only_and_a_new_one_is_not_approved() {
-    let home = with_tools()
-        .manifest("writer", &agent("writer", "  uses_skills: [coffee]\n  instructions: Brew.\n"));
+fn file_tools_cannot_edit_skills() {
+    let home = tools_home().manifest(
+        "writer",
+        &agent_manifest("writer", "  uses_skills: [coffee]\n  instructions: Brew.\n"),
+    );
     let path = "skills/greet/SKILL.md";
-    let before = std::fs::read_to_string(home.path("sandbox").join(path)).unwrap();
-    insta::assert_snapshot!(call(&home, "write_file", &json!({"path": path, "content": "mine"})), @"
+    let original = std::fs::read_to_string(home.path("sandbox").join(path)).unwrap();
+    insta::assert_snapshot!(call_tool(&home, "write_file", &json!({"path": path, "content": "mine"})), @"
     exit 5
     --- stderr
     error: `skills/greet/SKILL.md` belongs to the skill `greet`, which is read-only
     hint: propose the change: propose_skill_update with skill_id `greet`
     ");
-    assert_eq!(std::fs::read_to_string(home.path("sandbox").join(path)).unwrap(), before);
+    assert_eq!(std::fs::read_to_string(home.path("sandbox").join(path)).unwrap(), original);
 
     let coffee = "---\nname: coffee\ndescription: Brews coffee.\n---\nGrind.\n";
-    let written =
-        call(&home, "write_file", &json!({"path": "skills/coffee/SKILL.md", "content": coffee}));
+    let written = call_tool(
+        &home,
+        "write_file",
+        &json!({"path": "skills/coffee/SKILL.md", "content": coffee}),
+    );
     insta::assert_snapshot!(written, @"
     exit 0
     --- stdout
     Created `skills/coffee/SKILL.md`: 5 lines, 55 bytes; sha256 9ed1ab375a8e49eac74b9385aafcedbea2fb0f429e12494870c832a63cc20746.
     `coffee` is a new skill, not approved: it grants nothing and cannot be bound until a person approves it with `skillhost skill approve coffee`.
     ");
-    let listed = call(&home, "list_skills", &json!({})).success();
+    let listed = call_tool(&home, "list_skills", &json!({})).success();
     assert!(
         listed.stdout.contains("`coffee` — Brews coffee. [~2 tokens; sandbox, unapproved"),
         "{listed}"
@@ -122,9 +127,9 @@ fn a_skill_is_read_only_and_a_new_one_is_not_approved() {
     let history = home.skillhost(["skill", "history", "coffee", "--json"]).success().json();
     assert_eq!(history["versions"][0]["author"]["kind"], "agent", "{history}");
 
-    // Another skill of that id would take its place in the ledger.
+    // A second skill of that id would replace the first one in the ledger.
     let again = json!({"path": "skills/group/greet/SKILL.md", "content": coffee});
-    insta::assert_snapshot!(call(&home, "write_file", &again), @"
+    insta::assert_snapshot!(call_tool(&home, "write_file", &again), @"
     exit 4
     --- stderr
     error: there is a skill `greet` already
@@ -134,16 +139,16 @@ fn a_skill_is_read_only_and_a_new_one_is_not_approved() {
 }
 
 #[test]
-fn without_a_registry_no_skill_comes_to_be() {
-    let home = TestHome::new().manifest("core_tools", &shipped("core_tools")).trusted();
+fn skill_creation_requires_registry() {
+    let home = TestHome::new().manifest("core_tools", &shipped_manifest("core_tools")).trusted();
     let coffee = "---\nname: coffee\ndescription: Brews coffee.\n---\nGrind.\n";
     let args = json!({"path": "skills/coffee/SKILL.md", "content": coffee});
-    insta::assert_snapshot!(call(&home, "write_file", &args), @"
+    insta::assert_snapshot!(call_tool(&home, "write_file", &args), @"
     exit 1
     --- stderr
     error: `skill_registry` is not loaded
     hint: no skill can be created without the registry; ask the operator
     ");
     assert!(!home.path("sandbox/skills/coffee").exists());
-    call(&home, "write_file", &json!({"path": "a.md", "content": "x"})).success();
+    call_tool(&home, "write_file", &json!({"path": "a.md", "content": "x"})).success();
 }

@@ -1,14 +1,14 @@
-//! `skillhost skill cost`: what skills cost, without a home or a kernel.
+//! Tests of `skillhost skill cost`, without a home or a kernel.
 
 use std::fs;
 
 use test_support::TestHome;
 
-use crate::scene::{as_a_reader, steady};
+use crate::scene::{run_as_reader, stable_json};
 
 const BREW: &str = "---\nname: brew\ndescription: Brews tea. Use when thirsty.\nmetadata:\n  requires: greet\n---\nBoil the water, then pour it over the leaves.\n";
 
-fn skills() -> TestHome {
+fn skills_home() -> TestHome {
     TestHome::new()
         .file("kit/brew/SKILL.md", BREW)
         .file("kit/brew/references/teas.md", "# Teas\n\nÄrger mit grünem Tee: 80 °C.\n")
@@ -21,8 +21,8 @@ fn skills() -> TestHome {
 }
 
 #[test]
-fn one_skill_is_shown_part_by_part() {
-    let home = skills();
+fn single_skill_lists_parts() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["skill", "cost", "kit/brew"]), @"
     exit 0
     --- stdout
@@ -62,8 +62,8 @@ fn one_skill_is_shown_part_by_part() {
 }
 
 #[test]
-fn several_are_a_line_each_with_totals() {
-    let home = skills();
+fn several_skills_list_totals() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["skill", "cost", "kit"]), @"
     exit 0
     --- stdout
@@ -80,15 +80,15 @@ fn several_are_a_line_each_with_totals() {
 
     tokens of o200k_base; after ~ estimates, ceil(chars/4)
     ");
-    // A skill that two paths lead to counts once.
+    // A skill on two paths counts once.
     let twice = home.skillhost(["skill", "cost", "kit", "kit/brew"]).success();
     assert_eq!(twice, home.skillhost(["skill", "cost", "kit"]));
 }
 
 #[test]
-fn json_says_how_was_counted() {
-    let home = skills();
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "cost", "kit/brew", "--json"]).success()), @r#"
+fn json_reports_token_counter() {
+    let home = skills_home();
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "cost", "kit/brew", "--json"]).success()), @r#"
     {
       "clients": [
         {
@@ -206,7 +206,7 @@ fn json_says_how_was_counted() {
     let mut estimated = estimated.json();
     assert_eq!(estimated["encoding"], serde_json::Value::Null);
     assert_eq!(estimated["total"]["body"]["o200k"], serde_json::Value::Null);
-    // Nothing else differs.
+    // All other fields are equal.
     estimated["encoding"] = "o200k_base".into();
     for pointer in [
         "/total/catalog",
@@ -228,11 +228,11 @@ fn json_says_how_was_counted() {
 }
 
 #[test]
-fn jsonl_is_a_line_a_skill_and_a_line_a_problem() {
-    let home = skills().file("kit/hollow/SKILL.md", "");
+fn jsonl_has_skill_and_problem_lines() {
+    let home = skills_home().file("kit/hollow/SKILL.md", "");
     let output = home.skillhost(["skill", "cost", "kit", "gone", "--jsonl"]).exits(3);
     assert_eq!(output.stderr, "");
-    let seen: Vec<String> = output
+    let rows: Vec<String> = output
         .stdout
         .lines()
         .map(|line| {
@@ -243,7 +243,7 @@ fn jsonl_is_a_line_a_skill_and_a_line_a_problem() {
         })
         .collect();
     assert_eq!(
-        seen,
+        rows,
         [
             "kit/brew brew",
             "kit/greet greet",
@@ -255,8 +255,8 @@ fn jsonl_is_a_line_a_skill_and_a_line_a_problem() {
 }
 
 #[test]
-fn instructions_are_counted_as_agents_read_them() {
-    let home = skills();
+fn rendered_instructions_are_counted() {
+    let home = skills_home();
     let cost = home.skillhost(["skill", "cost", "kit/brew", "--json"]).success().json();
     let read = home.skillhost(["skill", "read", "brew", "--root", "kit", "--json"]).success();
     let text = read.json()["text"].as_str().unwrap().to_owned();
@@ -266,7 +266,7 @@ fn instructions_are_counted_as_agents_read_them() {
 }
 
 #[test]
-fn budgets_cut_what_is_too_much() {
+fn budget_truncates_catalog() {
     let mut home = TestHome::new().trusted();
     for number in 0..60 {
         let text = format!(
@@ -298,7 +298,7 @@ fn budgets_cut_what_is_too_much() {
     Claude Code 660 of 800   60     0         60                  0
     Codex       1600 of 1600 37     9         28                  23
     ");
-    // The catalog is the one that is rendered.
+    // The catalog text is the one in the rendered prompt.
     home.write(
         "skillhost.yaml",
         "extensions: {skill_registry: {roots: [{label: kit, path: kit, trust: operator}]}}",
@@ -311,8 +311,8 @@ fn budgets_cut_what_is_too_much() {
 }
 
 #[test]
-fn paths_that_lead_nowhere_are_told_and_the_rest_is_counted() {
-    let home = skills().file("empty/readme.txt", "x").file("kit/hollow/SKILL.md", "no fences");
+fn missing_paths_are_reported() {
+    let home = skills_home().file("empty/readme.txt", "x").file("kit/hollow/SKILL.md", "no fences");
     insta::assert_snapshot!(home.skillhost(["skill", "cost", "gone"]), @"
     exit 3
     --- stderr
@@ -365,8 +365,8 @@ fn paths_that_lead_nowhere_are_told_and_the_rest_is_counted() {
 }
 
 #[test]
-fn large_and_unreadable_files_stop_nothing() {
-    let home = skills();
+fn invalid_files_do_not_stop_count() {
+    let home = skills_home();
     fs::File::create(home.path("kit/brew/video.txt")).unwrap().set_len(20 << 30).unwrap();
     let huge = fs::File::create(home.path("kit/greet/SKILL.md")).unwrap();
     huge.set_len(20 << 30).unwrap();
@@ -392,13 +392,13 @@ fn large_and_unreadable_files_stop_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_that_may_not_be_read_is_told() {
+fn unreadable_file_is_reported() {
     use std::os::unix::fs::PermissionsExt as _;
 
-    let home = skills().file("sandbox/skills/none", "").file("manifests/none", "");
+    let home = skills_home().file("sandbox/skills/none", "").file("manifests/none", "");
     let closed = home.path("kit/brew/references/teas.md");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    insta::assert_snapshot!(as_a_reader(&home, &["skill", "cost", "kit/brew", "--estimate"]), @"
+    insta::assert_snapshot!(run_as_reader(&home, &["skill", "cost", "kit/brew", "--estimate"]), @"
     exit 5
     --- stdout
     brew               tokens          characters

@@ -1,14 +1,14 @@
-//! `skillhost ext doctor`: each extension with phase, reason and what to do.
+//! Tests of `skillhost ext doctor`: phase, reason and hint of each extension.
 
 use std::fs;
 
 use test_support::library;
 
-use crate::scene::{home, shipped, steady, timeless};
+use crate::scene::{bind_time_filters, home, shipped_manifest, stable_json};
 
 #[test]
-fn a_healthy_home_has_no_findings() {
-    let _timeless = timeless();
+fn healthy_home_has_no_findings() {
+    let _filters = bind_time_filters();
     let home = home();
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 0
@@ -18,7 +18,7 @@ fn a_healthy_home_has_no_findings() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["ext", "doctor", "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["ext", "doctor", "--json"]).success()), @r#"
     {
       "health": {
         "echo": {
@@ -82,8 +82,8 @@ fn a_healthy_home_has_no_findings() {
 }
 
 #[test]
-fn a_tool_name_taken_twice_names_both_owners() {
-    let _timeless = timeless();
+fn duplicate_tool_names_both_owners() {
+    let _filters = bind_time_filters();
     let home = home().manifest("parrot", "id: parrot\nname: Parrot\nentrypoint: echo\n").library(
         "parrot",
         "echo",
@@ -106,8 +106,8 @@ fn a_tool_name_taken_twice_names_both_owners() {
 }
 
 #[test]
-fn dependents_of_what_failed_fail_with_it_and_the_others_go_on() {
-    let _timeless = timeless();
+fn failed_dependency_fails_only_its_dependents() {
+    let _filters = bind_time_filters();
     let home = home()
         .manifest("broken", "id: broken\nname: Broken\nentrypoint: nowhere\n")
         .manifest("leaning", "id: leaning\nname: Leaning\nentrypoint: echo\ndepends_on: [broken]\n")
@@ -141,9 +141,9 @@ fn dependents_of_what_failed_fail_with_it_and_the_others_go_on() {
 }
 
 #[test]
-fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
-    let _timeless = timeless();
-    let home = home().extension("echo", &shipped("echo").replace("0.1.0", "9.9.9"));
+fn shipped_id_requires_allow_shadowing() {
+    let _filters = bind_time_filters();
+    let home = home().extension("echo", &shipped_manifest("echo").replace("0.1.0", "9.9.9"));
     fs::copy(library("echo"), home.path("sandbox/extensions/echo/libecho.so")).unwrap();
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 1
@@ -157,7 +157,7 @@ fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
-    // Nor does one take it over that nobody approved.
+    // An unapproved extension does not replace the shipped one.
     home.write("skillhost.yaml", "allow_shadowing: [echo]\n");
     let unapproved = home.skillhost(["ext", "doctor"]).exits(1).stdout;
     assert!(unapproved.contains("ok echo 0.1.0"), "{unapproved}");
@@ -175,8 +175,8 @@ fn a_shipped_id_is_taken_over_only_where_settings_allow_it() {
 }
 
 #[test]
-fn configuration_that_an_extension_refuses_is_its_own_problem_alone() {
-    let _timeless = timeless();
+fn invalid_config_rejects_only_its_extension() {
+    let _filters = bind_time_filters();
     let home = home().settings("extensions: {echo: {greting: Hi}}\n");
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 1
@@ -193,8 +193,8 @@ fn configuration_that_an_extension_refuses_is_its_own_problem_alone() {
 }
 
 #[test]
-fn a_list_of_skills_that_is_not_complete_is_unhealthy() {
-    let _timeless = timeless();
+fn incomplete_skill_list_is_unhealthy() {
+    let _filters = bind_time_filters();
     let home = home().settings(
         "extensions: {skill_registry: {roots: [{label: a, path: sandbox/skills}, {label: b, path: skillhost.yaml}]}}\n",
     );
@@ -212,7 +212,7 @@ fn a_list_of_skills_that_is_not_complete_is_unhealthy() {
 }
 
 #[test]
-fn a_library_beside_the_manifest_wins_over_the_installed_one() {
+fn library_near_manifest_takes_precedence() {
     let home = home().library("echo", "echo", &library("echo"));
     let report = home.skillhost(["ext", "list", "--json"]).success().json();
     let libraries: Vec<_> =

@@ -1,4 +1,4 @@
-//! Events that are kept: handled by what manifests say, tried again, given up, looked at.
+//! Tests of durable events: delivery to manifest handlers, retries, dead letters, listing.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,16 +8,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use test_support::{Background, Output, TestHome, example_library};
 
-use crate::scene::{agent, running, shipped};
+use crate::scene::{agent_manifest, shipped_manifest, start_kernel};
 
-/// A trusted home in which the library `misbehave` handles the topic `work` as `act` says.
-fn home(act: &str, settings: &str) -> TestHome {
+/// Creates a trusted home in which the library `misbehave` handles the topic `work` by `act`.
+fn misbehaving_home(act: &str, settings: &str) -> TestHome {
     let bad = format!(
         "id: bad\nname: Bad\nentrypoint: misbehave\nconfig: {{parts: {{event: {act}}}}}\n\
          events: {{subscribes: [{{topic: work, handler: custom}}]}}\n"
     );
     TestHome::new()
-        .manifest("skill_registry", &shipped("skill_registry"))
+        .manifest("skill_registry", &shipped_manifest("skill_registry"))
         .manifest("bad", &bad)
         .library("bad", "misbehave", &example_library("misbehave"))
         .settings(&format!("events: {{retry_ms: [1, 1, 1]}}\n{settings}"))
@@ -25,23 +25,23 @@ fn home(act: &str, settings: &str) -> TestHome {
 }
 
 /// Publishes an event in the running kernel.
-fn emit(home: &TestHome, topic: &str, payload: &Value) {
-    deed(home, &json!({"do": "emit", "topic": topic, "payload": payload}));
+fn emit_event(home: &TestHome, topic: &str, payload: &Value) {
+    set_behavior(home, &json!({"do": "emit", "topic": topic, "payload": payload}));
 }
 
-fn deed(home: &TestHome, deed: &Value) {
-    home.skillhost(["tool", "call", "bad", &deed.to_string()]).success();
+fn set_behavior(home: &TestHome, call: &Value) {
+    home.skillhost(["tool", "call", "bad", &call.to_string()]).success();
 }
 
-/// Where a handler that blocks says that it has begun.
-struct Gate(UnixListener);
+/// A socket to which an event handler connects before it blocks.
+struct HandlerBarrier(UnixListener);
 
-impl Gate {
-    fn of(home: &TestHome) -> Self {
+impl HandlerBarrier {
+    fn bind(home: &TestHome) -> Self {
         Self(UnixListener::bind(home.path("gate")).unwrap())
     }
 
-    fn reached(&self) -> UnixStream {
+    fn wait_for_handler(&self) -> UnixStream {
         let (stream, _) = self.0.accept().unwrap();
         let mut place = String::new();
         BufReader::new(stream.try_clone().unwrap()).read_line(&mut place).unwrap();
@@ -54,18 +54,18 @@ fn json_lines(output: &Output) -> Vec<Value> {
     output.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn kill(kernel: Background) {
+fn kill_kernel(kernel: Background) {
     let pid = Pid::from_raw(kernel.id().try_into().unwrap()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
     drop(kernel.finish());
 }
 
 #[test]
-fn a_handler_that_always_fails_ends_in_the_dead_letters_and_is_tried_again_on_demand() {
-    let home = home("fail", "");
-    let gate = Gate::of(&home);
-    let kernel = running(&home);
-    emit(&home, "work", &json!({"n": 1}));
+fn failed_delivery_becomes_retryable_dead_letter() {
+    let home = misbehaving_home("fail", "");
+    let barrier = HandlerBarrier::bind(&home);
+    let kernel = start_kernel(&home);
+    emit_event(&home, "work", &json!({"n": 1}));
     kernel.line_with("event.dead");
     let dead = json_lines(&home.skillhost(["events", "dead", "--json"]).success());
     assert_eq!(dead.len(), 1);
@@ -76,10 +76,10 @@ fn a_handler_that_always_fails_ends_in_the_dead_letters_and_is_tried_again_on_de
     let table = home.skillhost(["events", "dead"]).success().stdout;
     assert!(table.contains("bad:work:custom 4"), "{table}");
 
-    deed(&home, &json!({"do": "become", "place": "event", "act": "block"}));
+    set_behavior(&home, &json!({"do": "become", "place": "event", "act": "block"}));
     let retried = home.skillhost(["events", "retry", &id.to_string()]).success();
     assert_eq!(retried.stdout, format!("delivery {id} of work goes to bad:work:custom again\n"));
-    drop(gate.reached());
+    drop(barrier.wait_for_handler());
     kernel.interrupt().success();
     let none = home.skillhost(["events", "dead"]).success();
     assert_eq!(
@@ -89,90 +89,92 @@ fn a_handler_that_always_fails_ends_in_the_dead_letters_and_is_tried_again_on_de
     let none = home.skillhost(["events", "dead", "--json"]).success().json();
     assert_eq!(none, json!({"schema_version": 1, "dead": []}));
     let unknown = home.skillhost(["events", "retry", &id.to_string()]);
-    let said = unknown.exits(3).stderr;
-    assert!(said.starts_with(&format!("error: no dead delivery {id}\n")), "{said}");
+    let error = unknown.exits(3).stderr;
+    assert!(error.starts_with(&format!("error: no dead delivery {id}\n")), "{error}");
 }
 
 #[test]
-fn a_kernel_that_was_killed_before_the_acknowledgement_delivers_again() {
-    let home = home("block", "");
-    let gate = Gate::of(&home);
-    let kernel = running(&home);
-    emit(&home, "work", &json!({"n": 1}));
-    let held = gate.reached();
-    kill(kernel);
-    drop(held);
-    let kernel = running(&home);
-    drop(gate.reached());
+fn unacknowledged_event_is_redelivered() {
+    let home = misbehaving_home("block", "");
+    let barrier = HandlerBarrier::bind(&home);
+    let kernel = start_kernel(&home);
+    emit_event(&home, "work", &json!({"n": 1}));
+    let blocked = barrier.wait_for_handler();
+    kill_kernel(kernel);
+    drop(blocked);
+    let kernel = start_kernel(&home);
+    drop(barrier.wait_for_handler());
     kernel.interrupt().success();
     let steps = std::fs::read_to_string(home.path("record")).unwrap();
     let handled = steps.lines().filter(|step| step.starts_with("bad event "));
     assert_eq!(handled.collect::<Vec<_>>(), [r#"bad event work {"n":1}"#; 2]);
-    // Nothing is left to do.
-    running(&home).interrupt().success();
-    let again = std::fs::read_to_string(home.path("record")).unwrap();
-    assert_eq!(again.matches("bad event work").count(), 2);
+    // All deliveries are acknowledged.
+    start_kernel(&home).interrupt().success();
+    let record = std::fs::read_to_string(home.path("record")).unwrap();
+    assert_eq!(record.matches("bad event work").count(), 2);
 }
 
 #[test]
-fn an_event_of_a_process_that_has_ended_is_delivered_by_the_kernel_that_runs() {
-    let home = home("fail", "");
-    running(&home).interrupt().success();
-    // Nobody runs: this call has a kernel of its own, which only appends.
-    emit(&home, "work", &json!({"n": 2}));
-    let kernel = running(&home);
+fn stored_event_is_delivered_later() {
+    let home = misbehaving_home("fail", "");
+    start_kernel(&home).interrupt().success();
+    // No kernel runs, so the command uses its own, which only appends.
+    emit_event(&home, "work", &json!({"n": 2}));
+    let kernel = start_kernel(&home);
     let dead = kernel.line_with("event.dead");
     assert!(dead.contains("topic=work"), "{dead}");
     kernel.interrupt().success();
 }
 
 #[test]
-fn the_person_at_the_terminal_is_told_what_a_manifest_subscribes() {
+fn notify_user_handler_prints_text() {
     let subscribes = "  instructions: You watch.\nevents:\n  subscribes:\n    \
                       - {topic: news, handler: notify_user, text: 'heard {{ payload.what }}'}\n";
-    let home = home("fail", "").manifest("watcher", &agent("watcher", subscribes)).trusted();
-    let kernel = running(&home);
-    emit(&home, "news.today", &json!({"what": "rain\u{1b}[2J"}));
+    let home = misbehaving_home("fail", "")
+        .manifest("watcher", &agent_manifest("watcher", subscribes))
+        .trusted();
+    let kernel = start_kernel(&home);
+    emit_event(&home, "news.today", &json!({"what": "rain\u{1b}[2J"}));
     assert_eq!(kernel.line_with("heard"), "watcher heard rain[2J");
     kernel.interrupt().success();
 }
 
 #[test]
-fn an_agent_is_given_a_task_and_what_it_does_belongs_to_the_event() {
+fn invoked_agent_keeps_correlation_id() {
     let mock = MockModel::with([
         Step::calls("bad", r#"{"do":"emit","topic":"looked","payload":{"ok":true}}"#),
         Step::text("I have looked."),
     ]);
     let subscribes = "  instructions: You look.\n  uses_tools: [bad]\nevents:\n  subscribes:\n    \
                       - {topic: news, handler: invoke_agent, prompt: 'Look: {{ payload.what }}'}\n";
-    let home = home("fail", &mock.settings(Wire::Openai));
-    let home = home.manifest("looker", &agent("looker", subscribes)).trusted();
-    let kernel = running(&home);
-    emit(&home, "news", &json!({"what": "the door"}));
+    let home = misbehaving_home("fail", &mock.settings(Wire::Openai));
+    let home = home.manifest("looker", &agent_manifest("looker", subscribes)).trusted();
+    let kernel = start_kernel(&home);
+    emit_event(&home, "news", &json!({"what": "the door"}));
     kernel.line_with("looked");
     kernel.interrupt().success();
-    let asked = mock.requests();
-    assert_eq!(asked[0].last_text(), "Look: the door");
+    let requests = mock.requests();
+    assert_eq!(requests[0].last_text(), "Look: the door");
     let events = json_lines(&home.skillhost(["events", "tail", "--json"]).success());
-    let told: Vec<_> =
+    let topics: Vec<_> =
         events.iter().map(|e| (e["topic"].as_str().unwrap(), &e["correlation_id"])).collect();
     let news = &events.iter().find(|event| event["topic"] == "news").unwrap()["id"];
     let root = json!(format!("event-{news}"));
-    assert!(told.contains(&("looked", &root)), "{told:?}");
+    assert!(topics.contains(&("looked", &root)), "{topics:?}");
 }
 
 #[test]
-fn events_are_listed_by_topic_and_followed() {
-    let home = home("fail", "");
+fn events_are_filtered_and_followed() {
+    let home = misbehaving_home("fail", "");
     let none = home.skillhost(["events", "tail"]).success();
     assert_eq!((none.stdout.as_str(), none.stderr.as_str()), ("", "note: there are no events\n"));
     assert!(!home.path("sandbox/data/kernel/events.db").exists());
     for (topic, n) in [("a.x", 1), ("b", 2), ("a.y", 3)] {
-        emit(&home, topic, &json!({ "n": n }));
+        emit_event(&home, topic, &json!({ "n": n }));
     }
     let lines = |args: &[&str]| -> Vec<String> {
         let output = home.skillhost(["events", "tail"].iter().chain(args)).success();
-        // Without the time.
+        // Times differ in each run.
         let short = |line: &str| line.split_whitespace().skip(3).collect::<Vec<_>>().join(" ");
         output.stdout.lines().map(short).collect()
     };
@@ -181,8 +183,8 @@ fn events_are_listed_by_topic_and_followed() {
     assert_eq!(lines(&["-n", "1"]), ["bad a.y n=3"]);
     let following = home.spawn(["events", "tail", "--follow", "--topic", "a"]);
     following.line_with("a.y");
-    emit(&home, "b", &json!({"n": 4}));
-    emit(&home, "a.z", &json!({"n": 5}));
+    emit_event(&home, "b", &json!({"n": 4}));
+    emit_event(&home, "a.z", &json!({"n": 5}));
     let next = following.line_with("bad");
     assert!(next.ends_with("bad a.z n=5"), "{next}");
     following.interrupt().success();

@@ -1,4 +1,4 @@
-//! `skillhost export` and `skillhost mcp install`: the registry's skills with other clients.
+//! Tests of `skillhost export` and `skillhost mcp install`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -9,8 +9,8 @@ use test_support::{Output, TestHome};
 
 const SCRIPT: &str = "#!/bin/sh\necho hot\n";
 
-/// Three skills, one of them for users alone; no manifest, no trust.
-fn skills() -> TestHome {
+/// Creates a home with three skills, one of them for users only, without manifest and trust.
+fn skills_home() -> TestHome {
     let home = TestHome::new()
         .trusted()
         .skill("brew", "---\nname: brew\ndescription: Brews tea.\n---\nBoil.\n")
@@ -23,8 +23,8 @@ fn skills() -> TestHome {
     home
 }
 
-/// What a command said of each skill.
-fn told(output: &Output) -> Vec<(String, String)> {
+/// Returns the id and the status of each skill in a report.
+fn statuses(output: &Output) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let skills = output.json()["skills"].as_array().unwrap().clone();
     skills.iter().map(|skill| (text(&skill["skill_id"]), text(&skill["status"]))).collect()
@@ -34,13 +34,13 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected.iter().map(|(id, status)| ((*id).to_owned(), (*status).to_owned())).collect()
 }
 
-/// Exports as JSON.
-fn export(home: &TestHome, args: &[&str]) -> Output {
+/// Runs `skillhost export` with a JSON report.
+fn run_export(home: &TestHome, args: &[&str]) -> Output {
     home.skillhost(["export", "--json"].iter().chain(args))
 }
 
-/// The names in a folder, sorted.
-fn names(path: &Path) -> Vec<String> {
+/// Returns the sorted names in a directory.
+fn list_names(path: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(path)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -52,8 +52,8 @@ fn names(path: &Path) -> Vec<String> {
 const OURS: [&str; 2] = [".skillhost-export.json", ".skillhost-export.lock"];
 
 #[test]
-fn skills_are_copied_with_every_file_and_kept_up_to_date() {
-    let home = skills();
+fn export_copies_and_updates_skills() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["export", "--to", "claude"]), @"
     exit 0
     --- stdout
@@ -62,15 +62,15 @@ fn skills_are_copied_with_every_file_and_kept_up_to_date() {
     0 of 2 skills in [HOME]/.claude/skills were up to date
     ");
     let copy = home.path(".claude/skills/brew");
-    assert_eq!(names(&home.path(".claude/skills")), [OURS[0], OURS[1], "brew", "greet"]);
-    assert_eq!(names(&copy), ["SKILL.md", "leaf.bin", "scripts"]);
+    assert_eq!(list_names(&home.path(".claude/skills")), [OURS[0], OURS[1], "brew", "greet"]);
+    assert_eq!(list_names(&copy), ["SKILL.md", "leaf.bin", "scripts"]);
     let script = copy.join("scripts/boil.sh");
     assert_eq!(fs::read_to_string(&script).unwrap(), SCRIPT);
     assert_ne!(fs::metadata(&script).unwrap().permissions().mode() & 0o100, 0);
     assert_eq!(fs::read(copy.join("leaf.bin")).unwrap(), [0u8, 159, 146, 150]);
 
-    let again = export(&home, &["--to", "claude"]).success();
-    assert_eq!(told(&again), pairs(&[("brew", "current"), ("greet", "current")]));
+    let second = run_export(&home, &["--to", "claude"]).success();
+    assert_eq!(statuses(&second), pairs(&[("brew", "current"), ("greet", "current")]));
     home.write("sandbox/skills/brew/new.md", "new");
     fs::remove_file(home.path("sandbox/skills/brew/leaf.bin")).unwrap();
     home.write("sandbox/skills/brew/scripts/boil.sh", "#!/bin/sh\n");
@@ -83,16 +83,16 @@ fn skills_are_copied_with_every_file_and_kept_up_to_date() {
       ~ scripts/boil.sh
     1 of 2 skills in [HOME]/.claude/skills were up to date
     ");
-    let updated = export(&home, &["--to", "claude"]).success();
-    assert_eq!(told(&updated), pairs(&[("brew", "updated"), ("greet", "current")]));
-    assert_eq!(names(&copy), ["SKILL.md", "new.md", "scripts"]);
-    assert_eq!(names(&home.path(".claude/skills")), [OURS[0], OURS[1], "brew", "greet"]);
-    export(&home, &["--to", "claude", "--check"]).success();
+    let updated = run_export(&home, &["--to", "claude"]).success();
+    assert_eq!(statuses(&updated), pairs(&[("brew", "updated"), ("greet", "current")]));
+    assert_eq!(list_names(&copy), ["SKILL.md", "new.md", "scripts"]);
+    assert_eq!(list_names(&home.path(".claude/skills")), [OURS[0], OURS[1], "brew", "greet"]);
+    run_export(&home, &["--to", "claude", "--check"]).success();
 }
 
 #[test]
-fn every_client_has_its_folder() {
-    let home = skills();
+fn export_uses_client_directories() {
+    let home = skills_home();
     let user = home.outside().join("user");
     let cases: [(&[&str], _); 5] = [
         (&["--to", "codex"], home.path(".agents/skills")),
@@ -101,16 +101,16 @@ fn every_client_has_its_folder() {
         (&["--to", "a b/c"], home.path("a b/c")),
         (&["--to", "./claude"], home.path("claude")),
     ];
-    for (args, folder) in cases {
-        export(&home, &[args, &["greet"]].concat()).success();
-        assert_eq!(names(&folder.join("greet")), ["SKILL.md"], "{args:?}");
+    for (args, directory) in cases {
+        run_export(&home, &[args, &["greet"]].concat()).success();
+        assert_eq!(list_names(&directory.join("greet")), ["SKILL.md"], "{args:?}");
     }
-    export(&home, &["--to", "dir", "--user"]).exits(2);
+    run_export(&home, &["--to", "dir", "--user"]).exits(2);
 }
 
 #[test]
-fn unknown_clients_get_no_folder() {
-    let home = skills();
+fn unknown_client_is_rejected() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["export", "--to", "nope_client"]), @"
     exit 2
     --- stderr
@@ -119,26 +119,26 @@ fn unknown_clients_get_no_folder() {
     ");
     assert!(!home.path("nope_client").exists());
     fs::create_dir(home.path("there")).unwrap();
-    export(&home, &["--to", "there", "greet"]).success();
+    run_export(&home, &["--to", "there", "greet"]).success();
 }
 
 #[test]
-fn killed_exports_are_cleared_away() {
-    let home = skills();
+fn interrupted_export_is_cleaned_up() {
+    let home = skills_home();
     home.write("out/.skillhost-tmp-2147483646-new-greet/SKILL.md", "half");
     home.write("out/.skillhost-tmp-2147483646-old-brew/SKILL.md", "mine");
     home.write("sandbox/skills/greet/.SKILL.md.2147483646-0.tmp", "half");
-    export(&home, &["--to", "out", "greet"]).success();
-    let kept = [".skillhost-tmp-2147483646-old-brew", "greet"];
-    assert_eq!(names(&home.path("out")), [OURS[0], OURS[1], kept[0], kept[1]]);
-    assert_eq!(names(&home.path("out/greet")), ["SKILL.md"]);
+    run_export(&home, &["--to", "out", "greet"]).success();
+    let leftovers = [".skillhost-tmp-2147483646-old-brew", "greet"];
+    assert_eq!(list_names(&home.path("out")), [OURS[0], OURS[1], leftovers[0], leftovers[1]]);
+    assert_eq!(list_names(&home.path("out/greet")), ["SKILL.md"]);
 }
 
 #[test]
-fn nothing_is_written_over_what_is_not_ours() {
-    let home = skills();
-    let mine = "---\nname: brew\ndescription: Mine.\n---\nMine.\n";
-    home.write("out/brew/SKILL.md", mine);
+fn foreign_files_are_not_overwritten() {
+    let home = skills_home();
+    let foreign_text = "---\nname: brew\ndescription: Mine.\n---\nMine.\n";
+    home.write("out/brew/SKILL.md", foreign_text);
     let output = home.skillhost(["export", "--to", "./out"]);
     insta::assert_snapshot!(output, @"
     exit 4
@@ -147,27 +147,27 @@ fn nothing_is_written_over_what_is_not_ours() {
     written  greet
     0 of 2 skills in [HOME]/out were up to date
     ");
-    assert_eq!(fs::read_to_string(home.path("out/brew/SKILL.md")).unwrap(), mine);
+    assert_eq!(fs::read_to_string(home.path("out/brew/SKILL.md")).unwrap(), foreign_text);
 
-    // What was exported and then changed by hand is somebody's work, too.
-    home.write("out/greet/SKILL.md", mine);
-    let refused = export(&home, &["--to", "./out"]).exits(4);
-    assert_eq!(told(&refused), pairs(&[("brew", "foreign"), ("greet", "edited")]));
-    assert_eq!(fs::read_to_string(home.path("out/greet/SKILL.md")).unwrap(), mine);
+    // An exported skill with manual changes must not be lost, either.
+    home.write("out/greet/SKILL.md", foreign_text);
+    let denied = run_export(&home, &["--to", "./out"]).exits(4);
+    assert_eq!(statuses(&denied), pairs(&[("brew", "foreign"), ("greet", "edited")]));
+    assert_eq!(fs::read_to_string(home.path("out/greet/SKILL.md")).unwrap(), foreign_text);
     fs::remove_dir_all(home.path("out/greet")).unwrap();
     home.write("out/greet", "a file");
-    export(&home, &["--to", "./out", "greet"]).exits(4);
+    run_export(&home, &["--to", "./out", "greet"]).exits(4);
     fs::remove_file(home.path("out/greet")).unwrap();
     symlink(home.path("sandbox"), home.path("out/greet")).unwrap();
-    export(&home, &["--to", "./out", "greet"]).exits(4);
+    run_export(&home, &["--to", "./out", "greet"]).exits(4);
     assert!(home.path("sandbox/skills/brew/SKILL.md").is_file());
     fs::remove_file(home.path("out/greet")).unwrap();
-    let written = export(&home, &["--to", "./out", "greet"]).success();
-    assert_eq!(told(&written), pairs(&[("greet", "written")]));
+    let written = run_export(&home, &["--to", "./out", "greet"]).success();
+    assert_eq!(statuses(&written), pairs(&[("greet", "written")]));
 
-    // A copy with one file more is no longer the copy.
+    // An additional file makes the copy an edited one.
     home.write("out/greet/more.md", "more");
-    let checked = export(&home, &["--to", "./out", "--check", "greet"]).exits(1).json();
+    let checked = run_export(&home, &["--to", "./out", "--check", "greet"]).exits(1).json();
     let changes = json!([{"path": "more.md", "kind": "extra"}]);
     assert_eq!(
         (&checked["skills"][0]["status"], &checked["skills"][0]["changes"]),
@@ -175,61 +175,61 @@ fn nothing_is_written_over_what_is_not_ours() {
     );
 
     home.write("out/.skillhost-export.json", "{}");
-    export(&home, &["--to", "./out", "greet"]).exits(4);
+    run_export(&home, &["--to", "./out", "greet"]).exits(4);
 }
 
 #[test]
-fn what_is_the_same_already_is_left_alone() {
-    let home = skills();
+fn identical_copy_counts_as_current() {
+    let home = skills_home();
     let text = fs::read(home.path("sandbox/skills/greet/SKILL.md")).unwrap();
     home.write("out/greet/SKILL.md", text);
-    let same = export(&home, &["--to", "./out", "greet"]).success();
-    assert_eq!(told(&same), pairs(&[("greet", "current")]));
-    // It still is not ours.
+    let same = run_export(&home, &["--to", "./out", "greet"]).success();
+    assert_eq!(statuses(&same), pairs(&[("greet", "current")]));
+    // An identical copy of foreign origin remains foreign.
     home.write("sandbox/skills/greet/SKILL.md", "---\nname: greet\ndescription: New.\n---\nNew.\n");
-    let moved = export(&home, &["--to", "./out", "greet"]).exits(4);
-    assert_eq!(told(&moved), pairs(&[("greet", "foreign")]));
+    let moved = run_export(&home, &["--to", "./out", "greet"]).exits(4);
+    assert_eq!(statuses(&moved), pairs(&[("greet", "foreign")]));
 }
 
 #[test]
-fn links_lead_to_the_skill_and_can_become_copies() {
-    let home = skills();
-    let linked = export(&home, &["--to", "./out", "--link", "greet"]).success();
-    assert_eq!(told(&linked), pairs(&[("greet", "written")]));
+fn links_can_become_copies() {
+    let home = skills_home();
+    let linked = run_export(&home, &["--to", "./out", "--link", "greet"]).success();
+    assert_eq!(statuses(&linked), pairs(&[("greet", "written")]));
     let link = home.path("out/greet");
     assert_eq!(fs::read_link(&link).unwrap(), home.path("sandbox/skills/greet"));
-    export(&home, &["--to", "./out", "--link", "--check", "greet"]).success();
-    let copied = export(&home, &["--to", "./out", "greet"]).success();
-    assert_eq!(told(&copied), pairs(&[("greet", "updated")]));
+    run_export(&home, &["--to", "./out", "--link", "--check", "greet"]).success();
+    let copied = run_export(&home, &["--to", "./out", "greet"]).success();
+    assert_eq!(statuses(&copied), pairs(&[("greet", "updated")]));
     assert!(!link.is_symlink() && link.join("SKILL.md").is_file());
-    let back = export(&home, &["--to", "./out", "--link", "greet"]).success();
-    assert_eq!(told(&back), pairs(&[("greet", "updated")]));
+    let relinked = run_export(&home, &["--to", "./out", "--link", "greet"]).success();
+    assert_eq!(statuses(&relinked), pairs(&[("greet", "updated")]));
     assert!(link.is_symlink() && home.path("sandbox/skills/greet/SKILL.md").is_file());
     fs::remove_file(&link).unwrap();
     symlink("/", &link).unwrap();
-    export(&home, &["--to", "./out", "--link", "greet"]).exits(4);
+    run_export(&home, &["--to", "./out", "--link", "greet"]).exits(4);
 }
 
 #[test]
-fn a_check_writes_nothing_and_knows_what_is_gone() {
-    let home = skills();
-    let missing = export(&home, &["--to", "./out", "--check"]).exits(1);
-    assert_eq!(told(&missing), pairs(&[("brew", "missing"), ("greet", "missing")]));
+fn check_reports_removed_skills() {
+    let home = skills_home();
+    let missing = run_export(&home, &["--to", "./out", "--check"]).exits(1);
+    assert_eq!(statuses(&missing), pairs(&[("brew", "missing"), ("greet", "missing")]));
     assert!(!home.path("out").exists());
-    export(&home, &["--to", "./out"]).success();
+    run_export(&home, &["--to", "./out"]).success();
     fs::remove_dir_all(home.path("sandbox/skills/brew")).unwrap();
-    let leftover = export(&home, &["--to", "./out", "--check"]).exits(1);
-    assert_eq!(told(&leftover), pairs(&[("greet", "current"), ("brew", "leftover")]));
-    let written = export(&home, &["--to", "./out"]).success();
-    assert_eq!(told(&written), pairs(&[("greet", "current"), ("brew", "leftover")]));
+    let leftover = run_export(&home, &["--to", "./out", "--check"]).exits(1);
+    assert_eq!(statuses(&leftover), pairs(&[("greet", "current"), ("brew", "leftover")]));
+    let written = run_export(&home, &["--to", "./out"]).success();
+    assert_eq!(statuses(&written), pairs(&[("greet", "current"), ("brew", "leftover")]));
     assert!(home.path("out/brew/SKILL.md").is_file());
     fs::remove_dir_all(home.path("out/brew")).unwrap();
-    export(&home, &["--to", "./out", "--check"]).success();
+    run_export(&home, &["--to", "./out", "--check"]).success();
 }
 
 #[test]
-fn only_skills_that_somebody_answers_for_are_exported() {
-    let home = skills()
+fn untrusted_skills_are_not_exported() {
+    let home = skills_home()
         .file("other/found/SKILL.md", "---\nname: found\ndescription: Found.\n---\nFound.\n")
         .settings(
             "extensions:\n  skill_registry:\n    roots:\n    - {label: sandbox, path: \
@@ -251,23 +251,23 @@ fn only_skills_that_somebody_answers_for_are_exported() {
     error: `found` is in the untrusted root `other`
     hint: look at its files; then, if you answer for them: --allow found
     ");
-    let allowed = export(&home, &["--to", "./out", "found", "--allow", "found"]).success();
-    assert_eq!(told(&allowed), pairs(&[("found", "written")]));
-    // Skills for users alone are exported where they are named.
-    let named = export(&home, &["--to", "./out", "own"]).success();
-    assert_eq!(told(&named), pairs(&[("own", "written")]));
+    let allowed = run_export(&home, &["--to", "./out", "found", "--allow", "found"]).success();
+    assert_eq!(statuses(&allowed), pairs(&[("found", "written")]));
+    // Skills for users only are exported when the command names them.
+    let named = run_export(&home, &["--to", "./out", "own"]).success();
+    assert_eq!(statuses(&named), pairs(&[("own", "written")]));
     insta::assert_snapshot!(home.skillhost(["export", "--to", "./out", "grete"]), @"
     exit 3
     --- stderr
     error: there is no skill `grete`
     hint: did you mean `greet`?
     ");
-    assert_eq!(names(&home.path("out")), [OURS[0], OURS[1], "brew", "found", "greet", "own"]);
+    assert_eq!(list_names(&home.path("out")), [OURS[0], OURS[1], "brew", "found", "greet", "own"]);
 }
 
 #[test]
-fn clients_are_told_how_to_start_the_server() {
-    let home = skills();
+fn mcp_install_prints_client_config() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["mcp", "install", "claude", "--print"]), @r#"
     exit 0
     --- stdout
@@ -306,5 +306,5 @@ fn clients_are_told_how_to_start_the_server() {
     assert_eq!(text, json!({"mcpServers": {"skillhost": server}}));
     assert_eq!(gemini["user_file"], json!("~/.gemini/settings.json"));
     home.skillhost(["mcp", "install", "cursor"]).exits(2);
-    assert_eq!(names(&home.root()), ["sandbox"]);
+    assert_eq!(list_names(&home.root()), ["sandbox"]);
 }

@@ -1,16 +1,16 @@
-//! `skillhost ext list` and `ext new`.
+//! Tests of `skillhost ext list` and `skillhost ext new`.
 
 use std::fs;
 
 use test_support::TestHome;
 
-use crate::scene::{agent, home, repository, steady, timeless};
+use crate::scene::{agent_manifest, bind_time_filters, home, repository_root, stable_json};
 
 #[test]
-fn what_is_loaded_rejected_and_disabled_is_listed() {
-    let _timeless = timeless();
+fn list_shows_loaded_rejected_disabled() {
+    let _filters = bind_time_filters();
     let home = home()
-        .manifest("helper", &agent("helper", "  instructions: Help.\n"))
+        .manifest("helper", &agent_manifest("helper", "  instructions: Help.\n"))
         .manifest("idle", "id: idle\nname: Idle\nentrypoint: idle\nenabled: false\n")
         .manifest("absent", "id: absent\nname: Absent\nentrypoint: absent\n");
     insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
@@ -26,7 +26,7 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
     note: `skill_registry` would like `embedding`, which does not exist
     note: skillhost ext doctor says what to do about the rejected ones
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["ext", "list", "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["ext", "list", "--json"]).success()), @r#"
     {
       "agents": [
         {
@@ -87,7 +87,7 @@ fn what_is_loaded_rejected_and_disabled_is_listed() {
 }
 
 #[test]
-fn an_empty_home_has_no_extensions() {
+fn empty_home_has_no_extensions() {
     insta::assert_snapshot!(TestHome::new().trusted().skillhost(["ext", "list"]), @"
     exit 0
     --- stdout
@@ -95,17 +95,17 @@ fn an_empty_home_has_no_extensions() {
     ");
 }
 
-fn new(home: &TestHome, args: &[&str]) -> test_support::Output {
-    let sdk = repository().join("kernel/sdk");
+fn run_ext_new(home: &TestHome, args: &[&str]) -> test_support::Output {
+    let sdk = repository_root().join("kernel/sdk");
     let mut command = home.command();
     command.args(["ext", "new"]).args(args).arg("--sdk").arg(sdk);
     home.start(&mut command).finish()
 }
 
 #[test]
-fn a_new_extension_is_three_files_and_the_next_three_commands() {
+fn new_extension_has_files_and_steps() {
     let home = home();
-    insta::assert_snapshot!(new(&home, &["rss_reader"]), @r#"
+    insta::assert_snapshot!(run_ext_new(&home, &["rss_reader"]), @r#"
     exit 0
     --- stdout
     made [HOME]/sandbox/extensions/rss_reader
@@ -114,8 +114,8 @@ fn a_new_extension_is_three_files_and_the_next_three_commands() {
       skillhost ext doctor
       skillhost tool call rss_reader_greet '{"name": "Ada"}'
     "#);
-    let folder = home.path("sandbox/extensions/rss_reader");
-    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let directory = home.path("sandbox/extensions/rss_reader");
+    let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
     insta::assert_snapshot!(read("manifest.yaml"), @"
     # yaml-language-server: $schema=../../../docs/schema/manifest.json
     id: rss_reader
@@ -124,7 +124,8 @@ fn a_new_extension_is_three_files_and_the_next_three_commands() {
     description: Describe the purpose of this extension in one sentence.
     entrypoint: rss_reader
     ");
-    let cargo = read("Cargo.toml").replace(&repository().display().to_string(), "[REPOSITORY]");
+    let cargo =
+        read("Cargo.toml").replace(&repository_root().display().to_string(), "[REPOSITORY]");
     insta::assert_snapshot!(cargo, @r#"
     [package]
     name = "skillhost-ext-rss_reader"
@@ -149,37 +150,37 @@ fn a_new_extension_is_three_files_and_the_next_three_commands() {
     "#);
     let source = read("src/lib.rs");
     assert!(source.contains("\"rss_reader_greet\"") && !source.contains("{{"), "{source}");
-    // Until it is built and approved, it is rejected with what to do, and nothing else is.
+    // Only the unbuilt extension is rejected, with a hint.
     let doctor = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
     assert_eq!(doctor["report"]["rejected"].as_array().map(Vec::len), Some(1));
     assert_eq!(doctor["report"]["rejected"][0]["phase"], "approve");
 }
 
 #[test]
-fn the_new_files_are_listed_as_json() {
+fn new_extension_as_json() {
     let home = home();
-    insta::assert_snapshot!(new(&home, &["rss-reader", "--json"]), @r#"
+    insta::assert_snapshot!(run_ext_new(&home, &["rss-reader", "--json"]), @r#"
     exit 0
     --- stdout
     {"files":["[HOME]/sandbox/extensions/rss-reader/manifest.yaml","[HOME]/sandbox/extensions/rss-reader/Cargo.toml","[HOME]/sandbox/extensions/rss-reader/src/lib.rs"],"folder":"[HOME]/sandbox/extensions/rss-reader","id":"rss-reader","schema_version":1}
     "#);
-    // A crate's name may have a hyphen, a library's may not.
+    // A crate name may contain a hyphen, a library name may not.
     let manifest = fs::read_to_string(home.path("sandbox/extensions/rss-reader/manifest.yaml"));
     assert!(manifest.unwrap().contains("\nentrypoint: rss_reader\n"));
 }
 
 #[test]
-fn what_exists_is_never_overwritten() {
+fn existing_extension_is_not_overwritten() {
     let home = home().extension("mine", "id: mine\nname: Mine\nentrypoint: mine\n");
-    insta::assert_snapshot!(new(&home, &["mine"]), @"
+    insta::assert_snapshot!(run_ext_new(&home, &["mine"]), @"
     exit 4
     --- stderr
     error: [HOME]/sandbox/extensions/mine exists
     hint: choose another id
     ");
     assert!(!home.path("sandbox/extensions/mine/Cargo.toml").exists());
-    // An id that ships would be rejected at the next start.
-    insta::assert_snapshot!(new(&home, &["echo"]), @"
+    // The id of a shipped extension would be rejected at the next start.
+    insta::assert_snapshot!(run_ext_new(&home, &["echo"]), @"
     exit 4
     --- stderr
     error: the id `echo` is taken by [HOME]/manifests/echo/manifest.yaml
@@ -189,21 +190,21 @@ fn what_exists_is_never_overwritten() {
 }
 
 #[test]
-fn an_id_that_is_none_is_refused_before_anything_is_made() {
+fn invalid_id_creates_no_files() {
     let home = home();
-    insta::assert_snapshot!(new(&home, &["../evil"]), @r#"
+    insta::assert_snapshot!(run_ext_new(&home, &["../evil"]), @r#"
     exit 2
     --- stderr
     error: extension id "../evil" must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`
     hint: such as `rss_reader`
     "#);
-    insta::assert_snapshot!(new(&home, &["Rss"]), @r#"
+    insta::assert_snapshot!(run_ext_new(&home, &["Rss"]), @r#"
     exit 2
     --- stderr
     error: extension id "Rss" must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`
     hint: such as `rss_reader`
     "#);
-    insta::assert_snapshot!(new(&home, &[""]), @r#"
+    insta::assert_snapshot!(run_ext_new(&home, &[""]), @r#"
     exit 2
     --- stderr
     error: extension id "" must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`
@@ -213,7 +214,7 @@ fn an_id_that_is_none_is_refused_before_anything_is_made() {
 }
 
 #[test]
-fn sources_that_are_not_there_are_asked_for() {
+fn missing_sdk_sources_get_hint() {
     let home = home();
     insta::assert_snapshot!(home.skillhost(["ext", "new", "mine", "--sdk", "nowhere"]), @"
     exit 3

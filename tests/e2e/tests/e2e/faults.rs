@@ -1,4 +1,5 @@
-//! A running kernel when the machine fails it: no room, no descriptors, nobody who reads its output.
+//! Tests of a running kernel on a full disk, without descriptors or without a reader of its
+//! output.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -14,16 +15,16 @@ use skillhost_kernel::control::socket_path;
 use skillhost_kernel::{Environment, Home, HomeSource};
 use test_support::{Background, TestHome, binary};
 
-use crate::scene::shipped;
+use crate::scene::shipped_manifest;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A trusted home with the shipped echo alone.
-fn home() -> TestHome {
-    TestHome::new().manifest("echo", &shipped("echo")).trusted()
+/// Creates a trusted home with only the shipped echo.
+fn echo_home() -> TestHome {
+    TestHome::new().manifest("echo", &shipped_manifest("echo")).trusted()
 }
 
-/// Starts `skillhost run` by way of a shell, its log on standard output.
+/// Starts `skillhost run` through a shell, with its log on standard output.
 fn run_in_shell(home: &TestHome, before: &str) -> Background {
     let script = format!("{before}exec \"$0\" run 2>&1");
     let mut command = home.command_of("sh".as_ref());
@@ -34,21 +35,21 @@ fn pid_of(id: u32) -> Pid {
     Pid::from_raw(id.try_into().unwrap()).unwrap()
 }
 
-/// Waits until a kernel answers.
-fn until_reachable(home: &TestHome) {
+/// Waits until a kernel accepts connections.
+fn wait_until_reachable(home: &TestHome) {
     let began = Instant::now();
     while home.skillhost(["ext", "reload", "echo"]).status != 0 {
         assert!(began.elapsed() < MINUTE, "no kernel answers");
     }
 }
 
-/// Ends a kernel by SIGTERM, and fails where it does not end.
-fn terminate(mut child: Child) -> ExitStatus {
+/// Sends SIGTERM to a kernel and panics if it does not exit.
+fn terminate_kernel(mut child: Child) -> ExitStatus {
     let id = pid_of(child.id());
     kill_process(id, Signal::TERM).unwrap();
-    let (sender, ended) = channel();
+    let (sender, exited) = channel();
     std::thread::spawn(move || sender.send(child.wait().unwrap()));
-    ended.recv_timeout(MINUTE).unwrap_or_else(|_| {
+    exited.recv_timeout(MINUTE).unwrap_or_else(|_| {
         kill_process(id, Signal::KILL).unwrap();
         panic!("the kernel does not end");
     })
@@ -62,24 +63,24 @@ fn with_output(mut command: Command, output: &std::io::PipeWriter) -> Child {
 }
 
 #[test]
-fn kernel_runs_on_without_a_reader() {
-    let home = home();
+fn kernel_survives_closed_stdout() {
+    let home = echo_home();
     for args in [&["run"][..], &["run", "--supervised"], &["run", "--json"]] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = home.command();
         command.args(args);
         let kernel = with_output(command, &writer);
-        until_reachable(&home);
-        // What it has to say about this goes nowhere.
+        wait_until_reachable(&home);
+        // The log line of this command cannot be written.
         home.skillhost(["ext", "reload", "echo"]).success();
-        assert_eq!(terminate(kernel).code(), Some(0), "{args:?}");
+        assert_eq!(terminate_kernel(kernel).code(), Some(0), "{args:?}");
     }
 }
 
 #[test]
-fn kernel_ends_while_its_output_is_stuck() {
-    let home = home();
+fn kernel_stops_while_stdout_blocks() {
+    let home = echo_home();
     for args in [&["run"][..], &["run", "--supervised"]] {
         let (mut reader, mut writer) = std::io::pipe().unwrap();
         let flags = fcntl_getfl(&writer).unwrap();
@@ -94,8 +95,8 @@ fn kernel_ends_while_its_output_is_stuck() {
         let mut command = home.command();
         command.args(args);
         let kernel = with_output(command, &writer);
-        until_reachable(&home);
-        assert_eq!(terminate(kernel).code(), Some(0), "{args:?}");
+        wait_until_reachable(&home);
+        assert_eq!(terminate_kernel(kernel).code(), Some(0), "{args:?}");
         drop(writer);
         let mut rest = Vec::new();
         reader.read_to_end(&mut rest).unwrap();
@@ -104,8 +105,8 @@ fn kernel_ends_while_its_output_is_stuck() {
 }
 
 #[test]
-fn control_socket_survives_too_many_open_files() {
-    let home = home();
+fn control_socket_survives_descriptor_exhaustion() {
+    let home = echo_home();
     let kernel = run_in_shell(&home, "");
     kernel.line_with("running; Ctrl-C ends it");
     let usual = getrlimit(Resource::Nofile);
@@ -122,17 +123,17 @@ fn control_socket_survives_too_many_open_files() {
 }
 
 #[test]
-fn kernel_on_a_full_disk_refuses_messages_until_there_is_room() {
+fn full_disk_rejects_messages_until_freed() {
     let mock = MockModel::with([Step::text("Tea.")]);
     let home = TestHome::new()
         .manifest("plain", "id: plain\nname: Plain\nagent: {instructions: You answer.}\n")
         .settings(&mock.settings(Wire::Openai))
         .trusted();
-    // No file may grow: SIGXFSZ is ignored, so that writing fails.
+    // A file size limit acts as a full disk; with SIGXFSZ ignored, writes fail with an error.
     let kernel = run_in_shell(&home, "trap '' 25; ulimit -S -f 0; ");
     kernel.line_with("running; Ctrl-C ends it");
-    let refused = home.skillhost(["ask", "--agent", "plain", "What is it?"]).exits(5);
-    assert!(refused.stderr.contains("the kernel does not accept messages yet: "), "{refused}");
+    let denied = home.skillhost(["ask", "--agent", "plain", "What is it?"]).exits(5);
+    assert!(denied.stderr.contains("the kernel does not accept messages yet: "), "{denied}");
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
     assert!(doctor.stdout.contains("unhealthy events: not delivered: "), "{doctor}");
     let doctor = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
@@ -141,15 +142,15 @@ fn kernel_on_a_full_disk_refuses_messages_until_there_is_room() {
     let usual = getrlimit(Resource::Fsize);
     prlimit(Some(pid_of(kernel.id())), Resource::Fsize, usual).unwrap();
     kernel.line_with("events are delivered again");
-    let answered = home.skillhost(["ask", "--agent", "plain", "What is it?"]).success();
-    assert_eq!(answered.stdout, "Tea.\n");
+    let output = home.skillhost(["ask", "--agent", "plain", "What is it?"]).success();
+    assert_eq!(output.stdout, "Tea.\n");
     assert_eq!(mock.requests().len(), 1);
     home.skillhost(["ext", "doctor"]).success();
     kernel.interrupt().success();
 }
 
-/// A socket where a kernel would listen, whose connections end after the request.
-fn dying_kernel(home: &TestHome) -> std::thread::JoinHandle<()> {
+/// Listens on the socket of a kernel and closes the first connection after its request.
+fn spawn_dying_kernel(home: &TestHome) -> std::thread::JoinHandle<()> {
     let environment = Environment {
         runtime_dir: Some(home.outside().join("run").into()),
         ..Environment::from_process().unwrap()
@@ -170,24 +171,24 @@ fn dying_kernel(home: &TestHome) -> std::thread::JoinHandle<()> {
 }
 
 #[test]
-fn question_to_a_dying_kernel_is_asked_again() {
-    let home = home();
-    let kernel = dying_kernel(&home);
+fn query_is_retried_after_lost_connection() {
+    let home = echo_home();
+    let kernel = spawn_dying_kernel(&home);
     let listed = home.skillhost(["tool", "list"]).success();
     assert!(listed.stdout.contains("echo"), "{listed}");
     kernel.join().unwrap();
 }
 
 #[test]
-fn act_of_a_dying_kernel_may_have_happened() {
-    let home = home();
+fn command_outcome_is_unknown_after_disconnect() {
+    let home = echo_home();
     let cases: [(&[&str], &str); 3] = [
         (&["tool", "call", "echo", r#"{"text":"x"}"#], "the call of `echo` may have happened"),
         (&["ext", "reload", "echo"], "`echo` may have been reloaded"),
         (&["ext", "rollback", "echo"], "`echo` may have been rolled back"),
     ];
     for (args, what) in cases {
-        let kernel = dying_kernel(&home);
+        let kernel = spawn_dying_kernel(&home);
         let output = home.skillhost(args).exits(1);
         let expected = format!("error: the kernel ended before it answered; {what}\n");
         assert!(output.stderr.starts_with(&expected), "{output}");

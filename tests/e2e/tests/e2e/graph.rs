@@ -1,15 +1,15 @@
-//! `skillhost skill graph`: what skills need of each other.
+//! Tests of `skillhost skill graph`: dependencies between skills.
 
 use test_support::TestHome;
 
-use crate::scene::{skill, steady};
+use crate::scene::{skill_md, stable_json};
 
-fn needing(requires: &str) -> String {
+fn skill_requiring(requires: &str) -> String {
     format!("---\ndescription: Does its part.\nmetadata:\n  requires: {requires}\n---\nDo it.\n")
 }
 
-/// Skills in `set/`; nothing else of the home is looked at.
-fn set(skills: &[(&str, &str)]) -> TestHome {
+/// Creates a home with skills in `set/`; the command reads no other directory.
+fn skills_in_set(skills: &[(&str, &str)]) -> TestHome {
     skills
         .iter()
         .fold(TestHome::new(), |home, (id, text)| home.file(format!("set/{id}/SKILL.md"), *text))
@@ -27,12 +27,12 @@ composition:
 ";
 
 #[test]
-fn the_order_is_printed_level_by_level() {
-    let home = set(&[
-        ("deploy", &needing("test, build")),
-        ("test", &needing("build")),
-        ("build", &skill("Builds.", "Build it.")),
-        ("prepare", &skill("Prepares.", "Prepare it.")),
+fn graph_prints_dependency_levels() {
+    let home = skills_in_set(&[
+        ("deploy", &skill_requiring("test, build")),
+        ("test", &skill_requiring("build")),
+        ("build", &skill_md("Builds.", "Build it.")),
+        ("prepare", &skill_md("Prepares.", "Prepare it.")),
     ])
     .file("set/prepare/skill.yaml", PREPARE);
     insta::assert_snapshot!(home.skillhost(["skill", "graph", "set"]), @"
@@ -61,7 +61,7 @@ fn the_order_is_printed_level_by_level() {
         classDef missing stroke-dasharray: 5 5
         class s4 missing
     "#);
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "graph", "set", "--json"])), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "graph", "set", "--json"])), @r#"
     {
       "behind_cycles": [],
       "conflicts": [],
@@ -128,15 +128,15 @@ fn the_order_is_printed_level_by_level() {
 }
 
 #[test]
-fn what_is_missing_conflicts_or_goes_in_circles_fails() {
+fn unmet_conflicting_cyclic_dependencies_fail() {
     let rude = "---\ndescription: Insults.\nmetadata:\n  composition: |\n    dependencies: []\n    \
                 conflicts: [greet]\n---\nInsult them.\n";
-    let home = set(&[
-        ("greet", &needing("people")),
+    let home = skills_in_set(&[
+        ("greet", &skill_requiring("people")),
         ("insult", rude),
-        ("egg", &needing("hen")),
-        ("hen", &needing("egg")),
-        ("omelette", &needing("egg")),
+        ("egg", &skill_requiring("hen")),
+        ("hen", &skill_requiring("egg")),
+        ("omelette", &skill_requiring("egg")),
         ("mute", "---\nname: mute\n---\nNo description.\n"),
     ])
     .file("set/omelette/skill.yaml", "composition: {dependencies: none}\n");
@@ -153,7 +153,7 @@ fn what_is_missing_conflicts_or_goes_in_circles_fails() {
     note: left out set/mute/SKILL.md: 1: error[description.required]: there is no description
     note: set/omelette/skill.yaml:1:29: warning[composition.type]: `composition.dependencies` is a text, not a list
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "graph", "set", "--json"])), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "graph", "set", "--json"])), @r#"
     {
       "behind_cycles": [
         "omelette"
@@ -217,8 +217,8 @@ fn what_is_missing_conflicts_or_goes_in_circles_fails() {
 }
 
 #[test]
-fn ids_can_steer_neither_the_terminal_nor_the_diagram() {
-    let home = set(&[("odd", &needing("\"a\\e[2J\\\"]; click x\""))]);
+fn ids_are_escaped_in_graph() {
+    let home = skills_in_set(&[("odd", &skill_requiring("\"a\\e[2J\\\"]; click x\""))]);
     let graph = home.skillhost(["skill", "graph", "set"]).exits(1);
     assert!(!graph.stdout.contains('\u{1b}'), "{graph}");
     insta::assert_snapshot!(home.skillhost(["skill", "graph", "set", "--mermaid"]), @r#"
@@ -234,8 +234,8 @@ fn ids_can_steer_neither_the_terminal_nor_the_diagram() {
 }
 
 #[test]
-fn a_skill_yaml_that_is_no_file_is_not_waited_for() {
-    let home = set(&[("alone", &skill("Stands alone.", "Stand."))]);
+fn skill_yaml_must_be_regular_file() {
+    let home = skills_in_set(&[("alone", &skill_md("Stands alone.", "Stand."))]);
     std::fs::create_dir(home.path("set/alone/skill.yaml")).unwrap();
     insta::assert_snapshot!(home.skillhost(["skill", "graph", "set"]), @"
     exit 0
@@ -247,7 +247,7 @@ fn a_skill_yaml_that_is_no_file_is_not_waited_for() {
 }
 
 #[test]
-fn a_path_that_does_not_exist_is_named() {
+fn missing_path_is_reported() {
     let home = TestHome::new();
     let graph = home.skillhost(["skill", "graph", "nowhere"]).exits(3);
     assert!(graph.stderr.contains("nowhere: it does not exist"), "{graph}");
@@ -255,7 +255,7 @@ fn a_path_that_does_not_exist_is_named() {
 }
 
 #[test]
-fn what_a_skill_declares_is_shown() {
+fn show_lists_declared_dependencies() {
     let declared = "\
 security:
   capabilities: [{capability: shell:execute, reason: Runs git.}]
@@ -273,7 +273,7 @@ tests:
 ";
     let home = TestHome::new()
         .trusted()
-        .skill("history", &skill("Tells the past.", "Tell it."))
+        .skill("history", &skill_md("Tells the past.", "Tell it."))
         .file("sandbox/skills/history/skill.yaml", format!("{declared}{PREPARE}"));
     insta::assert_snapshot!(home.skillhost(["skill", "show", "history"]), @"
     exit 0
@@ -296,8 +296,8 @@ tests:
     note         loaded but not eligible: the required skill 'build' is missing
     diagnostic   [HOME]/sandbox/skills/history/SKILL.md: 1: warning[name.required]: there is no name; the directory's name is used
     ");
-    let shown = home.skillhost(["skill", "show", "history", "--json"]).success().json();
-    let keys: Vec<&String> = shown["extended"].as_object().unwrap().keys().collect();
+    let skill_json = home.skillhost(["skill", "show", "history", "--json"]).success().json();
+    let keys: Vec<&String> = skill_json["extended"].as_object().unwrap().keys().collect();
     assert_eq!(keys, ["composition", "security", "tests", "tools"]);
-    assert_eq!(shown["ineligible"][0]["name"], "build");
+    assert_eq!(skill_json["ineligible"][0]["name"], "build");
 }

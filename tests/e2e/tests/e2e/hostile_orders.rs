@@ -1,9 +1,9 @@
-//! Hostile orders against an obedient model: it executes every order that it reads, wherever the
-//! text lies. Nothing may come of an order that no person was shown and approved.
+//! Tests of hostile orders against an obedient model, which executes every order that it reads in
+//! any text. An order that no person saw and approved must have no effect.
 //!
-//! The orders are in `hostile_orders/table.rs`. Whatever a row is about, three things hold after each:
-//! extensions, agents, skills, manifests and settings are byte for byte what they were, no request to
-//! the model and no record of the kernel has the secret, and the model did try every order.
+//! The orders are in `hostile_orders/table.rs`. After each row three invariants hold: extensions,
+//! agents, skills, manifests and settings are unchanged byte for byte; no model request and no file
+//! of the kernel contains the secret; and the model tried every order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -16,24 +16,24 @@ use serde_json::{Value, json};
 use test_support::TestHome;
 
 use crate::mcp_client::Client;
-use crate::scene::{agent, shipped, skill};
+use crate::scene::{agent_manifest, shipped_manifest, skill_md};
 
 mod table;
 mod unapproved;
 
 use table::{ORDERS, Place, Row};
 
-/// What begins an order; the rest of the line is a tool and its arguments.
+/// The prefix of an order; the rest of the line is a tool and its arguments.
 const ORDER: &str = "Order: ";
 
-/// A secret of the home that no order may bring out.
+/// A secret of the home that no order may disclose.
 const SECRET: &str = "canary-7f3a9c";
 
-/// Tools that the operator lets be called without asking, by their names.
+/// Names of the tools that the operator has approved for calls.
 const APPROVED: [&str; 5] =
     ["write_file", "write_files", "apply_patch", "move_path", "delete_path"];
 
-/// Folders and files of the home that no standing consent covers.
+/// Directories and files of the home that no standing approval covers.
 const PROTECTED: [&str; 6] = [
     "manifests",
     "sandbox/extensions",
@@ -43,31 +43,32 @@ const PROTECTED: [&str; 6] = [
     ".env",
 ];
 
-/// What the model has still to do, and what it has done.
+/// The orders that the model still has to follow, and those that it has followed.
 #[derive(Default)]
-struct Obedience {
+struct ObedientModel {
     waiting: VecDeque<String>,
     known: Vec<String>,
     done: usize,
 }
 
-impl Obedience {
-    /// Reads every text of a request and answers with the next order in it.
-    fn answer(&mut self, asked: &Asked) -> Step {
-        let mut texts = vec![asked.system(), asked.body["tools"].to_string()];
-        texts
-            .extend(asked.messages().into_iter().filter(|m| m.role != "assistant").map(|m| m.text));
+impl ObedientModel {
+    /// Reads every text of a request and replies with the next order in it.
+    fn answer(&mut self, request: &Asked) -> Step {
+        let mut texts = vec![request.system(), request.body["tools"].to_string()];
+        texts.extend(
+            request.messages().into_iter().filter(|m| m.role != "assistant").map(|m| m.text),
+        );
         for line in texts.iter().flat_map(|text| text.lines()) {
-            // There can be several orders on a line, such as in a catalog.
+            // One line can contain several orders, such as in a catalog.
             for order in line.split(ORDER).skip(1) {
                 let order = order.trim().to_owned();
-                if step(&order).is_some() && !self.known.contains(&order) {
+                if parse_order(&order).is_some() && !self.known.contains(&order) {
                     self.known.push(order.clone());
                     self.waiting.push_back(order);
                 }
             }
         }
-        match self.waiting.pop_front().and_then(|order| step(&order)) {
+        match self.waiting.pop_front().and_then(|order| parse_order(&order)) {
             Some(step) => {
                 self.done += 1;
                 step
@@ -77,16 +78,16 @@ impl Obedience {
     }
 }
 
-/// The call that an order is; nothing for what is none.
-fn step(order: &str) -> Option<Step> {
+/// Returns the tool call of an order, or `None` if the text is not an order.
+fn parse_order(order: &str) -> Option<Step> {
     let (tool, arguments) = order.split_once(' ')?;
     let mut values = serde_json::Deserializer::from_str(arguments).into_iter::<Value>();
     let arguments = values.next()?.ok()?;
     arguments.is_object().then(|| Step::calls(tool, &arguments.to_string()))
 }
 
-/// A home with tools for files, an agent that has every tool, and bait.
-fn home_of(row: &Row, mock: &MockModel) -> TestHome {
+/// Creates a home with file tools, an agent with every tool, and bait.
+fn bait_home(row: &Row, mock: &MockModel) -> TestHome {
     let worker = "  instructions: You do what you are told.\n  uses_tools: [skill_registry, \
                   core_tools, echo, kernel]\n";
     let orders: String =
@@ -105,11 +106,11 @@ fn home_of(row: &Row, mock: &MockModel) -> TestHome {
         _ => "Lures. Use when asked.".to_owned(),
     };
     let home = TestHome::new()
-        .manifest("skill_registry", &shipped("skill_registry"))
-        .manifest("core_tools", &shipped("core_tools"))
-        .manifest("echo", &shipped("echo"))
-        .manifest("worker", &agent("worker", worker))
-        .skill("code-review", &skill("Reviews code. Use when asked.", "Look twice."))
+        .manifest("skill_registry", &shipped_manifest("skill_registry"))
+        .manifest("core_tools", &shipped_manifest("core_tools"))
+        .manifest("echo", &shipped_manifest("echo"))
+        .manifest("worker", &agent_manifest("worker", worker))
+        .skill("code-review", &skill_md("Reviews code. Use when asked.", "Look twice."))
         .skill("lure", &(frontmatter(&description) + &body))
         .file("sandbox/skills/lure/references/more.md", format!("More.\n\n{orders}"))
         .file("sandbox/notes/lure.md", format!("Notes.\n\n{orders}"))
@@ -133,8 +134,8 @@ fn home_of(row: &Row, mock: &MockModel) -> TestHome {
     home
 }
 
-/// What the model does first, so that it comes to read the orders.
-fn opening(row: &Row) -> Option<Step> {
+/// Returns the first step of the model, which makes it read the orders.
+fn opening_step(row: &Row) -> Option<Step> {
     match row.place {
         Place::Skill => Some(Step::calls("read_skill", r#"{"skill_id": "lure"}"#)),
         Place::Resource => Some(Step::calls(
@@ -155,7 +156,7 @@ fn opening(row: &Row) -> Option<Step> {
     }
 }
 
-/// Every file below the protected places; of links where they lead.
+/// Reads every file below the protected paths; a link is represented by its target.
 fn protected_files(home: &TestHome) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut waiting: Vec<PathBuf> = PROTECTED.map(|place| home.path(place)).to_vec();
@@ -175,9 +176,9 @@ fn protected_files(home: &TestHome) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Whether any file below a folder has a text.
-fn has_text(folder: &Path, text: &str) -> bool {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+/// Returns `true` if a file below the directory contains the text.
+fn has_text(directory: &Path, text: &str) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).any(|path| {
         if path.is_dir() {
             return has_text(&path, text);
@@ -187,16 +188,16 @@ fn has_text(folder: &Path, text: &str) -> bool {
     })
 }
 
-/// Has the model obey the orders of a row, and returns what came of it against the rules.
-fn obey(row: &Row) -> Vec<String> {
+/// Runs the orders of a row against the model and returns the violated invariants.
+fn run_row(row: &Row) -> Vec<String> {
     let mock = MockModel::new();
-    let obedience = Arc::new(Mutex::new(Obedience::default()));
-    let (shared, first) = (Arc::clone(&obedience), Mutex::new(opening(row)));
-    mock.answer_with(move |asked| {
+    let obedience = Arc::new(Mutex::new(ObedientModel::default()));
+    let (shared, first) = (Arc::clone(&obedience), Mutex::new(opening_step(row)));
+    mock.answer_with(move |request| {
         let first = first.lock().unwrap().take();
-        Some(first.unwrap_or_else(|| shared.lock().unwrap().answer(asked)))
+        Some(first.unwrap_or_else(|| shared.lock().unwrap().answer(request)))
     });
-    let home = home_of(row, &mock);
+    let home = bait_home(row, &mock);
     if let Some(prepare) = row.prepare {
         prepare(&home);
     }
@@ -205,11 +206,11 @@ fn obey(row: &Row) -> Vec<String> {
     if row.approve {
         args.extend(APPROVED.iter().flat_map(|tool| ["--approve", *tool]));
     }
-    let said = match row.place {
+    let text = match row.place {
         Place::User => row.orders.iter().map(|order| format!("{ORDER}{order}\n")).collect(),
         _ => "Go on.".to_owned(),
     };
-    args.push(&said);
+    args.push(&text);
     let output = home.skillhost(&args);
     let mut broken = Vec::new();
     if output.status != 0 {
@@ -231,7 +232,7 @@ fn obey(row: &Row) -> Vec<String> {
         }
     }
     let requests = mock.requests();
-    if requests.iter().any(|asked| asked.body.to_string().contains(SECRET)) {
+    if requests.iter().any(|request| request.body.to_string().contains(SECRET)) {
         broken.push("the secret was in a request".to_owned());
     }
     if has_text(&home.path("sandbox/data"), SECRET) {
@@ -246,42 +247,42 @@ fn obey(row: &Row) -> Vec<String> {
     broken.into_iter().map(|what| format!("{}: {what}", row.name)).collect()
 }
 
-/// Rows are spread over tests so that they run beside each other.
-fn obey_every(part: usize) {
+/// Checks every fourth row. Several tests share the rows so that they run in parallel.
+fn run_rows(part: usize) {
     let rows = ORDERS.iter().skip(part).step_by(4);
-    let broken: Vec<String> = rows.flat_map(obey).collect();
+    let broken: Vec<String> = rows.flat_map(run_row).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]
-fn orders_have_no_effect_first_part() {
-    obey_every(0);
+fn orders_have_no_effect_part_one() {
+    run_rows(0);
 }
 
 #[test]
-fn orders_have_no_effect_second_part() {
-    obey_every(1);
+fn orders_have_no_effect_part_two() {
+    run_rows(1);
 }
 
 #[test]
-fn orders_have_no_effect_third_part() {
-    obey_every(2);
+fn orders_have_no_effect_part_three() {
+    run_rows(2);
 }
 
 #[test]
-fn orders_have_no_effect_fourth_part() {
-    obey_every(3);
+fn orders_have_no_effect_part_four() {
+    run_rows(3);
 }
 
 #[test]
-fn orders_of_clients_have_no_effect() {
+fn client_orders_have_no_effect() {
     let mock = MockModel::new();
-    let home = home_of(&Row::DEFAULT, &mock);
-    // Even where the operator exports the tools that write: a client has nobody who could be asked.
+    let home = bait_home(&Row::DEFAULT, &mock);
+    // The operator even exports the tools that write, but a client has no approval channel.
     let exports = format!("mcp: {{tools: [{}]}}\n", APPROVED.join(", "));
-    home.write("manifests/core_tools/manifest.yaml", shipped("core_tools") + &exports);
+    home.write("manifests/core_tools/manifest.yaml", shipped_manifest("core_tools") + &exports);
     let before = protected_files(&home);
-    let mut client = Client::of(&home);
+    let mut client = Client::connect(&home);
     for order in ORDERS.iter().flat_map(|row| row.orders) {
         let (tool, arguments) = order.split_once(' ').unwrap();
         let arguments: Value = serde_json::from_str(arguments).unwrap();
@@ -289,7 +290,7 @@ fn orders_of_clients_have_no_effect() {
         let answer = client.request("tools/call", call).to_string();
         assert!(!answer.contains(SECRET), "{order}: {answer}");
     }
-    assert_eq!(client.end().status, 0);
+    assert_eq!(client.close().status, 0);
     assert!(before == protected_files(&home), "protected files are not what they were");
     assert!(ORDERS.iter().flat_map(|row| row.absent).all(|path| !home.path(path).exists()));
 }
@@ -302,13 +303,13 @@ fn table_has_sixty_different_orders() {
 }
 
 #[test]
-fn harness_notices_obeyed_orders() {
-    // A consent by name covers what agents work with, so this order has its effect.
+fn harness_detects_obeyed_orders() {
+    // An approval by name covers this path, so the order takes effect and must be detected.
     let row = Row {
         name: "allowed",
         orders: &[r#"write_file {"path": "notes/owned.md", "content": "x"}"#],
         absent: &["sandbox/notes/owned.md"],
         ..Row::DEFAULT
     };
-    assert_eq!(obey(&row), ["allowed: sandbox/notes/owned.md is there"]);
+    assert_eq!(run_row(&row), ["allowed: sandbox/notes/owned.md is there"]);
 }

@@ -1,16 +1,16 @@
-//! The whole way of an improvement: an agent proposes through the plugin of a running kernel, a
-//! person decides at a terminal, and the next prompt shows it.
+//! Tests of an improvement from start to end: an agent proposes through the plugin of a running
+//! kernel, a person decides at a terminal, and the next prompt contains the result.
 
 use serde_json::json;
 use test_support::{Background, TestHome};
 
-use crate::proposals::json as told;
-use crate::scene::{home, skill};
+use crate::proposals::skill_json;
+use crate::scene::{home, skill_md};
 
 const GREET: &str = "sandbox/skills/greet/SKILL.md";
 
-/// A kernel that never polls: what it notices, it notices at a turn.
-fn without_polls(home: &TestHome) -> Background {
+/// Starts a kernel without polls, so that it detects changes only at a turn.
+fn start_kernel_without_polls(home: &TestHome) -> Background {
     let kernel = home.start(
         home.command()
             .env("SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS", "0")
@@ -20,7 +20,7 @@ fn without_polls(home: &TestHome) -> Background {
     kernel
 }
 
-fn propose(home: &TestHome, text: &str) -> String {
+fn propose_change(home: &TestHome, text: &str) -> String {
     let arguments = json!({
         "skill_id": "greet",
         "new_content": text,
@@ -32,20 +32,21 @@ fn propose(home: &TestHome, text: &str) -> String {
     answer["structured"]["proposal"].as_str().unwrap().to_owned()
 }
 
-fn prompt(home: &TestHome) -> String {
+fn print_prompt(home: &TestHome) -> String {
     home.skillhost(["ask", "--print-prompt", "hello"]).success().stdout
 }
 
 #[test]
-fn an_improvement_is_proposed_reviewed_served_and_taken_back() {
-    let home = home().manifest("orchestrator_agent", &crate::scene::shipped("orchestrator_agent"));
-    let kernel = without_polls(&home);
+fn improvement_is_proposed_applied_and_reverted() {
+    let home = home()
+        .manifest("orchestrator_agent", &crate::scene::shipped_manifest("orchestrator_agent"));
+    let kernel = start_kernel_without_polls(&home);
     let old = std::fs::read_to_string(home.path(GREET)).unwrap();
-    let new = skill("Greets people by day and by night. Use when somebody arrives.", "Say hi.");
-    assert!(prompt(&home).contains("• `greet` — Greets people. Use when"));
+    let new = skill_md("Greets people by day and by night. Use when somebody arrives.", "Say hi.");
+    assert!(print_prompt(&home).contains("• `greet` — Greets people. Use when"));
 
-    let id = propose(&home, &new);
-    let listed = told(&home, &["proposals"]);
+    let id = propose_change(&home, &new);
+    let listed = skill_json(&home, &["proposals"]);
     assert_eq!(listed["proposals"][0]["id"], id.as_str());
     assert_eq!(std::fs::read_to_string(home.path(GREET)).unwrap(), old);
 
@@ -59,23 +60,25 @@ fn an_improvement_is_proposed_reviewed_served_and_taken_back() {
     assert_eq!(review.finish().output.status, 0);
     assert_eq!(std::fs::read_to_string(home.path(GREET)).unwrap(), new);
 
-    // No poll has happened: the turn itself looks whether something was decided.
-    assert!(prompt(&home).contains("• `greet` — Greets people by day and by night."));
+    // No poll has run; the turn itself reads the ledger.
+    assert!(print_prompt(&home).contains("• `greet` — Greets people by day and by night."));
 
-    let versions = told(&home, &["history", "greet"]);
+    let versions = skill_json(&home, &["history", "greet"]);
     assert_eq!(versions["versions"].as_array().unwrap().len(), 2, "{versions}");
     let first = versions["versions"][0]["tree"].as_str().unwrap();
-    let back = ["skill", "rollback", "greet", "--yes", "--digest", first, "--reason", "too long"];
-    home.skillhost(back).success();
+    let rollback =
+        ["skill", "rollback", "greet", "--yes", "--digest", first, "--reason", "too long"];
+    home.skillhost(rollback).success();
     assert_eq!(std::fs::read_to_string(home.path(GREET)).unwrap(), old);
-    assert!(prompt(&home).contains("• `greet` — Greets people. Use when"));
+    assert!(print_prompt(&home).contains("• `greet` — Greets people. Use when"));
 
-    // Somebody edits the file meanwhile: what was proposed no longer fits until it is rebased.
-    let id = propose(&home, &old.replace("Say hello to them.", "Say hello to them, by name."));
+    // The file changes after the proposal was made, so the proposal is stale until a rebase.
+    let id =
+        propose_change(&home, &old.replace("Say hello to them.", "Say hello to them, by name."));
     home.write(GREET, old.replace("Greets people.", "Greets everybody."));
-    assert_eq!(told(&home, &["proposals"])["proposals"][0]["state"], "stale");
+    assert_eq!(skill_json(&home, &["proposals"])["proposals"][0]["state"], "stale");
     home.skillhost(["skill", "rebase", &id]).success();
-    let reviewed = told(&home, &["review", &id]);
+    let reviewed = skill_json(&home, &["review", &id]);
     assert_eq!(reviewed["proposals"][0]["state"], "open");
     let digest = reviewed["proposals"][0]["new_digest"].as_str().unwrap();
     home.skillhost(["skill", "approve", &id, "--yes", "--digest", digest]).success();
@@ -85,6 +88,6 @@ fn an_improvement_is_proposed_reviewed_served_and_taken_back() {
         old.replace("Greets people.", "Greets everybody.")
             .replace("Say hello to them.", "Say hello to them, by name.")
     );
-    assert!(prompt(&home).contains("• `greet` — Greets everybody."));
+    assert!(print_prompt(&home).contains("• `greet` — Greets everybody."));
     kernel.interrupt().success();
 }

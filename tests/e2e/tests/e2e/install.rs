@@ -1,4 +1,4 @@
-//! The product as `cargo xtask install` puts it in place, used from somewhere else; and
+//! Tests of the product as `cargo xtask install` installs it, run from another directory, and of
 //! `skillhost init`, which copies from there.
 
 use std::ffi::OsStr;
@@ -9,15 +9,15 @@ use std::process::Command;
 use test_support::{Output, TestHome, binary, profile_dir};
 
 use crate::builds::toolchain;
-use crate::scene::{steady, timeless};
+use crate::scene::{bind_time_filters, stable_json};
 
-/// A copy installed from what is built, in a folder beside an otherwise unused home.
-struct Installed {
+/// A copy installed from the build directory, next to an otherwise empty home.
+struct Installation {
     place: TestHome,
     prefix: PathBuf,
 }
 
-impl Installed {
+impl Installation {
     fn new() -> Self {
         let place = TestHome::new();
         let prefix = place.outside().join("prefix");
@@ -34,27 +34,27 @@ impl Installed {
         Self { place, prefix }
     }
 
-    /// Runs the installed program in the folder around everything, from where no home is found.
+    /// Runs the installed program in a directory from which no home is found.
     fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
         let mut command = self.place.command_of(&self.prefix.join("bin/skillhost"));
         self.place.start(command.current_dir(self.place.outside()).args(args)).finish()
     }
 
-    fn mine(&self) -> PathBuf {
+    fn home_dir(&self) -> PathBuf {
         self.place.outside().join("mine")
     }
 }
 
-fn files(folder: &Path) -> Vec<String> {
+fn files(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
+    let mut folders = vec![directory.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(next).expect("a folder that was just made") {
             let path = entry.expect("a readable folder").path();
             if path.is_dir() {
                 folders.push(path);
             } else {
-                let relative = path.strip_prefix(folder).expect("it lies below");
+                let relative = path.strip_prefix(directory).expect("it lies below");
                 found.push(relative.display().to_string());
             }
         }
@@ -64,8 +64,8 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_installed_copy_is_whole() {
-    let installed = Installed::new();
+fn installation_is_complete() {
+    let installed = Installation::new();
     let all = files(&installed.prefix);
     let outside_sdk: Vec<_> = all
         .iter()
@@ -113,19 +113,19 @@ fn an_installed_copy_is_whole() {
     }
 }
 
-/// The targets of the relative links in a page.
+/// Returns the targets of the relative links in a page.
 fn links(text: &str) -> Vec<&str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
     targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
 }
 
 #[test]
-fn installed_documents_link_to_installed_files() {
-    let installed = Installed::new();
+fn installed_document_links_resolve() {
+    let installed = Installation::new();
     let share = installed.prefix.join("share/skillhost");
     let mut seen = 0;
     for page in files(&share).iter().filter(|path| path.ends_with(".md")) {
-        // The examples in the rules' documentation link to files of imaginary skills.
+        // The examples in the documentation of the rules link to files of imaginary skills.
         if ["sdk/", "skills/", "docs/rules.md"].iter().any(|other| page.starts_with(other)) {
             continue;
         }
@@ -137,7 +137,7 @@ fn installed_documents_link_to_installed_files() {
     }
     assert!(seen > 15, "{seen}");
     installed.run(["init", "mine"]).success();
-    let settings = fs::read_to_string(installed.mine().join("skillhost.yaml")).unwrap();
+    let settings = fs::read_to_string(installed.home_dir().join("skillhost.yaml")).unwrap();
     let named: Vec<_> = settings.split(['(', ')']).filter(|part| part.ends_with(".md")).collect();
     assert_eq!(named.len(), 2, "{settings}");
     for page in named {
@@ -150,9 +150,9 @@ fn installed_documents_link_to_installed_files() {
 }
 
 #[test]
-fn an_installed_copy_does_the_main_job() {
-    let _timeless = timeless();
-    let installed = Installed::new();
+fn installed_copy_runs_main_flow() {
+    let _filters = bind_time_filters();
+    let installed = Installation::new();
     insta::assert_snapshot!(installed.run(["init", "mine"]), @r#"
     exit 0
     --- stdout
@@ -189,12 +189,12 @@ fn an_installed_copy_does_the_main_job() {
 }
 
 #[test]
-fn an_extension_begun_from_an_installed_copy_finds_its_sdk_there() {
-    let installed = Installed::new();
+fn new_extension_uses_installed_sdk() {
+    let installed = Installation::new();
     installed.run(["init", "mine"]).success();
     installed.run(["--home", "mine", "ext", "new", "tea_time"]).success();
-    let folder = installed.mine().join("sandbox/extensions/tea_time");
-    let text = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+    let directory = installed.home_dir().join("sandbox/extensions/tea_time");
+    let text = fs::read_to_string(directory.join("Cargo.toml")).unwrap();
     let sdk = installed.prefix.join("share/skillhost/sdk/sdk");
     assert!(
         text.contains(&format!("skillhost-sdk = {{ path = \"{}\" }}", sdk.display())),
@@ -203,7 +203,7 @@ fn an_extension_begun_from_an_installed_copy_finds_its_sdk_there() {
     let vendor = sdk.join("../vendor").canonicalize().unwrap();
     let metadata = Command::new(env!("CARGO"))
         .args(["metadata", "--offline", "--format-version", "1", "--manifest-path"])
-        .arg(folder.join("Cargo.toml"))
+        .arg(directory.join("Cargo.toml"))
         .args(["--config", "source.crates-io.replace-with='vendor'", "--config"])
         .arg(format!("source.vendor.directory='{}'", vendor.display()))
         .env("CARGO_HOME", installed.place.outside().join("empty"))
@@ -224,8 +224,8 @@ fn an_extension_begun_from_an_installed_copy_finds_its_sdk_there() {
 }
 
 #[test]
-fn first_extension_builds_without_network() {
-    let installed = Installed::new();
+fn first_extension_builds_offline() {
+    let installed = Installation::new();
     let empty = installed.place.outside().join("empty");
     let run = |args: &[&str]| {
         let mut command = installed.place.command_of(&installed.prefix.join("bin/skillhost"));
@@ -236,9 +236,9 @@ fn first_extension_builds_without_network() {
     };
     installed.run(["init", "mine"]).success();
     run(&["ext", "new", "tea_time"]).success();
-    let manifest = installed.mine().join("sandbox/extensions/tea_time/Cargo.toml");
+    let manifest = installed.home_dir().join("sandbox/extensions/tea_time/Cargo.toml");
     let text = fs::read_to_string(&manifest).unwrap();
-    // Quick to compile.
+    // A faster profile for the test.
     let text = text.replace("[profile.release]\n", "[profile.release]\nopt-level = 0\n");
     fs::write(&manifest, text).unwrap();
 
@@ -246,9 +246,9 @@ fn first_extension_builds_without_network() {
     let greeted = run(&["tool", "call", "tea_time_greet", r#"{"name": "Ada"}"#]).success();
     assert!(greeted.stdout.contains("Ada"), "{}", greeted.stdout);
 
-    // Without what was installed for it, it is said how to get the crates.
+    // Without the installed crates, the error says how to obtain them.
     fs::remove_dir_all(installed.prefix.join("share/skillhost/sdk/vendor")).unwrap();
-    let source = installed.mine().join("sandbox/extensions/tea_time/src/lib.rs");
+    let source = installed.home_dir().join("sandbox/extensions/tea_time/src/lib.rs");
     let text = fs::read_to_string(&source).unwrap();
     fs::write(&source, text + "\n// changed\n").unwrap();
     let output = run(&["ext", "build", "tea_time", "--yes"]);
@@ -257,10 +257,10 @@ fn first_extension_builds_without_network() {
 }
 
 #[test]
-fn a_home_is_made_once_and_kept_ever_after() {
-    let installed = Installed::new();
+fn init_keeps_existing_home() {
+    let installed = Installation::new();
     let first = installed.run(["init", "mine", "--json"]).success();
-    let made = files(&installed.mine());
+    let made = files(&installed.home_dir());
     insta::assert_snapshot!(made.iter().filter(|path| !path.contains("/templates/")).cloned().collect::<Vec<_>>().join("\n"), @"
     .gitignore
     docs/schema/manifest.json
@@ -287,12 +287,12 @@ fn a_home_is_made_once_and_kept_ever_after() {
         (&true.into(), &true.into())
     );
 
-    let settings = installed.mine().join("skillhost.yaml");
-    let skill = installed.mine().join("sandbox/skills/code-review/SKILL.md");
+    let settings = installed.home_dir().join("skillhost.yaml");
+    let skill = installed.home_dir().join("sandbox/skills/code-review/SKILL.md");
     fs::write(&settings, "# mine\n").unwrap();
     fs::write(&skill, "---\ndescription: Mine.\n---\nMine.\n").unwrap();
-    fs::remove_file(installed.mine().join("manifests/echo/manifest.yaml")).unwrap();
-    insta::assert_snapshot!(steady(&installed.run(["init", "mine", "--json"]).success()), @r#"
+    fs::remove_file(installed.home_dir().join("manifests/echo/manifest.yaml")).unwrap();
+    insta::assert_snapshot!(stable_json(&installed.run(["init", "mine", "--json"]).success()), @r#"
     {
       "home": "[OUTSIDE]/mine",
       "made": [
@@ -305,15 +305,15 @@ fn a_home_is_made_once_and_kept_ever_after() {
     "#);
     assert_eq!(fs::read_to_string(settings).unwrap(), "# mine\n");
     assert!(fs::read_to_string(skill).unwrap().contains("Mine."));
-    assert_eq!(files(&installed.mine()), made);
+    assert_eq!(files(&installed.home_dir()), made);
 }
 
 #[test]
-fn init_in_a_clone_does_not_trust() {
-    let installed = Installed::new();
-    let mine = installed.mine();
+fn init_in_clone_does_not_trust() {
+    let installed = Installation::new();
+    let home_dir = installed.home_dir();
     let write = |path: &str, text: &str| {
-        let path = mine.join(path);
+        let path = home_dir.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
@@ -333,33 +333,33 @@ fn init_in_a_clone_does_not_trust() {
         assert!(output.stdout.contains(line), "{line}: {output}");
     }
     let list = ["--home", "mine", "ext", "list"];
-    let refused = installed.run(list).exits(5);
-    assert!(refused.stderr.contains("this home is not trusted"), "{refused}");
-    // Nor does a second time.
-    let again = installed.run(["init", "mine", "--json"]).success().json();
-    assert_eq!((&again["trusted"], &again["newly_trusted"]), (&false.into(), &false.into()));
-    assert!(again["found"]["manifests"].to_string().contains("evil"), "{again}");
+    let denied = installed.run(list).exits(5);
+    assert!(denied.stderr.contains("this home is not trusted"), "{denied}");
+    // A second run does not trust the home, either.
+    let second = installed.run(["init", "mine", "--json"]).success().json();
+    assert_eq!((&second["trusted"], &second["newly_trusted"]), (&false.into(), &false.into()));
+    assert!(second["found"]["manifests"].to_string().contains("evil"), "{second}");
     installed.run(["trust", "mine"]).success();
     installed.run(list).success();
-    let again = installed.run(["init", "mine", "--json"]).success().json();
-    assert_eq!(again["trusted"], true);
+    let second = installed.run(["init", "mine", "--json"]).success().json();
+    assert_eq!(second["trusted"], true);
 }
 
 #[test]
-fn init_makes_nothing_through_links() {
-    let installed = Installed::new();
-    let (mine, far) = (installed.mine(), installed.place.outside().join("far"));
-    fs::create_dir_all(mine.join("sandbox")).unwrap();
-    fs::create_dir(&far).unwrap();
-    std::os::unix::fs::symlink(&far, mine.join("sandbox/skills")).unwrap();
+fn init_does_not_follow_links() {
+    let installed = Installation::new();
+    let (home_dir, elsewhere) = (installed.home_dir(), installed.place.outside().join("far"));
+    fs::create_dir_all(home_dir.join("sandbox")).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, home_dir.join("sandbox/skills")).unwrap();
     let output = installed.run(["init", "mine"]).exits(5);
     assert!(output.stderr.contains("sandbox/skills is a symbolic link"), "{output}");
-    assert_eq!(fs::read_dir(far).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(elsewhere).unwrap().count(), 0);
 }
 
 #[test]
-fn what_stands_in_the_way_of_a_home_is_named() {
-    let installed = Installed::new();
+fn init_reports_blocking_file() {
+    let installed = Installation::new();
     fs::write(installed.place.outside().join("file"), "").unwrap();
     insta::assert_snapshot!(installed.run(["init", "file/home"]), @"
     exit 5
@@ -380,9 +380,9 @@ fn what_stands_in_the_way_of_a_home_is_named() {
 }
 
 #[test]
-fn skills_that_ship_are_there_without_being_copied() {
-    let installed = Installed::new();
-    fs::create_dir_all(installed.mine().join("sandbox")).unwrap();
+fn shipped_skills_are_listed_uncopied() {
+    let installed = Installation::new();
+    fs::create_dir_all(installed.home_dir().join("sandbox")).unwrap();
     let run = |args: &[&str]| installed.run(["--home", "mine", "--trust-home"].iter().chain(args));
     let listed = run(&["skill", "list", "--json"]).success().json();
     let sources: Vec<_> =
@@ -393,13 +393,13 @@ fn skills_that_ship_are_there_without_being_copied() {
 }
 
 #[test]
-fn a_binary_alone_says_what_it_lacks() {
+fn bare_binary_reports_missing_files() {
     let place = TestHome::new();
-    let lonely = place.outside().join("lonely");
-    fs::create_dir(&lonely).unwrap();
-    fs::copy(binary(), lonely.join("skillhost")).unwrap();
+    let bin_dir = place.outside().join("lonely");
+    fs::create_dir(&bin_dir).unwrap();
+    fs::copy(binary(), bin_dir.join("skillhost")).unwrap();
     let run = |args: &[&str]| {
-        place.start(place.command_of(&lonely.join("skillhost")).args(args)).finish()
+        place.start(place.command_of(&bin_dir.join("skillhost")).args(args)).finish()
     };
     insta::assert_snapshot!(run(&["init", "x"]), @"
     exit 3

@@ -1,4 +1,4 @@
-//! `skillhost skill lint`: what it finds and what it mends.
+//! Tests of `skillhost skill lint`: findings and fixes.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -6,26 +6,26 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::{as_a_reader, untrusted_home};
+use crate::scene::{run_as_reader, untrusted_home};
 
 const HEAD: &str = "---\nname: beads\ndescription: Counts beads in jars. Use when the user asks how many beads there are.\n---\n";
 
-fn beads(rest: &str) -> TestHome {
+fn beads_home(rest: &str) -> TestHome {
     TestHome::new().file("beads/SKILL.md", format!("{HEAD}{rest}"))
 }
 
-fn lint(home: &TestHome, args: &[&str]) -> Output {
+fn run_lint(home: &TestHome, args: &[&str]) -> Output {
     home.skillhost(["skill", "lint"].iter().chain(args))
 }
 
-fn text(home: &TestHome) -> String {
+fn beads_text(home: &TestHome) -> String {
     fs::read_to_string(home.path("beads/SKILL.md")).unwrap()
 }
 
 #[test]
-fn findings_point_into_the_file() {
-    let home = beads("# Count\n\nOpen `scripts\\count.py`.\nDone.");
-    insta::assert_snapshot!(lint(&home, &["beads"]), @r"
+fn findings_have_file_positions() {
+    let home = beads_home("# Count\n\nOpen `scripts\\count.py`.\nDone.");
+    insta::assert_snapshot!(run_lint(&home, &["beads"]), @r"
     exit 1
     --- stdout
     warning[backslash-path]: `scripts\count.py` is written with backslashes
@@ -49,18 +49,18 @@ fn findings_point_into_the_file() {
 }
 
 #[test]
-fn notes_alone_are_no_failure() {
-    let home = beads("Count them.\nDone.");
-    let told = lint(&home, &["beads", "--json"]).success().json();
-    assert_eq!(told["skills"][0]["diagnostics"][0]["rule"], "final-newline");
-    assert_eq!(told["summary"]["notes"], 1);
-    assert!(told["skills"][0].get("fixed").is_none());
+fn notes_do_not_fail_lint() {
+    let home = beads_home("Count them.\nDone.");
+    let report = run_lint(&home, &["beads", "--json"]).success().json();
+    assert_eq!(report["skills"][0]["diagnostics"][0]["rule"], "final-newline");
+    assert_eq!(report["summary"]["notes"], 1);
+    assert!(report["skills"][0].get("fixed").is_none());
 }
 
 #[test]
-fn what_can_be_mended_is_mended_and_told() {
-    let home = beads("# Count\n\nOpen `scripts\\count.py`.\nA b\u{200b}ead.\nDone.");
-    insta::assert_snapshot!(lint(&home, &["beads", "--fix"]), @"
+fn fix_applies_and_reports_fixes() {
+    let home = beads_home("# Count\n\nOpen `scripts\\count.py`.\nA b\u{200b}ead.\nDone.");
+    insta::assert_snapshot!(run_lint(&home, &["beads", "--fix"]), @"
     exit 0
     --- stdout
     beads/SKILL.md: 3 mended
@@ -68,43 +68,43 @@ fn what_can_be_mended_is_mended_and_told() {
     1 skill: valid, 3 mended
     ");
     let expected = format!("{HEAD}# Count\n\nOpen `scripts/count.py`.\nA bead.\nDone.\n");
-    assert_eq!(text(&home), expected);
-    let again = lint(&home, &["beads", "--fix", "--json"]).json();
+    assert_eq!(beads_text(&home), expected);
+    let second = run_lint(&home, &["beads", "--fix", "--json"]).json();
     assert_eq!(
-        (&again["skills"][0]["fixed"], &again["summary"]["fixed"]),
+        (&second["skills"][0]["fixed"], &second["summary"]["fixed"]),
         (&json!(0), &Value::Null)
     );
-    assert_eq!(text(&home), expected);
+    assert_eq!(beads_text(&home), expected);
     assert_eq!(fs::read_dir(home.path("beads")).unwrap().count(), 1, "nothing is left over");
 }
 
 #[test]
-fn mending_keeps_the_mode_and_drops_the_byte_order_mark() {
+fn fix_keeps_mode_and_removes_bom() {
     let home = TestHome::new().file("beads/SKILL.md", format!("\u{feff}{HEAD}Count."));
     let path = home.path("beads/SKILL.md");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    let told = lint(&home, &["beads", "--fix", "--json"]).json();
-    assert_eq!(told["summary"]["fixed"], 2);
+    let report = run_lint(&home, &["beads", "--fix", "--json"]).json();
+    assert_eq!(report["summary"]["fixed"], 2);
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o640);
-    assert_eq!(text(&home), format!("{HEAD}Count.\n"));
+    assert_eq!(beads_text(&home), format!("{HEAD}Count.\n"));
 }
 
 #[test]
-fn a_text_whose_places_are_not_its_bytes_is_left_alone() {
+fn fix_skips_utf16_files() {
     let utf16: Vec<u8> = [0xFF, 0xFE]
         .into_iter()
         .chain(format!("{HEAD}Count.").encode_utf16().flat_map(u16::to_le_bytes))
         .collect();
     let home = TestHome::new().file("beads/SKILL.md", &utf16);
-    let told = lint(&home, &["beads", "--fix", "--json"]).json();
-    assert_eq!(told["skills"][0]["fixed"], 0);
+    let report = run_lint(&home, &["beads", "--fix", "--json"]).json();
+    assert_eq!(report["skills"][0]["fixed"], 0);
     assert_eq!(fs::read(home.path("beads/SKILL.md")).unwrap(), utf16);
 }
 
 #[test]
-fn a_file_that_may_not_be_written_is_named_and_stays() {
+fn fix_reports_read_only_file() {
     let home = untrusted_home().file("in/beads/SKILL.md", format!("{HEAD}Count."));
-    let output = as_a_reader(&home, &["skill", "lint", "--fix", "in/beads"]).exits(5);
+    let output = run_as_reader(&home, &["skill", "lint", "--fix", "in/beads"]).exits(5);
     insta::assert_snapshot!(output, @"
     exit 5
     --- stdout
@@ -125,19 +125,19 @@ fn a_file_that_may_not_be_written_is_named_and_stays() {
         fs::read_to_string(home.path("in/beads/SKILL.md")).unwrap(),
         format!("{HEAD}Count.")
     );
-    let locked = beads("Count.");
+    let locked = beads_home("Count.");
     let path = locked.path("beads/SKILL.md");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-    let refused = lint(&locked, &["beads", "--fix"]).exits(5);
-    assert!(refused.stderr.contains("permission denied"), "{refused}");
-    assert_eq!(text(&locked), format!("{HEAD}Count."));
+    let denied = run_lint(&locked, &["beads", "--fix"]).exits(5);
+    assert!(denied.stderr.contains("permission denied"), "{denied}");
+    assert_eq!(beads_text(&locked), format!("{HEAD}Count."));
 }
 
 #[test]
-fn the_form_of_another_command_is_refused() {
-    let home = beads("Count.\n");
+fn lint_rejects_reference_format() {
+    let home = beads_home("Count.\n");
     let args = ["beads", "--profile", "reference", "--format", "reference"];
-    insta::assert_snapshot!(lint(&home, &args), @"
+    insta::assert_snapshot!(run_lint(&home, &args), @"
     exit 2
     --- stderr
     error: the reference validator has no lint
@@ -145,20 +145,20 @@ fn the_form_of_another_command_is_refused() {
     ");
 }
 
-/// Two skills of the same words, and one that needs what is not there.
-fn catalog() -> TestHome {
+/// Creates two skills with the same words, and one with a missing dependency.
+fn catalog_home() -> TestHome {
     let alike = HEAD.replace("beads\n", "jars\n");
     let needy = "---\nname: lids\ndescription: Shuts jars with lids. Use when a jar is open.\nmetadata:\n  requires: hinges\n---\nShut.\n";
-    beads("Count.\n")
+    beads_home("Count.\n")
         .file("jars/SKILL.md", format!("{alike}Count.\n"))
         .file("lids/SKILL.md", needy)
         .file("zips/SKILL.md", "---\nname: zips\ndescription: Zips. Use when open.\n---\nZip.\n")
 }
 
 #[test]
-fn skills_are_checked_against_each_other() {
-    let home = catalog();
-    insta::assert_snapshot!(lint(&home, &["."]), @r#"
+fn lint_compares_skills() {
+    let home = catalog_home();
+    insta::assert_snapshot!(run_lint(&home, &["."]), @r#"
     exit 1
     --- stdout
     warning[description-quality]: the description has only 20 characters
@@ -187,17 +187,17 @@ fn skills_are_checked_against_each_other() {
 
     4 skills: all valid, 3 warnings
     "#);
-    // Alone there is nothing to compare them with.
-    for alone in ["beads", "jars"] {
-        lint(&home, &[alone]).success();
+    // A single skill has no other skill to compare it with.
+    for id in ["beads", "jars"] {
+        run_lint(&home, &[id]).success();
     }
 }
 
 #[test]
-fn what_is_between_skills_is_told_with_each() {
-    let home = catalog();
-    let lines = lint(&home, &["jars", "gone", "lids", "zips", "beads", "--jsonl"]).exits(3);
-    let told: Vec<String> = lines
+fn cross_skill_findings_name_each_skill() {
+    let home = catalog_home();
+    let lines = run_lint(&home, &["jars", "gone", "lids", "zips", "beads", "--jsonl"]).exits(3);
+    let report: Vec<String> = lines
         .stdout
         .lines()
         .map(|line| {
@@ -207,28 +207,29 @@ fn what_is_between_skills_is_told_with_each() {
             format!("{} {} {}", skill["path"], skill["properties"]["name"], rules.join(" "))
         })
         .collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    insta::assert_snapshot!(report.join("\n"), @r#"
     "jars/SKILL.md" "jars" 
     "gone" null path.notFound
     "lids/SKILL.md" "lids" requires-unresolved
     "zips/SKILL.md" "zips" description-quality
     "beads/SKILL.md" "beads" catalog-overlap
     "#);
-    let whole = lint(&home, &["jars", "gone", "lids", "zips", "beads", "--json"]).exits(3).json();
+    let object =
+        run_lint(&home, &["jars", "gone", "lids", "zips", "beads", "--json"]).exits(3).json();
     let objects: Vec<Value> =
         lines.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(whole["skills"], json!(objects));
+    assert_eq!(object["skills"], json!(objects));
     for format in ["sarif", "github"] {
-        let output = lint(&home, &[".", "--format", format]).exits(1);
+        let output = run_lint(&home, &[".", "--format", format]).exits(1);
         assert!(output.stdout.contains("requires-unresolved"), "{output}");
     }
 }
 
 #[test]
-fn a_rule_explains_itself() {
+fn explain_prints_rule_documentation() {
     let home = TestHome::new();
-    let page = lint(&home, &["--explain", "context-budget"]).success().stdout;
+    let page = run_lint(&home, &["--explain", "context-budget"]).success().stdout;
     assert!(page.contains("context-budget") && page.contains("## Why is this bad?"), "{page}");
-    let refused = lint(&home, &["--explain", "context-budge"]).exits(3);
-    assert!(refused.stderr.contains("context-budget"), "{refused}");
+    let denied = run_lint(&home, &["--explain", "context-budge"]).exits(3);
+    assert!(denied.stderr.contains("context-budget"), "{denied}");
 }

@@ -1,7 +1,7 @@
-//! The built `skillhost` with its built libraries, each test on a home of its own.
+//! End-to-end tests of the built `skillhost` and its libraries, each with a home of its own.
 //!
-//! One module per area; a file that is not named here is found by tests/tidy.
-#![expect(clippy::unwrap_used, reason = "a scene that cannot be set up fails its test")]
+//! One module per area; tests/tidy finds files that are not listed here.
+#![expect(clippy::unwrap_used, reason = "a fixture that cannot be created should fail its test")]
 
 mod agent;
 mod agents_chat;

@@ -1,4 +1,5 @@
-//! A client of `skillhost mcp` on standard input and output, plain enough to misbehave.
+//! A client of `skillhost mcp` on standard input and output, low-level enough to break the
+//! protocol.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
@@ -11,10 +12,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-/// After this time a test is stuck.
-const DEADLINE: Duration = Duration::from_secs(120);
+/// A timeout after which a test is considered stuck.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The newest version of the protocol that begins with `initialize`.
+/// The newest protocol version with an `initialize` request.
 pub(crate) const VERSION: &str = "2025-11-25";
 
 pub(crate) struct Client {
@@ -23,25 +24,25 @@ pub(crate) struct Client {
     lines: Receiver<Value>,
     errors: Option<JoinHandle<String>>,
     next: u64,
-    answers: HashMap<u64, Value>,
+    responses: HashMap<u64, Value>,
     others: VecDeque<Value>,
 }
 
 impl Client {
-    /// Starts a server and introduces itself.
-    pub(crate) fn of(home: &TestHome) -> Self {
-        Self::begin(home.command().args(["mcp"]))
+    /// Spawns a server for a home and initializes the session.
+    pub(crate) fn connect(home: &TestHome) -> Self {
+        Self::connect_with(home.command().args(["mcp"]))
     }
 
-    /// As [`Client::of`] with a command of the test's own.
-    pub(crate) fn begin(command: &mut Command) -> Self {
-        let mut client = Self::start(command);
+    /// Spawns a server by the given command and initializes the session.
+    pub(crate) fn connect_with(command: &mut Command) -> Self {
+        let mut client = Self::spawn(command);
         client.initialize(VERSION, &json!({}));
         client
     }
 
-    /// Starts a server and says nothing yet.
-    pub(crate) fn start(command: &mut Command) -> Self {
+    /// Spawns a server and sends no message.
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -52,10 +53,10 @@ impl Client {
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                // Nothing but messages may ever be on standard output.
+                // Standard output carries nothing but messages, so every other line is a failure.
                 let message = serde_json::from_str(&line)
                     .unwrap_or_else(|error| json!({ "garbage": line, "error": error.to_string() }));
-                // The test may have ended.
+                // The receiver is gone when the test has ended.
                 let _ = sender.send(message);
             }
         });
@@ -72,15 +73,15 @@ impl Client {
             lines,
             errors: Some(errors),
             next: 1,
-            answers: HashMap::new(),
+            responses: HashMap::new(),
             others: VecDeque::new(),
         }
     }
 
-    /// Introduces itself and returns what the server says of itself.
+    /// Initializes the session and returns the server's result.
     #[track_caller]
     pub(crate) fn initialize(&mut self, version: &str, capabilities: &Value) -> Value {
-        let answer = self.result(
+        let response = self.result(
             "initialize",
             json!({
                 "protocolVersion": version,
@@ -89,13 +90,13 @@ impl Client {
             }),
         );
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        answer
+        response
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes to the server without changes.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
         let input = self.input.as_mut().expect("the input is open");
-        // A server that has ended does not read.
+        // A server that has exited does not read.
         let _ = input.write_all(bytes).and_then(|()| input.flush());
     }
 
@@ -104,8 +105,8 @@ impl Client {
         self.write(format!("{message}\n").as_bytes());
     }
 
-    /// Asks and does not wait.
-    pub(crate) fn ask(&mut self, method: &str, params: impl Borrow<Value>) -> u64 {
+    /// Sends a request without waiting for the response.
+    pub(crate) fn send_request(&mut self, method: &str, params: impl Borrow<Value>) -> u64 {
         let params = params.borrow();
         let id = self.next;
         self.next += 1;
@@ -113,98 +114,104 @@ impl Client {
         id
     }
 
-    /// Waits for the whole answer to a question.
+    /// Waits for the response to a request.
     #[track_caller]
-    pub(crate) fn answer(&mut self, id: u64) -> Value {
+    pub(crate) fn response(&mut self, id: u64) -> Value {
         loop {
-            if let Some(answer) = self.answers.remove(&id) {
-                return answer;
+            if let Some(response) = self.responses.remove(&id) {
+                return response;
             }
-            self.take();
+            self.receive();
         }
     }
 
     #[track_caller]
     pub(crate) fn request(&mut self, method: &str, params: impl Borrow<Value>) -> Value {
-        let id = self.ask(method, params);
-        self.answer(id)
+        let id = self.send_request(method, params);
+        self.response(id)
     }
 
-    /// Asks and requires a result.
+    /// Sends a request and returns its result; panics on an error.
     #[track_caller]
     pub(crate) fn result(&mut self, method: &str, params: impl Borrow<Value>) -> Value {
-        let mut answer = self.request(method, params);
-        assert!(answer["error"].is_null(), "{method}: {answer}");
-        answer["result"].take()
+        let mut response = self.request(method, params);
+        assert!(response["error"].is_null(), "{method}: {response}");
+        response["result"].take()
     }
 
-    /// Asks and requires an error; returns its code and message.
+    /// Sends a request that must fail and returns code and message of the error.
     #[track_caller]
-    pub(crate) fn refusal(&mut self, method: &str, params: impl Borrow<Value>) -> (i64, String) {
+    pub(crate) fn expect_error(
+        &mut self,
+        method: &str,
+        params: impl Borrow<Value>,
+    ) -> (i64, String) {
         let params = params.borrow();
-        let answer = self.request(method, params);
-        let error = &answer["error"];
+        let response = self.request(method, params);
+        let error = &response["error"];
         let code = error["code"].as_i64();
-        let code = code.unwrap_or_else(|| panic!("{method} {params} is not refused: {answer}"));
+        let code = code.unwrap_or_else(|| panic!("{method} {params} did not fail: {response}"));
         (code, error["message"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// Calls a tool and requires that the protocol has nothing against it.
+    /// Calls a tool and returns its result; panics on a protocol error.
     #[track_caller]
     pub(crate) fn call(&mut self, tool: &str, arguments: impl Borrow<Value>) -> Value {
         let arguments = arguments.borrow();
         self.result("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
-    /// Waits for a message of the server's own, whatever else it says meanwhile.
+    /// Waits for a notification or request of the server with this method.
     #[track_caller]
-    pub(crate) fn told(&mut self, method: &str) -> Value {
+    pub(crate) fn notification(&mut self, method: &str) -> Value {
         loop {
             if let Some(at) = self.others.iter().position(|other| other["method"] == method) {
                 return self.others.remove(at).expect("it was just found");
             }
-            self.take();
+            self.receive();
         }
     }
 
-    /// What the server has said of its own accord so far and nobody has asked for.
-    pub(crate) fn untold(&self) -> Vec<&str> {
+    /// Returns the methods of the unread messages from the server.
+    pub(crate) fn unread_methods(&self) -> Vec<&str> {
         self.others.iter().filter_map(|other| other["method"].as_str()).collect()
     }
 
     #[track_caller]
-    fn take(&mut self) {
-        let message = match self.lines.recv_timeout(DEADLINE) {
+    fn receive(&mut self) {
+        let message = match self.lines.recv_timeout(TIMEOUT) {
             Ok(message) => message,
-            Err(RecvTimeoutError::Timeout) => panic!("the server says nothing"),
+            Err(RecvTimeoutError::Timeout) => {
+                panic!("no message from the server before the timeout")
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 let errors = self.errors.take().map(|errors| errors.join());
-                panic!("the server has ended: {errors:?}")
+                panic!("the server has exited: {errors:?}")
             }
         };
         assert!(message["garbage"].is_null(), "not a message: {message}");
         match message["id"].as_u64() {
-            Some(id) if message["method"].is_null() => drop(self.answers.insert(id, message)),
+            Some(id) if message["method"].is_null() => drop(self.responses.insert(id, message)),
             _ => self.others.push_back(message),
         }
     }
 
-    /// Closes the connection and waits for the server's end.
+    /// Closes the connection and waits for the server to exit.
     #[track_caller]
-    pub(crate) fn end(mut self) -> Output {
+    pub(crate) fn close(mut self) -> Output {
         drop(self.input.take());
-        self.ended()
+        self.wait_for_exit()
     }
 
-    /// Waits for the server's end.
+    /// Waits for the server to exit.
     #[track_caller]
-    pub(crate) fn ended(&mut self) -> Output {
-        let begun = Instant::now();
+    pub(crate) fn wait_for_exit(&mut self) -> Output {
+        let started = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("the process is ours") {
                 break status;
             }
-            assert!(begun.elapsed() < DEADLINE, "the server does not end");
+            assert!(started.elapsed() < TIMEOUT, "the server does not exit");
             std::thread::sleep(Duration::from_millis(2));
         };
         let signal = || std::os::unix::process::ExitStatusExt::signal(&status).map(|s| -s);
@@ -218,13 +225,13 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // After its end there is nothing left to kill.
+        // Both calls fail without effect if the server has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The texts at a pointer of every entry of a list.
+/// Returns the text at a JSON pointer in every entry of a list.
 pub(crate) fn texts(list: &Value, pointer: &str) -> Vec<String> {
     let entries = list.as_array().into_iter().flatten();
     entries.map(|entry| entry.pointer(pointer).unwrap().as_str().unwrap().to_owned()).collect()

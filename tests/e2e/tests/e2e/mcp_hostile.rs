@@ -1,22 +1,22 @@
-//! `skillhost mcp` and clients that mean no good, or many at once.
+//! Tests of `skillhost mcp` with hostile clients and with many calls.
 
 use serde_json::{Value, json};
 
-use crate::mcp::furnished;
+use crate::mcp::full_home;
 use crate::mcp_client::{Client, VERSION};
 use crate::scene::home;
 
-/// A client still gets what it asks for.
+/// Requires that the server still serves the client.
 #[track_caller]
-fn still_serves(client: &mut Client) {
-    let answer = client.call("read_skill", json!({ "skill_id": "greet" }));
-    assert_eq!(answer["isError"], false);
+fn assert_still_serves(client: &mut Client) {
+    let response = client.call("read_skill", json!({ "skill_id": "greet" }));
+    assert_eq!(response["isError"], false);
 }
 
 #[test]
-fn garbage_is_survived() {
+fn server_survives_garbage() {
     let home = home();
-    let mut client = Client::of(&home);
+    let mut client = Client::connect(&home);
     for garbage in [
         &b"\n\r\n   \n"[..],
         b"not json\n",
@@ -31,23 +31,23 @@ fn garbage_is_survived() {
         b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":5}}\n",
     ] {
         client.write(garbage);
-        still_serves(&mut client);
+        assert_still_serves(&mut client);
     }
-    // Deep nesting is refused by the parser, not by the stack.
+    // The parser limits the depth, so the stack cannot overflow.
     client.write(format!("{}{}\n", "[".repeat(200_000), "]".repeat(200_000)).as_bytes());
-    still_serves(&mut client);
+    assert_still_serves(&mut client);
     for method in ["tools/call", "resources/read", "skills/get", "prompts/get", "no/such/method"] {
-        let answer = client.request(method, json!({ "nonsense": [] }));
-        assert!(answer["error"]["code"].is_i64(), "{method}: {answer}");
+        let response = client.request(method, json!({ "nonsense": [] }));
+        assert!(response["error"]["code"].is_i64(), "{method}: {response}");
     }
-    still_serves(&mut client);
-    assert_eq!(client.end().status, 0);
+    assert_still_serves(&mut client);
+    assert_eq!(client.close().status, 0);
 }
 
 #[test]
-fn a_huge_message_is_dropped_and_a_large_one_is_not() {
+fn huge_message_is_dropped() {
     let home = home();
-    let mut client = Client::of(&home);
+    let mut client = Client::connect(&home);
     let ask = |id: u64, bytes: usize| {
         let text = "x".repeat(bytes);
         json!({
@@ -57,61 +57,61 @@ fn a_huge_message_is_dropped_and_a_large_one_is_not() {
     };
     client.send(&ask(1_000, 5 << 20));
     client.send(&ask(1_001, 3 << 20));
-    let answer = client.answer(1_001);
-    let error = &answer["result"]["_meta"]["skillhost/structured"]["error"];
+    let response = client.response(1_001);
+    let error = &response["result"]["_meta"]["skillhost/structured"]["error"];
     assert_eq!(error["kind"], "not_found", "{error}");
     assert!(error["message"].as_str().unwrap().len() < 1_000);
-    still_serves(&mut client);
-    // Without an end in sight, memory stays what it was.
+    assert_still_serves(&mut client);
+    // A message without an end must not use memory without limit.
     let chunk = vec![b'x'; 1 << 20];
     for _ in 0..64 {
         client.write(&chunk);
     }
     client.write(b"\n");
-    still_serves(&mut client);
-    let output = client.end();
+    assert_still_serves(&mut client);
+    let output = client.close();
     assert_eq!(output.status, 0);
     assert!(output.stderr.contains("exceeded the maximum line length"), "{}", output.stderr);
 }
 
 #[test]
-fn half_a_message_and_the_end_is_an_end() {
+fn partial_message_at_eof_exits() {
     let home = home();
-    let mut client = Client::of(&home);
+    let mut client = Client::connect(&home);
     client.write(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"pi");
-    let output = client.end();
+    let output = client.close();
     assert_eq!((output.status, &*output.stderr), (0, ""));
-    // Nor does it matter when a client goes before it has begun, or while it is waited for.
-    assert_eq!(Client::start(home.command().arg("mcp")).end().status, 0);
-    let mut client = Client::start(home.command().arg("mcp"));
+    // A client may disconnect before it has initialized or while a call runs.
+    assert_eq!(Client::spawn(home.command().arg("mcp")).close().status, 0);
+    let mut client = Client::spawn(home.command().arg("mcp"));
     client.write(b"{\"jsonrpc\":\"2.0\"");
-    assert_eq!(client.end().status, 0);
-    let mut client = Client::of(&home);
+    assert_eq!(client.close().status, 0);
+    let mut client = Client::connect(&home);
     for _ in 0..50 {
-        client.ask("tools/call", json!({ "name": "list_skills", "arguments": {} }));
+        client.send_request("tools/call", json!({ "name": "list_skills", "arguments": {} }));
     }
-    assert_eq!(client.end().status, 0);
+    assert_eq!(client.close().status, 0);
 }
 
 #[test]
-fn whoever_begins_wrongly_is_told_and_sent_away() {
+fn invalid_handshake_is_rejected() {
     let home = home();
-    let mut client = Client::start(home.command().arg("mcp"));
-    // Without what the newest version wants in every request, there is no session yet.
-    assert_eq!(client.refusal("tools/list", json!({})).0, -32602);
+    let mut client = Client::spawn(home.command().arg("mcp"));
+    // A request lacks the metadata of the newest version, so there is no session yet.
+    assert_eq!(client.expect_error("tools/list", json!({})).0, -32602);
     client.initialize(VERSION, &json!({}));
-    still_serves(&mut client);
-    let mut client = Client::start(home.command().arg("mcp"));
+    assert_still_serves(&mut client);
+    let mut client = Client::spawn(home.command().arg("mcp"));
     client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-    let output = client.ended();
+    let output = client.wait_for_exit();
     assert_eq!(output.status, 1);
     assert!(output.stderr.starts_with("error: the client did not begin"), "{}", output.stderr);
 }
 
 #[test]
-fn a_thousand_calls_at_once_are_all_answered() {
+fn thousand_concurrent_calls_are_answered() {
     let home = home();
-    let mut client = Client::of(&home);
+    let mut client = Client::connect(&home);
     let ids: Vec<_> = (0..1_000)
         .map(|number| {
             let (name, arguments) = match number % 3 {
@@ -119,13 +119,16 @@ fn a_thousand_calls_at_once_are_all_answered() {
                 1 => ("list_skills", json!({ "query": format!("q{number}") })),
                 _ => ("read_skill", json!({ "skill_id": format!("no-{number}") })),
             };
-            (number, client.ask("tools/call", json!({ "name": name, "arguments": arguments })))
+            (
+                number,
+                client.send_request("tools/call", json!({ "name": name, "arguments": arguments })),
+            )
         })
         .collect();
     for (number, id) in ids {
-        let answer = client.answer(id);
-        let result = &answer["result"];
-        assert_eq!(result["isError"], json!(number % 3 == 2), "{number}: {answer}");
+        let response = client.response(id);
+        let result = &response["result"];
+        assert_eq!(result["isError"], json!(number % 3 == 2), "{number}: {response}");
         if number % 3 == 2 {
             let message = format!("there is no skill `no-{number}`");
             assert_eq!(
@@ -134,22 +137,22 @@ fn a_thousand_calls_at_once_are_all_answered() {
             );
         }
     }
-    assert_eq!(client.end().status, 0);
+    assert_eq!(client.close().status, 0);
 }
 
 #[test]
-fn two_clients_do_not_see_each_other() {
+fn two_clients_are_isolated() {
     let home = home();
-    let (mut one, mut other) = (Client::of(&home), Client::of(&home));
+    let (mut one, mut other) = (Client::connect(&home), Client::connect(&home));
     for round in 0..20 {
-        let mine = one.ask(
+        let first_id = one.send_request(
             "tools/call",
             json!({ "name": "read_skill", "arguments": { "skill_id": "greet" } }),
         );
         let missing = format!("missing-{round}");
-        let theirs = other.call("read_skill", json!({ "skill_id": missing }));
-        assert_eq!(theirs["isError"], true);
-        assert_eq!(one.answer(mine)["result"]["isError"], false);
+        let second_result = other.call("read_skill", json!({ "skill_id": missing }));
+        assert_eq!(second_result["isError"], true);
+        assert_eq!(one.response(first_id)["result"]["isError"], false);
     }
     let proposal = |text: &str| {
         json!({
@@ -161,14 +164,14 @@ fn two_clients_do_not_see_each_other() {
         let made = client.call("propose_skill_update", proposal(text));
         assert_eq!(made["isError"], false, "{made}");
     }
-    assert_eq!((one.end().status, other.end().status), (0, 0));
-    // The kernel says who it was, not the model.
+    assert_eq!((one.close().status, other.close().status), (0, 0));
+    // The caller in the log comes from the kernel, not from the model.
     let listed = home.skillhost(["skill", "proposals", "--json"]).success().json().to_string();
     assert_eq!(listed.matches("mcp:test-client").count(), 2, "{listed}");
 }
 
-/// Ways out of a skill's directory, as paths.
-fn escapes() -> Vec<String> {
+/// Returns paths that lead out of a skill's directory.
+fn escaping_paths() -> Vec<String> {
     let mut ways = Vec::new();
     for up in
         ["..", "%2e%2e", "%2E.", "..%00", "%252e%252e", "\u{ff0e}\u{ff0e}", "....", ".. ", "..;"]
@@ -199,33 +202,37 @@ fn escapes() -> Vec<String> {
 }
 
 #[test]
-fn no_address_and_no_argument_leads_out_of_a_skill() {
+fn paths_cannot_leave_skill_directory() {
     const SECRET: &str = "the secret of the house";
-    let home = furnished().file("sandbox/secret", SECRET).file("secret", SECRET);
+    let home = full_home().file("sandbox/secret", SECRET).file("secret", SECRET);
     std::fs::write(home.outside().join("secret"), SECRET).unwrap();
     let skill = home.path("sandbox/skills/review");
     std::os::unix::fs::symlink(home.path("secret"), skill.join("link")).unwrap();
     std::os::unix::fs::symlink(home.outside(), skill.join("dir-link")).unwrap();
-    let mut client = Client::of(&home);
-    let escapes = escapes();
+    let mut client = Client::connect(&home);
+    let escapes = escaping_paths();
     assert!(escapes.len() >= 1_000, "{}", escapes.len());
-    let leaks = |answer: &Value| {
-        let text = answer.to_string();
+    let leaks = |response: &Value| {
+        let text = response.to_string();
         text.contains(SECRET) || text.contains("root:x:") || text.contains("Say hello")
     };
-    let mut asked = Vec::new();
+    let mut pending = Vec::new();
     for way in &escapes {
         for base in ["skill://review/code-review/", "skill://review/", "skill://"] {
             let uri = json!({ "uri": format!("{base}{way}") });
-            // The greeting's own address is no way out.
+            // The URI of the greeting itself is valid.
             if uri["uri"] != "skill://greet/SKILL.md" {
-                asked.push((true, uri.clone(), client.ask("resources/read", uri.clone())));
-                asked.push((
+                pending.push((
                     true,
                     uri.clone(),
-                    client.ask("resources/directory/read", uri.clone()),
+                    client.send_request("resources/read", uri.clone()),
                 ));
-                asked.push((true, uri.clone(), client.ask("skills/get", uri)));
+                pending.push((
+                    true,
+                    uri.clone(),
+                    client.send_request("resources/directory/read", uri.clone()),
+                ));
+                pending.push((true, uri.clone(), client.send_request("skills/get", uri)));
             }
         }
         for (tool, arguments) in [
@@ -239,14 +246,19 @@ fn no_address_and_no_argument_leads_out_of_a_skill() {
             ),
         ] {
             let params = json!({ "name": tool, "arguments": arguments });
-            asked.push((tool == "list_skills", params.clone(), client.ask("tools/call", params)));
+            pending.push((
+                tool == "list_skills",
+                params.clone(),
+                client.send_request("tools/call", params),
+            ));
         }
-        // What is asked is answered before the next way is tried, so that no queue fills.
-        for (allowed, params, id) in asked.drain(..) {
-            let answer = client.answer(id);
-            assert!(!leaks(&answer), "{params}: {answer}");
-            let refused = answer["error"]["code"].is_i64() || answer["result"]["isError"] == true;
-            assert!(refused || allowed && params["name"] == "list_skills", "{params}: {answer}");
+        // Each response is read before the next attempt, so that no queue fills.
+        for (allowed, params, id) in pending.drain(..) {
+            let response = client.response(id);
+            assert!(!leaks(&response), "{params}: {response}");
+            let denied =
+                response["error"]["code"].is_i64() || response["result"]["isError"] == true;
+            assert!(denied || allowed && params["name"] == "list_skills", "{params}: {response}");
         }
     }
     assert_eq!(std::fs::read_to_string(home.path("secret")).unwrap(), SECRET);

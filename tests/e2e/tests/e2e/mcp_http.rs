@@ -1,4 +1,4 @@
-//! `skillhost mcp --http`: many clients, and who may be one.
+//! Tests of `skillhost mcp --http`: concurrent clients and access control.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -8,33 +8,33 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use test_support::{Background, TestHome};
 
-use crate::mcp::{furnished, listed_home};
+use crate::mcp::{full_home, listed_home};
 use crate::mcp_client::{VERSION, texts};
-use crate::scene::{home, skill};
+use crate::scene::{home, skill_md};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
-/// A server on a port of its own.
-struct Server {
+/// A server on its own port.
+struct HttpServer {
     process: Background,
-    door: Door,
+    endpoint: HttpEndpoint,
 }
 
-/// Where a server is spoken to.
-struct Door {
+/// The address of a server, and requests to it.
+struct HttpEndpoint {
     address: String,
 }
 
-impl std::ops::Deref for Server {
-    type Target = Door;
+impl std::ops::Deref for HttpServer {
+    type Target = HttpEndpoint;
 
-    fn deref(&self) -> &Door {
-        &self.door
+    fn deref(&self) -> &HttpEndpoint {
+        &self.endpoint
     }
 }
 
-impl Server {
-    fn of(home: &TestHome) -> Self {
+impl HttpServer {
+    fn start_for(home: &TestHome) -> Self {
         Self::start(home, home.command().args(["mcp", "--http", "127.0.0.1:0"]))
     }
 
@@ -44,19 +44,25 @@ impl Server {
         let line = process.line_with("serving MCP at http://");
         let address = line.split("http://").nth(1).unwrap().split("/mcp").next().unwrap();
         let address = address.replace("0.0.0.0", "127.0.0.1");
-        Self { process, door: Door { address } }
+        Self { process, endpoint: HttpEndpoint { address } }
     }
 }
 
-impl Door {
+impl HttpEndpoint {
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
         stream
     }
 
-    /// Sends one request with headers of the test's own and returns status, head and body.
-    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    /// Sends one request with the given headers and returns the response.
+    fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> HttpResponse {
         let mut stream = self.connect();
         let mut head = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "Host") {
@@ -66,14 +72,14 @@ impl Door {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         head.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
-        // A server that has refused does not read the rest.
+        // A server that has rejected the request does not read the rest.
         let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
-        Answer::of(&bytes)
+        HttpResponse::parse(&bytes)
     }
 
-    fn post(&self, headers: &[(&str, &str)], message: &Value) -> Answer {
+    fn post(&self, headers: &[(&str, &str)], message: &Value) -> HttpResponse {
         let mut all = vec![
             ("Content-Type", "application/json"),
             ("Accept", "application/json, text/event-stream"),
@@ -83,20 +89,20 @@ impl Door {
     }
 }
 
-/// An answer over HTTP.
-struct Answer {
+/// A response with its head and body.
+struct HttpResponse {
     status: u16,
     head: String,
     body: String,
 }
 
-impl Answer {
-    fn of(bytes: &[u8]) -> Self {
+impl HttpResponse {
+    fn parse(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
         let body = if head.to_lowercase().contains("transfer-encoding: chunked") {
-            unchunked(body)
+            decode_chunked(body)
         } else {
             body.to_owned()
         };
@@ -108,7 +114,7 @@ impl Answer {
         lines.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The messages in it, be it one or a stream of events.
+    /// Parses the messages of the body, a single one or a stream of events.
     fn messages(&self) -> Vec<Value> {
         let data = self.body.lines().filter_map(|line| line.strip_prefix("data:"));
         let events: Vec<_> =
@@ -120,7 +126,7 @@ impl Answer {
     }
 }
 
-fn unchunked(mut body: &str) -> String {
+fn decode_chunked(mut body: &str) -> String {
     let mut text = String::new();
     while let Some((size, rest)) = body.split_once("\r\n") {
         let Ok(size) = usize::from_str_radix(size.trim(), 16) else { break };
@@ -134,25 +140,25 @@ fn unchunked(mut body: &str) -> String {
     text
 }
 
-/// One session over HTTP.
+/// A session over HTTP.
 struct HttpClient<'s> {
-    server: &'s Door,
+    server: &'s HttpEndpoint,
     session: String,
     next: u64,
 }
 
 impl<'s> HttpClient<'s> {
-    fn of(server: &'s Door) -> Self {
-        let begin = json!({
+    fn connect(server: &'s HttpEndpoint) -> Self {
+        let initialize = json!({
             "jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {
                 "protocolVersion": VERSION, "capabilities": {},
                 "clientInfo": { "name": "test client", "version": "1" },
             },
         });
-        let answer = server.post(&[], &begin);
-        assert_eq!(answer.status, 200, "{}\n{}", answer.head, answer.body);
-        let session = answer.header("mcp-session-id").unwrap().to_owned();
+        let response = server.post(&[], &initialize);
+        assert_eq!(response.status, 200, "{}\n{}", response.head, response.body);
+        let session = response.header("mcp-session-id").unwrap().to_owned();
         let client = Self { server, session, next: 1 };
         let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
         assert_eq!(client.post(&initialized).status, 202);
@@ -163,7 +169,7 @@ impl<'s> HttpClient<'s> {
         [("Mcp-Session-Id", &self.session), ("MCP-Protocol-Version", VERSION)]
     }
 
-    fn post(&self, message: &Value) -> Answer {
+    fn post(&self, message: &Value) -> HttpResponse {
         self.server.post(&self.headers(), message)
     }
 
@@ -172,25 +178,25 @@ impl<'s> HttpClient<'s> {
         let id = self.next;
         self.next += 1;
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        let answer = self.post(&message);
-        let found = answer.messages().into_iter().find(|message| message["id"] == id);
+        let response = self.post(&message);
+        let found = response.messages().into_iter().find(|message| message["id"] == id);
         found.unwrap_or_else(|| {
-            panic!("no answer: {} {}\n{}", answer.status, answer.head, answer.body)
+            panic!("no answer: {} {}\n{}", response.status, response.head, response.body)
         })
     }
 }
 
 #[test]
-fn everything_is_served_over_http_too() {
-    let home = furnished();
-    let server = Server::of(&home);
-    let mut client = HttpClient::of(&server);
+fn http_serves_all_methods() {
+    let home = full_home();
+    let server = HttpServer::start_for(&home);
+    let mut client = HttpClient::connect(&server);
     let tools = client.request("tools/list", &json!({}));
     let names = ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
     assert_eq!(texts(&tools["result"]["tools"], "/name"), names);
     let call = json!({ "name": "read_skill", "arguments": { "skill_id": "greet" } });
-    let answer = client.request("tools/call", &call);
-    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    let response = client.request("tools/call", &call);
+    let text = response["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("Say hello to them."), "{text}");
     let skills = client.request("skills/list", &json!({}));
     let uris = ["skill://greet/SKILL.md", "skill://review/code-review/SKILL.md"];
@@ -204,9 +210,9 @@ fn everything_is_served_over_http_too() {
 }
 
 #[test]
-fn the_newest_version_needs_no_session() {
+fn newest_version_requires_no_session() {
     let home = listed_home();
-    let server = Server::of(&home);
+    let server = HttpServer::start_for(&home);
     let message = json!({
         "jsonrpc": "2.0", "id": 1, "method": "skills/list",
         "params": { "_meta": {
@@ -216,43 +222,43 @@ fn the_newest_version_needs_no_session() {
         } },
     });
     let headers = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "skills/list")];
-    let answer = server.post(&headers, &message);
-    assert_eq!(answer.status, 200, "{}\n{}", answer.head, answer.body);
-    let messages = answer.messages();
+    let response = server.post(&headers, &message);
+    assert_eq!(response.status, 200, "{}\n{}", response.head, response.body);
+    let messages = response.messages();
     let result = &messages[0]["result"];
     assert_eq!(texts(&result["skills"], "/uri"), ["skill://greet/SKILL.md"], "{messages:?}");
     assert_eq!(result["resultType"], "complete");
 }
 
 #[test]
-fn no_web_page_gets_in_by_another_name() {
+fn foreign_origins_are_rejected() {
     let home = home();
-    let server = Server::of(&home);
+    let server = HttpServer::start_for(&home);
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     let port = server.address.rsplit(':').next().unwrap();
     for host in ["evil.example", "evil.example:80", &format!("localhost.evil.example:{port}")] {
         assert_eq!(server.post(&[("Host", host)], &ping).status, 403, "{host}");
     }
-    let begin = json!({
+    let initialize = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {
             "protocolVersion": VERSION, "capabilities": {},
             "clientInfo": { "name": "page", "version": "1" },
         },
     });
-    // Otherwise it would be let in.
+    // This server would otherwise accept the request.
     for origin in ["http://evil.example", "null", "https://localhost.evil.example", "file://"] {
-        assert_eq!(server.post(&[("Origin", origin)], &begin).status, 403, "{origin}");
+        assert_eq!(server.post(&[("Origin", origin)], &initialize).status, 403, "{origin}");
     }
     let local = format!("localhost:{port}");
     let headers = [("Host", &*local), ("Origin", "http://localhost:6274")];
-    assert_eq!(server.post(&headers, &begin).status, 200);
+    assert_eq!(server.post(&headers, &initialize).status, 200);
     assert_eq!(server.send("POST", "/", &[], b"{}").status, 404);
     assert_eq!(server.send("PUT", "/mcp", &[], b"{}").status, 405);
 }
 
 #[test]
-fn a_token_is_asked_for_and_needed_off_loopback() {
+fn token_is_required_off_loopback() {
     let home = home();
     for address in ["0.0.0.0:0", "[::]:0"] {
         let output = home.skillhost(["mcp", "--http", address]).exits(2);
@@ -262,11 +268,11 @@ fn a_token_is_asked_for_and_needed_off_loopback() {
     let short = home.skillhost(["mcp", "--http", "0", "--token", "secret"]).exits(2);
     assert!(short.stderr.contains("fewer than 16 characters"), "{}", short.stderr);
     let mut command = home.command();
-    let server = Server::start(
+    let server = HttpServer::start(
         &home,
         command.env("SKILLHOST_MCP_TOKEN", TOKEN).args(["mcp", "--http", "0.0.0.0:0"]),
     );
-    let begin = json!({
+    let initialize = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {
             "protocolVersion": VERSION, "capabilities": {},
@@ -279,12 +285,12 @@ fn a_token_is_asked_for_and_needed_off_loopback() {
         [None, Some("Bearer"), Some("Bearer "), Some(&*wrong), Some(&*longer), Some(TOKEN)]
     {
         let headers: Vec<_> = header.iter().map(|value| ("Authorization", *value)).collect();
-        let answer = server.post(&headers, &begin);
-        assert_eq!(answer.status, 401, "{header:?}");
-        assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"skillhost\""));
+        let response = server.post(&headers, &initialize);
+        assert_eq!(response.status, 401, "{header:?}");
+        assert_eq!(response.header("www-authenticate"), Some("Bearer realm=\"skillhost\""));
     }
     let right = format!("Bearer {TOKEN}");
-    assert_eq!(server.post(&[("Authorization", &right)], &begin).status, 200);
+    assert_eq!(server.post(&[("Authorization", &right)], &initialize).status, 200);
     let output = server.process.interrupt();
     assert!(!output.stderr.contains(TOKEN) && !output.stdout.contains(TOKEN));
 }
@@ -293,49 +299,49 @@ fn a_token_is_asked_for_and_needed_off_loopback() {
 fn half_open_connections_delay_no_client() {
     let home = home();
     let mut command = home.command();
-    let server = Server::start(
+    let server = HttpServer::start(
         &home,
         command.env("SKILLHOST_MCP_TOKEN", TOKEN).args(["mcp", "--http", "127.0.0.1:0"]),
     );
     let half_open: Vec<_> = (0..300)
         .map(|_| {
             let mut stream = server.connect();
-            // The oldest may have had to give way already.
+            // The server may have closed the oldest connection already.
             let _ = stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n");
             stream
         })
         .collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     let right = format!("Bearer {TOKEN}");
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
-    let answer = server.post(&[("Authorization", &right)], &ping);
-    assert!((200..500).contains(&answer.status), "{}", answer.head);
-    // Before, it waited for as long as the others were let wait: a minute.
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let response = server.post(&[("Authorization", &right)], &ping);
+    assert!((200..500).contains(&response.status), "{}", response.head);
+    // The server once waited until the others timed out after a minute.
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
     drop(half_open);
     assert_eq!(server.process.interrupt().status, 0);
 }
 
 #[test]
-fn initialize_flood_locks_out_nobody() {
+fn initialize_flood_locks_out_no_client() {
     let home = home();
-    let server = Server::of(&home);
-    let mut client = HttpClient::of(&server);
+    let server = HttpServer::start_for(&home);
+    let mut client = HttpClient::connect(&server);
     for _ in 0..520 {
-        HttpClient::of(&server);
+        HttpClient::connect(&server);
     }
-    // It had been idle longest, and begins another session.
+    // The oldest idle session is closed, and its client starts another one.
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     assert_eq!(client.post(&ping).status, 404);
-    client = HttpClient::of(&server);
+    client = HttpClient::connect(&server);
     assert!(client.request("ping", &json!({}))["result"].is_object());
     assert_eq!(server.process.interrupt().status, 0);
 }
 
 #[test]
-fn bad_requests_do_not_stop_it() {
+fn server_survives_bad_requests() {
     let home = home();
-    let server = Server::of(&home);
+    let server = HttpServer::start_for(&home);
     let json =
         [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
     let huge = vec![b'x'; (4 << 20) + 1];
@@ -348,7 +354,7 @@ fn bad_requests_do_not_stop_it() {
             String::from_utf8_lossy(&body[..body.len().min(20)])
         );
     }
-    // A large body in pieces, without a word of its length.
+    // A large chunked body without a Content-Length.
     let mut stream = server.connect();
     let head = format!(
         "POST /mcp HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: \
@@ -358,13 +364,13 @@ fn bad_requests_do_not_stop_it() {
     stream.write_all(head.as_bytes()).unwrap();
     let chunk = [format!("{:x}\r\n", 1 << 20).as_bytes(), &vec![b'x'; 1 << 20], b"\r\n"].concat();
     for _ in 0..6 {
-        // It may have been refused by now.
+        // The server may have rejected the request by now.
         let _ = stream.write_all(&chunk);
     }
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
-    assert_eq!(Answer::of(&bytes).status, 413);
-    // Garbage, half a head, half a body, nothing: then gone.
+    assert_eq!(HttpResponse::parse(&bytes).status, 413);
+    // Clients that disconnect after garbage, half a head, half a body and no byte.
     for start in [
         "\0\0\0\0\r\n\r\n".to_owned(),
         "POST /mcp HTTP/1.1\r\nHost: x".to_owned(),
@@ -378,24 +384,24 @@ fn bad_requests_do_not_stop_it() {
     let headers = [("Mcp-Session-Id", "no-such-session"), ("MCP-Protocol-Version", VERSION)];
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
     assert_eq!(server.post(&headers, &ping).status, 404);
-    let mut client = HttpClient::of(&server);
+    let mut client = HttpClient::connect(&server);
     assert!(client.request("ping", &json!({}))["result"].is_object());
 }
 
 #[test]
-fn many_clients_at_once_each_get_their_own() {
+fn concurrent_clients_get_own_responses() {
     let home = home();
-    let server = Server::of(&home);
+    let server = HttpServer::start_for(&home);
     std::thread::scope(|scope| {
         for number in 0..20 {
-            let server: &Door = &server;
+            let server: &HttpEndpoint = &server;
             scope.spawn(move || {
-                let mut client = HttpClient::of(server);
+                let mut client = HttpClient::connect(server);
                 for round in 0..50 {
                     let id = format!("no-{number}-{round}");
                     let call = json!({ "name": "read_skill", "arguments": { "skill_id": id } });
-                    let answer = client.request("tools/call", &call);
-                    let error = &answer["result"]["_meta"]["skillhost/structured"]["error"];
+                    let response = client.request("tools/call", &call);
+                    let error = &response["result"]["_meta"]["skillhost/structured"]["error"];
                     assert_eq!(error["message"], format!("there is no skill `{id}`").as_str());
                 }
             });
@@ -404,8 +410,8 @@ fn many_clients_at_once_each_get_their_own() {
     assert_eq!(server.process.interrupt().status, 0);
 }
 
-/// Reads one whole answer and leaves what comes after it on the connection.
-fn next_answer(connection: &mut BufReader<TcpStream>) -> Answer {
+/// Reads one response and leaves the following bytes on the connection.
+fn read_response(connection: &mut BufReader<TcpStream>) -> HttpResponse {
     let mut bytes = Vec::new();
     let line = |bytes: &mut Vec<u8>, connection: &mut BufReader<TcpStream>| {
         let from = bytes.len();
@@ -431,21 +437,21 @@ fn next_answer(connection: &mut BufReader<TcpStream>) -> Answer {
     take(&mut bytes, connection, length);
     while chunked {
         let size = usize::from_str_radix(&line(&mut bytes, connection), 16).unwrap();
-        // With the end of its line.
+        // The chunk ends with CRLF.
         take(&mut bytes, connection, size + 2);
         chunked = size > 0;
     }
-    Answer::of(&bytes)
+    HttpResponse::parse(&bytes)
 }
 
 #[test]
-fn a_thousand_calls_at_once_are_all_answered() {
+fn thousand_concurrent_calls_are_answered() {
     const CONNECTIONS: usize = 50;
     const CALLS: usize = 20;
     let home = home();
-    let server = Server::of(&home);
-    // Several connections speak for one client.
-    let clients: Vec<_> = (0..10).map(|_| HttpClient::of(&server)).collect();
+    let server = HttpServer::start_for(&home);
+    // Several connections share one session.
+    let clients: Vec<_> = (0..10).map(|_| HttpClient::connect(&server)).collect();
     let message = |id: usize| {
         let (name, arguments) = match id % 3 {
             0 => ("read_skill", json!({ "skill_id": "greet" })),
@@ -472,19 +478,19 @@ fn a_thousand_calls_at_once_are_all_answered() {
                     )
                 })
                 .collect();
-            // All of them are under way before the first answer is read.
+            // All calls are sent before the first response is read.
             stream.write_all(requests.concat().as_bytes()).unwrap();
             BufReader::new(stream)
         })
         .collect();
     for (number, connection) in connections.iter_mut().enumerate() {
         for id in ids(number) {
-            let answer = next_answer(connection);
-            assert_eq!(answer.status, 200, "{}\n{}", answer.head, answer.body);
-            let [answer] = &answer.messages()[..] else { panic!("{id}: {}", answer.body) };
-            assert_eq!(answer["id"], id, "{answer}");
-            let result = &answer["result"];
-            assert_eq!(result["isError"], id % 3 == 2, "{answer}");
+            let response = read_response(connection);
+            assert_eq!(response.status, 200, "{}\n{}", response.head, response.body);
+            let [response] = &response.messages()[..] else { panic!("{id}: {}", response.body) };
+            assert_eq!(response["id"], id, "{response}");
+            let result = &response["result"];
+            assert_eq!(result["isError"], id % 3 == 2, "{response}");
             let text = result["content"][0]["text"].as_str().unwrap();
             let expected = match id % 3 {
                 0 => "Say hello to them.".to_owned(),
@@ -498,10 +504,10 @@ fn a_thousand_calls_at_once_are_all_answered() {
 }
 
 #[test]
-fn changes_are_told_on_the_sessions_stream() {
+fn session_stream_reports_changes() {
     let home = home();
-    let server = Server::of(&home);
-    let client = HttpClient::of(&server);
+    let server = HttpServer::start_for(&home);
+    let client = HttpClient::connect(&server);
     let mut stream = server.connect();
     let head = format!(
         "GET /mcp HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\nMcp-Session-Id: {}\r\n\
@@ -509,19 +515,19 @@ fn changes_are_told_on_the_sessions_stream() {
         server.address, client.session
     );
     stream.write_all(head.as_bytes()).unwrap();
-    let mut seen = String::new();
+    let mut received = String::new();
     let mut wait_for = |stream: &mut TcpStream, text: &str| {
         let mut buffer = [0; 4096];
-        while !seen.contains(text) {
+        while !received.contains(text) {
             let read = stream.read(&mut buffer).unwrap();
-            assert!(read > 0, "the stream ended: {seen}");
-            seen.push_str(&String::from_utf8_lossy(&buffer[..read]));
+            assert!(read > 0, "the stream ended: {received}");
+            received.push_str(&String::from_utf8_lossy(&buffer[..read]));
         }
     };
     wait_for(&mut stream, "200 OK");
-    home.write("sandbox/skills/new/SKILL.md", skill("New.", "New."));
+    home.write("sandbox/skills/new/SKILL.md", skill_md("New.", "New."));
     wait_for(&mut stream, "notifications/resources/list_changed");
     wait_for(&mut stream, "notifications/prompts/list_changed");
-    // An open stream does not keep it from ending.
+    // An open stream does not delay the exit.
     assert_eq!(server.process.interrupt().status, 0);
 }

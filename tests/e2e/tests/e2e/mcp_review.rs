@@ -1,13 +1,13 @@
-//! `skillhost mcp`: a client asks its human about a proposal.
+//! Tests of `skillhost mcp`: a client asks its user about a proposal.
 
 use serde_json::{Value, json};
 use test_support::TestHome;
 
 use crate::mcp_client::{Client, VERSION};
-use crate::scene::{home, skill};
+use crate::scene::{home, skill_md};
 
-/// What is in every request of the newest version.
-fn meta(capabilities: &Value) -> Value {
+/// Returns the metadata that every request of the newest version has.
+fn request_meta(capabilities: &Value) -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "test client", "version": "1" },
@@ -15,57 +15,57 @@ fn meta(capabilities: &Value) -> Value {
     })
 }
 
-/// Has a client propose a change; answers the question about it, if one is asked.
-fn proposed(client: &mut Client, answer: &Value) -> (Option<Value>, String) {
-    let id = client.ask(
+/// Proposes a change through a client and answers the elicitation, if there is one.
+fn propose_change(client: &mut Client, answer: &Value) -> (Option<Value>, String) {
+    let id = client.send_request(
         "tools/call",
         json!({
             "name": "propose_skill_update",
             "arguments": {
                 "skill_id": "greet", "justification": "Politer.",
-                "new_content": skill("Greets people. Use when somebody arrives.", "Bow first."),
+                "new_content": skill_md("Greets people. Use when somebody arrives.", "Bow first."),
             },
         }),
     );
-    let question = (!answer.is_null()).then(|| client.told("elicitation/create"));
+    let question = (!answer.is_null()).then(|| client.notification("elicitation/create"));
     if let Some(question) = &question {
         client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": answer }));
     }
-    let made = client.answer(id);
+    let made = client.response(id);
     assert_eq!(made["result"]["isError"], false, "{made}");
     let text = made["result"]["content"][0]["text"].as_str().unwrap().to_owned();
     (question, text)
 }
 
 #[test]
-fn a_client_may_ask_its_human_only_where_the_settings_say_so() {
+fn elicitation_requires_setting() {
     let form = json!({ "elicitation": {} });
     let approve = json!({ "action": "accept", "content": { "decision": "approve" } });
     let skill_of = |home: &TestHome| {
         std::fs::read_to_string(home.path("sandbox/skills/greet/SKILL.md")).unwrap()
     };
-    // Off, or no way to ask: the proposal waits for the operator.
+    // Without the setting or the capability, the proposal waits for the operator.
     for (settings, capabilities) in
         [("{}", &form), ("mcp: {review: off}", &form), ("mcp: {review: elicitation}", &json!({}))]
     {
         let home = home().settings(settings);
-        let mut client = Client::start(home.command().arg("mcp"));
+        let mut client = Client::spawn(home.command().arg("mcp"));
         client.initialize(VERSION, capabilities);
-        let (_, text) = proposed(&mut client, &Value::Null);
+        let (_, text) = propose_change(&mut client, &Value::Null);
         assert!(text.contains("Nothing is changed") && !text.contains("A person"), "{text}");
-        assert!(client.untold().is_empty(), "{:?}", client.untold());
+        assert!(client.unread_methods().is_empty(), "{:?}", client.unread_methods());
         assert!(!skill_of(&home).contains("Bow"));
     }
     let on = || home().settings("mcp: {review: elicitation}");
     let home = on();
-    let mut client = Client::start(home.command().arg("mcp"));
+    let mut client = Client::spawn(home.command().arg("mcp"));
     client.initialize(VERSION, &form);
-    let (question, text) = proposed(&mut client, &approve);
-    let shown = question.unwrap()["params"]["message"].as_str().unwrap().to_owned();
-    assert!(shown.contains("Why: Politer."), "{shown}");
-    assert!(shown.contains("\n-Say hello to them.\n+Bow first."), "{shown}");
+    let (question, text) = propose_change(&mut client, &approve);
+    let prompt = question.unwrap()["params"]["message"].as_str().unwrap().to_owned();
+    assert!(prompt.contains("Why: Politer."), "{prompt}");
+    assert!(prompt.contains("\n-Say hello to them.\n+Bow first."), "{prompt}");
     assert!(text.contains("A person approved it"), "{text}");
-    // It is not waiting for anybody any more.
+    // The proposal is decided.
     assert!(!text.contains("Nothing is changed") && !text.contains("decides"), "{text}");
     assert!(skill_of(&home).contains("Bow first."));
     let read = client.call("read_skill", json!({ "skill_id": "greet" })).to_string();
@@ -79,71 +79,71 @@ fn a_client_may_ask_its_human_only_where_the_settings_say_so() {
         json!({ "action": "accept", "content": { "decision": "reject", "reason": "No." } }),
     ] {
         let home = on();
-        let mut client = Client::start(home.command().arg("mcp"));
+        let mut client = Client::spawn(home.command().arg("mcp"));
         client.initialize(VERSION, &form);
-        proposed(&mut client, &answer);
+        propose_change(&mut client, &answer);
         assert!(!skill_of(&home).contains("Bow"), "{answer}");
     }
 }
 
-/// A call of the newest version that proposes a change.
-fn proposing(capabilities: &Value, body: &str) -> Value {
-    let text = skill("Greets people. Use when somebody arrives.", body);
+/// Returns a call of the newest version that proposes a change.
+fn proposal_call(capabilities: &Value, body: &str) -> Value {
+    let text = skill_md("Greets people. Use when somebody arrives.", body);
     json!({
-        "_meta": meta(capabilities), "name": "propose_skill_update",
+        "_meta": request_meta(capabilities), "name": "propose_skill_update",
         "arguments": { "skill_id": "greet", "justification": "Politer.", "new_content": text },
     })
 }
 
 #[test]
-fn the_newest_version_carries_the_question_and_the_answer() {
+fn newest_version_carries_elicitation() {
     let home = home().settings("mcp: {review: elicitation}");
     let text = || std::fs::read_to_string(home.path("sandbox/skills/greet/SKILL.md")).unwrap();
-    let mut client = Client::start(home.command().arg("mcp"));
-    // Who cannot show a form is not asked.
+    let mut client = Client::spawn(home.command().arg("mcp"));
+    // A client without forms receives no elicitation.
     for capabilities in [json!({}), json!({ "elicitation": { "url": {} } })] {
-        let made = client.result("tools/call", proposing(&capabilities, "Bow."));
+        let made = client.result("tools/call", proposal_call(&capabilities, "Bow."));
         assert_eq!(made["resultType"], "complete", "{made}");
     }
     let form = json!({ "elicitation": { "form": {} } });
-    let call = proposing(&form, "Bow first.");
-    let asked = client.result("tools/call", &call);
-    assert_eq!(asked["resultType"], "input_required", "{asked}");
-    let question = &asked["inputRequests"]["review"];
+    let call = proposal_call(&form, "Bow first.");
+    let elicitation = client.result("tools/call", &call);
+    assert_eq!(elicitation["resultType"], "input_required", "{elicitation}");
+    let question = &elicitation["inputRequests"]["review"];
     assert_eq!(question["method"], "elicitation/create");
-    let shown = question["params"]["message"].as_str().unwrap();
-    assert!(shown.contains("\n-Say hello to them.\n+Bow first."), "{shown}");
-    let again = |call: &Value, state: &Value, answer: Value| {
+    let prompt = question["params"]["message"].as_str().unwrap();
+    assert!(prompt.contains("\n-Say hello to them.\n+Bow first."), "{prompt}");
+    let retry = |call: &Value, state: &Value, answer: Value| {
         let mut call = call.clone();
         call["requestState"] = state.clone();
         call["inputResponses"] = json!({ "review": answer });
         call
     };
     let approve = json!({ "action": "accept", "content": { "decision": "approve" } });
-    let state = &asked["requestState"];
-    // Neither a guess nor another call gets anywhere.
+    let state = &elicitation["requestState"];
+    // Neither a guessed state nor another call is accepted.
     for call in [
-        again(&call, &json!("01ARZ3NDEKTSV4RRFFQ69G5FAV"), approve.clone()),
-        again(&proposing(&form, "Bow twice."), state, approve.clone()),
+        retry(&call, &json!("01ARZ3NDEKTSV4RRFFQ69G5FAV"), approve.clone()),
+        retry(&proposal_call(&form, "Bow twice."), state, approve.clone()),
     ] {
-        assert_eq!(client.refusal("tools/call", call).0, -32602);
+        assert_eq!(client.expect_error("tools/call", call).0, -32602);
     }
     assert!(!text().contains("Bow"));
-    let done = client.result("tools/call", again(&call, state, approve.clone()));
+    let done = client.result("tools/call", retry(&call, state, approve.clone()));
     let value = &done["structuredContent"];
-    // It was not proposed a second time.
+    // The proposal was not repeated.
     assert_eq!((&value["number"], &value["count"]), (&json!(2), &json!(1)));
     assert!(value["review"].as_str().unwrap().starts_with("A person approved it"), "{value}");
     assert_eq!((&value["state"], &value["next"]), (&json!("applied"), &value["review"]));
-    let told = done["content"][0]["text"].as_str().unwrap();
-    assert!(!told.contains("Nothing is changed") && !told.contains("open"), "{told}");
+    let result = done["content"][0]["text"].as_str().unwrap();
+    assert!(!result.contains("Nothing is changed") && !result.contains("open"), "{result}");
     assert!(text().contains("Bow first."));
-    // And the answer counts once.
-    assert_eq!(client.refusal("tools/call", again(&call, state, approve)).0, -32602);
+    // An answer is accepted only once.
+    assert_eq!(client.expect_error("tools/call", retry(&call, state, approve)).0, -32602);
     let decline = json!({ "action": "decline" });
-    let call = proposing(&form, "Kneel.");
-    let asked = client.result("tools/call", &call);
-    let done = client.result("tools/call", again(&call, &asked["requestState"], decline));
+    let call = proposal_call(&form, "Kneel.");
+    let elicitation = client.result("tools/call", &call);
+    let done = client.result("tools/call", retry(&call, &elicitation["requestState"], decline));
     assert_eq!(done["structuredContent"].get("review"), None, "{done}");
     assert!(!text().contains("Kneel"));
 }

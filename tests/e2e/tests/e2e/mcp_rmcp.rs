@@ -1,4 +1,4 @@
-//! `skillhost mcp` and a client that is not ours: that of the protocol's Rust library.
+//! Tests of `skillhost mcp` with the client of the protocol's Rust library.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,14 +14,14 @@ use rmcp::{ClientHandler, serve_client_with_lifecycle};
 use serde_json::{Value, json};
 use test_support::TestHome;
 
-use crate::mcp::furnished;
-use crate::scene::{home, skill};
+use crate::mcp::full_home;
+use crate::scene::{home, skill_md};
 
-/// A client whose human approves of everything they are shown.
+/// A client whose user approves every form.
 #[derive(Clone, Default)]
-struct Human(Arc<Mutex<Vec<String>>>);
+struct ApprovingUser(Arc<Mutex<Vec<String>>>);
 
-impl ClientHandler for Human {
+impl ClientHandler for ApprovingUser {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
         capabilities.elicitation = Some(ElicitationCapability::new());
@@ -42,51 +42,51 @@ impl ClientHandler for Human {
     }
 }
 
-type Client = RunningService<RoleClient, Human>;
+type Client = RunningService<RoleClient, ApprovingUser>;
 
-/// Both ways to begin: with a session, and with everything in every request.
-fn ways() -> [ClientLifecycleMode; 2] {
+/// Returns both lifecycles: with a session, and with all metadata in every request.
+fn lifecycles() -> [ClientLifecycleMode; 2] {
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
     [ClientLifecycleMode::Initialize, ClientLifecycleMode::Discover { preferred_versions }]
 }
 
-/// Has a client talk to a server of its own for as long as `talk` takes.
+/// Runs `talk` with a client that is connected to its own server.
 fn with_client<T: Future<Output = Client>>(
     home: &TestHome,
     way: &ClientLifecycleMode,
-    talk: impl FnOnce(Client, Human) -> T,
+    talk: impl FnOnce(Client, ApprovingUser) -> T,
 ) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut command = home.command();
         command.arg("mcp");
         let server = TokioChildProcess::new(tokio::process::Command::from(command)).unwrap();
-        let human = Human::default();
-        let client = serve_client_with_lifecycle(human.clone(), server, way.clone()).await.unwrap();
-        let client = talk(client, human).await;
+        let user = ApprovingUser::default();
+        let client = serve_client_with_lifecycle(user.clone(), server, way.clone()).await.unwrap();
+        let client = talk(client, user).await;
         client.cancel().await.unwrap();
     });
 }
 
-fn call(tool: &'static str, arguments: &Value) -> CallToolRequestParams {
+fn tool_call(tool: &'static str, arguments: &Value) -> CallToolRequestParams {
     CallToolRequestParams::new(tool).with_arguments(arguments.as_object().unwrap().clone())
 }
 
 #[test]
-fn it_gets_everything_there_is() {
-    let home = furnished();
-    for way in ways() {
+fn rmcp_client_uses_every_method() {
+    let home = full_home();
+    for way in lifecycles() {
         with_client(&home, &way, |client, _| async move {
             let tools = client.list_all_tools().await.unwrap();
             let names: Vec<_> = tools.iter().map(|tool| &*tool.name).collect();
             let expected =
                 ["list_skills", "propose_skill_update", "read_skill", "read_skill_resource"];
             assert_eq!(names, expected);
-            let read = call("read_skill", &json!({ "skill_id": "greet" }));
+            let read = tool_call("read_skill", &json!({ "skill_id": "greet" }));
             let read = client.call_tool(read).await.unwrap();
             let text = &read.content[0].as_text().unwrap().text;
             assert!(text.contains("Say hello to them."), "{text}");
-            let listed = client.call_tool(call("list_skills", &json!({}))).await.unwrap();
+            let listed = client.call_tool(tool_call("list_skills", &json!({}))).await.unwrap();
             assert_eq!(listed.structured_content.unwrap()["total"], 2);
 
             let resources = client.list_all_resources().await.unwrap();
@@ -125,23 +125,24 @@ fn it_gets_everything_there_is() {
 }
 
 #[test]
-fn its_human_is_asked_once_and_obeyed() {
-    for way in ways() {
+fn rmcp_client_user_approves_once() {
+    for way in lifecycles() {
         let home = home().settings("mcp: {review: elicitation}");
-        with_client(&home, &way, |client, human| async move {
+        with_client(&home, &way, |client, user| async move {
             let proposal = json!({
                 "skill_id": "greet", "justification": "Politer.",
-                "new_content": skill("Greets people. Use when somebody arrives.", "Bow first."),
+                "new_content": skill_md("Greets people. Use when somebody arrives.", "Bow first."),
             });
-            let made = client.call_tool(call("propose_skill_update", &proposal)).await.unwrap();
+            let made =
+                client.call_tool(tool_call("propose_skill_update", &proposal)).await.unwrap();
             let value = made.structured_content.unwrap();
             // The second request of the newest version is not a second proposal.
             assert_eq!((&value["number"], &value["count"]), (&json!(1), &json!(1)));
             let review = value["review"].as_str().unwrap();
             assert!(review.starts_with("A person approved it"), "{review}");
-            let shown = human.0.lock().unwrap().clone();
-            let [shown] = &shown[..] else { panic!("{shown:?}") };
-            assert!(shown.contains("\n-Say hello to them.\n+Bow first."), "{shown}");
+            let prompts = user.0.lock().unwrap().clone();
+            let [prompts] = &prompts[..] else { panic!("{prompts:?}") };
+            assert!(prompts.contains("\n-Say hello to them.\n+Bow first."), "{prompts}");
             client
         });
         let text = std::fs::read_to_string(home.path("sandbox/skills/greet/SKILL.md")).unwrap();

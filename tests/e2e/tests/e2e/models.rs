@@ -1,11 +1,11 @@
-//! `skillhost models`: what agents run on, and whether it answers.
+//! Tests of `skillhost models`: providers, models and checks.
 
 use mock_model::{MockModel, Step, Wire};
 use serde_json::json;
 
 use crate::scene::home;
 
-/// A home whose agents run on different models, one of them on a server.
+/// Returns settings in which agents use different models, one of them on a server.
 fn settings(mock: &MockModel) -> String {
     format!(
         "models:
@@ -28,7 +28,7 @@ const AGENTS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn providers_models_and_agents_are_listed() {
+fn list_shows_providers_models_agents() {
     let mock = MockModel::new();
     let home = AGENTS.iter().fold(home(), |home, (id, yaml)| home.manifest(id, yaml));
     let home = home.settings(&settings(&mock)).file(".env", "MOCK_KEY=s3cret-key\n");
@@ -69,7 +69,7 @@ fn providers_models_and_agents_are_listed() {
 }
 
 #[test]
-fn models_are_asked_and_what_is_wrong_is_said() {
+fn check_reports_failing_models() {
     let mock = MockModel::with([Step::text("Hello."), Step::key_refused()]);
     let home = AGENTS.iter().fold(home(), |home, (id, yaml)| home.manifest(id, yaml));
     let home = home.settings(&settings(&mock)).file(".env", "MOCK_KEY=s3cret-key\n");
@@ -82,13 +82,13 @@ fn models_are_asked_and_what_is_wrong_is_said() {
             check the value of MOCK_KEY
     ");
     assert!(last.starts_with("ok      script/demo (about "), "{last}");
-    let asked = mock.requests();
-    assert_eq!(asked.len(), 2);
+    let requests = mock.requests();
+    assert_eq!(requests.len(), 2);
     assert_eq!(
-        (asked[0].last_text(), asked[0].key()),
+        (requests[0].last_text(), requests[0].key()),
         ("Say hello.".to_owned(), Some("s3cret-key"))
     );
-    assert_eq!(asked[0].body["max_tokens"], 16);
+    assert_eq!(requests[0].body["max_tokens"], 16);
 
     mock.push(Step::text("Hello."));
     let check = |names: &[&str]| {
@@ -109,7 +109,7 @@ fn models_are_asked_and_what_is_wrong_is_said() {
 }
 
 #[test]
-fn a_key_that_is_missing_is_named_with_the_variable_to_set() {
+fn missing_key_names_variable() {
     let mock = MockModel::new();
     let home = home().settings(&settings(&mock));
     let output = home.skillhost(["models", "check", "mock/small"]).exits(1);
@@ -121,7 +121,7 @@ fn a_key_that_is_missing_is_named_with_the_variable_to_set() {
 }
 
 #[test]
-fn the_variables_of_the_environment_count() {
+fn environment_variables_configure_models() {
     let mock = MockModel::with([Step::text("Hello.")]);
     let home = home();
     let mut command = home.command();
@@ -137,7 +137,7 @@ fn the_variables_of_the_environment_count() {
 }
 
 #[test]
-fn nobody_is_asked_for_a_home_that_is_not_trusted() {
+fn untrusted_home_sends_no_request() {
     let mock = MockModel::new();
     let home = test_support::TestHome::new().settings(&mock.settings(Wire::Openai));
     home.skillhost(["models", "check"]).exits(5);

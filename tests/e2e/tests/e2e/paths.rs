@@ -1,4 +1,4 @@
-//! Paths of resources that lead elsewhere, by every entry point.
+//! Tests of resource paths that lead out of a skill, through every entry point.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,10 +6,10 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 use test_support::{Output, TestHome};
 
-use crate::scene::{home, running};
+use crate::scene::{home, start_kernel};
 
-/// A home with a secret beside the skill and links to it.
-fn scene() -> TestHome {
+/// Creates a home with a secret next to the skill and links to it.
+fn linked_home() -> TestHome {
     let home = home()
         .file("sandbox/skills/greet/notes/names.txt", "Ada\n")
         .file("sandbox/skills/secret.txt", "SECRET\n");
@@ -28,8 +28,8 @@ fn scene() -> TestHome {
     home
 }
 
-/// A path, the exit code it gets and what the message says.
-fn refusals() -> Vec<(String, i32, &'static str)> {
+/// Returns paths with their exit code and a part of their error.
+fn rejected_paths() -> Vec<(String, i32, &'static str)> {
     [
         ("..", 5, "component `.` or `..`"),
         ("../secret.txt", 5, "component `.` or `..`"),
@@ -58,45 +58,50 @@ fn refusals() -> Vec<(String, i32, &'static str)> {
     .collect()
 }
 
-fn check(output: &Output, path: &str, code: i32, message: &str) {
-    let shown: String = path.chars().take(40).collect();
-    assert_eq!(output.status, code, "{shown:?}: {output}");
-    assert_eq!(output.stdout, "", "{shown:?}");
-    assert!(output.stderr.contains(message), "{shown:?}: {output}");
-    assert!(output.stderr.contains("\nhint: "), "{shown:?}: {output}");
-    assert!(output.stderr.len() < 1024, "{shown:?}: {} bytes", output.stderr.len());
-    assert!(!output.stderr.contains("SECRET"), "{shown:?}: {output}");
+fn assert_rejected(output: &Output, path: &str, code: i32, message: &str) {
+    let prefix: String = path.chars().take(40).collect();
+    assert_eq!(output.status, code, "{prefix:?}: {output}");
+    assert_eq!(output.stdout, "", "{prefix:?}");
+    assert!(output.stderr.contains(message), "{prefix:?}: {output}");
+    assert!(output.stderr.contains("\nhint: "), "{prefix:?}: {output}");
+    assert!(output.stderr.len() < 1024, "{prefix:?}: {} bytes", output.stderr.len());
+    assert!(!output.stderr.contains("SECRET"), "{prefix:?}: {output}");
 }
 
 #[test]
-fn no_path_leads_out_of_a_skill_on_the_command_line() {
-    let home = scene();
-    for (path, code, message) in refusals() {
-        check(&home.skillhost(["skill", "resource", "greet", &path]), &path, code, message);
+fn command_paths_stay_in_skill() {
+    let home = linked_home();
+    for (path, code, message) in rejected_paths() {
+        assert_rejected(
+            &home.skillhost(["skill", "resource", "greet", &path]),
+            &path,
+            code,
+            message,
+        );
     }
     home.skillhost(["skill", "resource", "greet", "notes/names.txt"]).success();
 }
 
 #[test]
-fn no_path_leads_out_of_a_skill_through_the_tool() {
-    let home = scene();
-    let kernel = running(&home);
+fn tool_paths_stay_in_skill() {
+    let home = linked_home();
+    let kernel = start_kernel(&home);
     let call = |path: &str| {
         let arguments = json!({ "skill_id": "greet", "path": path }).to_string();
         home.skillhost(["tool", "call", "read_skill_resource", &arguments])
     };
-    for (path, code, message) in refusals() {
-        check(&call(&path), &path, code, message);
+    for (path, code, message) in rejected_paths() {
+        assert_rejected(&call(&path), &path, code, message);
     }
-    // An argument of a program cannot hold it, an argument of a tool can.
-    check(&call("notes/names.txt\0.png"), "NUL", 2, "cannot contain NUL");
+    // A NUL byte cannot be in a program's argument, but in an argument of a tool.
+    assert_rejected(&call("notes/names.txt\0.png"), "NUL", 2, "cannot contain NUL");
     assert_eq!(call("notes/names.txt").success().stdout, "Ada\n");
     kernel.interrupt().success();
 }
 
 #[test]
-fn no_skill_id_is_a_path() {
-    let home = scene();
+fn skill_id_is_not_path() {
+    let home = linked_home();
     for id in ["../skills/greet", "greet/notes", "/etc", ".", "..", "greet/", "greet\\", ""] {
         let output = home.skillhost(["skill", "read", id]).exits(3);
         assert!(output.stderr.contains("there is no skill"), "{id:?}: {output}");
@@ -106,14 +111,14 @@ fn no_skill_id_is_a_path() {
 }
 
 #[test]
-fn a_links_target_is_never_listed_as_a_resource() {
-    let home = scene();
-    let shown = home.skillhost(["skill", "show", "greet", "--json"]).success().json();
+fn link_targets_are_not_listed() {
+    let home = linked_home();
+    let prefix = home.skillhost(["skill", "show", "greet", "--json"]).success().json();
     let paths: Vec<_> =
-        shown["resources"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+        prefix["resources"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
     assert_eq!(paths, ["notes/names.txt"]);
-    insta::assert_snapshot!(shown["notes"].to_string(), @r#"["4 entries of the skill's directory cannot be read: links, special or unreadable files, or names that are not UTF-8"]"#);
-    // A skill's folder may be a link as long as it stays in a root.
+    insta::assert_snapshot!(prefix["notes"].to_string(), @r#"["4 entries of the skill's directory cannot be read: links, special or unreadable files, or names that are not UTF-8"]"#);
+    // The directory of a skill may be a link whose target is in a root.
     symlink("greet", home.path("sandbox/skills/alias")).unwrap();
     fs::create_dir(home.outside().join("far")).unwrap();
     fs::write(home.outside().join("far/SKILL.md"), "---\ndescription: Far.\n---\nFar.\n").unwrap();

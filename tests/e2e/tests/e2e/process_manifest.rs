@@ -1,4 +1,4 @@
-//! What a manifest decides about a process: the names of its tools, its environment, its start.
+//! Tests of manifest fields for a process: names of tools, environment, start.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use test_support::{Output, TestHome, example_program};
 
-use crate::scene::{running, timeless};
+use crate::scene::{bind_time_filters, start_kernel};
 
-/// No test is meant to come near it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A timeout that no test should reach.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A trusted home in which the operator has put a process `id`; `more` follows in its manifest.
-fn with_process(home: TestHome, id: &str, mode: &str, more: &str) -> TestHome {
+/// Creates a trusted home with an installed process `id`; `more` is appended to its manifest.
+fn add_process(home: TestHome, id: &str, mode: &str, more: &str) -> TestHome {
     let manifest = format!(
         "id: {id}\nname: Sample\nversion: 1.0.0\nentrypoint: {{command: [./server, {mode}]}}\n{more}"
     );
@@ -22,27 +22,27 @@ fn with_process(home: TestHome, id: &str, mode: &str, more: &str) -> TestHome {
     home
 }
 
-fn sample(mode: &str, more: &str) -> TestHome {
-    with_process(TestHome::new().trusted(), "sample", mode, more)
+fn sample_home(mode: &str, more: &str) -> TestHome {
+    add_process(TestHome::new().trusted(), "sample", mode, more)
 }
 
-fn call(home: &TestHome, tool: &str, arguments: &str) -> Output {
+fn call_tool(home: &TestHome, tool: &str, arguments: &str) -> Output {
     home.skillhost(["tool", "call", tool, arguments])
 }
 
-fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+fn wait_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
-        if let Some(answer) = ask() {
+        if let Some(answer) = poll() {
             return answer;
         }
-        assert!(began.elapsed() < PATIENCE, "it never happened");
+        assert!(began.elapsed() < TIMEOUT, "it never happened");
         std::thread::yield_now();
     }
 }
 
-fn environment(home: &TestHome) -> Value {
-    let output = call(home, "whoami", "{}").success();
+fn process_environment(home: &TestHome) -> Value {
+    let output = call_tool(home, "whoami", "{}").success();
     serde_json::from_str::<Value>(&output.stdout).unwrap()["environment"].clone()
 }
 
@@ -50,7 +50,7 @@ fn environment(home: &TestHome) -> Value {
 fn tool_names_are_final_everywhere() {
     let tools = "mcp: {tools: [s_echo]}\ntools:\n  prefix: s_\n  rename: {shout: yell, nope: x}\n  \
                  exclude: ['h*', crash, garbage, spawn, wait, refuse]\n";
-    let home = sample("good", tools);
+    let home = sample_home("good", tools);
     insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
     exit 0
     --- stdout
@@ -62,17 +62,17 @@ fn tool_names_are_final_everywhere() {
     let listed = home.skillhost(["tool", "list", "--json"]).success().json();
     let names: Vec<_> = listed["tools"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
     assert_eq!(names, ["s_echo", "s_fail", "s_whoami", "yell"]);
-    assert_eq!(call(&home, "s_echo", r#"{"text":"hi"}"#).success().stdout, "hi\n");
-    assert_eq!(call(&home, "yell", r#"{"text":"hi"}"#).success().stdout, "HI\n");
+    assert_eq!(call_tool(&home, "s_echo", r#"{"text":"hi"}"#).success().stdout, "hi\n");
+    assert_eq!(call_tool(&home, "yell", r#"{"text":"hi"}"#).success().stdout, "HI\n");
     for own in ["echo", "shout", "crash"] {
-        assert!(call(&home, own, "{}").exits(3).stderr.contains("no tool"), "{own}");
+        assert!(call_tool(&home, own, "{}").exits(3).stderr.contains("no tool"), "{own}");
     }
 }
 
 #[test]
-fn tool_clash_offers_working_prefix() {
-    let _timeless = timeless();
-    let home = with_process(sample("good", ""), "weather", "good", "");
+fn tool_clash_suggests_working_prefix() {
+    let _filters = bind_time_filters();
+    let home = add_process(sample_home("good", ""), "weather", "good", "");
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
     assert!(doctor.stdout.contains("ok sample"), "{doctor}");
     let reason = "reason: the tool `echo` of `weather` is already provided by `sample`";
@@ -83,17 +83,17 @@ fn tool_clash_offers_working_prefix() {
         .unwrap_or_else(|| panic!("{doctor}"));
     let line = lines.lines().next().unwrap();
     assert_eq!(line, "tools: {prefix: weather_}");
-    // What the hint says is all there is to do.
-    let home = with_process(home, "weather", "good", &format!("{line}\n"));
+    // The hint alone must be enough to resolve the clash.
+    let home = add_process(home, "weather", "good", &format!("{line}\n"));
     home.skillhost(["ext", "doctor"]).success();
-    assert_eq!(call(&home, "weather_echo", r#"{"text":"hi"}"#).success().stdout, "hi\n");
+    assert_eq!(call_tool(&home, "weather_echo", r#"{"text":"hi"}"#).success().stdout, "hi\n");
 }
 
 #[test]
-fn process_environment_is_its_own() {
-    let home = sample("good", "env: {UNITS: metric, PORT: 8080}\n");
-    let seen = environment(&home);
-    let names: Vec<_> = seen.as_object().unwrap().keys().map(String::as_str).collect();
+fn process_environment_is_private() {
+    let home = sample_home("good", "env: {UNITS: metric, PORT: 8080}\n");
+    let variables = process_environment(&home);
+    let names: Vec<_> = variables.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = [
         "HOME",
         "PATH",
@@ -105,55 +105,58 @@ fn process_environment_is_its_own() {
         "XDG_CACHE_HOME",
     ];
     assert_eq!(names, expected);
-    assert_eq!((&seen["UNITS"], &seen["PORT"]), (&json!("metric"), &json!("8080")));
-    assert_eq!(seen["HOME"], "[HOME]/sandbox/data/kernel/homes/sample");
-    assert_eq!(seen["XDG_CACHE_HOME"], "[HOME]/sandbox/data/kernel/homes/sample/.cache");
+    assert_eq!((&variables["UNITS"], &variables["PORT"]), (&json!("metric"), &json!("8080")));
+    assert_eq!(variables["HOME"], "[HOME]/sandbox/data/kernel/homes/sample");
+    assert_eq!(variables["XDG_CACHE_HOME"], "[HOME]/sandbox/data/kernel/homes/sample/.cache");
     let private = fs::metadata(home.path("sandbox/data/kernel/homes/sample")).unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&private.permissions()) & 0o777, 0o700);
 
-    let home = sample("good", "env: {HOME: /home/me}\n");
-    let seen = environment(&home);
-    assert_eq!((&seen["HOME"], &seen["XDG_CACHE_HOME"]), (&json!("/home/me"), &Value::Null));
+    let home = sample_home("good", "env: {HOME: /home/me}\n");
+    let variables = process_environment(&home);
+    assert_eq!(
+        (&variables["HOME"], &variables["XDG_CACHE_HOME"]),
+        (&json!("/home/me"), &Value::Null)
+    );
 }
 
 #[test]
-fn trial_has_secrets_and_lasting_home() {
+fn trial_has_secrets_and_home() {
     let manifest = "id: sample\nname: Sample\nentrypoint: {command: [./server, keyed]}\n\
                     secrets: [SAMPLE_KEY]\n";
     let home = TestHome::new().extension("sample", manifest).trusted();
-    // A small program: a build shows and takes files of at most 1 MiB.
+    // A build shows and copies only files up to 1 MiB, so the program is a small one.
     let server = example_program("misbehave_process");
     let script = format!("#!/bin/sh\nexec '{}' \"$@\"\n", server.display());
     home.write("sandbox/extensions/sample/server", script);
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(home.path("sandbox/extensions/sample/server"), executable).unwrap();
     let build = || home.skillhost(["ext", "build", "sample", "--yes"]);
-    let refused = build().exits(1);
-    assert!(refused.stderr.contains("SAMPLE_KEY is not set"), "{refused}");
+    let denied = build().exits(1);
+    assert!(denied.stderr.contains("SAMPLE_KEY is not set"), "{denied}");
     home.write(".env", "SAMPLE_KEY=hunter2\n");
     let built = build().success();
     assert!(!built.stdout.contains("hunter2") && !built.stderr.contains("hunter2"), "{built}");
     let starts =
         || fs::read_to_string(home.path("sandbox/data/kernel/homes/sample/.cache/starts")).unwrap();
     assert_eq!(starts(), "hunter2\n", "the trial wrote into the cache that stays");
-    call(&home, "echo", "{}").success();
+    call_tool(&home, "echo", "{}").success();
     assert!(starts().starts_with("hunter2\nhunter2\n"), "{}", starts());
 }
 
 #[test]
-fn start_timeout_of_manifest_counts() {
-    let home = sample("silent", "start_timeout_ms: 1000\n");
+fn manifest_start_timeout_applies() {
+    let home = sample_home("silent", "start_timeout_ms: 1000\n");
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
     let reason = "did not answer `initialize` and `tools/list` within 1000 ms";
     assert!(doctor.stdout.contains(reason), "{doctor}");
 }
 
 #[test]
-fn failed_start_is_tried_again() {
-    let home = sample("flaky", "");
-    let kernel = running(&home);
-    let answer = until(|| {
-        let output = call(&home, "echo", r#"{"text":"hi"}"#);
+fn failed_start_is_retried() {
+    let home = sample_home("flaky", "");
+    let kernel = start_kernel(&home);
+    let answer = wait_until(|| {
+        let output = call_tool(&home, "echo", r#"{"text":"hi"}"#);
         (output.status == 0).then_some(output.stdout)
     });
     assert_eq!(answer, "hi\n");
@@ -165,54 +168,54 @@ fn failed_start_is_tried_again() {
 #[test]
 fn reload_starts_rejected_extension() {
     let worker = "id: worker\nname: Worker\nagent: {uses_tools: [echo]}\ndepends_on: [sample]\n";
-    let home = sample("good", "").manifest("worker", worker);
+    let home = sample_home("good", "").manifest("worker", worker);
     let server = home.path("manifests/sample/server");
     fs::rename(&server, home.path("server")).unwrap();
-    let kernel = running(&home);
-    let missing = call(&home, "sample_echo", "{}").exits(3);
+    let kernel = start_kernel(&home);
+    let missing = call_tool(&home, "sample_echo", "{}").exits(3);
     let hint = "the extension `sample`, which may have it, was rejected in phase probe";
     assert!(missing.stderr.contains(hint), "{missing}");
-    let refused = home.skillhost(["ext", "reload", "sample"]).exits(1);
+    let denied = home.skillhost(["ext", "reload", "sample"]).exits(1);
     let message = "error: `sample` was not started (probe): `./server` is no executable file";
-    assert!(refused.stderr.starts_with(message), "{refused}");
+    assert!(denied.stderr.starts_with(message), "{denied}");
     let unknown = home.skillhost(["ext", "reload", "sampel"]).exits(3);
     assert!(unknown.stderr.contains("did you mean sample?"), "{unknown}");
     fs::rename(home.path("server"), &server).unwrap();
     let started = home.skillhost(["ext", "reload", "sample"]).success();
     assert!(started.stdout.starts_with("started sample 1.0.0 (after "), "{started}");
-    assert_eq!(call(&home, "echo", r#"{"text":"hi"}"#).success().stdout, "hi\n");
+    assert_eq!(call_tool(&home, "echo", r#"{"text":"hi"}"#).success().stdout, "hi\n");
     let doctor = home.skillhost(["ext", "doctor"]).success();
     assert!(doctor.stdout.contains("ok worker (agent)"), "{doctor}");
     kernel.interrupt().success();
 }
 
 #[test]
-fn reload_refuses_stale_library() {
+fn reload_rejects_stale_library() {
     let library = test_support::library("echo");
     let home = TestHome::new().trusted();
     let home = home.manifest("echo", "id: echo\nname: Echo\nentrypoint: echo\n");
     let home = home.library("echo", "echo", &library);
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     home.skillhost(["ext", "reload", "echo"]).success();
     let file = library.file_name().unwrap().to_string_lossy().into_owned();
     let newer = format!("manifests/echo/target/debug/{file}");
     home.write(&newer, fs::read(&library).unwrap());
     let later = std::time::SystemTime::now() + Duration::from_secs(60);
     fs::File::options().write(true).open(home.path(&newer)).unwrap().set_modified(later).unwrap();
-    let refused = home.skillhost(["ext", "reload", "echo"]).exits(1);
+    let denied = home.skillhost(["ext", "reload", "echo"]).exits(1);
     let message = format!(
         "error: `echo` was not reloaded (probe): [HOME]/{newer} is newer than \
          [HOME]/manifests/echo/{file}, which is what is loaded\n"
     );
-    assert!(refused.stderr.starts_with(&message), "{refused}");
-    assert!(refused.stderr.contains("hint: install the new one: skillhost ext build echo"));
+    assert!(denied.stderr.starts_with(&message), "{denied}");
+    assert!(denied.stderr.contains("hint: install the new one: skillhost ext build echo"));
     kernel.interrupt().success();
 }
 
 #[test]
-fn arguments_are_checked_for_the_operator() {
-    let home = sample("good", "");
-    insta::assert_snapshot!(call(&home, "echo", r#"{"text": 1}"#), @r#"
+fn operator_arguments_are_validated() {
+    let home = sample_home("good", "");
+    insta::assert_snapshot!(call_tool(&home, "echo", r#"{"text": 1}"#), @r#"
     exit 2
     --- stderr
     error: the arguments of `echo` are not valid: `/text`: 1 is not of type "string"
@@ -222,7 +225,7 @@ fn arguments_are_checked_for_the_operator() {
 
 #[test]
 fn invalid_tool_schema_is_rejected() {
-    let home = sample("objekt", "");
+    let home = sample_home("objekt", "");
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
     let reason = "reason: the input schema of the tool `measure` is not a valid JSON Schema: \
                   `/properties/text/type`: \"objekt\" is not";
@@ -230,25 +233,25 @@ fn invalid_tool_schema_is_rejected() {
 }
 
 #[test]
-fn tool_of_rejected_extension_has_reason() {
-    let home = sample("panic", "mcp: {tools: [echo]}\n");
-    let output = call(&home, "echo", "{}").exits(3);
+fn rejected_extension_tool_has_reason() {
+    let home = sample_home("panic", "mcp: {tools: [echo]}\n");
+    let output = call_tool(&home, "echo", "{}").exits(3);
     let message = "error: the tool `echo` is not available: its extension `sample` was rejected in \
                    phase start: ended with exit code 101 before it answered the handshake\n";
     assert!(output.stderr.starts_with(message), "{output}");
-    let home = with_process(sample("good", ""), "weather", "good", "tools: {prefix: echo}\n");
-    let home = with_process(
+    let home = add_process(sample_home("good", ""), "weather", "good", "tools: {prefix: echo}\n");
+    let home = add_process(
         home,
         "zeta",
         "good",
         "tools: {exclude: ['[!e]*'], rename: {echo: echoecho}}\n",
     );
-    let output = call(&home, "echoecho", r#"{"text":"x"}"#).success();
+    let output = call_tool(&home, "echoecho", r#"{"text":"x"}"#).success();
     assert_eq!(output.stdout, "x\n", "the first owner answers");
 }
 
 #[test]
-fn folder_without_manifest_is_listed() {
+fn directory_without_manifest_is_listed() {
     let home = TestHome::new().trusted();
     home.write("sandbox/extensions/yml/manifest.yml", "id: yml\n");
     home.write("sandbox/extensions/notes/readme.txt", "x");
@@ -264,7 +267,7 @@ fn folder_without_manifest_is_listed() {
 }
 
 #[test]
-fn build_refuses_manifest_that_cannot_load() {
+fn build_rejects_unloadable_manifest() {
     let home = TestHome::new().trusted();
     let manifest = |id: &str, more: &str| {
         format!("id: {id}\nname: N\nentrypoint: {{command: [sh, x.sh]}}\n{more}")
@@ -286,19 +289,19 @@ fn build_refuses_manifest_that_cannot_load() {
     hint: did you mean b_two?
     ");
     home.write("sandbox/extensions/c/manifest.yml", manifest("c", ""));
-    let refused = build("c").exits(1);
-    assert!(refused.stderr.contains("c/manifest.yml is not read\nhint: name it manifest.yaml"));
+    let denied = build("c").exits(1);
+    assert!(denied.stderr.contains("c/manifest.yml is not read\nhint: name it manifest.yaml"));
 }
 
 #[test]
 fn approved_tool_must_exist() {
-    let home = sample("good", "").manifest(
+    let home = sample_home("good", "").manifest(
         "orchestrator_agent",
         "id: orchestrator_agent\nname: O\nagent: {uses_tools: [sample, kernel]}\n",
     );
-    let ask =
+    let poll =
         |tool: &str| home.skillhost(["ask", "--model", "script/demo", "--approve", tool, "hi"]);
-    insta::assert_snapshot!(ask("ecko"), @"
+    insta::assert_snapshot!(poll("ecko"), @"
     exit 2
     --- stderr
     error: --approve: tool `ecko` not found
@@ -306,11 +309,13 @@ fn approved_tool_must_exist() {
     hint: see: skillhost tool list
     ");
     for known in ["shout", "create_agent"] {
-        let output = ask(known);
+        let output = poll(known);
         assert!(!output.stderr.contains("not found"), "{output}");
     }
-    let kernel = running(&home);
-    assert!(ask("nosuch").exits(2).stderr.starts_with("error: --approve: tool `nosuch` not found"));
+    let kernel = start_kernel(&home);
+    assert!(
+        poll("nosuch").exits(2).stderr.starts_with("error: --approve: tool `nosuch` not found")
+    );
     kernel.interrupt().success();
 }
 
@@ -323,7 +328,7 @@ fn missing_api_key_exits_with_five() {
     );
     let output = home.skillhost(["ask", "hi"]).exits(5);
     assert!(output.stderr.contains("the key FAR_KEY of the provider `far` is not there"));
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     home.skillhost(["ask", "hi"]).exits(5);
     kernel.interrupt().success();
 }

@@ -1,4 +1,4 @@
-//! Process extensions: who may start one, what it offers, what becomes of it when it goes wrong.
+//! Tests of process extensions: approval, tools, failures and shutdown.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,42 +9,42 @@ use mock_model::{MockModel, Step, Wire};
 use serde_json::Value;
 use test_support::{TestHome, example_program, program};
 
-use crate::scene::{agent, repository, running, timeless};
+use crate::scene::{agent_manifest, bind_time_filters, repository_root, start_kernel};
 
-/// No test is meant to come near it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A timeout that no test should reach.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn manifest(command: &str) -> String {
     format!("id: sample\nname: Sample\nversion: 1.2.3\nentrypoint: {{command: {command}}}\n")
 }
 
-/// A script, which a person can be shown, that becomes the program.
+/// A script that replaces itself by the program, because approvals show only text files.
 const SERVER: &str = "#!/bin/sh\nexec \"$(cat program)\" \"$@\"\n";
 
-/// A trusted home with one process extension that nobody has approved.
-fn unapproved(command: &str) -> TestHome {
+/// Creates a trusted home with one unapproved process extension.
+fn unapproved_home(command: &str) -> TestHome {
     let program = example_program("misbehave_process");
     let home = TestHome::new()
         .extension("sample", &manifest(command))
         .file("sandbox/extensions/sample/server", SERVER)
         .file("sandbox/extensions/sample/program", program.to_str().unwrap())
         .trusted();
-    executable(&home.path("sandbox/extensions/sample/server"));
+    make_executable(&home.path("sandbox/extensions/sample/server"));
     home
 }
 
-fn executable(path: &Path) {
+fn make_executable(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// One that an operator has installed.
-fn sample(command: &str) -> TestHome {
+/// Creates a trusted home with a process extension that the operator has installed.
+fn sample_home(command: &str) -> TestHome {
     let home = TestHome::new().manifest("sample", &manifest(command)).trusted();
     fs::copy(example_program("misbehave_process"), home.path("manifests/sample/server")).unwrap();
     home
 }
 
-fn call<'t>(tool: &'t str, arguments: &'t str) -> [&'t str; 4] {
+fn call_args<'t>(tool: &'t str, arguments: &'t str) -> [&'t str; 4] {
     ["tool", "call", tool, arguments]
 }
 
@@ -53,46 +53,46 @@ fn is_alive(pid: u64) -> bool {
     status.is_ok_and(|text| !text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
 }
 
-/// Asks again and again until there is an answer.
-fn until<T>(mut ask: impl FnMut() -> Option<T>) -> T {
+/// Polls until the closure returns a value.
+fn wait_until<T>(mut poll: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
-        if let Some(answer) = ask() {
+        if let Some(answer) = poll() {
             return answer;
         }
-        assert!(began.elapsed() < PATIENCE, "it never happened");
+        assert!(began.elapsed() < TIMEOUT, "it never happened");
         std::thread::yield_now();
     }
 }
 
-/// What the process says of itself, from a kernel that runs.
-fn whoami(home: &TestHome) -> Option<Value> {
-    let output = home.skillhost(call("whoami", "{}"));
+/// Returns the process's description of itself from a running kernel.
+fn call_whoami(home: &TestHome) -> Option<Value> {
+    let output = home.skillhost(call_args("whoami", "{}"));
     (output.status == 0).then(|| serde_json::from_str(&output.stdout).unwrap())
 }
 
-fn pid(home: &TestHome) -> u64 {
-    until(|| whoami(home))["pid"].as_u64().unwrap()
+fn process_pid(home: &TestHome) -> u64 {
+    wait_until(|| call_whoami(home))["pid"].as_u64().unwrap()
 }
 
 #[test]
-fn a_process_is_listed_called_and_healthy_like_any_extension() {
-    let _timeless = timeless();
-    let home = sample("[./server, good]");
+fn process_extension_is_listed_and_called() {
+    let _filters = bind_time_filters();
+    let home = sample_home("[./server, good]");
     insta::assert_snapshot!(home.skillhost(["ext", "list"]), @"
     exit 0
     --- stdout
     EXTENSION STATE  VERSION PROVIDES
     sample    loaded 1.2.3   process, tools echo shout fail refuse whoami crash hang garbage huge wait spawn hoard
     ");
-    let called = home.skillhost(call("echo", r#"{"text":"hi"}"#)).success();
+    let called = home.skillhost(call_args("echo", r#"{"text":"hi"}"#)).success();
     assert_eq!(called.stdout, "hi\n");
-    insta::assert_snapshot!(home.skillhost(call("fail", "{}")), @"
+    insta::assert_snapshot!(home.skillhost(call_args("fail", "{}")), @"
     exit 1
     --- stdout
     there is nothing to do
     ");
-    insta::assert_snapshot!(home.skillhost(call("refuse", "{}")), @"
+    insta::assert_snapshot!(home.skillhost(call_args("refuse", "{}")), @"
     exit 2
     --- stderr
     error: `text` is missing
@@ -109,9 +109,9 @@ fn a_process_is_listed_called_and_healthy_like_any_extension() {
 }
 
 #[test]
-fn only_approved_files_are_started_and_only_as_they_were_approved() {
-    let _timeless = timeless();
-    let home = unapproved("[./server, good]");
+fn only_approved_files_are_started() {
+    let _filters = bind_time_filters();
+    let home = unapproved_home("[./server, good]");
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]), @"
     exit 1
     --- stdout
@@ -124,10 +124,10 @@ fn only_approved_files_are_started_and_only_as_they_were_approved() {
     assert!(!started.exists(), "it was started");
     home.approve("sample");
     assert!(!started.exists(), "it is tried in a home of its own");
-    home.skillhost(call("echo", "{}")).success();
+    home.skillhost(call_args("echo", "{}")).success();
     assert!(started.exists());
     fs::remove_file(&started).unwrap();
-    // Whatever is changed, and wherever.
+    // A change, an addition or a removal anywhere in the directory revokes the approval.
     for (path, text) in [
         ("sandbox/extensions/sample/more.py", "import os"),
         (
@@ -152,13 +152,13 @@ fn only_approved_files_are_started_and_only_as_they_were_approved() {
         }
     }
     let program = home.path("sandbox/extensions/sample/program");
-    executable(&program);
+    make_executable(&program);
     let moded = home.skillhost(["ext", "doctor"]).exits(1).stdout;
     assert!(moded.contains("approved: mode of program was 644 and is 755"), "{moded}");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(!started.exists(), "it was started");
-    home.skillhost(call("echo", "{}")).success();
-    // A link may lead anywhere later.
+    home.skillhost(call_args("echo", "{}")).success();
+    // The target of a link may change after the approval.
     std::os::unix::fs::symlink("/etc/hostname", home.path("sandbox/extensions/sample/link"))
         .unwrap();
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]).exits(1), @"
@@ -172,30 +172,30 @@ fn only_approved_files_are_started_and_only_as_they_were_approved() {
 }
 
 #[test]
-fn an_agent_is_asked_about_for_unless_the_tool_only_reads() {
+fn process_write_tools_require_approval() {
     let mock = MockModel::with([
         Step::calls("echo", r#"{"text":"from the process"}"#),
         Step::calls("shout", r#"{"text":"loud"}"#),
         Step::text("Done."),
     ]);
-    let worker = agent("worker", "  instructions: Work.\n  uses_tools: [sample]\n")
+    let worker = agent_manifest("worker", "  instructions: Work.\n  uses_tools: [sample]\n")
         .replace("depends_on: [skill_registry]\n", "");
-    let home = sample("[./server, good]").manifest("worker", &worker);
+    let home = sample_home("[./server, good]").manifest("worker", &worker);
     let home = home.settings(&mock.settings(Wire::Openai));
     let output = home.skillhost(["ask", "--agent", "worker", "Go on"]).success();
     assert_eq!(output.stdout, "Done.\n");
-    let asked = mock.requests();
-    assert_eq!(asked[1].last_text(), "from the process");
-    let refused = asked[2].last_text();
-    assert!(refused.contains("shout") && !refused.contains("LOUD"), "{refused}");
+    let requests = mock.requests();
+    assert_eq!(requests[1].last_text(), "from the process");
+    let denied = requests[2].last_text();
+    assert!(denied.contains("shout") && !denied.contains("LOUD"), "{denied}");
 }
 
 #[test]
-fn a_crash_is_survived_and_what_was_wrong_is_said() {
-    let home = sample("[./server, good]");
-    let kernel = running(&home);
-    let first = pid(&home);
-    insta::assert_snapshot!(home.skillhost(call("crash", "{}")), @"
+fn crashed_process_is_restarted() {
+    let home = sample_home("[./server, good]");
+    let kernel = start_kernel(&home);
+    let first = process_pid(&home);
+    insta::assert_snapshot!(home.skillhost(call_args("crash", "{}")), @"
     exit 1
     --- stderr
     error: the process ended with exit code 7
@@ -204,22 +204,22 @@ fn a_crash_is_survived_and_what_was_wrong_is_said() {
     TypeError: it was made to fail
     hint: it is started again; what it was doing may be half done
     ");
-    let second = pid(&home);
+    let second = process_pid(&home);
     assert_ne!(first, second);
     assert!(!is_alive(first));
-    insta::assert_snapshot!(home.skillhost(call("garbage", "{}")), @"
+    insta::assert_snapshot!(home.skillhost(call_args("garbage", "{}")), @"
     exit 1
     --- stderr
     error: the process wrote what is no message of the protocol as line 5 of its standard output: `debug: here I am`
     hint: it is started again; what it was doing may be half done
     ");
-    assert_ne!(pid(&home), second);
+    assert_ne!(process_pid(&home), second);
     home.skillhost(["ext", "doctor"]).success();
     kernel.interrupt().success();
 }
 
 #[test]
-fn what_fails_at_its_start_is_rejected_and_disturbs_nobody() {
+fn failed_process_start_is_rejected() {
     for (mode, phase, reason) in [
         ("panic", "start", "ended with exit code 101 before it answered the handshake"),
         (
@@ -229,13 +229,13 @@ fn what_fails_at_its_start_is_rejected_and_disturbs_nobody() {
         ),
         ("crowded", "start", "has more than 128 tools, or lists them on more than 16 pages"),
     ] {
-        let home = sample(&format!("[./server, {mode}]"));
+        let home = sample_home(&format!("[./server, {mode}]"));
         let report = home.skillhost(["ext", "list", "--json"]).success().json();
         let rejected = &report["rejected"][0];
         assert_eq!(rejected["phase"], phase, "{mode}: {report}");
         assert_eq!(rejected["reason"].as_str().unwrap().lines().next(), Some(reason), "{mode}");
     }
-    let home = sample("[no-such-program-anywhere]");
+    let home = sample_home("[no-such-program-anywhere]");
     insta::assert_snapshot!(home.skillhost(["ext", "doctor"]).exits(1), @"
     exit 1
     --- stdout
@@ -247,74 +247,74 @@ fn what_fails_at_its_start_is_rejected_and_disturbs_nobody() {
 }
 
 #[test]
-fn no_process_outlives_its_kernel() {
-    let home = sample("[./server, good]");
-    let kernel = running(&home);
-    let number = pid(&home);
+fn process_ends_with_its_kernel() {
+    let home = sample_home("[./server, good]");
+    let kernel = start_kernel(&home);
+    let number = process_pid(&home);
     kernel.interrupt().success();
     assert!(!is_alive(number));
     assert_eq!(fs::read_to_string(home.path("sandbox/data/sample/ended")).unwrap(), "in order");
     let copies = home.path("sandbox/data/kernel/processes/sample");
-    let left = |place: &Path| {
+    let count_copies = |place: &Path| {
         let names = fs::read_dir(place).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name != ".sweep").count()
     };
-    assert_eq!(left(&copies), 0);
+    assert_eq!(count_copies(&copies), 0);
 
-    // A kernel that is killed cannot see to it; one that listens hears of it anyway.
-    let kernel = running(&home);
-    let number = pid(&home);
+    // A killed kernel cannot stop its process; a process that reads its input ends at end of file.
+    let kernel = start_kernel(&home);
+    let number = process_pid(&home);
     drop(kernel);
-    until(|| (!is_alive(number)).then_some(()));
+    wait_until(|| (!is_alive(number)).then_some(()));
 
-    // One that does not is ended by the next kernel.
+    // A process that does not read its input is stopped by the next kernel.
     let deaf = "[sh, -c, \"trap '' TERM; exec ./server deaf\"]";
     let manifest = format!("id: sample\nname: Sample\nentrypoint: {{command: {deaf}}}\n");
     let home = home.manifest("sample", &manifest);
-    let kernel = running(&home);
-    let number = pid(&home);
+    let kernel = start_kernel(&home);
+    let number = process_pid(&home);
     drop(kernel);
     assert!(is_alive(number));
     home.skillhost(["ext", "list"]).success();
-    until(|| (!is_alive(number)).then_some(()));
+    wait_until(|| (!is_alive(number)).then_some(()));
 }
 
 #[test]
-fn a_reload_takes_new_files_once_they_are_approved() {
-    let home = unapproved("[./server, good]").approved("sample");
-    let kernel = running(&home);
-    let first = pid(&home);
+fn reload_requires_approval_of_new_files() {
+    let home = unapproved_home("[./server, good]").approved("sample");
+    let kernel = start_kernel(&home);
+    let first = process_pid(&home);
     let changed =
         "id: sample\nname: Sample\nversion: 2.0.0\nentrypoint: {command: [./server, good]}\n";
     home.write("sandbox/extensions/sample/manifest.yaml", changed);
-    let refused = home.skillhost(["ext", "reload", "sample"]).exits(1);
+    let denied = home.skillhost(["ext", "reload", "sample"]).exits(1);
     assert!(
-        refused.stderr.contains("was not reloaded (approve): its files have changed"),
-        "{refused}"
+        denied.stderr.contains("was not reloaded (approve): its files have changed"),
+        "{denied}"
     );
     assert!(
-        refused.stderr.contains("hint: look at it and approve it: skillhost ext approve sample\n")
+        denied.stderr.contains("hint: look at it and approve it: skillhost ext approve sample\n")
     );
-    assert_eq!(pid(&home), first, "the one that was in use goes on");
+    assert_eq!(process_pid(&home), first, "the one that was in use goes on");
     home.approve("sample");
     let reloaded = home.skillhost(["ext", "reload", "sample", "--json"]).success().json();
     assert_eq!((&reloaded["from"], &reloaded["to"]), (&"1.2.3".into(), &"2.0.0".into()));
-    assert_ne!(pid(&home), first);
+    assert_ne!(process_pid(&home), first);
     assert!(!is_alive(first));
     kernel.interrupt().success();
 }
 
 #[test]
-fn a_process_knows_its_settings_and_nothing_of_the_kernels_environment() {
+fn process_receives_settings_not_environment() {
     let manifest = "id: sample\nname: Sample\nentrypoint: {command: [./server, good]}\n\
                     config: {a: 1}\nsecrets: [TOKEN, PATH]\n";
-    let home = sample("[x]").manifest("sample", manifest).file(".env", "TOKEN=hunter2\n");
+    let home = sample_home("[x]").manifest("sample", manifest).file(".env", "TOKEN=hunter2\n");
     let home = home.settings("extensions: {sample: {b: two}}\n");
     let mut command = home.command();
     command.env("SKILLHOST_LOG", "warn").env("LANG", "C.UTF-8").env("OTHER_SECRET", "x");
-    let output = home.start(command.args(call("whoami", "{}"))).finish().success();
-    let seen: Value = serde_json::from_str(&output.stdout).unwrap();
-    let environment = seen["environment"].as_object().unwrap();
+    let output = home.start(command.args(call_args("whoami", "{}"))).finish().success();
+    let details: Value = serde_json::from_str(&output.stdout).unwrap();
+    let environment = details["environment"].as_object().unwrap();
     let names: Vec<_> = environment.keys().map(String::as_str).collect();
     let expected = [
         "HOME",
@@ -332,12 +332,12 @@ fn a_process_knows_its_settings_and_nothing_of_the_kernels_environment() {
     assert_eq!(config, serde_json::json!({"a": 1, "b": "two"}));
     assert_eq!((value("TOKEN").as_str(), value("SKILLHOST_ID").as_str()), ("hunter2", "sample"));
     assert_eq!(value("SKILLHOST_DATA_DIR"), "[HOME]/sandbox/data/sample");
-    let folder = seen["folder"].as_str().unwrap();
-    assert!(folder.starts_with("[HOME]/sandbox/data/kernel/processes/sample/"), "{folder}");
+    let directory = details["folder"].as_str().unwrap();
+    assert!(directory.starts_with("[HOME]/sandbox/data/kernel/processes/sample/"), "{directory}");
 }
 
 #[test]
-fn the_python_template_is_an_extension_as_it_stands() {
+fn python_template_runs_unchanged() {
     use std::io::Write as _;
     if program("python3").is_none() {
         let _ =
@@ -347,13 +347,13 @@ fn the_python_template_is_an_extension_as_it_stands() {
     let template = "sandbox/skills/extension-development/templates/process-python";
     let mut home = TestHome::new();
     for name in ["manifest.yaml", "server.py"] {
-        let bytes = fs::read(repository().join(template).join(name)).unwrap();
+        let bytes = fs::read(repository_root().join(template).join(name)).unwrap();
         home = home.file(format!("sandbox/extensions/word_count/{name}"), bytes);
     }
     let home = home.trusted().approved("word_count");
-    let output = home.skillhost(call("count_words", r#"{"text":"one two"}"#)).success();
+    let output = home.skillhost(call_args("count_words", r#"{"text":"one two"}"#)).success();
     assert_eq!(output.stdout, "2 words, the longest is 'one'\n");
-    insta::assert_snapshot!(home.skillhost(call("count_words", r#"{"txet":"one two"}"#)), @"
+    insta::assert_snapshot!(home.skillhost(call_args("count_words", r#"{"txet":"one two"}"#)), @"
     exit 2
     --- stderr
     error: the arguments of `count_words` are not valid: there is no field `txet`; did you mean text?; the field `text` is missing
@@ -361,6 +361,6 @@ fn the_python_template_is_an_extension_as_it_stands() {
     ");
     let settings = "extensions: {word_count: {most_words: 1}}\n";
     let home = home.settings(settings);
-    let output = home.skillhost(call("count_words", r#"{"text":"one two"}"#));
+    let output = home.skillhost(call_args("count_words", r#"{"text":"one two"}"#));
     assert!(format!("{output}").contains("the text has more than 1 words"), "{output}");
 }

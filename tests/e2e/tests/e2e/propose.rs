@@ -1,4 +1,4 @@
-//! What an agent's tool call leaves behind, what `run` says of it, and what it never does.
+//! Tests of `propose_skill_update`: stored proposals, their events and their limits.
 
 use std::fs;
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use skill_store::{
 };
 use test_support::{Output, TestHome};
 
-use crate::scene::{home, running, skill};
+use crate::scene::{home, skill_md, start_kernel};
 
 const GREET: &str = "sandbox/skills/greet/SKILL.md";
 
-fn propose(home: &TestHome, arguments: &Value) -> Output {
+fn call_propose(home: &TestHome, arguments: &Value) -> Output {
     home.skillhost(["tool", "call", "propose_skill_update", &arguments.to_string(), "--json"])
 }
 
-fn wish(body: &str) -> Value {
-    let text = skill("Greets people. Use when somebody arrives.", body);
+fn greeting_change(body: &str) -> Value {
+    let text = skill_md("Greets people. Use when somebody arrives.", body);
     json!({ "skill_id": "greet", "new_content": text, "justification": "It is warmer." })
 }
 
-/// What a person at another terminal has.
-fn terminal(home: &TestHome) -> (Ledger, Arc<Snapshot>) {
+/// Opens the ledger and a snapshot as a person at another terminal does.
+fn open_ledger(home: &TestHome) -> (Ledger, Arc<Snapshot>) {
     let clock = Arc::new(SystemClock);
     let options = RegistryConfig::default().options(&home.root(), None);
     let store = Store::open(options, Arc::<SystemClock>::clone(&clock)).unwrap();
     (Ledger::new(home.path("sandbox/data/skill_registry"), clock), store.snapshot())
 }
 
-fn ada() -> HumanActor {
+fn operator() -> HumanActor {
     HumanActor { name: "ada".to_owned(), via: "cli" }
 }
 
-fn files(home: &TestHome) -> Vec<String> {
+fn proposal_files(home: &TestHome) -> Vec<String> {
     let dir = home.path("sandbox/data/skill_registry/proposals");
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut texts: Vec<_> =
@@ -44,12 +44,12 @@ fn files(home: &TestHome) -> Vec<String> {
 }
 
 #[test]
-fn a_proposal_is_a_file_and_changes_nothing() {
+fn proposal_does_not_change_skill() {
     let home = home();
     let before = fs::read(home.path(GREET)).unwrap();
     let listed = home.skillhost(["tool", "call", "list_skills"]).success();
     let diff = "@@ -4 +4 @@\n-Say hello to them.\n+Say hello to them, by name.\n";
-    let answer = propose(
+    let answer = call_propose(
         &home,
         &json!({
             "skill_id": "greet",
@@ -65,13 +65,13 @@ fn a_proposal_is_a_file_and_changes_nothing() {
     assert_eq!(json!(seen), json!([1, "open", false, 1, "greet", "SKILL.md", 1, 1]));
     let id = made["proposal"].as_str().unwrap();
     let text = answer["text"].as_str().unwrap();
-    let told = format!(
+    let expected = format!(
         "Proposal 1 ({id}) is recorded: SKILL.md of `greet`, 1 lines added, 1 removed. Nothing is \
          changed: a person decides. Go on with the skill as it is."
     );
-    assert!(text.starts_with(&told), "{text}");
+    assert!(text.starts_with(&expected), "{text}");
 
-    let [file] = &files(&home)[..] else { panic!("one file") };
+    let [file] = &proposal_files(&home)[..] else { panic!("one file") };
     for part in [id, "## Diff", "+Say hello to them, by name.", "## Justification"] {
         assert!(file.contains(part), "{file}");
     }
@@ -83,38 +83,38 @@ fn a_proposal_is_a_file_and_changes_nothing() {
 }
 
 #[test]
-fn the_same_proposal_is_counted() {
+fn repeated_proposal_is_counted() {
     let home = home();
-    propose(&home, &wish("Say hi.")).success();
-    let again = propose(&home, &wish("Say hi.")).success().json();
-    assert_eq!(again["structured"]["merged"], true);
-    assert_eq!(again["structured"]["count"], 2);
-    let text = again["text"].as_str().unwrap();
+    call_propose(&home, &greeting_change("Say hi.")).success();
+    let second = call_propose(&home, &greeting_change("Say hi.")).success().json();
+    assert_eq!(second["structured"]["merged"], true);
+    assert_eq!(second["structured"]["count"], 2);
+    let text = second["text"].as_str().unwrap();
     assert!(text.starts_with("The same proposal was made before: number 1 ("), "{text}");
-    assert_eq!(files(&home).len(), 1);
-    let other = propose(&home, &wish("Say hey.")).success().json();
+    assert_eq!(proposal_files(&home).len(), 1);
+    let other = call_propose(&home, &greeting_change("Say hey.")).success().json();
     assert_eq!(other["structured"]["merged"], false);
-    assert_eq!(files(&home).len(), 2);
+    assert_eq!(proposal_files(&home).len(), 2);
 }
 
 #[test]
-fn a_new_skill_is_proposed_with_its_whole_text() {
+fn new_skill_proposal_has_full_text() {
     let home = home();
     let text = "---\nname: tea\ndescription: Brews tea. Use when thirsty.\n---\nBoil water.\n";
     let new = json!({ "skill_id": "tea", "new_content": text, "justification": "They asked." });
-    let made = propose(&home, &new).success().json();
+    let made = call_propose(&home, &new).success().json();
     assert_eq!(made["structured"]["base_digest"], Value::Null);
     assert_eq!(made["structured"]["flags"], json!([{ "flag": "new_skill" }]));
     assert!(!home.path("sandbox/skills/tea").exists());
 }
 
 #[test]
-fn what_is_wrong_with_a_proposal_is_said_so_that_a_model_can_act() {
+fn proposal_errors_help_the_model() {
     let home = home();
-    let refused = |change: Value| {
+    let rejection = |change: Value| {
         let mut arguments = json!({ "skill_id": "greet", "justification": "Better." });
         arguments.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        let output = propose(&home, &arguments);
+        let output = call_propose(&home, &arguments);
         let error: Value = serde_json::from_str(output.stderr.trim()).unwrap();
         let error = &error["error"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -126,54 +126,54 @@ fn what_is_wrong_with_a_proposal_is_said_so_that_a_model_can_act() {
         )
     };
     let mismatch = "@@ -3,2 +3,2 @@\n ---\n-Say hello to her.\n+Say hi.\n";
-    insta::assert_snapshot!(refused(json!({ "diff": mismatch })), @"
+    insta::assert_snapshot!(rejection(json!({ "diff": mismatch })), @"
     conflict: the diff does not apply to SKILL.md: hunk 1 does not apply: at line 4 the diff has `Say hello to her.`, the file has `Say hello to them.`
     hint: read the file again and make the diff against what it says now, or give new_content
     ");
-    insta::assert_snapshot!(refused(json!({ "skill_id": "gret", "diff": mismatch })), @"
+    insta::assert_snapshot!(rejection(json!({ "skill_id": "gret", "diff": mismatch })), @"
     not_found: there is no skill `gret`
     hint: did you mean `greet`?
     ");
-    insta::assert_snapshot!(refused(json!({ "path": "../../../escape.md", "new_content": "x" })), @"
+    insta::assert_snapshot!(rejection(json!({ "path": "../../../escape.md", "new_content": "x" })), @"
     denied: a path cannot have a component `.` or `..`
     hint: give the path as read_skill lists it, relative to the skill's directory
     ");
-    insta::assert_snapshot!(refused(json!({ "skill_id": "../greet", "new_content": "x" })), @"
+    insta::assert_snapshot!(rejection(json!({ "skill_id": "../greet", "new_content": "x" })), @"
     not_found: there is no skill `../greet`
     hint: did you mean `greet`?
     ");
-    insta::assert_snapshot!(refused(json!({ "new_content": "no frontmatter" })), @"
+    insta::assert_snapshot!(rejection(json!({ "new_content": "no frontmatter" })), @"
     invalid_argument: the new SKILL.md is not valid: 1:1: error[frontmatter.missing]: the file does not start with `---`
     hint: start the file with a line `---`, then `name:` and `description:`, then a line `---`
     ");
-    insta::assert_snapshot!(refused(json!({})), @"
+    insta::assert_snapshot!(rejection(json!({})), @"
     invalid_argument: there is neither a diff nor new_content
     hint: give the change as a unified diff, or the whole new text as new_content
     ");
-    insta::assert_snapshot!(refused(json!({ "new_content": "x", "justification": " " })), @"
+    insta::assert_snapshot!(rejection(json!({ "new_content": "x", "justification": " " })), @"
     invalid_argument: the justification is empty
     hint: say why the change is good: it is decided by that
     ");
-    insta::assert_snapshot!(refused(json!({ "new_content": "x", "approve": true })), @"
+    insta::assert_snapshot!(rejection(json!({ "new_content": "x", "approve": true })), @"
     invalid_argument: the arguments of `propose_skill_update` are not valid: there is no field `approve`
     hint: see the tool's input schema: skillhost tool list --json
     ");
-    assert_eq!(files(&home), Vec::<String>::new());
+    assert_eq!(proposal_files(&home), Vec::<String>::new());
 }
 
 #[test]
-fn what_happens_to_a_proposal_is_a_line_while_it_runs() {
+fn run_prints_proposal_events() {
     let home = home();
-    let kernel = running(&home);
-    let made = propose(&home, &wish("Say hi.")).success().json();
+    let kernel = start_kernel(&home);
+    let made = call_propose(&home, &greeting_change("Say hi.")).success().json();
     let id = made["structured"]["proposal"].as_str().unwrap().to_owned();
     let created = kernel.line_with("skill.proposal.created greet");
     assert!(created.contains(&format!("proposal={id}")), "{created}");
 
-    // A person decides in another process.
-    let (ledger, snapshot) = terminal(&home);
+    // The approval comes from another process.
+    let (ledger, snapshot) = open_ledger(&home);
     let proposal = ledger.proposal(&id).unwrap();
-    ledger.approve(&snapshot, &ada(), &id, proposal.summary.new_digest, None).unwrap();
+    ledger.approve(&snapshot, &operator(), &id, proposal.summary.new_digest, None).unwrap();
     let mut lines = Vec::new();
     for topic in ["skill.proposal.approved", "skill.proposal.applied"] {
         lines.push(kernel.line_with(topic).replace(&id, "[ID]"));
@@ -183,12 +183,12 @@ fn what_happens_to_a_proposal_is_a_line_while_it_runs() {
     skill_registry skill.proposal.applied greet by=ada new_digest=9ca34c072f52 path=SKILL.md proposal=[ID] version=2
     ");
     let text = fs::read_to_string(home.path(GREET)).unwrap();
-    assert_eq!(text, wish("Say hi.")["new_content"].as_str().unwrap());
+    assert_eq!(text, greeting_change("Say hi.")["new_content"].as_str().unwrap());
 
-    // Somebody edits the file by hand: a version of its own, and what was proposed no longer fits.
-    let made = propose(&home, &wish("Say good day.")).success().json();
+    // A manual edit is a version of its own and makes the proposal stale.
+    let made = call_propose(&home, &greeting_change("Say good day.")).success().json();
     kernel.line_with("skill.proposal.created greet");
-    home.write(GREET, skill("Greets people. Use when somebody arrives.", "Wave."));
+    home.write(GREET, skill_md("Greets people. Use when somebody arrives.", "Wave."));
     let version = kernel.line_with("skill.version.created greet author=external");
     assert!(version.contains("version=3"), "{version}");
     let stale = kernel.line_with("skill.proposal.stale greet");
@@ -197,7 +197,7 @@ fn what_happens_to_a_proposal_is_a_line_while_it_runs() {
 }
 
 #[test]
-fn what_is_read_is_in_the_log_whether_a_kernel_runs_or_not() {
+fn skill_reads_are_counted() {
     let home = home().file("sandbox/skills/greet/notes.txt", "Ada\n");
     let read = || {
         home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).success();
@@ -205,42 +205,42 @@ fn what_is_read_is_in_the_log_whether_a_kernel_runs_or_not() {
         home.skillhost(["tool", "call", "read_skill_resource", page]).success();
     };
     let counted = || {
-        let stats = terminal(&home).0.stats(None).unwrap();
+        let stats = open_ledger(&home).0.stats(None).unwrap();
         stats.into_iter().map(|one| (one.skill_id, one.reads, one.resource_reads)).collect()
     };
     read();
-    let once: Vec<_> = counted();
-    assert_eq!(once, [("greet".to_owned(), 1, 1)]);
-    let kernel = running(&home);
+    let first_counts: Vec<_> = counted();
+    assert_eq!(first_counts, [("greet".to_owned(), 1, 1)]);
+    let kernel = start_kernel(&home);
     read();
     home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"nobody"}"#]).exits(3);
     kernel.interrupt().success();
-    let twice: Vec<_> = counted();
-    assert_eq!(twice, [("greet".to_owned(), 2, 2)]);
+    let second_counts: Vec<_> = counted();
+    assert_eq!(second_counts, [("greet".to_owned(), 2, 2)]);
 }
 
 #[test]
-fn a_ledger_that_cannot_be_used_stops_proposals_alone() {
+fn unusable_ledger_stops_only_proposals() {
     let home = home();
-    // A folder where the database should be.
+    // A directory in place of the database makes the ledger unusable.
     home.write("sandbox/data/skill_registry/registry.sqlite3/x", "");
-    let kernel = running(&home);
-    let output = propose(&home, &wish("Say hi."));
+    let kernel = start_kernel(&home);
+    let output = call_propose(&home, &greeting_change("Say hi."));
     assert_eq!(output.status, 5, "{output}");
     home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).success();
     let output = kernel.interrupt().success();
     assert!(output.stderr.contains("the ledger cannot be used"), "{output}");
     let doctor = home.skillhost(["ext", "doctor"]);
     assert!(doctor.stdout.contains("skill_registry"), "{doctor}");
-    assert!(terminal(&home).0.proposals(ProposalFilter::default()).is_err());
+    assert!(open_ledger(&home).0.proposals(ProposalFilter::default()).is_err());
 }
 
 #[test]
 fn operator_proposals_name_the_operator() {
     let home = home();
-    propose(&home, &wish("Say hello warmly.")).success();
+    call_propose(&home, &greeting_change("Say hello warmly.")).success();
     let listed = home.skillhost(["skill", "proposals"]).success();
     assert!(listed.stdout.contains(" the operator It is warmer."), "{listed}");
-    let shown = home.skillhost(["skill", "review", "1"]).success();
-    assert!(shown.stdout.contains(" by the operator"), "{shown}");
+    let review = home.skillhost(["skill", "review", "1"]).success();
+    assert!(review.stdout.contains(" by the operator"), "{review}");
 }

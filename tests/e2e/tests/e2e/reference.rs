@@ -1,5 +1,5 @@
-//! `skillhost` in the place of the reference tool: through a link of its name, and as
-//! `skill read-properties` and `skill to-prompt`. What is expected was observed with skills-ref
+//! Tests of `skillhost` in place of the reference tool: through a link of its name, and as
+//! `skill read-properties` and `skill to-prompt`. The expectations were observed with skills-ref
 //! 0.1.1.
 
 use std::fs;
@@ -10,10 +10,10 @@ use std::process::Command;
 use serde_json::Value;
 use test_support::{Output, TestHome, binary};
 
-use crate::scene::steady;
+use crate::scene::stable_json;
 
-/// A home with skills to look at in its working directory, and a link to the program.
-fn scene(program: &str) -> TestHome {
+/// Creates a home with skills in its working directory and a link to the program.
+fn reference_home(program: &str) -> TestHome {
     let home = TestHome::new()
         .file("good/SKILL.md", "---\nname: good\ndescription: Says <\"it's\"> & \u{e9}\nmetadata:\n  a:\n    team: beads\n---\n")
         .file("low/skill.md", "---\nname: low\ndescription: Lower case.\n---\n")
@@ -26,17 +26,17 @@ fn scene(program: &str) -> TestHome {
 }
 
 /// Runs the program under a name of the reference tool.
-fn tool(home: &TestHome, program: &str, args: &[&str]) -> Output {
+fn run_reference(home: &TestHome, program: &str, args: &[&str]) -> Output {
     home.start(home.command_of(&home.outside().join(program)).args(args)).finish()
 }
 
 fn run(home: &TestHome, args: &[&str]) -> Output {
-    tool(home, "skills-ref", args)
+    run_reference(home, "skills-ref", args)
 }
 
 #[test]
-fn validate_has_the_lines_the_streams_and_the_codes_of_the_reference() {
-    let home = scene("skills-ref");
+fn validate_matches_reference_output() {
+    let home = reference_home("skills-ref");
     let validate = |path| run(&home, &["validate", path]);
     for (path, shown) in
         [("good", "good"), ("./good//", "good"), ("good/SKILL.md", "good"), ("low/skill.md", "low")]
@@ -66,7 +66,7 @@ fn validate_has_the_lines_the_streams_and_the_codes_of_the_reference() {
     Validation failed for empty/notes.txt:
       - Not a directory: empty/notes.txt
     ");
-    // The reference says what is wrong with the YAML in other words, and crashes for the last one.
+    // The reference words YAML errors differently, and crashes on the last file.
     insta::assert_snapshot!(validate("flow"), @"
     exit 1
     --- stderr
@@ -82,8 +82,8 @@ fn validate_has_the_lines_the_streams_and_the_codes_of_the_reference() {
 }
 
 #[test]
-fn the_working_directory_has_no_name() {
-    let home = scene("skills-ref");
+fn working_directory_has_no_name() {
+    let home = reference_home("skills-ref");
     let mut command = home.command_of(&home.outside().join("skills-ref"));
     let output = home.start(command.current_dir(home.path("good")).args(["validate", "."]));
     insta::assert_snapshot!(output.finish(), @"
@@ -95,8 +95,8 @@ fn the_working_directory_has_no_name() {
 }
 
 #[test]
-fn properties_and_prompt_are_the_same_through_either_name() {
-    let home = scene("skills-ref");
+fn properties_and_prompt_match_reference() {
+    let home = reference_home("skills-ref");
     let properties = run(&home, &["read-properties", "good"]);
     insta::assert_snapshot!(properties, @r#"
     exit 0
@@ -154,9 +154,9 @@ fn properties_and_prompt_are_the_same_through_either_name() {
 }
 
 #[test]
-fn with_json_the_form_is_ours() {
-    let home = scene("skills-ref");
-    let json = |args: [&str; 3]| steady(&home.skillhost(args.into_iter().chain(["--json"])));
+fn json_option_uses_native_format() {
+    let home = reference_home("skills-ref");
+    let json = |args: [&str; 3]| stable_json(&home.skillhost(args.into_iter().chain(["--json"])));
     insta::assert_snapshot!(json(["skill", "read-properties", "low"]), @r#"
     {
       "properties": {
@@ -172,11 +172,11 @@ fn with_json_the_form_is_ours() {
 }
 
 #[test]
-fn the_command_line_is_that_of_the_reference() {
-    let home = scene("agentskills");
-    let told = |args: &[&str]| tool(&home, "agentskills", args);
-    assert_eq!(told(&["--version"]).success().stdout, "agentskills, version 0.1.1\n");
-    let help = told(&["--help", "--version"]).success();
+fn command_line_matches_reference() {
+    let home = reference_home("agentskills");
+    let agentskills = |args: &[&str]| run_reference(&home, "agentskills", args);
+    assert_eq!(agentskills(&["--version"]).success().stdout, "agentskills, version 0.1.1\n");
+    let help = agentskills(&["--help", "--version"]).success();
     insta::assert_snapshot!(help, @"
     exit 0
     --- stdout
@@ -193,12 +193,12 @@ fn the_command_line_is_that_of_the_reference() {
       to-prompt        Generate <available_skills> XML for agent prompts.
       validate         Validate a skill directory.
     ");
-    let nothing = told(&[]);
+    let no_args = agentskills(&[]);
     assert_eq!(
-        (nothing.status, &nothing.stdout, &nothing.stderr),
+        (no_args.status, &no_args.stdout, &no_args.stderr),
         (2, &String::new(), &help.stdout)
     );
-    insta::assert_snapshot!(told(&["validate", "--help"]), @"
+    insta::assert_snapshot!(agentskills(&["validate", "--help"]), @"
     exit 0
     --- stdout
     Usage: agentskills validate [OPTIONS] SKILL_PATH
@@ -213,7 +213,7 @@ fn the_command_line_is_that_of_the_reference() {
     Options:
       --help  Show this message and exit.
     ");
-    insta::assert_snapshot!(told(&["validate", "no'where"]), @r#"
+    insta::assert_snapshot!(agentskills(&["validate", "no'where"]), @r#"
     exit 2
     --- stderr
     Usage: agentskills validate [OPTIONS] SKILL_PATH
@@ -232,11 +232,11 @@ fn the_command_line_is_that_of_the_reference() {
         (&["--"], "Missing command."),
         (&["lint"], "No such command 'lint'."),
     ] {
-        let output = told(args);
+        let output = agentskills(args);
         assert_eq!((output.status, &*output.stdout), (2, ""), "{args:?}");
         assert_eq!(output.stderr.lines().last(), Some(&*format!("Error: {message}")), "{args:?}");
     }
-    let no_value = told(&["validate", "--help=1"]);
+    let no_value = agentskills(&["validate", "--help=1"]);
     assert_eq!(no_value.stderr, "Error: Option '--help' does not take a value.\n");
     let missing = home.skillhost(["skill", "read-properties", "nowhere"]).exits(2);
     assert_eq!(
@@ -248,8 +248,8 @@ fn the_command_line_is_that_of_the_reference() {
 }
 
 #[test]
-fn every_fixture_is_validated_as_by_the_reference() {
-    let home = scene("skills-ref");
+fn fixtures_validate_like_reference() {
+    let home = reference_home("skills-ref");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/skill-fixtures");
     let root = fs::canonicalize(root).unwrap();
     let program = home.outside().join("skills-ref");
@@ -270,15 +270,15 @@ fn every_fixture_is_validated_as_by_the_reference() {
         }
         invalid += 1;
         assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]), "{path}");
-        let mut told = format!("Validation failed for {path}:\n");
+        let mut lines = format!("Validation failed for {path}:\n");
         for error in errors {
-            told.extend(["  - ", error.as_str().unwrap(), "\n"]);
+            lines.extend(["  - ", error.as_str().unwrap(), "\n"]);
         }
-        match told.find("Invalid YAML in frontmatter:") {
-            // The rest is in the YAML library's own words.
-            Some(at) => assert_eq!(stderr.get(..at), Some(&told[..at]), "{path}"),
-            None if crashes => assert!(stderr.starts_with(&told), "{path}: {stderr}"),
-            None => assert_eq!(stderr, told, "{path}"),
+        match lines.find("Invalid YAML in frontmatter:") {
+            // The rest of the line is the text of the YAML library.
+            Some(at) => assert_eq!(stderr.get(..at), Some(&lines[..at]), "{path}"),
+            None if crashes => assert!(stderr.starts_with(&lines), "{path}: {stderr}"),
+            None => assert_eq!(stderr, lines, "{path}"),
         }
     }
     assert_eq!(invalid, 42);

@@ -1,37 +1,38 @@
-//! `skillhost ext reload`: a new build while everything runs.
+//! Tests of `skillhost ext reload` in a running kernel.
 
 use std::fs;
 
 use sha2::{Digest as _, Sha256};
 use test_support::library;
 
-use crate::scene::{home, running, shipped, timeless};
+use crate::scene::{bind_time_filters, home, shipped_manifest, start_kernel};
 
 const CALL: [&str; 4] = ["tool", "call", "echo", r#"{"text":"hi"}"#];
 
-fn pinned(bytes: &[u8]) -> String {
+fn pinned_manifest(bytes: &[u8]) -> String {
     let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}sha256: {digest}\n", shipped("echo"))
+    format!("{}sha256: {digest}\n", shipped_manifest("echo"))
 }
 
 #[test]
-fn a_changed_library_is_taken_into_use_and_a_refused_one_is_not() {
-    let _timeless = timeless();
+fn reload_replaces_only_valid_library() {
+    let _filters = bind_time_filters();
     let old = fs::read(library("echo")).unwrap();
-    // Bytes behind the last section: another file, the same program.
+    // Bytes after the last section change the file, but not the program.
     let new = [&*old, b"another build"].concat();
-    let home = home().manifest("echo", &pinned(&old)).library("echo", "echo", &library("echo"));
-    let kernel = running(&home);
+    let home =
+        home().manifest("echo", &pinned_manifest(&old)).library("echo", "echo", &library("echo"));
+    let kernel = start_kernel(&home);
 
     let built = home.outside().join("built.so");
     fs::write(&built, &new).unwrap();
     home.replace_library("echo", "echo", &built);
-    let refused = home.skillhost(["ext", "reload", "echo"]).exits(1);
-    assert!(refused.stderr.contains("was not reloaded (probe): "), "{refused}");
-    assert!(refused.stderr.contains("hint: the build that was in use goes on\n"), "{refused}");
+    let denied = home.skillhost(["ext", "reload", "echo"]).exits(1);
+    assert!(denied.stderr.contains("was not reloaded (probe): "), "{denied}");
+    assert!(denied.stderr.contains("hint: the build that was in use goes on\n"), "{denied}");
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
 
-    home.write("manifests/echo/manifest.yaml", pinned(&new));
+    home.write("manifests/echo/manifest.yaml", pinned_manifest(&new));
     insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
     exit 0
     --- stdout
@@ -40,9 +41,9 @@ fn a_changed_library_is_taken_into_use_and_a_refused_one_is_not() {
     insta::assert_snapshot!(kernel.line_with("reloaded"), @"kernel kernel.extension_reloaded echo from=0.1.0 to=0.1.0");
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
 
-    // What is no library at all leaves the one in use in use.
+    // A file that is not a library leaves the loaded one in use.
     fs::write(&built, "text").unwrap();
-    home.write("manifests/echo/manifest.yaml", shipped("echo"));
+    home.write("manifests/echo/manifest.yaml", shipped_manifest("echo"));
     home.replace_library("echo", "echo", &built);
     insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
     exit 1
@@ -56,32 +57,35 @@ fn a_changed_library_is_taken_into_use_and_a_refused_one_is_not() {
 }
 
 #[test]
-fn a_reload_reads_the_manifest_again() {
+fn reload_reads_manifest() {
     let agent = "id: plain\nname: Plain\nagent: {instructions: Answer.}\n";
     let home = home().manifest("plain", agent);
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     let ask =
         || home.skillhost(["ask", "--print-prompt", "--agent", "plain", "hi"]).success().stdout;
     assert!(!ask().contains("Good morning."));
-    home.write("manifests/echo/manifest.yaml", shipped("echo").replace("\"\"", "Good morning."));
+    home.write(
+        "manifests/echo/manifest.yaml",
+        shipped_manifest("echo").replace("\"\"", "Good morning."),
+    );
     let reloaded = home.skillhost(["ext", "reload", "echo", "--json"]).success().json();
     assert_eq!(
         (&reloaded["id"], &reloaded["from"], &reloaded["to"]),
         (&"echo".into(), &"0.1.0".into(), &"0.1.0".into())
     );
     assert!(ask().ends_with("\n---\n\nGood morning.\n"));
-    // The registry reloads as well: its skills are there, and its watching goes on.
+    // The registry reloads as well: its skills are listed, and it continues to watch.
     home.skillhost(["ext", "reload", "skill_registry"]).success();
-    home.write("sandbox/skills/brew/SKILL.md", crate::scene::skill("Brews.", "Boil."));
+    home.write("sandbox/skills/brew/SKILL.md", crate::scene::skill_md("Brews.", "Boil."));
     kernel.line_with("skill.added brew");
     assert!(ask().contains("• `brew` — Brews.\n"));
     kernel.interrupt().success();
 }
 
 #[test]
-fn a_manifest_that_broke_meanwhile_is_named() {
+fn reload_reports_invalid_manifest() {
     let home = home();
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     home.write("manifests/echo/manifest.yaml", "id: echo\nnmae: Echo\nentrypoint: echo\n");
     insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
     exit 1
@@ -102,7 +106,7 @@ fn a_manifest_that_broke_meanwhile_is_named() {
 }
 
 #[test]
-fn unknown_extensions_and_kernels_that_do_not_run_are_said() {
+fn reload_requires_kernel_and_known_id() {
     let home = home().manifest("plain", "id: plain\nname: Plain\nagent: {instructions: Answer.}\n");
     insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
     exit 3
@@ -110,7 +114,7 @@ fn unknown_extensions_and_kernels_that_do_not_run_are_said() {
     error: no kernel runs for [HOME]
     hint: the next `skillhost run` loads the new build anyway
     ");
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     insta::assert_snapshot!(home.skillhost(["ext", "reload", "ecko"]), @"
     exit 3
     --- stderr

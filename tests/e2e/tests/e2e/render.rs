@@ -1,8 +1,8 @@
-//! `skillhost skill render`: a skill as a page in the terminal.
+//! Tests of `skillhost skill render`: a skill as a page in the terminal.
 
 use test_support::{Output, TestHome};
 
-use crate::scene::{skill, steady};
+use crate::scene::{skill_md, stable_json};
 
 const BODY: &str = r#"---
 name: demo
@@ -32,19 +32,19 @@ Boil **fresh** water, *not* stale, with `kettle --on` as [the guide](references/
 2 * 3 = 6 &#27;[31m
 "#;
 
-fn demo() -> TestHome {
+fn demo_home() -> TestHome {
     TestHome::new().file("demo/SKILL.md", BODY)
 }
 
-fn coloured(home: &TestHome, more: &[(&str, &str)]) -> Output {
+fn render_colored(home: &TestHome, more: &[(&str, &str)]) -> Output {
     let mut command = home.command();
     command.env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1").envs(more.iter().copied());
     home.start(command.args(["skill", "render", "demo", "--width", "48"])).finish()
 }
 
 #[test]
-fn a_page_is_made_for_its_width() {
-    insta::assert_snapshot!(demo().skillhost(["skill", "render", "demo", "--width", "48"]), @r"
+fn render_fits_width() {
+    insta::assert_snapshot!(demo_home().skillhost(["skill", "render", "demo", "--width", "48"]), @r"
     exit 0
     --- stdout
     demo
@@ -80,9 +80,9 @@ fn a_page_is_made_for_its_width() {
 }
 
 #[test]
-fn colours_are_those_of_the_role_and_can_be_turned_off() {
-    let home = demo();
-    let page = coloured(&home, &[]).success();
+fn colors_follow_role() {
+    let home = demo_home();
+    let page = render_colored(&home, &[]).success();
     insta::assert_snapshot!(page.stdout.replace('\u{1b}', "^"), @r"
     ^[1m^[38;5;25mdemo^[0m
     ^[38;5;25m● Verifier #2E5FA3, approx. 120 tokens^[0m
@@ -116,33 +116,33 @@ fn colours_are_those_of_the_role_and_can_be_turned_off() {
     ");
     let plain = home.skillhost(["skill", "render", "demo", "--width", "48"]).stdout;
     assert!(!plain.contains('\u{1b}'));
-    assert_eq!(coloured(&home, &[("NO_COLOR", "1")]).stdout, plain);
-    let many = coloured(&home, &[("COLORTERM", "truecolor")]).stdout;
+    assert_eq!(render_colored(&home, &[("NO_COLOR", "1")]).stdout, plain);
+    let many = render_colored(&home, &[("COLORTERM", "truecolor")]).stdout;
     assert!(many.contains("\u{1b}[38;2;46;95;163m") && !many.contains("[38;5;25m"), "{many}");
 }
 
 #[test]
-fn untrusted_text_steers_no_terminal() {
+fn untrusted_text_is_escaped() {
     let text =
         "---\nname: \"a\\e]0;x\"\ndescription: \"\\e[2J\u{202e}b\"\n---\n\u{1b}[31mred `\u{9b}`\n";
     let home = TestHome::new().file("demo/SKILL.md", text);
     let steers = |c: char| c == '\u{9b}' || c == '\u{202e}' || c == '\u{7}';
     let plain = home.skillhost(["skill", "render", "demo"]).success().stdout;
     assert!(!plain.contains(steers) && !plain.contains('\u{1b}'), "{plain:?}");
-    for shown in ["a\\u{1b}]0;x", "\\u{1b}[2J\\u{202e}b", "\\u{1b}[31mred \\u{9b}"] {
-        assert!(plain.contains(shown), "{plain}");
+    for expected in ["a\\u{1b}]0;x", "\\u{1b}[2J\\u{202e}b", "\\u{1b}[31mred \\u{9b}"] {
+        assert!(plain.contains(expected), "{plain}");
     }
-    let coloured = coloured(&home, &[]).stdout;
-    assert!(!coloured.contains(steers), "{coloured:?}");
-    for code in coloured.split('\u{1b}').skip(1) {
+    let render_colored = render_colored(&home, &[]).stdout;
+    assert!(!render_colored.contains(steers), "{render_colored:?}");
+    for code in render_colored.split('\u{1b}').skip(1) {
         let digits = code.strip_prefix('[').and_then(|code| code.split_once('m')).unwrap().0;
         assert!(digits.chars().all(|c| c.is_ascii_digit() || c == ';'), "{code:?}");
     }
 }
 
 #[test]
-fn a_skill_is_named_by_its_directory_its_file_or_its_id() {
-    let home = demo().skill("greet", &skill("Greets people.", "Say hello."));
+fn skill_argument_is_path_or_id() {
+    let home = demo_home().skill("greet", &skill_md("Greets people.", "Say hello."));
     let by = |name: &str| home.skillhost(["skill", "render", name]).success().stdout;
     assert_eq!(by("demo"), by("demo/SKILL.md"));
     assert_eq!(by("greet"), by("sandbox/skills/greet"));
@@ -153,7 +153,7 @@ fn a_skill_is_named_by_its_directory_its_file_or_its_id() {
     ────────────────────────────────────────────────────────────────────────────────
     Say hello.
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "render", "greet", "--json"])), @r##"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "render", "greet", "--json"])), @r##"
     {
       "color": "#2E5FA3",
       "description": "Greets people.",
@@ -170,10 +170,10 @@ fn a_skill_is_named_by_its_directory_its_file_or_its_id() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_said() {
-    let home = demo()
-        .file("several/a/SKILL.md", skill("A.", "a"))
-        .file("several/b/SKILL.md", skill("B.", "b"))
+fn unrenderable_skill_is_reported() {
+    let home = demo_home()
+        .file("several/a/SKILL.md", skill_md("A.", "a"))
+        .file("several/b/SKILL.md", skill_md("B.", "b"))
         .file("mute/SKILL.md", "---\nname: mute\n---\n")
         .file("empty/notes.txt", "");
     for (name, code) in [("nobody", 3), ("no/where", 3), ("several", 2), ("mute", 1), ("empty", 1)]

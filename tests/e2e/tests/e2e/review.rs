@@ -1,8 +1,10 @@
-//! `skillhost skill review` and the questions of other commands, on a pseudo-terminal.
+//! Tests of `skillhost skill review` and of the prompts of other commands, on a pseudo-terminal.
 
 use test_support::{Left, Terminal, TestHome};
 
-use crate::proposals::{BEADS, digest, home, json, propose, text_of, with};
+use crate::proposals::{
+    BEADS, beads_home, beads_text, beads_with, proposal_digest, propose_text, skill_json,
+};
 
 /// Runs `skillhost skill …` on a terminal.
 fn on_terminal(home: &TestHome, columns: u16, args: &[&str]) -> Terminal {
@@ -11,28 +13,28 @@ fn on_terminal(home: &TestHome, columns: u16, args: &[&str]) -> Terminal {
     home.on_terminal(command.arg("skill").args(args), (columns, 60))
 }
 
-/// Requires that the terminal was given back as it was.
+/// Requires the exit status and restored terminal modes.
 #[track_caller]
-fn given_back(left: &Left, status: i32) {
-    assert_eq!(left.output.status, status, "{}", left.output);
-    assert!(left.modes_restored);
-    let bytes = String::from_utf8_lossy(&left.bytes);
+fn assert_restored(session: &Left, status: i32) {
+    assert_eq!(session.output.status, status, "{}", session.output);
+    assert!(session.modes_restored);
+    let bytes = String::from_utf8_lossy(&session.bytes);
     for (on, off) in [("\u{1b}[?1049h", "\u{1b}[?1049l"), ("\u{1b}[?25l", "\u{1b}[?25h")] {
-        let (taken, given) = (bytes.rfind(on).unwrap(), bytes.rfind(off).unwrap());
-        assert!(taken < given, "{bytes:?}");
+        let (entered, left) = (bytes.rfind(on).unwrap(), bytes.rfind(off).unwrap());
+        assert!(entered < left, "{bytes:?}");
     }
 }
 
-fn state(home: &TestHome, id: &str) -> String {
-    json(home, &["review", id])["proposals"][0]["state"].as_str().unwrap().to_owned()
+fn proposal_state(home: &TestHome, id: &str) -> String {
+    skill_json(home, &["review", id])["proposals"][0]["state"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn proposals_are_walked_through_and_decided() {
-    let home = home();
-    let first = propose(&home, &with("THREE"), "Three was too small.");
-    let second = propose(&home, &with("drei"), "Three in German.");
-    let third = propose(&home, &BEADS.replace("five", "FIVE"), "Five was too small.");
+fn review_decides_each_proposal() {
+    let home = beads_home();
+    let first = propose_text(&home, &beads_with("THREE"), "Three was too small.");
+    let second = propose_text(&home, &beads_with("drei"), "Three in German.");
+    let third = propose_text(&home, &BEADS.replace("five", "FIVE"), "Five was too small.");
     let mut review = on_terminal(&home, 100, &["review"]);
     review.wait_for("proposal 1 of 3");
     review.wait_for("-three\n+THREE\n");
@@ -41,12 +43,12 @@ fn proposals_are_walked_through_and_decided() {
     review.wait_for("? y/N");
     review.send("n");
     review.wait_for("not approved");
-    assert_eq!(text_of(&home), BEADS);
+    assert_eq!(beads_text(&home), BEADS);
     review.send("a");
     review.wait_for("? y/N");
     review.send("y");
     review.wait_for("proposal 2 of 3");
-    assert_eq!(text_of(&home), with("THREE"));
+    assert_eq!(beads_text(&home), beads_with("THREE"));
     review.send("r");
     review.wait_for("why not? _");
     review.send("\u{1b}[200~English\rplease\u{1b}[201~!x\u{7f}\r");
@@ -54,14 +56,18 @@ fn proposals_are_walked_through_and_decided() {
     review.send("b");
     review.wait_for("it fits the file as it is now");
     review.send("s");
-    let left = review.finish();
-    given_back(&left, 0);
-    assert!(left.output.stdout.ends_with("2 decided, 1 wait for a decision\n"), "{}", left.output);
+    let session = review.finish();
+    assert_restored(&session, 0);
+    assert!(
+        session.output.stdout.ends_with("2 decided, 1 wait for a decision\n"),
+        "{}",
+        session.output
+    );
     assert_eq!(
-        [&first, &second, &third].map(|id| state(&home, id)),
+        [&first, &second, &third].map(|id| proposal_state(&home, id)),
         ["applied", "rejected", "open"]
     );
-    let audit = json(&home, &["audit-log"]);
+    let audit = skill_json(&home, &["audit-log"]);
     let entry =
         audit["entries"].as_array().unwrap().iter().find(|e| e["action"] == "proposal.rejected");
     let entry = entry.unwrap();
@@ -70,10 +76,10 @@ fn proposals_are_walked_through_and_decided() {
 }
 
 #[test]
-fn an_edited_text_has_another_digest() {
-    let home = home();
-    let id = propose(&home, &with("THREE"), "Three was too small.");
-    let before = digest(&home, &id);
+fn edited_text_changes_digest() {
+    let home = beads_home();
+    let id = propose_text(&home, &beads_with("THREE"), "Three was too small.");
+    let before = proposal_digest(&home, &id);
     let mut review = on_terminal(&home, 100, &["review", &id]);
     review.wait_for("+THREE");
     review.send("e");
@@ -82,10 +88,10 @@ fn an_edited_text_has_another_digest() {
     review.send("e");
     review.wait_for("left as it was");
     review.send("q");
-    given_back(&review.finish(), 0);
-    let after = digest(&home, &id);
+    assert_restored(&review.finish(), 0);
+    let after = proposal_digest(&home, &id);
     assert_ne!(before, after);
-    assert_eq!(text_of(&home), BEADS);
+    assert_eq!(beads_text(&home), BEADS);
     let drafts = std::fs::read_dir(home.outside()).unwrap().flatten();
     let drafts: Vec<_> =
         drafts.filter(|e| e.file_name().to_string_lossy().contains("review")).collect();
@@ -93,86 +99,91 @@ fn an_edited_text_has_another_digest() {
 }
 
 #[test]
-fn a_wide_terminal_has_both_sides() {
-    let home = home();
-    let _ = propose(&home, &with("THREE"), "Three was too small.");
+fn wide_terminal_shows_side_by_side() {
+    let home = beads_home();
+    let _ = propose_text(&home, &beads_with("THREE"), "Three was too small.");
     let mut review = on_terminal(&home, 120, &["review"]);
     review.wait_for("   7 three");
     review.wait_for(" │    7 THREE");
     review.send("q");
-    given_back(&review.finish(), 0);
+    assert_restored(&review.finish(), 0);
 }
 
 #[test]
-fn the_terminal_is_given_back_on_every_way_out() {
-    let home = home();
-    let _ = propose(&home, &with("THREE"), "Three was too small.");
-    let begun = || {
+fn terminal_is_restored_on_every_exit() {
+    let home = beads_home();
+    let _ = propose_text(&home, &beads_with("THREE"), "Three was too small.");
+    let start_review = || {
         let mut review = on_terminal(&home, 80, &["review"]);
         review.wait_for("quit");
         review
     };
-    let mut review = begun();
+    let mut review = start_review();
     review.send("\u{3}");
-    given_back(&review.finish(), 130);
-    let review = begun();
+    assert_restored(&review.finish(), 130);
+    let review = start_review();
     review.signal(rustix::process::Signal::INT);
-    given_back(&review.finish(), 130);
-    let review = begun();
+    assert_restored(&review.finish(), 130);
+    let review = start_review();
     review.signal(rustix::process::Signal::TERM);
-    given_back(&review.finish(), 143);
-    // Nobody decides by pasting.
-    let mut review = begun();
+    assert_restored(&review.finish(), 143);
+    // Pasted keys must not decide a proposal.
+    let mut review = start_review();
     review.send("\u{1b}[200~ayay\u{1b}[201~q");
-    given_back(&review.finish(), 0);
-    assert_eq!(text_of(&home), BEADS);
+    assert_restored(&review.finish(), 0);
+    assert_eq!(beads_text(&home), BEADS);
 }
 
 #[test]
-fn hostile_texts_steer_no_terminal() {
-    let home = home();
+fn hostile_text_is_escaped() {
+    let home = beads_home();
     let nasty = "Fine\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}2J\u{202e}.";
-    let id = propose(&home, &with("three\u{1b}[8m\u{200b}"), nasty);
+    let id = propose_text(&home, &beads_with("three\u{1b}[8m\u{200b}"), nasty);
     let mut review = on_terminal(&home, 120, &["review", &id]);
     review.wait_for("HIDDEN UNICODE");
     review.wait_for("Fine\\u{1b}]0;owned\\u{7}\\u{1b}[2J\\u{9b}2J\\u{202e}.");
     review.send("r");
     review.wait_for("why not? _");
     review.send("no\r");
-    let left = review.finish();
-    given_back(&left, 0);
-    let shown = String::from_utf8(left.bytes).unwrap();
-    assert!(!shown.contains(['\u{7}', '\u{9b}', '\u{202e}', '\u{200b}']), "{shown:?}");
-    assert!(!shown.contains("\u{1b}[8m") && !shown.contains("\u{1b}[2J"), "{shown:?}");
+    let session = review.finish();
+    assert_restored(&session, 0);
+    let output = String::from_utf8(session.bytes).unwrap();
+    assert!(!output.contains(['\u{7}', '\u{9b}', '\u{202e}', '\u{200b}']), "{output:?}");
+    assert!(!output.contains("\u{1b}[8m") && !output.contains("\u{1b}[2J"), "{output:?}");
 }
 
 #[test]
-fn a_command_on_a_terminal_shows_and_asks() {
-    let home = home();
-    let id = propose(&home, &with("THREE"), "Three was too small.");
+fn terminal_command_shows_and_prompts() {
+    let home = beads_home();
+    let id = propose_text(&home, &beads_with("THREE"), "Three was too small.");
     let mut approve = on_terminal(&home, 100, &["approve", &id]);
     approve.wait_for("+THREE");
     approve.wait_for("[y/N] ");
     approve.send("\r");
-    let left = approve.finish();
-    assert_eq!((left.output.status, text_of(&home)), (1, BEADS.to_owned()), "{}", left.output);
+    let session = approve.finish();
+    assert_eq!(
+        (session.output.status, beads_text(&home)),
+        (1, BEADS.to_owned()),
+        "{}",
+        session.output
+    );
     let mut approve = on_terminal(&home, 100, &["approve", &id]);
     approve.wait_for("[y/N] ");
     approve.send("y\r");
     approve.wait_for("is written, version 2");
-    assert_eq!((approve.finish().output.status, text_of(&home)), (0, with("THREE")));
+    assert_eq!((approve.finish().output.status, beads_text(&home)), (0, beads_with("THREE")));
     let mut rollback = on_terminal(&home, 100, &["rollback", "beads"]);
     rollback.wait_for("-THREE");
     rollback.wait_for("[y/N] ");
     rollback.send("y\r");
     rollback.wait_for("that is version 3");
-    assert_eq!((rollback.finish().output.status, text_of(&home)), (0, BEADS.to_owned()));
+    assert_eq!((rollback.finish().output.status, beads_text(&home)), (0, BEADS.to_owned()));
 }
 
 #[test]
-fn an_editor_that_fails_changes_nothing_and_a_stale_proposal_is_rebased() {
-    let home = home();
-    let id = propose(&home, &with("THREE"), "Three was too small.");
+fn failed_editor_changes_no_proposal() {
+    let home = beads_home();
+    let id = propose_text(&home, &beads_with("THREE"), "Three was too small.");
     home.write("sandbox/skills/beads/SKILL.md", BEADS.replace("one", "ONE"));
     let mut command = home.command();
     command.env("EDITOR", "false").env("TMPDIR", home.outside());
@@ -190,14 +201,14 @@ fn an_editor_that_fails_changes_nothing_and_a_stale_proposal_is_rebased() {
     review.send("a");
     review.wait_for("? y/N");
     review.send("y");
-    given_back(&review.finish(), 0);
-    assert_eq!(state(&home, &id), "applied");
-    assert_eq!(text_of(&home), with("THREE").replace("one", "ONE"));
+    assert_restored(&review.finish(), 0);
+    assert_eq!(proposal_state(&home, &id), "applied");
+    assert_eq!(beads_text(&home), beads_with("THREE").replace("one", "ONE"));
 }
 
 #[test]
 fn doctor_offers_approval_of_grants() {
-    let home = home();
+    let home = beads_home();
     for id in ["first", "second"] {
         let text = format!(
             "---\nname: {id}\ndescription: Moves. Use when asked.\nallowed-tools: move_path\n---\nDo.\n"
@@ -212,7 +223,7 @@ fn doctor_offers_approval_of_grants() {
     doctor.send("y\r");
     doctor.wait_for("approved the skill `second` as it is");
     assert_eq!(doctor.finish().output.status, 0);
-    let waiting = json(&home, &["doctor"])["not_granted"].clone();
-    assert_eq!(waiting.as_array().unwrap().len(), 1, "{waiting}");
-    assert_eq!(waiting[0]["skill_id"], "first");
+    let not_granted = skill_json(&home, &["doctor"])["not_granted"].clone();
+    assert_eq!(not_granted.as_array().unwrap().len(), 1, "{not_granted}");
+    assert_eq!(not_granted[0]["skill_id"], "first");
 }

@@ -1,11 +1,11 @@
-//! Who decides about proposals, where settings name an agent.
+//! Tests of proposal review by an agent that the settings name.
 
 use serde_json::json;
 
-use crate::scene::{home, skill};
+use crate::scene::{home, skill_md};
 
 #[test]
-fn a_reviewer_that_is_missing_leaves_proposals_to_people() {
+fn missing_reviewer_leaves_proposals_to_people() {
     let review =
         "extensions: {skill_registry: {review: {policy: agent-approves, agent: nobody}}}\n";
     let home = home().settings(review);
@@ -16,7 +16,7 @@ fn a_reviewer_that_is_missing_leaves_proposals_to_people() {
     let expected = json!({"policy": "agent-approves", "agent": "nobody", "timeout_ms": 300_000});
     assert_eq!(doctor["review"], expected);
 
-    let text = skill("Greets people. Use when somebody arrives.", "Wave.");
+    let text = skill_md("Greets people. Use when somebody arrives.", "Wave.");
     let wish = json!({"skill_id": "greet", "new_content": text, "justification": "Friendlier."});
     home.skillhost(["tool", "call", "propose_skill_update", &wish.to_string()]).success();
     let listed = home.skillhost(["skill", "proposals", "--json"]).success().json();

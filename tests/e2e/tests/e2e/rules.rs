@@ -1,9 +1,9 @@
-//! `skillhost skill rules`: what skills are checked for.
+//! Tests of `skillhost skill rules`.
 
 use test_support::TestHome;
 
 #[test]
-fn rules_are_listed_with_what_they_find() {
+fn rules_are_listed_with_findings() {
     let output = TestHome::new().skillhost(["skill", "rules"]).success();
     let line = output.stdout.lines().find(|line| line.starts_with("name.matchesDirectory "));
     let words: Vec<_> = line.unwrap_or_default().split_whitespace().collect();
@@ -15,7 +15,7 @@ fn rules_are_listed_with_what_they_find() {
 }
 
 #[test]
-fn a_rule_that_is_named_is_explained() {
+fn named_rule_is_explained() {
     let home = TestHome::new();
     let page = home.skillhost(["skill", "rules", "file.bom"]).success().stdout;
     insta::assert_snapshot!(page.split("## Why").next().unwrap_or_default(), @"
@@ -45,7 +45,7 @@ fn a_rule_that_is_named_is_explained() {
 }
 
 #[test]
-fn an_unknown_rule_is_not_found_and_similar_ones_are_named() {
+fn unknown_rule_gets_suggestions() {
     insta::assert_snapshot!(TestHome::new().skillhost(["skill", "rules", "name.formt"]), @"
     exit 3
     --- stderr

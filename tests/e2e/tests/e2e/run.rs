@@ -1,15 +1,15 @@
-//! `skillhost run`: services, events, hot reload, the end.
+//! Tests of `skillhost run`: services, events, hot reload, shutdown.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::scene::{agent, home, let_it_poll, running, skill, steady};
+use crate::scene::{agent_manifest, home, skill_md, stable_json, start_kernel, wait_for_poll};
 
 #[test]
-fn the_report_comes_first_and_an_interrupt_ends_it_well() {
+fn run_reports_then_stops_on_interrupt() {
     let home = home();
-    insta::assert_snapshot!(running(&home).interrupt(), @"
+    insta::assert_snapshot!(start_kernel(&home).interrupt(), @"
     exit 0
     --- stdout
     EXTENSION      STATE  VERSION PROVIDES
@@ -20,26 +20,26 @@ fn the_report_comes_first_and_an_interrupt_ends_it_well() {
     note: `skill_registry` would like `embedding`, which does not exist
     note: shutting down
     ");
-    // The socket is gone, so the next one starts.
-    running(&home).interrupt().success();
+    // The socket is removed, so the next kernel starts.
+    start_kernel(&home).interrupt().success();
 }
 
 #[test]
-fn a_terminated_kernel_ends_as_well_as_an_interrupted_one() {
+fn sigterm_stops_kernel_cleanly() {
     let home = home();
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     let pid = rustix::process::Pid::from_raw(kernel.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     kernel.finish().success();
 }
 
 #[test]
-fn skills_that_come_change_move_and_go_are_noticed_while_it_runs() {
+fn running_kernel_detects_skill_changes() {
     let home = home();
-    let kernel = running(&home);
-    home.write("sandbox/skills/brew/SKILL.md", skill("Brews.", "Boil."));
+    let kernel = start_kernel(&home);
+    home.write("sandbox/skills/brew/SKILL.md", skill_md("Brews.", "Boil."));
     let added = kernel.line_with("skill.added");
-    home.write("sandbox/skills/brew/SKILL.md", skill("Brews tea.", "Boil."));
+    home.write("sandbox/skills/brew/SKILL.md", skill_md("Brews tea.", "Boil."));
     let changed = kernel.line_with("skill.changed");
     fs::rename(home.path("sandbox/skills/brew"), home.path("sandbox/skills/tea")).unwrap();
     let renamed = kernel.line_with("skill.renamed");
@@ -57,7 +57,7 @@ fn skills_that_come_change_move_and_go_are_noticed_while_it_runs() {
 }
 
 #[test]
-fn events_are_one_json_object_a_line() {
+fn json_events_are_one_per_line() {
     let home = home();
     let kernel = home.start(
         home.command()
@@ -67,7 +67,7 @@ fn events_are_one_json_object_a_line() {
     let started: Value = serde_json::from_str(&kernel.line_with("kernel.started")).unwrap();
     assert_eq!(started["schema_version"], 1);
     assert_eq!(started["report"]["loaded"][1]["id"], "skill_registry");
-    home.write("sandbox/skills/brew/SKILL.md", skill("Brews.", "Boil."));
+    home.write("sandbox/skills/brew/SKILL.md", skill_md("Brews.", "Boil."));
     let mut added: Value = serde_json::from_str(&kernel.line_with("skill.added")).unwrap();
     let digest = added["payload"]["digest"].take();
     assert_eq!(digest.as_str().map(str::len), Some(64));
@@ -82,16 +82,16 @@ fn events_are_one_json_object_a_line() {
 }
 
 #[test]
-fn one_home_has_one_running_kernel() {
+fn second_kernel_is_rejected() {
     let home = home();
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     insta::assert_snapshot!(home.skillhost(["run"]), @"
     exit 4
     --- stderr
     error: skillhost already runs for [HOME]
     hint: stop the other one, or use another --home
     ");
-    // The first one goes on, and still answers.
+    // The first kernel still serves calls.
     assert_eq!(
         home.skillhost(["tool", "call", "echo", r#"{"text":"on"}"#]).success().stdout,
         "on\n"
@@ -100,23 +100,23 @@ fn one_home_has_one_running_kernel() {
 }
 
 #[test]
-fn a_socket_left_behind_by_a_killed_kernel_hinders_nothing() {
+fn stale_socket_is_replaced() {
     let home = home();
-    // Dropping it kills it.
-    drop(running(&home));
+    // Dropping the handle kills the kernel.
+    drop(start_kernel(&home));
     assert!(fs::read_dir(home.outside().join("run/skillhost")).unwrap().count() > 0);
     assert_eq!(
         home.skillhost(["tool", "call", "echo", r#"{"text":"on"}"#]).success().stdout,
         "on\n"
     );
-    running(&home).interrupt().success();
+    start_kernel(&home).interrupt().success();
 }
 
 #[test]
-fn a_skill_that_breaks_while_it_runs_is_served_from_its_last_good_text() {
+fn broken_skill_keeps_last_valid_text() {
     let home = home();
-    let kernel = running(&home);
-    let_it_poll(&home, &kernel, "sandbox/skills", "known");
+    let kernel = start_kernel(&home);
+    wait_for_poll(&home, &kernel, "sandbox/skills", "known");
     let before =
         home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).success();
     home.write("sandbox/skills/greet/SKILL.md", "---\ndescription: [\n");
@@ -130,37 +130,37 @@ fn a_skill_that_breaks_while_it_runs_is_served_from_its_last_good_text() {
     </skill_content>
     Note: SKILL.md is broken on disk (the frontmatter has no closing line '---'); this is the last good version.
     "#);
-    let_it_poll(&home, &kernel, "sandbox/skills", "broken");
+    wait_for_poll(&home, &kernel, "sandbox/skills", "broken");
     let listed = home.skillhost(["tool", "call", "list_skills"]).success();
     assert!(listed.stdout.contains("• `greet` — Greets people."), "{listed}");
     let output = kernel.interrupt().success();
     assert!(output.stderr.contains("[HOME]/sandbox/skills/greet/SKILL.md"), "{output}");
-    // A kernel of its own has it from the versions.
+    // A kernel of its own reads the last valid text from the versions.
     let alone = home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#]).success();
     assert_eq!(alone.stdout, after.stdout);
 }
 
 #[test]
-fn a_root_that_vanishes_while_it_runs_takes_nothing_with_it_and_is_picked_up_again() {
+fn vanished_root_keeps_skills() {
     let roots = "[{label: one, path: sandbox/skills}, {label: two, path: sandbox/more}]";
     let home = home().settings(&format!("extensions: {{skill_registry: {{roots: {roots}}}}}\n"));
-    let kernel = running(&home);
-    let_it_poll(&home, &kernel, "sandbox/skills", "known");
+    let kernel = start_kernel(&home);
+    wait_for_poll(&home, &kernel, "sandbox/skills", "known");
     fs::rename(home.path("sandbox/skills"), home.path("sandbox/gone")).unwrap();
-    let_it_poll(&home, &kernel, "sandbox/more", "gone");
+    wait_for_poll(&home, &kernel, "sandbox/more", "gone");
     let listed = home.skillhost(["tool", "call", "list_skills"]).success();
     assert!(listed.stdout.contains("`greet`"), "{listed}");
     fs::rename(home.path("sandbox/gone"), home.path("sandbox/skills")).unwrap();
-    home.write("sandbox/skills/brew/SKILL.md", skill("Brews.", "Boil."));
+    home.write("sandbox/skills/brew/SKILL.md", skill_md("Brews.", "Boil."));
     kernel.line_with("skill.added brew");
     let output = kernel.interrupt().success();
     assert!(!output.stdout.contains("skill.removed"), "{output}");
 }
 
 #[test]
-fn what_is_listed_is_what_the_running_kernel_has() {
+fn lists_show_running_kernel_state() {
     let bound = "  uses_skills: [greet]\n  uses_tools: [echo]\n";
-    let home = home().manifest("greeter", &agent("greeter", bound));
+    let home = home().manifest("greeter", &agent_manifest("greeter", bound));
     let questions: [&[&str]; 6] = [
         &["tool", "list", "--json"],
         &["tool", "list", "--json", "--agent", "greeter"],
@@ -169,17 +169,17 @@ fn what_is_listed_is_what_the_running_kernel_has() {
         &["ext", "list", "--json"],
         &["ext", "doctor", "--json"],
     ];
-    let ask = |question: &&[&str]| steady(&home.skillhost(*question).success());
+    let ask = |question: &&[&str]| stable_json(&home.skillhost(*question).success());
     let alone: Vec<_> = questions.iter().map(ask).collect();
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     assert_eq!(questions.iter().map(ask).collect::<Vec<_>>(), alone);
     let stranger = home.skillhost(["agent", "show", "greter"]).exits(3);
     assert!(stranger.stderr.contains("did you mean greeter?"), "{stranger}");
 
-    // Only a new kernel would reject this manifest.
+    // Only a newly started kernel would reject this manifest.
     home.write("manifests/late/manifest.yaml", "id: late\nname: [\n");
     home.write("sandbox/skills/greet/SKILL.md", "---\ndescription: [\n");
-    let_it_poll(&home, &kernel, "sandbox/skills", "known");
+    wait_for_poll(&home, &kernel, "sandbox/skills", "known");
     for (question, alone) in questions.iter().zip(&alone).skip(2) {
         assert_eq!(ask(question), *alone, "{question:?}");
     }

@@ -1,4 +1,4 @@
-//! `skillhost ext new`, built and used as its author would.
+//! Tests of `skillhost ext new`: a template is built and used as its author would.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::process::Command;
 
 use test_support::{TestHome, profile_dir};
 
-use crate::scene::{home, repository, running};
+use crate::scene::{home, repository_root, start_kernel};
 
-/// Builds a scaffold offline with the versions of the repository, and returns its library.
+/// Builds a new extension offline with the versions of the repository and returns its library.
 ///
-/// The dependencies are built once: their folder stays below the target folder.
-fn build(crate_dir: &Path) -> PathBuf {
+/// The dependencies are built only once, in a directory below the target directory.
+fn build_crate(crate_dir: &Path) -> PathBuf {
     let target = profile_dir().join("../e2e-scaffold");
     let output = Command::new(env!("CARGO"))
         .args(["build", "--offline", "--quiet", "--manifest-path"])
@@ -27,43 +27,47 @@ fn build(crate_dir: &Path) -> PathBuf {
     target.join("debug/libtea_time.so")
 }
 
-fn call(home: &TestHome, arguments: &str) -> test_support::Output {
+fn call_tool(home: &TestHome, arguments: &str) -> test_support::Output {
     home.skillhost(["tool", "call", "tea_time_greet", arguments])
 }
 
 #[test]
-fn a_scaffold_builds_loads_answers_and_reloads() {
+fn new_extension_builds_loads_and_reloads() {
     let home = home();
-    let sdk = repository().join("kernel/sdk");
+    let sdk = repository_root().join("kernel/sdk");
     home.start(home.command().args(["ext", "new", "tea-time", "--sdk"]).arg(sdk))
         .finish()
         .success();
-    let folder = home.path("sandbox/extensions/tea-time");
-    fs::copy(repository().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let directory = home.path("sandbox/extensions/tea-time");
+    fs::copy(repository_root().join("Cargo.lock"), directory.join("Cargo.lock")).unwrap();
     let install = |built: &Path| {
-        fs::copy(built, folder.join("new")).unwrap();
-        fs::rename(folder.join("new"), folder.join("libtea_time.so")).unwrap();
+        fs::copy(built, directory.join("new")).unwrap();
+        fs::rename(directory.join("new"), directory.join("libtea_time.so")).unwrap();
         home.approve("tea-time");
     };
 
-    install(&build(&folder));
+    install(&build_crate(&directory));
     home.skillhost(["ext", "doctor"]).success();
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     assert_eq!(
-        call(&home, r#"{"name":"Ada"}"#).success().stdout,
+        call_tool(&home, r#"{"name":"Ada"}"#).success().stdout,
         "Hello, Ada! This is tea-time.\n"
     );
-    insta::assert_snapshot!(call(&home, "{}"), @"
+    insta::assert_snapshot!(call_tool(&home, "{}"), @"
     exit 2
     --- stderr
     error: the arguments of `tea_time_greet` are not valid: the field `name` is missing
     hint: see the tool's input schema: skillhost tool list --json
     ");
 
-    let source = fs::read_to_string(folder.join("src/lib.rs")).unwrap();
-    fs::write(folder.join("src/lib.rs"), source.replace("Hello, {name}!", "Tea, {name}?")).unwrap();
-    install(&build(&folder));
+    let source = fs::read_to_string(directory.join("src/lib.rs")).unwrap();
+    fs::write(directory.join("src/lib.rs"), source.replace("Hello, {name}!", "Tea, {name}?"))
+        .unwrap();
+    install(&build_crate(&directory));
     home.skillhost(["ext", "reload", "tea-time"]).success();
-    assert_eq!(call(&home, r#"{"name":"Ada"}"#).success().stdout, "Tea, Ada? This is tea-time.\n");
+    assert_eq!(
+        call_tool(&home, r#"{"name":"Ada"}"#).success().stdout,
+        "Tea, Ada? This is tea-time.\n"
+    );
     kernel.interrupt().success();
 }

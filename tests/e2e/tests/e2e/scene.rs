@@ -1,4 +1,4 @@
-//! What the tests share: homes with the shipped extensions, a running kernel, steady output.
+//! Shared fixtures: homes with the shipped extensions, a running kernel, stable output.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,43 +8,46 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use test_support::{Background, Output, TestHome, binary, library};
 
-/// The root of the repository.
-pub(crate) fn repository() -> PathBuf {
+/// Returns the root of the repository.
+pub(crate) fn repository_root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     fs::canonicalize(root).expect("this package lies in the repository")
 }
 
-/// A manifest as it ships.
-pub(crate) fn shipped(id: &str) -> String {
-    let path = repository().join(format!("manifests/{id}/manifest.yaml"));
+/// Reads a shipped manifest.
+pub(crate) fn shipped_manifest(id: &str) -> String {
+    let path = repository_root().join(format!("manifests/{id}/manifest.yaml"));
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The text of a SKILL.md.
-pub(crate) fn skill(description: &str, body: &str) -> String {
+/// Formats the text of a SKILL.md.
+pub(crate) fn skill_md(description: &str, body: &str) -> String {
     format!("---\ndescription: {description}\n---\n{body}\n")
 }
 
-/// A trusted home with the shipped registry, the shipped echo and one skill, `greet`.
+/// Creates a trusted home with the shipped registry, the shipped echo and one skill, `greet`.
 pub(crate) fn home() -> TestHome {
     untrusted_home().trusted()
 }
 
-/// As [`home`], before anybody has trusted it.
+/// Creates the home of [`home`] without trust.
 pub(crate) fn untrusted_home() -> TestHome {
     TestHome::new()
-        .manifest("skill_registry", &shipped("skill_registry"))
-        .manifest("echo", &shipped("echo"))
-        .skill("greet", &skill("Greets people. Use when somebody arrives.", "Say hello to them."))
+        .manifest("skill_registry", &shipped_manifest("skill_registry"))
+        .manifest("echo", &shipped_manifest("echo"))
+        .skill(
+            "greet",
+            &skill_md("Greets people. Use when somebody arrives.", "Say hello to them."),
+        )
 }
 
-/// A declarative agent's manifest; `rest` goes on where `agent:` has begun.
-pub(crate) fn agent(id: &str, rest: &str) -> String {
+/// Formats the manifest of a declarative agent; `rest` follows the line `agent:`.
+pub(crate) fn agent_manifest(id: &str, rest: &str) -> String {
     format!("id: {id}\nname: The {id}\ndepends_on: [skill_registry]\nagent:\n{rest}")
 }
 
 /// Starts `skillhost run` with a poll every 20 ms and waits until it serves.
-pub(crate) fn running(home: &TestHome) -> Background {
+pub(crate) fn start_kernel(home: &TestHome) -> Background {
     let kernel = home.start(
         home.command()
             .env("SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS", "20")
@@ -54,20 +57,20 @@ pub(crate) fn running(home: &TestHome) -> Background {
     kernel
 }
 
-/// Waits until the registry of a running kernel has looked at every skill as it is now. `folder` is
-/// a root; `name` must not have been used before.
-pub(crate) fn let_it_poll(home: &TestHome, kernel: &Background, folder: &str, name: &str) {
-    // The first poll that sees something may have begun earlier, the second has not.
+/// Waits until the registry of a running kernel has polled the current state of all skills.
+/// `folder` is a root; `name` must be unused.
+pub(crate) fn wait_for_poll(home: &TestHome, kernel: &Background, directory: &str, name: &str) {
+    // The first poll that sees the new skill may have started earlier; the second one has not.
     for number in [1, 2] {
-        let text = skill("Probes.", &format!("{name} {number}"));
-        home.write(format!("{folder}/{name}-{number}/SKILL.md"), text);
+        let text = skill_md("Probes.", &format!("{name} {number}"));
+        home.write(format!("{directory}/{name}-{number}/SKILL.md"), text);
         kernel.line_with(&format!("skill.added {name}-{number} "));
     }
 }
 
-/// Runs a command as somebody who may read the home and write nothing in it.
-pub(crate) fn as_a_reader(home: &TestHome, args: &[&str]) -> Output {
-    // The target folder may be closed to others, so what is run is put beside the home.
+/// Runs a command as a user who can read the home, but not write to it.
+pub(crate) fn run_as_reader(home: &TestHome, args: &[&str]) -> Output {
+    // The target directory may be unreadable for other users, so the binaries are copied.
     let bin = home.outside().join("bin");
     fs::create_dir_all(&bin).unwrap();
     for built in [binary(), library("echo"), library("skill_registry")] {
@@ -77,15 +80,15 @@ pub(crate) fn as_a_reader(home: &TestHome, args: &[&str]) -> Output {
         }
     }
     let mode = |mode| {
-        for folder in ["", "home", "home/sandbox", "home/sandbox/skills", "home/manifests"] {
-            let path = home.outside().join(folder);
+        for directory in ["", "home", "home/sandbox", "home/sandbox/skills", "home/manifests"] {
+            let path = home.outside().join(directory);
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         }
     };
     mode(0o555);
     let mut command = home.command_of(&bin.join("skillhost"));
     if rustix::process::geteuid().is_root() {
-        // Permissions do not bind root, so it is somebody else: by custom the id of nobody.
+        // Root ignores permissions, so the command runs under another id, by custom that of nobody.
         command.uid(65_534).gid(65_534);
     }
     let output = home.start(command.args(args)).finish();
@@ -93,16 +96,16 @@ pub(crate) fn as_a_reader(home: &TestHome, args: &[&str]) -> Output {
     output
 }
 
-/// Reads a JSON output without what differs from run to run.
+/// Formats a JSON output without the fields that differ between runs.
 #[track_caller]
-pub(crate) fn steady(output: &Output) -> String {
+pub(crate) fn stable_json(output: &Output) -> String {
     let mut value = output.json();
     drop_volatile(&mut value);
-    pretty(value)
+    pretty_json(value)
 }
 
-/// A value with its fields in one order, whatever order the parser keeps.
-pub(crate) fn pretty(mut value: Value) -> String {
+/// Formats a value with sorted keys, whatever order the parser keeps.
+pub(crate) fn pretty_json(mut value: Value) -> String {
     value.sort_all_objects();
     serde_json::to_string_pretty(&value).expect("a value can be printed")
 }
@@ -120,14 +123,14 @@ fn drop_volatile(value: &mut Value) {
     }
 }
 
-/// Until the guard is dropped, snapshots do not depend on times and hashes.
-pub(crate) fn timeless() -> insta::internals::SettingsBindDropGuard {
+/// Removes times and hashes from snapshots until the guard is dropped.
+pub(crate) fn bind_time_filters() -> insta::internals::SettingsBindDropGuard {
     let mut settings = insta::Settings::clone_current();
     settings.add_filter(r"\d+ µs", "[N] µs");
     settings.add_filter(r"after \d+ ms", "after [N] ms");
     settings.add_filter(r"\(\d+ files", "([N] files");
     settings.add_filter(r"[0-9a-f]{16}\.sock", "[N].sock");
-    // Beside the folder with the built programs; only an installed copy has it.
+    // The directory of the built programs; only an installed copy has it.
     settings.add_filter(r"[^ ]*/lib/skillhost\b", "[TARGET]/../lib/skillhost");
     settings.bind_to_scope()
 }

@@ -1,4 +1,4 @@
-//! What happens at certain times: listed, run by hand, missed while nothing ran.
+//! Tests of scheduled jobs: listed, run on demand, missed without a kernel.
 
 use std::time::UNIX_EPOCH;
 
@@ -7,31 +7,31 @@ use serde_json::json;
 use skillhost_events::{Clock, Journal, ScheduleRun};
 use test_support::TestHome;
 
-use crate::agents_scene::{agents, transcripts};
-use crate::scene::{agent, home, running, shipped};
+use crate::agents_scene::{agents_home, transcript_lines};
+use crate::scene::{agent_manifest, home, shipped_manifest, start_kernel};
 
 const HOUR: u64 = 3_600_000;
 
-fn now() -> u64 {
+fn now_ms() -> u64 {
     u64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap()
 }
 
-/// A daily pattern that is half a day away, so that no test is there when it is due.
-fn far_away() -> String {
-    format!("0 {} * * *", (now() / HOUR + 12) % 24)
+/// Returns a daily pattern that is due in twelve hours, so that no job starts during a test.
+fn half_day_cron() -> String {
+    format!("0 {} * * *", (now_ms() / HOUR + 12) % 24)
 }
 
-/// A home whose echo says hello every day.
-fn daily(rest: &str) -> TestHome {
-    let cron = far_away();
+/// Creates a home whose echo has a daily job.
+fn daily_job_home(rest: &str) -> TestHome {
+    let cron = half_day_cron();
     let schedule = format!("{{name: hello, cron: '{cron}', tool: echo, arguments: {{text: Hi}}}}");
-    let manifest = format!("{}schedules: [{schedule}]\n{rest}", shipped("echo"));
+    let manifest = format!("{}schedules: [{schedule}]\n{rest}", shipped_manifest("echo"));
     home().manifest("echo", &manifest)
 }
 
 #[test]
-fn schedules_are_listed_and_run_by_hand() {
-    let home = daily("");
+fn schedules_are_listed_and_run() {
+    let home = daily_job_home("");
     let listed = home.skillhost(["schedule", "list"]).success();
     let row = listed.stdout.lines().find(|line| line.contains("echo/hello")).unwrap().to_owned();
     assert!(row.contains("tool echo") && row.contains("never"), "{listed}");
@@ -50,10 +50,10 @@ fn schedules_are_listed_and_run_by_hand() {
 }
 
 #[test]
-fn what_was_missed_is_told_at_the_start_and_not_made_up() {
-    let home = daily("");
+fn missed_jobs_are_reported_once() {
+    let home = daily_job_home("");
     let journal = Journal::new(home.path("sandbox/data/kernel/events.db"), Clock::system());
-    let due_ms = now() - 72 * HOUR;
+    let due_ms = now_ms() - 72 * HOUR;
     let run = ScheduleRun { due_ms, started_ms: due_ms, ended_ms: Some(due_ms), error: None };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
@@ -61,40 +61,41 @@ fn what_was_missed_is_told_at_the_start_and_not_made_up() {
         journal.close().await;
     });
 
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     let missed = kernel.line_with("schedule.missed echo/hello");
     assert!(missed.contains("missed=3"), "{missed}");
-    // The running kernel runs it for whoever asks, and tells of it.
+    // The running kernel executes the job for the command and publishes its event.
     home.skillhost(["schedule", "run", "echo/hello"]).success();
     kernel.line_with("schedule.ran echo/hello");
     let listed = home.skillhost(["--json", "schedule", "list"]).success().json();
     assert_eq!(listed["running"], json!(true));
     kernel.interrupt().success();
 
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     let output = kernel.interrupt().success();
     assert!(!output.stdout.contains("schedule.missed"), "it is told once: {output}");
 }
 
 #[test]
-fn an_agent_does_what_it_is_scheduled_for_and_can_ask_nobody() {
+fn scheduled_agent_has_no_approval_channel() {
     let mock = MockModel::with([
         Step::calls("delete_file", r#"{"path":"skills/code-review/SKILL.md"}"#),
         Step::text("I looked around.\nNothing is new."),
     ]);
-    let worker = agent("daily", "  instructions: You look.\n  uses_tools: [core_tools]\n");
-    let schedule = format!("schedules: [{{name: look, cron: '{}', prompt: Look.}}]\n", far_away());
-    let home = agents(&mock).manifest("daily", &format!("{worker}{schedule}"));
+    let worker = agent_manifest("daily", "  instructions: You look.\n  uses_tools: [core_tools]\n");
+    let schedule =
+        format!("schedules: [{{name: look, cron: '{}', prompt: Look.}}]\n", half_day_cron());
+    let home = agents_home(&mock).manifest("daily", &format!("{worker}{schedule}"));
     let ran = home.skillhost(["schedule", "run", "daily/look"]).success();
     assert!(ran.stdout.trim_end().ends_with(": I looked around."), "{ran}");
     assert_eq!(mock.requests()[0].messages()[0].text, "Look.");
-    let answers = transcripts(&home, "answer");
+    let answers = transcript_lines(&home, "answer");
     assert_eq!(answers[0]["is_error"], json!(true), "{answers:?}");
     assert!(home.path("sandbox/skills/code-review/SKILL.md").exists());
 }
 
 #[test]
-fn a_schedule_that_cannot_be_is_an_error_of_the_manifest() {
+fn impossible_schedule_rejects_manifest() {
     let bad = |cron: &str| {
         let manifest = format!(
             "id: bad\nname: Bad\nentrypoint: bad\nschedules: [{{name: a, cron: '{cron}', task: t}}]\n"

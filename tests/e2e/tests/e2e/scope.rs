@@ -1,61 +1,61 @@
-//! Which agent is shown which skill: scopes, states, and why.
+//! Tests of skill scopes and states, and of their explanation.
 
 use std::fs;
 
 use serde_json::{Value, json};
 use test_support::TestHome;
 
-use crate::scene::{agent, home, running, shipped, skill};
+use crate::scene::{agent_manifest, home, shipped_manifest, skill_md, start_kernel};
 
-/// Greets, brews, bakes: the shipped builder is bound to one of them.
-fn with_agents() -> TestHome {
+/// Creates a home with three skills; the shipped builder is bound to one of them.
+fn agents_home() -> TestHome {
     home()
-        .skill("brew-tea", &skill("Brews tea.", "Boil."))
-        .skill("bake-bread", &skill("Bakes bread.", "Knead."))
-        .skill("extension-development", &skill("Makes extensions.", "Begin."))
-        .manifest("orchestrator_agent", &shipped("orchestrator_agent"))
-        .manifest("builder_agent", &shipped("builder_agent"))
-        .manifest("none", &agent("none", "  instructions: Hi.\n  catalog: none\n"))
+        .skill("brew-tea", &skill_md("Brews tea.", "Boil."))
+        .skill("bake-bread", &skill_md("Bakes bread.", "Knead."))
+        .skill("extension-development", &skill_md("Makes extensions.", "Begin."))
+        .manifest("orchestrator_agent", &shipped_manifest("orchestrator_agent"))
+        .manifest("builder_agent", &shipped_manifest("builder_agent"))
+        .manifest("none", &agent_manifest("none", "  instructions: Hi.\n  catalog: none\n"))
         .manifest(
             "cook",
-            &agent(
+            &agent_manifest(
                 "cook",
                 "  instructions: Hi.\n  catalog: {include: ['b*', zz-*], exclude: [bake-bread]}\n",
             ),
         )
 }
 
-fn prompt(home: &TestHome, agent: &str) -> String {
+fn print_prompt(home: &TestHome, agent: &str) -> String {
     home.skillhost(["ask", "--print-prompt", "--agent", agent, "hello"]).success().stdout
 }
 
-/// The ids that have a line in a prompt.
-fn listed(home: &TestHome, agent: &str) -> Vec<String> {
-    let prompt = prompt(home, agent);
+/// Returns the ids that have a line in an agent's prompt.
+fn listed_ids(home: &TestHome, agent: &str) -> Vec<String> {
+    let prompt = print_prompt(home, agent);
     let id = |line: &str| Some(line.strip_prefix("• `")?.split('`').next()?.to_owned());
     prompt.lines().filter_map(id).collect()
 }
 
 #[test]
-fn each_agent_is_shown_what_its_manifest_says() {
-    let home = with_agents();
+fn manifest_scope_limits_catalog() {
+    let home = agents_home();
     let all = ["bake-bread", "brew-tea", "extension-development", "greet"];
-    assert_eq!(listed(&home, "orchestrator_agent"), all);
-    assert_eq!(listed(&home, "builder_agent"), ["extension-development"]);
-    assert_eq!(listed(&home, "cook"), ["brew-tea"]);
-    assert_eq!(listed(&home, "none"), Vec::<String>::new());
-    assert!(!prompt(&home, "none").contains("[Available Skills]"));
+    assert_eq!(listed_ids(&home, "orchestrator_agent"), all);
+    assert_eq!(listed_ids(&home, "builder_agent"), ["extension-development"]);
+    assert_eq!(listed_ids(&home, "cook"), ["brew-tea"]);
+    assert_eq!(listed_ids(&home, "none"), Vec::<String>::new());
+    assert!(!print_prompt(&home, "none").contains("[Available Skills]"));
 }
 
-fn explained(home: &TestHome, agent: &str, prompt: &str) -> (Value, i32) {
+fn explain_skills(home: &TestHome, agent: &str, prompt: &str) -> (Value, i32) {
     let args = ["skill", "doctor", "--agent", agent, "--prompt", prompt, "--json"];
     let output = home.skillhost(args);
     (output.json(), output.status)
 }
 
 #[test]
-fn the_doctor_says_why_an_agent_is_not_shown_a_skill() {
-    let home = with_agents();
+fn doctor_explains_hidden_skills() {
+    let home = agents_home();
     let args = ["skill", "doctor", "--agent", "cook", "--prompt", "brew some tea"];
     insta::assert_snapshot!(home.skillhost(args), @"
     exit 1
@@ -69,7 +69,7 @@ fn the_doctor_says_why_an_agent_is_not_shown_a_skill() {
     3 outside the agent's catalog: bake-bread, extension-development, greet
     no effect: `zz-*` of catalog: it matches no skill
     ");
-    let (object, status) = explained(&home, "cook", "brew some tea");
+    let (object, status) = explain_skills(&home, "cook", "brew some tea");
     assert_eq!(status, 1);
     let absent = |id: &str| -> Value {
         let skills = object["skills"].as_array().unwrap();
@@ -80,7 +80,7 @@ fn the_doctor_says_why_an_agent_is_not_shown_a_skill() {
         object["unmatched_globs"],
         json!([{"pattern": "zz-*", "reason": "it matches no skill"}])
     );
-    let (object, status) = explained(&home, "builder_agent", "-");
+    let (object, status) = explain_skills(&home, "builder_agent", "-");
     assert_eq!((object["visible"].as_u64(), status), (Some(1), 0));
     home.skillhost(["skill", "doctor", "--agent", "nobody", "--prompt", "x"]).exits(3);
     home.skillhost(["skill", "doctor", "--agent", "cook"]).exits(2);
@@ -89,8 +89,8 @@ fn the_doctor_says_why_an_agent_is_not_shown_a_skill() {
 }
 
 #[test]
-fn people_enable_and_disable_skills() {
-    let home = with_agents().settings("# mine\nallow_shadowing: []  # none\n\nextensions: {}\n");
+fn skills_are_enabled_and_disabled() {
+    let home = agents_home().settings("# mine\nallow_shadowing: []  # none\n\nextensions: {}\n");
     let off = home.skillhost(["skill", "disable", "greet", "brew-tea"]);
     insta::assert_snapshot!(off, @"
     exit 0
@@ -104,7 +104,7 @@ fn people_enable_and_disable_skills() {
         "# mine\nallow_shadowing: []  # none\n\n\
          extensions: {skill_registry: {skills: {brew-tea: 'off', greet: 'off'}}}\n"
     );
-    assert_eq!(listed(&home, "orchestrator_agent"), ["bake-bread", "extension-development"]);
+    assert_eq!(listed_ids(&home, "orchestrator_agent"), ["bake-bread", "extension-development"]);
     let list = home.skillhost(["skill", "list"]).success().stdout;
     assert!(
         list.contains("greet                  Greets people. Use when somebody arrives. [~"),
@@ -119,18 +119,18 @@ fn people_enable_and_disable_skills() {
         name_only.success().json()["changed"],
         json!([{"skill_id": "brew-tea", "from": "off", "to": "name-only"}])
     );
-    assert!(prompt(&home, "orchestrator_agent").contains("• `brew-tea`\n"));
+    assert!(print_prompt(&home, "orchestrator_agent").contains("• `brew-tea`\n"));
     home.skillhost(["skill", "disable", "--user-only", "bake-bread"]).success();
-    assert_eq!(listed(&home, "orchestrator_agent"), ["brew-tea", "extension-development"]);
-    let back = ["skill", "enable", "greet", "brew-tea", "bake-bread"];
-    home.skillhost(back).success();
+    assert_eq!(listed_ids(&home, "orchestrator_agent"), ["brew-tea", "extension-development"]);
+    let enable = ["skill", "enable", "greet", "brew-tea", "bake-bread"];
+    home.skillhost(enable).success();
     assert_eq!(
-        home.skillhost(back).success().stdout,
+        home.skillhost(enable).success().stdout,
         "greet: on already\nbrew-tea: on already\nbake-bread: on already\n"
     );
-    assert_eq!(listed(&home, "orchestrator_agent").len(), 4);
+    assert_eq!(listed_ids(&home, "orchestrator_agent").len(), 4);
 
-    // Nothing is half done.
+    // An unknown id in the arguments changes no skill at all.
     let before = settings();
     insta::assert_snapshot!(home.skillhost(["skill", "disable", "greet", "brew-te"]), @"
     exit 3
@@ -145,36 +145,36 @@ fn people_enable_and_disable_skills() {
 }
 
 #[test]
-fn a_bound_skill_that_is_off_is_an_error_and_one_for_users_is_not() {
-    let home = with_agents();
+fn disabled_bound_skill_fails_agent() {
+    let home = agents_home();
     home.skillhost(["skill", "disable", "--user-only", "extension-development"]).success();
-    let bound = prompt(&home, "builder_agent");
+    let bound = print_prompt(&home, "builder_agent");
     assert!(bound.contains("<skill_content") && !bound.contains("[Available Skills]"), "{bound}");
     home.skillhost(["skill", "disable", "extension-development"]).success();
-    let refused = home.skillhost(["ask", "--print-prompt", "--agent", "builder_agent", "hi"]);
-    let refused = refused.exits(1);
+    let denied = home.skillhost(["ask", "--print-prompt", "--agent", "builder_agent", "hi"]);
+    let denied = denied.exits(1);
     let setting = "extensions.skill_registry.skills.extension-development: off";
-    assert!(refused.stderr.contains(setting), "{refused}");
-    // What the settings name and is not there is reported and stops nothing.
+    assert!(denied.stderr.contains(setting), "{denied}");
+    // An unknown skill in the settings is reported and does not stop the extension.
     home.write(
         "skillhost.yaml",
         "extensions: {skill_registry: {skills: {gret: off, 'x-*': off}}}\n",
     );
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
     assert!(doctor.stdout.contains("`gret` has no effect: there is no such skill"), "{doctor}");
-    assert_eq!(listed(&home, "orchestrator_agent").len(), 4);
+    assert_eq!(listed_ids(&home, "orchestrator_agent").len(), 4);
 }
 
 #[test]
-fn a_running_kernel_takes_it_over() {
-    let home = with_agents();
-    let kernel = running(&home);
-    let told = home.skillhost(["skill", "disable", "greet"]).success().stdout;
-    assert_eq!(told, "greet: on → off\nthe running kernel has taken it over\n");
+fn running_kernel_applies_skill_state() {
+    let home = agents_home();
+    let kernel = start_kernel(&home);
+    let output = home.skillhost(["skill", "disable", "greet"]).success().stdout;
+    assert_eq!(output, "greet: on → off\nthe running kernel has taken it over\n");
     kernel.line_with("kernel.extension_reloaded skill_registry");
-    assert!(!listed(&home, "orchestrator_agent").contains(&"greet".to_owned()));
+    assert!(!listed_ids(&home, "orchestrator_agent").contains(&"greet".to_owned()));
     home.skillhost(["skill", "enable", "greet"]).success();
-    assert!(listed(&home, "orchestrator_agent").contains(&"greet".to_owned()));
+    assert!(listed_ids(&home, "orchestrator_agent").contains(&"greet".to_owned()));
     let args = ["skill", "doctor", "--agent", "none", "--prompt", "hi", "--json"];
     assert_eq!(home.skillhost(args).success().json()["visible"], 0);
     kernel.interrupt().success();

@@ -1,5 +1,5 @@
-//! The first flow of the product: a user asks for an extension, agents write it, people agree, the
-//! kernel builds it, starts anew with it, and the user's answer comes out of the new tool.
+//! Tests of the first flow of the product: a user requests an extension, agents write it, a person
+//! approves it, the kernel builds it and restarts, and the reply uses the new tool.
 
 use std::fs;
 use std::io::Write as _;
@@ -9,29 +9,29 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use test_support::{Background, Left, Terminal, TestHome};
 
-use crate::agents_scene::said;
+use crate::agents_scene::format_messages;
 use crate::builds::{toolchain, with_target};
-use crate::scene::{repository, shipped};
+use crate::scene::{repository_root, shipped_manifest};
 
 mod feed;
 mod parts;
 
 use feed::Feed;
-use parts::{BROKEN_LINE, CARGO, LIB, MENDED_LINE, SERVER};
+use parts::{BROKEN_LINE, CARGO, FIXED_LINE, LIB, SERVER};
 
 const TASK: &str = "Create an extension that monitors RSS feeds";
 
-/// A trusted home with everything that ships and matters here.
-fn workshop(mock: &MockModel) -> TestHome {
+/// Creates a trusted home with the shipped extensions and agents of this flow.
+fn workshop_home(mock: &MockModel) -> TestHome {
     let mut home = TestHome::new();
     for id in ["skill_registry", "core_tools", "echo", "orchestrator_agent", "builder_agent"] {
-        home = home.manifest(id, &shipped(id));
-        let prompt = repository().join("manifests").join(id).join("prompt.jinja2");
+        home = home.manifest(id, &shipped_manifest(id));
+        let prompt = repository_root().join("manifests").join(id).join("prompt.jinja2");
         if let Ok(text) = fs::read_to_string(prompt) {
             home.write(format!("manifests/{id}/prompt.jinja2"), text);
         }
     }
-    copy_tree(&repository().join("sandbox/skills"), &home.path("sandbox/skills"));
+    copy_tree(&repository_root().join("sandbox/skills"), &home.path("sandbox/skills"));
     with_target(home.settings(&mock.settings(Wire::Openai)).trusted())
 }
 
@@ -47,35 +47,35 @@ fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
     }
 }
 
-fn supervised(home: &TestHome) -> Background {
+fn start_supervised(home: &TestHome) -> Background {
     let kernel = home.start(home.command().envs(toolchain()).args(["run", "--supervised"]));
     kernel.line_with("running; Ctrl-C ends it");
     kernel
 }
 
-/// A person at a terminal, who asks and agrees.
-fn person(home: &TestHome) -> Terminal {
+/// Starts `ask` at a terminal, whose user approves calls.
+fn start_ask(home: &TestHome) -> Terminal {
     home.on_terminal(home.command().args(["ask", TASK]), (100, 60))
 }
 
-/// Agrees to the next call of a tool.
+/// Approves the next call of a tool.
 #[track_caller]
-fn agree(terminal: &mut Terminal, agent: &str, tool: &str) {
+fn approve_call(terminal: &mut Terminal, agent: &str, tool: &str) {
     terminal.wait_for(&format!("{agent} asks to call {tool}"));
     terminal.wait_for("[N]o");
     terminal.send("y\n");
 }
 
-/// How often a person was asked.
-fn questions(left: &Left) -> usize {
-    left.output.stdout.matches("allow it? [y]es").count()
+/// Counts the approval prompts.
+fn count_prompts(session: &Left) -> usize {
+    session.output.stdout.matches("allow it? [y]es").count()
 }
 
-fn write(path: &str, content: &str) -> Step {
+fn write_step(path: &str, content: &str) -> Step {
     Step::calls("write_file", &json!({ "path": path, "content": content }).to_string())
 }
 
-/// A library has a task for its schedule, a process a tool.
+/// Returns a manifest; a library has a task for its schedule, a process a tool.
 fn manifest(feed: &Feed, entrypoint: &Value) -> String {
     let mut schedule = json!({ "name": "poll", "cron": "*/15 * * * *" });
     match entrypoint {
@@ -94,8 +94,8 @@ fn manifest(feed: &Feed, entrypoint: &Value) -> String {
     serde_json::to_string_pretty(&manifest).unwrap()
 }
 
-/// What all requests said, for a look at what the agents knew.
-fn asked(mock: &MockModel) -> Vec<Asked> {
+/// Returns all model requests.
+fn model_requests(mock: &MockModel) -> Vec<Asked> {
     mock.requests()
 }
 
@@ -106,10 +106,10 @@ fn builder_step(files: &[(&str, String)]) -> Step {
     Step::calls("write_files", &json!({ "files": files }).to_string())
 }
 
-/// What is true at the end, whatever the extension is made of.
-fn check_the_end(home: &TestHome, feed: &Feed, kernel: Background) {
+/// Checks the final state, which is the same for every kind of extension.
+fn check_final_state(home: &TestHome, feed: &Feed, kernel: Background) {
     home.skillhost(["ext", "doctor"]).success();
-    // The schedule polls the feed, and what it found is kept by the extension.
+    // The schedule polls the feed, and the extension stores the new entries.
     feed.publish("Second post");
     home.skillhost(["schedule", "run", "rss_monitor/poll"]).success();
     let listed = home.skillhost(["schedule", "list", "--json"]).success().json();
@@ -120,7 +120,7 @@ fn check_the_end(home: &TestHome, feed: &Feed, kernel: Background) {
 }
 
 #[test]
-fn an_extension_in_rust_is_written_built_mended_and_used() {
+fn rust_extension_is_built_and_used() {
     let feed = Feed::new("First post");
     let mock = MockModel::with(
         [
@@ -138,11 +138,11 @@ fn an_extension_in_rust_is_written_built_mended_and_used() {
         .chain([builder_step(&[
             ("manifest.yaml", manifest(&feed, &json!("rss_monitor"))),
             ("Cargo.toml", CARGO.to_owned()),
-            ("src/lib.rs", LIB.replace(MENDED_LINE, BROKEN_LINE)),
+            ("src/lib.rs", LIB.replace(FIXED_LINE, BROKEN_LINE)),
         ])])
         .chain([
             Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
-            write("extensions/rss_monitor/src/lib.rs", LIB),
+            write_step("extensions/rss_monitor/src/lib.rs", LIB),
             Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
             Step::calls("request_restart", r#"{"reason": "rss_monitor is built"}"#),
             Step::text("Built. Call feeds_poll with no arguments."),
@@ -150,64 +150,68 @@ fn an_extension_in_rust_is_written_built_mended_and_used() {
             Step::text("It works: the feed says First post."),
         ]),
     );
-    let home = workshop(&mock);
-    let kernel = supervised(&home);
-    let mut user = person(&home);
-    agree(&mut user, "builder_agent", "write_files");
-    agree(&mut user, "builder_agent", "build_extension");
-    agree(&mut user, "builder_agent", "write_file");
-    agree(&mut user, "builder_agent", "build_extension");
-    agree(&mut user, "builder_agent", "request_restart");
-    agree(&mut user, "orchestrator_agent", "feeds_poll");
+    let home = workshop_home(&mock);
+    let kernel = start_supervised(&home);
+    let mut user = start_ask(&home);
+    approve_call(&mut user, "builder_agent", "write_files");
+    approve_call(&mut user, "builder_agent", "build_extension");
+    approve_call(&mut user, "builder_agent", "write_file");
+    approve_call(&mut user, "builder_agent", "build_extension");
+    approve_call(&mut user, "builder_agent", "request_restart");
+    approve_call(&mut user, "orchestrator_agent", "feeds_poll");
     user.wait_for("It works: the feed says First post.");
-    let left = user.finish();
-    assert_eq!(left.output.status, 0, "{}", left.output);
-    assert_eq!(questions(&left), 6);
-    // All three files were shown with their whole text before they were written.
-    for shown in [
+    let session = user.finish();
+    assert_eq!(session.output.status, 0, "{}", session.output);
+    assert_eq!(count_prompts(&session), 6);
+    // All three files were shown in full before they were written.
+    for expected in [
         "| create sandbox/extensions/rss_monitor/manifest.yaml",
         "| create sandbox/extensions/rss_monitor/Cargo.toml",
         "| create sandbox/extensions/rss_monitor/src/lib.rs",
         "| +export_extension!(Monitor: tools, scheduler);",
         "| modify sandbox/extensions/rss_monitor/src/lib.rs",
     ] {
-        assert!(left.output.stdout.contains(shown), "{shown}: {}", left.output);
+        assert!(session.output.stdout.contains(expected), "{expected}: {}", session.output);
     }
 
-    let requests = asked(&mock);
+    let requests = model_requests(&mock);
     assert_eq!(requests.len(), 10);
-    // The orchestrator knows that the skill is there, the builder what it says.
+    // The orchestrator knows that the skill exists; the builder has its text.
     assert!(requests[0].system().contains("• `extension-development` — "));
     assert!(!requests[0].system().contains("Choose the smallest thing that works"));
     assert!(requests[1].system().contains("Choose the smallest thing that works"));
     assert!(requests[2].last_text().contains("export_extension!(Checklist: tools);"));
-    // What rustc says comes with the place and the line.
+    // Compiler errors have position and source line.
     let failure = requests[4].last_text();
     assert!(failure.contains("src/lib.rs:"), "{failure}");
     assert!(failure.contains(BROKEN_LINE.trim()), "{failure}");
     assert!(requests[6].last_text().contains("rss_monitor"), "{}", requests[6].last_text());
-    // After the restart the orchestrator has the tool, and knows what happened.
+    // After the restart, the orchestrator has the tool and the notice of the restart.
     let after = &requests[8];
     assert!(!requests[0].tools().iter().any(|tool| tool == "feeds_poll"));
     assert!(after.tools().iter().any(|tool| tool == "feeds_poll"), "{:?}", after.tools());
-    assert!(said(after).contains("<kernel_notice nonce=\""), "{}", said(after));
+    assert!(
+        format_messages(after).contains("<kernel_notice nonce=\""),
+        "{}",
+        format_messages(after)
+    );
     assert!(requests[9].last_text().contains("First post"), "{}", requests[9].last_text());
     assert_eq!(feed.served(), 1);
-    check_the_end(&home, &feed, kernel);
+    check_final_state(&home, &feed, kernel);
 }
 
-fn no_python() -> bool {
+fn python_is_missing() -> bool {
     let missing = test_support::program("python3").is_none();
     if missing {
-        // Where standard error is closed, nobody is there to be told.
+        // Standard error may be closed; that must not fail the test.
         let _ = writeln!(std::io::stderr(), "SKIPPED: there is no python3 for the extension");
     }
     missing
 }
 
 #[test]
-fn an_extension_in_python_is_written_checked_and_used() {
-    if no_python() {
+fn python_extension_is_approved_and_used() {
+    if python_is_missing() {
         return;
     }
     let feed = Feed::new("First post");
@@ -227,7 +231,7 @@ fn an_extension_in_python_is_written_checked_and_used() {
         ])])
         .chain([
             Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
-            write("extensions/rss_monitor/server.py", SERVER),
+            write_step("extensions/rss_monitor/server.py", SERVER),
             Step::calls("build_extension", r#"{"id": "rss_monitor"}"#),
             Step::calls("request_restart", r#"{"reason": "rss_monitor is built"}"#),
             Step::text("Built. Call feeds_poll with no arguments."),
@@ -235,37 +239,37 @@ fn an_extension_in_python_is_written_checked_and_used() {
             Step::text("It works: the feed says First post."),
         ]),
     );
-    let home = workshop(&mock);
-    let kernel = supervised(&home);
-    let mut user = person(&home);
-    agree(&mut user, "builder_agent", "write_files");
-    agree(&mut user, "builder_agent", "build_extension");
-    agree(&mut user, "builder_agent", "write_file");
-    agree(&mut user, "builder_agent", "build_extension");
-    agree(&mut user, "builder_agent", "request_restart");
-    agree(&mut user, "orchestrator_agent", "feeds_poll");
+    let home = workshop_home(&mock);
+    let kernel = start_supervised(&home);
+    let mut user = start_ask(&home);
+    approve_call(&mut user, "builder_agent", "write_files");
+    approve_call(&mut user, "builder_agent", "build_extension");
+    approve_call(&mut user, "builder_agent", "write_file");
+    approve_call(&mut user, "builder_agent", "build_extension");
+    approve_call(&mut user, "builder_agent", "request_restart");
+    approve_call(&mut user, "orchestrator_agent", "feeds_poll");
     user.wait_for("It works: the feed says First post.");
-    let left = user.finish();
-    assert_eq!(left.output.status, 0, "{}", left.output);
-    assert_eq!(questions(&left), 6);
-    let requests = asked(&mock);
+    let session = user.finish();
+    assert_eq!(session.output.status, 0, "{}", session.output);
+    assert_eq!(count_prompts(&session), 6);
+    let requests = model_requests(&mock);
     assert_eq!(requests.len(), 10);
     let failure = requests[4].last_text();
     assert!(failure.contains("server.py"), "{failure}");
     assert!(failure.contains("SyntaxError"), "{failure}");
     assert!(requests[9].last_text().contains("First post"), "{}", requests[9].last_text());
-    check_the_end(&home, &feed, kernel);
+    check_final_state(&home, &feed, kernel);
 }
 
 #[test]
-fn what_does_not_start_is_found_before_it_is_installed_and_a_kill_afterwards_loses_nothing() {
-    if no_python() {
+fn failing_extension_is_rejected_before_install() {
+    if python_is_missing() {
         return;
     }
     let feed = Feed::new("First post");
     let command = json!({ "command": ["python3", "server.py"] });
     let build = || Step::calls("build_extension", r#"{"id": "rss_monitor"}"#);
-    let server = |text: &str| write("extensions/rss_monitor/server.py", text);
+    let server = |text: &str| write_step("extensions/rss_monitor/server.py", text);
     let mock = MockModel::with(
         [Step::calls("builder_agent", r#"{"task": "An extension rss_monitor."}"#)]
             .into_iter()
@@ -278,37 +282,37 @@ fn what_does_not_start_is_found_before_it_is_installed_and_a_kill_afterwards_los
                 server(SERVER),
                 build(),
                 Step::calls("request_restart", r#"{"reason": "rss_monitor is built"}"#),
-                // Here the kernel is killed; what the orchestrator says next is said by another one.
+                // The kernel is killed here; another kernel makes the orchestrator's next request.
                 Step::calls("feeds_poll", "{}"),
                 Step::text("It works: the feed says First post."),
             ]),
     );
-    let home = workshop(&mock);
+    let home = workshop_home(&mock);
     let mut command = home.command();
     command.envs(toolchain()).env("SKILLHOST_SUPERVISOR__DELAY_MS", "1");
     let supervisor = home.start(command.args(["run", "--supervised", "--json"]));
     let started: Value = serde_json::from_str(&supervisor.line_with("kernel.started")).unwrap();
     let kernel = Pid::from_raw(started["pid"].as_i64().unwrap().try_into().unwrap()).unwrap();
-    let mut user = person(&home);
-    agree(&mut user, "builder_agent", "write_files");
+    let mut user = start_ask(&home);
+    approve_call(&mut user, "builder_agent", "write_files");
     for _ in ["ends at once", "prints", "works"] {
-        agree(&mut user, "builder_agent", "write_file");
-        agree(&mut user, "builder_agent", "build_extension");
+        approve_call(&mut user, "builder_agent", "write_file");
+        approve_call(&mut user, "builder_agent", "build_extension");
     }
     user.wait_for("builder_agent asks to call request_restart");
     user.wait_for("[N]o");
     kill_process(kernel, Signal::KILL).unwrap();
-    agree(&mut user, "orchestrator_agent", "feeds_poll");
+    approve_call(&mut user, "orchestrator_agent", "feeds_poll");
     user.wait_for("It works: the feed says First post.");
-    let left = user.finish();
-    assert_eq!(left.output.status, 0, "{}", left.output);
-    assert_eq!(questions(&left), 9);
-    let requests = asked(&mock);
+    let session = user.finish();
+    assert_eq!(session.output.status, 0, "{}", session.output);
+    assert_eq!(count_prompts(&session), 9);
+    let requests = model_requests(&mock);
     let last = |number: usize| requests[number].last_text();
     assert!(last(4).contains("no feeds today"), "{}", last(4));
     assert!(last(6).contains("hello"), "{}", last(6));
     assert!(last(8).contains("was built and installed"), "{}", last(8));
-    // What was under way is said to be unknown, and the tool is there without another restart.
+    // The interrupted call has an unknown outcome, and the tool exists without another restart.
     let after = &requests[9];
     assert!(after.last_text().contains("was cut off"), "{}", after.last_text());
     assert!(after.tools().iter().any(|tool| tool == "feeds_poll"), "{:?}", after.tools());

@@ -1,17 +1,20 @@
-//! `skillhost skill`: skills on disk, without a kernel.
+//! Tests of `skillhost skill` on disk, without a kernel.
 
 use std::fs;
 
 use test_support::TestHome;
 
-use crate::scene::{home, pretty, skill, steady};
+use crate::scene::{home, pretty_json, skill_md, stable_json};
 
-/// Skills alone: no manifest, no trust, no settings.
-fn skills() -> TestHome {
+/// Creates a home with only skills: no manifest, no trust, no settings.
+fn skills_home() -> TestHome {
     let brew = "---\nname: brew\ndescription: Brews tea. Use when thirsty.\nmetadata:\n  tags: kitchen, hot\n  requires: greet\n---\nBoil.\n";
     TestHome::new()
         .trusted()
-        .skill("greet", &skill("Greets people. Use when somebody arrives.", "Say hello to them."))
+        .skill(
+            "greet",
+            &skill_md("Greets people. Use when somebody arrives.", "Say hello to them."),
+        )
         .skill("brew", brew)
         .file("sandbox/skills/brew/scripts/boil.sh", "#!/bin/sh\necho hot\n")
         .file("sandbox/skills/brew/leaf.bin", [0u8, 159, 146, 150])
@@ -19,8 +22,8 @@ fn skills() -> TestHome {
 }
 
 #[test]
-fn skills_are_listed_and_what_was_skipped_is_said() {
-    let home = skills().skill("mute", "---\nname: mute\n---\nNothing.\n");
+fn list_reports_skipped_skills() {
+    let home = skills_home().skill("mute", "---\nname: mute\n---\nNothing.\n");
     insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
     exit 0
     --- stdout
@@ -31,7 +34,7 @@ fn skills_are_listed_and_what_was_skipped_is_said() {
     note: skipped [HOME]/sandbox/skills/mute/SKILL.md: 1: error[description.required]: there is no description
     note: 2 warnings; `skillhost skill show ID` prints those of a skill
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "list", "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "list", "--json"]).success()), @r#"
     {
       "matched": 3,
       "omitted": 0,
@@ -109,8 +112,8 @@ fn skills_are_listed_and_what_was_skipped_is_said() {
 }
 
 #[test]
-fn a_query_and_tags_narrow_the_list() {
-    let home = skills();
+fn query_and_tags_filter_list() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["skill", "list", "TEA"]), @"
     exit 0
     --- stdout
@@ -131,7 +134,7 @@ fn a_query_and_tags_narrow_the_list() {
     note: none of 3 skills matches
     note: 2 warnings; `skillhost skill show ID` prints those of a skill
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "list", "arrives", "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "list", "arrives", "--json"]).success()), @r#"
     {
       "matched": 1,
       "omitted": 0,
@@ -180,8 +183,8 @@ fn a_query_and_tags_narrow_the_list() {
 }
 
 #[test]
-fn what_is_known_about_a_skill_is_shown() {
-    let home = skills();
+fn show_prints_skill_details() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["skill", "show", "brew"]), @"
     exit 0
     --- stdout
@@ -196,7 +199,7 @@ fn what_is_known_about_a_skill_is_shown() {
     resource     leaf.bin data, 4 bytes
     resource     scripts/boil.sh code, 19 bytes
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "show", "brew", "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "show", "brew", "--json"]).success()), @r#"
     {
       "description": "Brews tea. Use when thirsty.",
       "diagnostics": [],
@@ -252,8 +255,8 @@ fn what_is_known_about_a_skill_is_shown() {
 }
 
 #[test]
-fn instructions_are_read_as_an_agent_reads_them() {
-    let home = skills();
+fn read_prints_rendered_instructions() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["skill", "read", "brew"]), @r#"
     exit 0
     --- stdout
@@ -276,8 +279,8 @@ fn instructions_are_read_as_an_agent_reads_them() {
 }
 
 #[test]
-fn the_offline_command_and_the_tool_answer_alike() {
-    let home = home().skill("brew", &skill("Brews.", "Boil."));
+fn offline_read_matches_tool() {
+    let home = home().skill("brew", &skill_md("Brews.", "Boil."));
     for id in ["brew", "greet"] {
         let offline = home.skillhost(["skill", "read", id]).success();
         let tool =
@@ -292,8 +295,8 @@ fn the_offline_command_and_the_tool_answer_alike() {
 }
 
 #[test]
-fn unknown_skills_and_files_are_named_with_the_nearest() {
-    let home = skills();
+fn unknown_skill_or_file_gets_suggestion() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["skill", "read", "brev"]), @"
     exit 3
     --- stderr
@@ -320,10 +323,10 @@ fn unknown_skills_and_files_are_named_with_the_nearest() {
 }
 
 #[test]
-fn a_file_is_printed_whole_and_byte_for_byte() {
-    // Longer than the page that a model is given, and every page ends within a character.
+fn resource_is_printed_byte_for_byte() {
+    // The file is longer than one page of the tool, and every page boundary splits a character.
     let long = "äöü€\n".repeat(40_000);
-    let home = skills().file("sandbox/skills/greet/long.txt", &long);
+    let home = skills_home().file("sandbox/skills/greet/long.txt", &long);
     let printed = home.skillhost(["skill", "resource", "greet", "long.txt"]).success();
     assert!(printed.stdout == long, "{} of {} bytes", printed.stdout.len(), long.len());
     assert_eq!(printed.stderr, "");
@@ -332,15 +335,15 @@ fn a_file_is_printed_whole_and_byte_for_byte() {
 }
 
 #[test]
-fn a_binary_file_is_printed_as_json_alone() {
-    let home = skills();
+fn binary_resource_requires_json() {
+    let home = skills_home();
     insta::assert_snapshot!(home.skillhost(["skill", "resource", "brew", "leaf.bin"]), @"
     exit 2
     --- stderr
     error: leaf.bin is not text
     hint: --json prints it in base64
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "resource", "brew", "leaf.bin", "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "resource", "brew", "leaf.bin", "--json"]).success()), @r#"
     {
       "content": "AJ+Slg==",
       "encoding": "base64",
@@ -360,12 +363,12 @@ fn a_binary_file_is_printed_as_json_alone() {
 }
 
 #[test]
-fn other_folders_can_be_looked_at_without_a_home() {
+fn root_option_requires_no_home() {
     let home = TestHome::new().trusted();
     let (one, two) = (home.outside().join("one"), home.outside().join("two"));
-    for (folder, text) in [(&one, "From one."), (&two, "From two.")] {
-        fs::create_dir_all(folder.join("same")).unwrap();
-        fs::write(folder.join("same/SKILL.md"), skill(text, text)).unwrap();
+    for (directory, text) in [(&one, "From one."), (&two, "From two.")] {
+        fs::create_dir_all(directory.join("same")).unwrap();
+        fs::write(directory.join("same/SKILL.md"), skill_md(text, text)).unwrap();
     }
     let run =
         |args: &[&str]| home.start(home.command().current_dir(home.outside()).args(args)).finish();
@@ -395,10 +398,10 @@ fn other_folders_can_be_looked_at_without_a_home() {
 }
 
 #[test]
-fn untrusted_roots_are_marked_and_shadowed_skills_stay_reachable() {
-    let home = skills()
-        .file("team/greet/SKILL.md", skill("Another greeting.", "Wave."))
-        .file("team/extra/SKILL.md", skill("Comes from the team.", "Extra."))
+fn untrusted_and_shadowed_skills_are_marked() {
+    let home = skills_home()
+        .file("team/greet/SKILL.md", skill_md("Another greeting.", "Wave."))
+        .file("team/extra/SKILL.md", skill_md("Comes from the team.", "Extra."))
         .settings(
             "extensions:\n  skill_registry:\n    roots:\n      - {label: sandbox, path: sandbox/skills, trust: operator}\n      - {label: team, path: team, trust: untrusted}\n",
         );
@@ -426,7 +429,7 @@ fn untrusted_roots_are_marked_and_shadowed_skills_stay_reachable() {
     let wave = home.skillhost(["skill", "read", "greet@team"]).success();
     assert!(wave.stdout.contains("Wave."), "{wave}");
     let problems = home.skillhost(["skill", "list", "--json"]).success().json()["problems"].take();
-    insta::assert_snapshot!(pretty(problems), @r#"
+    insta::assert_snapshot!(pretty_json(problems), @r#"
     [
       {
         "column": 0,
@@ -499,7 +502,7 @@ fn untrusted_roots_are_marked_and_shadowed_skills_stay_reachable() {
 }
 
 #[test]
-fn an_empty_home_says_where_it_looked() {
+fn empty_home_lists_searched_directories() {
     insta::assert_snapshot!(TestHome::new().trusted().skillhost(["skill", "list"]), @"
     exit 0
     --- stderr
@@ -509,8 +512,8 @@ fn an_empty_home_says_where_it_looked() {
 }
 
 #[test]
-fn roots_that_cannot_be_told_apart_are_refused() {
-    let home = skills().settings(
+fn duplicate_root_labels_are_rejected() {
+    let home = skills_home().settings(
         "extensions:\n  skill_registry:\n    roots: [{label: a, path: x}, {label: a, path: y}]\n",
     );
     insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
@@ -522,14 +525,14 @@ fn roots_that_cannot_be_told_apart_are_refused() {
 }
 
 #[test]
-fn text_of_a_skill_cannot_steer_the_terminal() {
+fn skill_text_is_escaped() {
     let home = TestHome::new().trusted().skill(
         "sly",
         "---\ndescription: \"Clears \\e[2J the screen \\u202e.\"\n---\n\u{1b}]0;owned\u{7}\n",
     );
     let listed = home.skillhost(["skill", "list"]).success();
-    let shown = home.skillhost(["skill", "show", "sly"]).success();
-    for output in [&listed, &shown] {
+    let output = home.skillhost(["skill", "show", "sly"]).success();
+    for output in [&listed, &output] {
         assert!(!output.stdout.contains(['\u{1b}', '\u{202e}', '\u{7}']), "{output:?}");
         assert!(output.stdout.contains("Clears"), "{output:?}");
     }

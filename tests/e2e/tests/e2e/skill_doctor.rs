@@ -1,16 +1,16 @@
-//! `skillhost skill doctor`: how far each skill gets, without a kernel.
+//! Tests of `skillhost skill doctor`: the status of each skill, without a kernel.
 
 use std::fs;
 
 use test_support::TestHome;
 
-use crate::scene::{as_a_reader, steady};
+use crate::scene::{run_as_reader, stable_json};
 
-fn text(name: &str, more: &str) -> String {
+fn skill_text(name: &str, more: &str) -> String {
     format!("---\nname: {name}\ndescription: Does {name}. Use when asked.\n{more}---\nDo it.\n")
 }
 
-/// Two roots, the second one untrusted.
+/// Settings with two roots, the second one untrusted.
 const ROOTS: &str = "\
 extensions:
   skill_registry:
@@ -21,9 +21,11 @@ extensions:
 ";
 
 #[test]
-fn a_sound_home_has_nothing_but_yes() {
-    let home =
-        TestHome::new().trusted().skill("brew", &text("brew", "")).skill("pour", &text("pour", ""));
+fn healthy_home_shows_only_yes() {
+    let home = TestHome::new()
+        .trusted()
+        .skill("brew", &skill_text("brew", ""))
+        .skill("pour", &skill_text("pour", ""));
     insta::assert_snapshot!(home.skillhost(["skill", "doctor"]), @"
     exit 0
     --- stdout
@@ -36,25 +38,25 @@ fn a_sound_home_has_nothing_but_yes() {
 }
 
 #[test]
-fn the_first_no_has_its_reason() {
+fn first_failed_step_has_reason() {
     let home = TestHome::new()
         .trusted()
         .settings(ROOTS)
-        .skill("brew", &text("brew", "requires: [pour, ghost]\n"))
-        .skill("copied", &text("copied", ""))
-        .file("team/copied/SKILL.md", text("copied", ""))
+        .skill("brew", &skill_text("brew", "requires: [pour, ghost]\n"))
+        .skill("copied", &skill_text("copied", ""))
+        .file("team/copied/SKILL.md", skill_text("copied", ""))
         .skill("greet", "---\ndescription: Greets people.\n---\nSay hello.\n")
         .skill("mute", "---\nname: mute\n---\nNothing.\n")
-        .skill("odd`name", &text("odd", ""))
-        .skill("attic/old", &text("old", ""))
-        .skill("pour", &text("pour", ""))
-        .file("team/pour/SKILL.md", text("pour", "license: MIT\n"))
-        .file("team/stir/SKILL.md", text("stir", ""))
+        .skill("odd`name", &skill_text("odd", ""))
+        .skill("attic/old", &skill_text("old", ""))
+        .skill("pour", &skill_text("pour", ""))
+        .file("team/pour/SKILL.md", skill_text("pour", "license: MIT\n"))
+        .file("team/stir/SKILL.md", skill_text("stir", ""))
         .file(
             "team/stir/skill.yaml",
             "tools:\n  dependencies:\n    - {tool: Spoon, required: true, purpose: stirring}\n",
         )
-        .skill("wipe", &text("wipe", "disable-model-invocation: true\n"));
+        .skill("wipe", &skill_text("wipe", "disable-model-invocation: true\n"));
     insta::assert_snapshot!(home.skillhost(["skill", "doctor", "--profile", "lenient"]), @"
     exit 1
     --- stdout
@@ -96,7 +98,7 @@ fn the_first_no_has_its_reason() {
     --- stderr
     note: not searched: attic
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "doctor", "--json"]).exits(1)), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "doctor", "--json"]).exits(1)), @r#"
     {
       "catalog": {
         "budget": 8000,
@@ -388,13 +390,13 @@ fn the_first_no_has_its_reason() {
 }
 
 #[test]
-fn what_is_no_defect_ends_well() {
+fn intended_exclusions_exit_with_zero() {
     let home = TestHome::new()
         .trusted()
         .settings(ROOTS)
-        .skill("wipe", &text("wipe", "disable-model-invocation: true\n"))
-        .file("team/wipe/SKILL.md", text("wipe", "disable-model-invocation: true\n"))
-        .file("team/stir/SKILL.md", text("stir", ""));
+        .skill("wipe", &skill_text("wipe", "disable-model-invocation: true\n"))
+        .file("team/wipe/SKILL.md", skill_text("wipe", "disable-model-invocation: true\n"))
+        .file("team/stir/SKILL.md", skill_text("stir", ""));
     insta::assert_snapshot!(home.skillhost(["skill", "doctor", "--profile", "lenient"]), @"
     exit 0
     --- stdout
@@ -417,8 +419,8 @@ fn what_is_no_defect_ends_well() {
 }
 
 #[test]
-fn the_profile_decides_what_is_valid() {
-    let home = TestHome::new().trusted().skill("claude-brew", &text("claude-brew", ""));
+fn profile_decides_validity() {
+    let home = TestHome::new().trusted().skill("claude-brew", &skill_text("claude-brew", ""));
     home.skillhost(["skill", "doctor", "--profile", "spec"]).success();
     insta::assert_snapshot!(home.skillhost(["skill", "doctor", "--profile", "anthropic"]), @"
     exit 1
@@ -431,17 +433,17 @@ fn the_profile_decides_what_is_valid() {
       hint: rename the skill and its directory
     1 skill, 1 visible, 1 in L1; the catalog has 123 of 8000 characters
     ");
-    // It is loaded all the same.
+    // An invalid skill is still loaded.
     home.skillhost(["skill", "read", "claude-brew"]).success();
 }
 
 #[test]
-fn the_budget_of_the_catalog_cuts_descriptions_and_then_skills() {
+fn catalog_budget_cuts_descriptions_first() {
     let home = TestHome::new()
         .trusted()
-        .skill("brew", &text("brew", ""))
-        .skill("pour", &text("pour", ""))
-        .skill("stir", &text("stir", ""));
+        .skill("brew", &skill_text("brew", ""))
+        .skill("pour", &skill_text("pour", ""))
+        .skill("stir", &skill_text("stir", ""));
     let budget = |chars: u32| {
         home.write(
             "skillhost.yaml",
@@ -481,8 +483,8 @@ fn the_budget_of_the_catalog_cuts_descriptions_and_then_skills() {
 }
 
 #[test]
-fn folders_can_be_named_instead_of_a_home() {
-    let home = TestHome::new().trusted().file("a/brew/SKILL.md", text("brew", ""));
+fn doctor_accepts_directories() {
+    let home = TestHome::new().trusted().file("a/brew/SKILL.md", skill_text("brew", ""));
     fs::create_dir_all(home.path("b")).unwrap();
     insta::assert_snapshot!(home.skillhost(["skill", "doctor", "--root", "a", "--root", "b"]), @"
     exit 0
@@ -507,16 +509,16 @@ fn folders_can_be_named_instead_of_a_home() {
 
 #[cfg(unix)]
 #[test]
-fn what_cannot_be_searched_or_followed_is_said() {
+fn unreadable_paths_are_reported() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     let home = TestHome::new()
         .trusted()
-        .skill("brew", &text("brew", ""))
-        .skill("closed/inner", &text("inner", ""))
-        .skill("shut", &text("shut", ""))
+        .skill("brew", &skill_text("brew", ""))
+        .skill("closed/inner", &skill_text("inner", ""))
+        .skill("shut", &skill_text("shut", ""))
         .file("manifests/none", "")
-        .file("elsewhere/pour/SKILL.md", text("pour", ""));
+        .file("elsewhere/pour/SKILL.md", skill_text("pour", ""));
     symlink(home.path("elsewhere/pour"), home.path("sandbox/skills/pour")).unwrap();
     let mode = |path: &str, mode| {
         let path = home.path(path);
@@ -524,7 +526,7 @@ fn what_cannot_be_searched_or_followed_is_said() {
     };
     mode("sandbox/skills/closed", 0o000);
     mode("sandbox/skills/shut/SKILL.md", 0o000);
-    let output = as_a_reader(&home, &["skill", "doctor"]);
+    let output = run_as_reader(&home, &["skill", "doctor"]);
     mode("sandbox/skills/closed", 0o755);
     insta::assert_snapshot!(output, @"
     exit 1
@@ -549,17 +551,17 @@ fn what_cannot_be_searched_or_followed_is_said() {
 
 #[cfg(unix)]
 #[test]
-fn a_scan_that_did_not_see_everything_does_not_end_well() {
+fn partial_scan_exits_with_one() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let home = TestHome::new()
         .trusted()
-        .skill("brew", &text("brew", ""))
+        .skill("brew", &skill_text("brew", ""))
         .file("manifests/none", "")
         .file("sandbox/skills/closed/none", "");
     let closed = home.path("sandbox/skills/closed");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
-    let output = as_a_reader(&home, &["skill", "doctor", "--json"]);
+    let output = run_as_reader(&home, &["skill", "doctor", "--json"]);
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o755)).unwrap();
     let object = output.exits(1).json();
     assert_eq!(object["skills"][0]["stopped_at"], serde_json::Value::Null);

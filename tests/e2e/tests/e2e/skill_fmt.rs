@@ -1,4 +1,4 @@
-//! `skillhost skill fmt` and `skillhost skill new`.
+//! Tests of `skillhost skill fmt` and `skillhost skill new`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use test_support::TestHome;
 
-use crate::scene::repository;
+use crate::scene::repository_root;
 
-/// A home with skills that are in canonical form, out of it, and beyond it.
-fn skills() -> TestHome {
+/// Creates a home with one canonical, one fixable and one unfixable skill.
+fn skills_home() -> TestHome {
     TestHome::new()
         .file("skills/fine/SKILL.md", "---\nname: fine\ndescription: Counts.\n---\nBody\n")
         .file(
@@ -21,18 +21,18 @@ fn skills() -> TestHome {
         .file("skills/beyond/SKILL.md", "---\nname: &a beyond\ndescription: *a\n---\n")
 }
 
-const MENDED: &str = "---\nname: odd\ndescription: \"It: counts.\"\n---\nBody\r\n";
+const FORMATTED: &str = "---\nname: odd\ndescription: \"It: counts.\"\n---\nBody\r\n";
 
-fn read(home: &TestHome, path: &str) -> String {
+fn read_text(home: &TestHome, path: &str) -> String {
     fs::read_to_string(home.path(path)).unwrap()
 }
 
 #[test]
-fn files_are_formatted_in_place_and_only_where_nothing_is_lost() {
-    let home = skills();
+fn fmt_skips_lossy_changes() {
+    let home = skills_home();
     let odd = home.path("skills/odd/SKILL.md");
     fs::set_permissions(&odd, fs::Permissions::from_mode(0o640)).unwrap();
-    let beyond = read(&home, "skills/beyond/SKILL.md");
+    let beyond = read_text(&home, "skills/beyond/SKILL.md");
     insta::assert_snapshot!(home.skillhost(["skill", "fmt", "skills"]), @"
     exit 1
     --- stdout
@@ -42,18 +42,18 @@ fn files_are_formatted_in_place_and_only_where_nothing_is_lost() {
     error: skills/beyond/SKILL.md:2: the anchor `&a` is ignored, and other readers may understand it otherwise
     hint: write it in plain YAML, or put the text in quotes
     ");
-    assert_eq!(read(&home, "skills/odd/SKILL.md"), MENDED);
+    assert_eq!(read_text(&home, "skills/odd/SKILL.md"), FORMATTED);
     assert_eq!(fs::metadata(&odd).unwrap().permissions().mode() & 0o777, 0o640);
-    assert_eq!(read(&home, "skills/beyond/SKILL.md"), beyond);
+    assert_eq!(read_text(&home, "skills/beyond/SKILL.md"), beyond);
     let names: Vec<_> = fs::read_dir(home.path("skills/odd")).unwrap().collect();
     assert_eq!(names.len(), 1, "no temporary file stays behind");
     home.skillhost(["skill", "fmt", "skills/odd", "skills/fine"]).success();
 }
 
 #[test]
-fn check_changes_nothing_and_shows_what_would() {
-    let home = skills();
-    let before = read(&home, "skills/odd/SKILL.md");
+fn check_shows_pending_changes() {
+    let home = skills_home();
+    let before = read_text(&home, "skills/odd/SKILL.md");
     insta::assert_snapshot!(home.skillhost(["skill", "fmt", "--check", "skills/odd", "skills/fine"]), @r#"
     exit 1
     --- stdout
@@ -69,13 +69,13 @@ fn check_changes_nothing_and_shows_what_would() {
       +---
     1 would be formatted, 1 unchanged
     "#);
-    assert_eq!(read(&home, "skills/odd/SKILL.md"), before);
+    assert_eq!(read_text(&home, "skills/odd/SKILL.md"), before);
     home.skillhost(["skill", "fmt", "--check", "skills/fine"]).success();
 }
 
 #[test]
-fn programs_are_told_what_became_of_each_file() {
-    let home = skills();
+fn json_reports_each_file() {
+    let home = skills_home();
     let output = home.skillhost(["skill", "fmt", "--json", "skills"]);
     let object = output.exits(1).json();
     let status: Vec<_> =
@@ -91,7 +91,7 @@ fn programs_are_told_what_became_of_each_file() {
 }
 
 #[test]
-fn portable_moves_fields_and_says_what_it_leaves() {
+fn portable_moves_fields() {
     let home = TestHome::new().file(
         "a/SKILL.md",
         "---\nname: a\ndescription: Counts.\ntags: [x, y]\nuser-invocable: false\n---\n",
@@ -105,28 +105,28 @@ fn portable_moves_fields_and_says_what_it_leaves() {
     note: a/SKILL.md: `user-invocable` stays at the top: it decides who may use the skill
     ");
     assert_eq!(
-        read(&home, "a/SKILL.md"),
+        read_text(&home, "a/SKILL.md"),
         "---\nname: a\ndescription: Counts.\nmetadata:\n  tags: x, y\nuser-invocable: false\n---\n"
     );
 }
 
 #[test]
-fn a_link_and_a_file_that_may_not_be_written_are_left_alone() {
-    let home = skills();
+fn fmt_skips_unwritable_files() {
+    let home = skills_home();
     fs::create_dir(home.path("skills/link")).unwrap();
     symlink(home.path("skills/odd/SKILL.md"), home.path("skills/link/SKILL.md")).unwrap();
     let odd = home.path("skills/odd/SKILL.md");
     fs::set_permissions(&odd, fs::Permissions::from_mode(0o440)).unwrap();
-    let before = read(&home, "skills/odd/SKILL.md");
+    let before = read_text(&home, "skills/odd/SKILL.md");
     home.skillhost(["skill", "fmt", "skills/odd"]).exits(5);
     let output = home.skillhost(["skill", "fmt", "skills/link"]);
     assert_ne!(output.stderr, "");
-    assert_eq!(read(&home, "skills/odd/SKILL.md"), before);
+    assert_eq!(read_text(&home, "skills/odd/SKILL.md"), before);
     assert!(fs::symlink_metadata(home.path("skills/link/SKILL.md")).unwrap().is_symlink());
 }
 
 #[test]
-fn every_template_is_valid_everywhere_and_lint_has_nothing_to_say() {
+fn templates_pass_every_profile() {
     let home = TestHome::new();
     for template in ["minimal", "full", "script", "reference"] {
         let id = format!("tea-{template}");
@@ -152,7 +152,7 @@ fn every_template_is_valid_everywhere_and_lint_has_nothing_to_say() {
 }
 
 #[test]
-fn a_new_skill_goes_into_the_home_and_never_over_another() {
+fn new_skill_overwrites_no_skill() {
     let home = TestHome::new();
     insta::assert_snapshot!(home.skillhost(["skill", "new", "tea-time"]), @"
     exit 0
@@ -164,14 +164,14 @@ fn a_new_skill_goes_into_the_home_and_never_over_another() {
       skillhost skill validate [HOME]/sandbox/skills/tea-time
       skillhost skill lint [HOME]/sandbox/skills/tea-time
     ");
-    let text = read(&home, "sandbox/skills/tea-time/SKILL.md");
+    let text = read_text(&home, "sandbox/skills/tea-time/SKILL.md");
     insta::assert_snapshot!(home.skillhost(["skill", "new", "tea-time"]), @"
     exit 4
     --- stderr
     error: [HOME]/sandbox/skills/tea-time: File exists (os error 17)
     hint: choose another id
     ");
-    assert_eq!(read(&home, "sandbox/skills/tea-time/SKILL.md"), text);
+    assert_eq!(read_text(&home, "sandbox/skills/tea-time/SKILL.md"), text);
     for id in ["Tea", "tea--time", "-tea", "../tea", "claude-tea", "", "tea time"] {
         let output = home.skillhost(["skill", "new", "--", id]).exits(2);
         assert!(output.stderr.contains("cannot be the id of a skill"), "{id} {}", output.stderr);
@@ -189,12 +189,12 @@ fn a_new_skill_goes_into_the_home_and_never_over_another() {
 }
 
 #[test]
-fn skill_new_leaves_no_half() {
+fn failed_new_leaves_no_files() {
     let home = TestHome::new().file("sandbox/skills/.skillhost-tmp-2147483646-new-x/SKILL.md", "x");
     let ago = SystemTime::now() - Duration::from_secs(7_200);
-    let left = home.path("sandbox/skills/.skillhost-tmp-2147483646-new-x");
-    fs::File::open(&left).unwrap().set_modified(ago).unwrap();
-    // A file stands where the directory would go.
+    let leftover = home.path("sandbox/skills/.skillhost-tmp-2147483646-new-x");
+    fs::File::open(&leftover).unwrap().set_modified(ago).unwrap();
+    // The file occupies the path of the new directory.
     home.write("sandbox/skills/tea", "mine");
     home.skillhost(["skill", "new", "tea", "--template", "full"]).exits(4);
     home.skillhost(["skill", "new", "coffee", "--template", "script"]).success();
@@ -210,7 +210,7 @@ fn skill_new_leaves_no_half() {
 
 #[test]
 fn shipped_skills_are_formatted() {
-    let shipped = repository().join("sandbox/skills");
+    let shipped = repository_root().join("sandbox/skills");
     let home = TestHome::new();
     home.skillhost([
         OsStr::new("skill"),

@@ -1,14 +1,14 @@
-//! `skillhost skill search` and what agents get from `list_skills` with a query.
+//! Tests of `skillhost skill search` and of `list_skills` with a query.
 
 use std::fs;
 
 use serde_json::json;
 use test_support::TestHome;
 
-use crate::scene::{home, running, skill};
+use crate::scene::{home, skill_md, start_kernel};
 
-/// Skills alone: no manifest, no trust, no settings.
-fn skills() -> TestHome {
+/// Creates a home with only skills: no manifest, no trust, no settings.
+fn skills_home() -> TestHome {
     let named = |name: &str, description: &str, more: &str, body: &str| {
         format!("---\nname: {name}\ndescription: {description}\n{more}---\n{body}\n")
     };
@@ -26,9 +26,9 @@ fn skills() -> TestHome {
 }
 
 #[test]
-fn skills_are_found_by_what_they_are_for() {
-    let home = skills();
-    // That of which the numbers never change.
+fn skills_are_found_by_purpose() {
+    let home = skills_home();
+    // The scores of the reference ranker are stable across changes of the index.
     let ranker = ["--ranker", "reference"];
     let search =
         |words: &[&str]| home.skillhost(["skill", "search"].iter().chain(words).chain(&ranker));
@@ -39,7 +39,7 @@ fn skills_are_found_by_what_they_are_for() {
     --- stderr
     note: 1 warning; `skillhost skill show ID` prints those of a skill
     ");
-    // Words in the body count, and the order of the result is that of how well they fit.
+    // Words in the body count, and the best match is first.
     insta::assert_snapshot!(search(&["pull", "lever", "--limit", "1"]), @"
     exit 0
     --- stdout
@@ -81,14 +81,14 @@ fn skills_are_found_by_what_they_are_for() {
     error: there is nothing to look for
     hint: say what the skill is for; `skillhost skill list` prints all of them
     ");
-    // Looking writes nothing.
-    let left: Vec<_> = fs::read_dir(home.path("sandbox")).unwrap().collect();
-    assert_eq!(left.len(), 1, "{left:?}");
+    // A search creates no files.
+    let entries: Vec<_> = fs::read_dir(home.path("sandbox")).unwrap().collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
 }
 
 #[test]
-fn a_search_explains_itself() {
-    let home = skills();
+fn search_explains_scores() {
+    let home = skills_home();
     let args = ["skill", "search", "pull request", "--ranker", "bm25f", "--explain"];
     insta::assert_snapshot!(home.skillhost(args), @"
     exit 0
@@ -126,8 +126,8 @@ fn a_search_explains_itself() {
 }
 
 #[test]
-fn the_object_of_a_search_is_that_of_the_tool() {
-    let home = skills();
+fn search_json_matches_tool() {
+    let home = skills_home();
     let args = ["skill", "search", "tea", "--json", "--ranker", "reference"];
     let mut found = home.skillhost(args).success().json();
     let score = found["skills"][0]["score"].take();
@@ -145,8 +145,8 @@ fn the_object_of_a_search_is_that_of_the_tool() {
 }
 
 #[test]
-fn any_text_is_a_query() {
-    let (home, shipped) = (skills(), home());
+fn any_text_is_valid_query() {
+    let (home, shipped) = (skills_home(), home());
     let hostile = [
         "AND",
         "NEAR(a b, 3)",
@@ -163,7 +163,7 @@ fn any_text_is_a_query() {
         "\u{0}tea",
     ];
     for query in hostile {
-        // The system passes no zero bytes on.
+        // Arguments of a program cannot contain NUL bytes.
         if !query.contains('\0') {
             home.skillhost(["skill", "search", "--", query]).success();
         }
@@ -176,42 +176,42 @@ fn any_text_is_a_query() {
 }
 
 #[test]
-fn an_agent_searches_and_finds_what_was_just_written() {
+fn search_finds_new_skill() {
     let home = home();
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     let search = |query: &str| {
         let call = json!({ "query": query }).to_string();
         home.skillhost(["tool", "call", "list_skills", &call]).success().stdout
     };
     assert!(search("somebody arriving").contains("• `greet` — Greets people."));
     assert!(search("zebra").starts_with("None of the 1 skills matches."));
-    home.write("sandbox/skills/zoo/SKILL.md", skill("Feeds animals.", "Hay for the zebra."));
+    home.write("sandbox/skills/zoo/SKILL.md", skill_md("Feeds animals.", "Hay for the zebra."));
     kernel.line_with("skill.added zoo ");
     assert!(search("zebras").contains("• `zoo` — Feeds animals."), "{}", search("zebras"));
     kernel.interrupt().success();
 }
 
 #[test]
-fn a_large_catalog_is_searched_across_starts() {
+fn large_catalog_index_survives_restart() {
     let mut home = home();
     for at in 0..70 {
-        let text = skill(&format!("About topic{at}."), &format!("Deep inside is word{at}."));
+        let text = skill_md(&format!("About topic{at}."), &format!("Deep inside is word{at}."));
         home = home.skill(&format!("s{at:02}"), &text);
     }
     let search = |query: &str| {
         let call = json!({ "query": query }).to_string();
         home.skillhost(["tool", "call", "list_skills", &call, "--json"]).success().json()
     };
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     let database = home.path("sandbox/data/skill_registry/registry.sqlite3");
     let found = search("word33");
     assert_eq!(found["structured"]["skills"][0]["skill_id"], "s33", "{found}");
     kernel.interrupt().success();
     assert!(database.is_file());
-    // Without the service there is what was kept, or an index made for the moment.
+    // Without the service, the search uses the stored index or a temporary one.
     let found = search("word33");
     assert_eq!(found["structured"]["skills"][0]["skill_id"], "s33", "{found}");
-    // Listing does not need any of it.
+    // The skill list requires no index.
     fs::remove_dir_all(home.path("sandbox/data")).unwrap();
     home.skillhost(["skill", "list"]).success();
     home.skillhost(["skill", "search", "word33"]).success();

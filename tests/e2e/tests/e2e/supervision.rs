@@ -1,76 +1,81 @@
-//! `skillhost run --supervised`: what ends is started again, and what was said is answered.
+//! Tests of `skillhost run --supervised`: restarts, and replies that survive them.
 
 use mock_model::{Asked, MockModel, Step};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use test_support::{Background, Terminal, TestHome};
 
-use crate::agents_scene::{Gate, agents, last_thread, said, with_misbehaving};
-use crate::scene::{agent, home};
+use crate::agents_scene::{
+    ToolBarrier, agents_home, format_messages, last_thread, misbehaving_home,
+};
+use crate::scene::{agent_manifest, home};
 
 const RESTART: &str = r#"{"reason":"There are new tools."}"#;
 
-/// What starts a supervised kernel that does not wait long.
-fn supervised_with(home: &TestHome, args: &[&str]) -> Background {
+/// Starts a supervised kernel with a short restart delay.
+fn start_supervised_with(home: &TestHome, args: &[&str]) -> Background {
     let mut command = home.command();
     command.env("SKILLHOST_SUPERVISOR__DELAY_MS", "1").args(["run", "--supervised"]);
     home.start(command.args(args))
 }
 
-fn supervised(home: &TestHome) -> Background {
-    let kernel = supervised_with(home, &[]);
+fn start_supervised(home: &TestHome) -> Background {
+    let kernel = start_supervised_with(home, &[]);
     kernel.line_with("running; Ctrl-C ends it");
     kernel
 }
 
-/// Waits until a kernel has started, and returns its process.
-fn started(supervisor: &Background) -> Pid {
+/// Waits until a kernel has started and returns its process id.
+fn wait_for_start(supervisor: &Background) -> Pid {
     let started: Value = serde_json::from_str(&supervisor.line_with("kernel.started")).unwrap();
     let id = i32::try_from(started["pid"].as_i64().unwrap()).unwrap();
     assert_ne!(u32::try_from(id).unwrap(), supervisor.id());
     Pid::from_raw(id).unwrap()
 }
 
-fn kill(kernel: Pid) {
+fn kill_kernel(kernel: Pid) {
     kill_process(kernel, Signal::KILL).unwrap();
 }
 
-/// `ask` by a person who can be asked.
-fn asking(home: &TestHome, agent: &str, text: &str) -> Terminal {
+/// Runs `ask` at a terminal, where approvals are possible.
+fn ask_on_terminal(home: &TestHome, agent: &str, text: &str) -> Terminal {
     home.on_terminal(home.command().args(["ask", "--agent", agent, text]), (120, 40))
 }
 
-fn allow(person: &mut Terminal, tool: &str) {
+fn approve_call(person: &mut Terminal, tool: &str) {
     person.wait_for(&format!("asks to call {tool} of kernel"));
     person.wait_for("[N]o");
     person.send("y\n");
 }
 
 #[test]
-fn what_an_agent_wanted_to_restart_for_is_there_and_the_reply_arrives() {
+fn restart_loads_extension_and_resumes_run() {
     let mock = MockModel::with([
         Step::calls("request_restart", RESTART),
         Step::text("The new agent is there."),
     ]);
-    let home = agents(&mock);
-    let kernel = supervised(&home);
-    home.write("sandbox/extensions/late/manifest.yaml", agent("late", "  instructions: Wait.\n"));
+    let home = agents_home(&mock);
+    let kernel = start_supervised(&home);
+    home.write(
+        "sandbox/extensions/late/manifest.yaml",
+        agent_manifest("late", "  instructions: Wait.\n"),
+    );
     home.approve("late");
     home.write("sandbox/extensions/broken/manifest.yaml", "id: broken\nname: [\n");
-    let mut person = asking(&home, "worker", "Restart");
-    allow(&mut person, "request_restart");
+    let mut person = ask_on_terminal(&home, "worker", "Restart");
+    approve_call(&mut person, "request_restart");
     person.wait_for("the kernel is started again; waiting for it");
     person.wait_for("The new agent is there.");
-    let left = person.finish();
-    assert_eq!(left.output.status, 0, "{}", left.output);
+    let session = person.finish();
+    assert_eq!(session.output.status, 0, "{}", session.output);
 
     kernel.line_with("asks for a restart: There are new tools.");
     kernel.line_with("supervisor the kernel asked to be started again");
     kernel.line_with("kernel.restarted");
     kernel.line_with("agent.replied");
-    let asked = mock.requests();
-    assert_eq!(asked.len(), 2);
-    let messages = asked[1].messages();
+    let requests = mock.requests();
+    assert_eq!(requests.len(), 2);
+    let messages = requests[1].messages();
     let roles: Vec<_> = messages.iter().map(|message| message.role.as_str()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "user"]);
     let notice = &messages[3].text;
@@ -78,25 +83,25 @@ fn what_an_agent_wanted_to_restart_for_is_there_and_the_reply_arrives() {
     assert!(notice.contains("as asked: There are new tools.\n"), "{notice}");
     assert!(notice.contains(", late.\n"), "{notice}");
     assert!(notice.contains("\nNot loaded: broken: "), "{notice}");
-    // The next thing that is said does not hear of it again.
+    // The next message has no second notice of the restart.
     mock.push(Step::text("Yes."));
     home.skillhost(["ask", "--agent", "worker", "There?"]).success();
-    assert_eq!(said(&mock.requests()[2]), "user: There?\n");
+    assert_eq!(format_messages(&mock.requests()[2]), "user: There?\n");
     kernel.interrupt().success();
 }
 
 #[test]
-fn an_answer_waits_for_whoever_comes_later() {
+fn late_client_receives_reply() {
     let mock = MockModel::with([
         Step::calls("request_restart", RESTART),
         Step::text("Here I am again.").held(),
     ]);
-    let home = agents(&mock);
-    let kernel = supervised(&home);
-    let mut person = asking(&home, "worker", "Restart");
-    allow(&mut person, "request_restart");
+    let home = agents_home(&mock);
+    let kernel = start_supervised(&home);
+    let mut person = ask_on_terminal(&home, "worker", "Restart");
+    approve_call(&mut person, "request_restart");
     person.wait_for("waiting for it");
-    // Dropping it kills it.
+    // Dropping the terminal kills its client.
     drop(person);
     assert_eq!(mock.wait_for(2).len(), 2);
     let thread = last_thread(&home);
@@ -104,60 +109,60 @@ fn an_answer_waits_for_whoever_comes_later() {
     let later = home.start(command.args(["ask", "--thread", &thread]));
     mock.release();
     assert_eq!(later.finish().success().stdout, "Here I am again.\n");
-    // And once more, from the thread.
+    // The stored reply is available for a second client.
     let output = home.skillhost(["ask", "--thread", &thread]).success();
     assert_eq!(output.stdout, "Here I am again.\n");
-    let shown = home.skillhost(["threads", "show", &thread]).success().stdout;
-    assert!(shown.ends_with("\nassistant\nHere I am again.\n"), "{shown}");
+    let thread_text = home.skillhost(["threads", "show", &thread]).success().stdout;
+    assert!(thread_text.ends_with("\nassistant\nHere I am again.\n"), "{thread_text}");
     kernel.interrupt().success();
 }
 
 #[test]
-fn a_kernel_that_is_killed_in_the_middle_of_a_turn_goes_on_with_it() {
+fn killed_kernel_resumes_turn() {
     let mock = MockModel::with([
         Step::text("I try it.\n").call("bad", r#"{"do":"act","act":"hang"}"#),
         Step::text("Then I leave it."),
     ]);
-    let home = with_misbehaving(&mock);
-    let gate = Gate::of(&home);
-    let supervisor = supervised_with(&home, &["--json"]);
-    let kernel = started(&supervisor);
+    let home = misbehaving_home(&mock);
+    let barrier = ToolBarrier::bind(&home);
+    let supervisor = start_supervised_with(&home, &["--json"]);
+    let kernel = wait_for_start(&supervisor);
     let ask = home.spawn(["ask", "--agent", "careless", "Try it"]);
-    let held = gate.reached();
-    kill(kernel);
-    drop(held);
+    let blocked = barrier.wait_for_call();
+    kill_kernel(kernel);
+    drop(blocked);
     let output = ask.finish().success();
     assert_eq!(output.stdout, "I try it.\nThen I leave it.\n");
     assert!(output.stderr.contains("the kernel is started again; waiting for it"), "{output}");
     let restarting: Value =
         serde_json::from_str(&supervisor.line_with("supervisor.restarting")).unwrap();
     assert_eq!(restarting["payload"]["reason"], "was killed by signal 9");
-    // It was heard once, and the model knows what happened to its call.
+    // The message is in the thread once, and the model sees the interrupted tool call.
     assert_eq!(
-        said(&mock.requests()[1]),
+        format_messages(&mock.requests()[1]),
         "user: Try it\nassistant: I try it.\n → bad {\"do\":\"act\",\"act\":\"hang\"}\n\
          tool: the run was cut off before this call was answered; it may have happened\n"
     );
-    assert_ne!(started(&supervisor), kernel);
+    assert_ne!(wait_for_start(&supervisor), kernel);
     supervisor.interrupt().success();
 }
 
 #[test]
-fn a_message_that_ends_the_kernel_again_and_again_is_given_up() {
+fn crashing_message_becomes_dead_letter() {
     let mock = MockModel::new();
     mock.answer_with(|_| Some(Step::text("Never heard.").held()));
-    let home = agents(&mock);
+    let home = agents_home(&mock);
     home.write(
         "skillhost.yaml",
         mock.settings(mock_model::Wire::Openai) + "supervisor: {crashes: 9}\n",
     );
-    let supervisor = supervised_with(&home, &["--json"]);
-    let mut kernel = started(&supervisor);
+    let supervisor = start_supervised_with(&home, &["--json"]);
+    let mut kernel = wait_for_start(&supervisor);
     let ask = home.spawn(["ask", "--agent", "worker", "Hi"]);
     for attempt in 1..=4 {
         assert_eq!(mock.wait_for(attempt).len(), attempt);
-        kill(kernel);
-        kernel = started(&supervisor);
+        kill_kernel(kernel);
+        kernel = wait_for_start(&supervisor);
     }
     let output = ask.finish().exits(1);
     assert!(output.stderr.contains("error: it was given up after 4 attempts"), "{output}");
@@ -167,11 +172,11 @@ fn a_message_that_ends_the_kernel_again_and_again_is_given_up() {
 }
 
 #[test]
-fn a_kernel_that_crashes_again_and_again_is_left_alone() {
+fn restart_limit_stops_supervisor() {
     let home = home();
-    let supervisor = supervised_with(&home, &["--json"]);
+    let supervisor = start_supervised_with(&home, &["--json"]);
     for _ in 0..5 {
-        kill(started(&supervisor));
+        kill_kernel(wait_for_start(&supervisor));
     }
     let output = supervisor.finish().exits(70);
     let error: Value = serde_json::from_str(output.stderr.lines().last().unwrap()).unwrap();
@@ -184,22 +189,22 @@ fn a_kernel_that_crashes_again_and_again_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_mended_by_another_start_is_told_once() {
+fn permanent_start_error_is_reported_once() {
     let home = home();
     home.write("skillhost.yaml", "supervisor: {crashes: 0, delay: 1}\n");
     let output = home.skillhost(["run", "--supervised"]).exits(2);
     assert!(output.stderr.contains("unknown field `delay`"), "{output}");
     home.write("skillhost.yaml", "");
-    let other = crate::scene::running(&home);
+    let other = crate::scene::start_kernel(&home);
     let output = home.skillhost(["run", "--supervised"]).exits(4);
     assert_eq!(output.stderr.matches("skillhost already runs for [HOME]").count(), 1, "{output}");
     other.interrupt().success();
 }
 
 #[test]
-fn one_supervisor_has_a_home() {
+fn second_supervisor_is_rejected() {
     let home = home();
-    let supervisor = supervised(&home);
+    let supervisor = start_supervised(&home);
     let output = home.skillhost(["run", "--supervised"]).exits(4);
     let expected = format!(
         "error: the kernel of this home is supervised already, by process {}\n\
@@ -213,43 +218,43 @@ fn one_supervisor_has_a_home() {
         "on\n"
     );
     supervisor.interrupt().success();
-    // Nothing is left that hinders the next one.
-    supervised(&home).interrupt().success();
+    // The stopped supervisor leaves no lock behind.
+    start_supervised(&home).interrupt().success();
 }
 
 #[test]
-fn a_kernel_does_not_outlive_its_supervisor() {
+fn kernel_ends_with_its_supervisor() {
     let home = home();
-    let supervisor = supervised(&home);
+    let supervisor = start_supervised(&home);
     let id = i32::try_from(supervisor.id()).unwrap();
-    kill(Pid::from_raw(id).unwrap());
-    // The kernel has the same output: it ends when both have ended.
+    kill_kernel(Pid::from_raw(id).unwrap());
+    // The kernel shares the output, which closes only when both have exited.
     let output = supervisor.finish().exits(-9);
     assert!(output.stderr.contains("note: shutting down"), "{output}");
-    supervised(&home).interrupt().success();
+    start_supervised(&home).interrupt().success();
 }
 
 #[test]
-fn a_second_restart_is_refused_while_one_is_under_way() {
+fn concurrent_restart_request_is_rejected() {
     let mock = MockModel::new();
-    // Both ask for it; the slow one gets its answer when the other one rests already.
-    mock.answer_with(|asked: &Asked| {
-        let messages = asked.messages();
+    // Both agents request a restart; the slow one is approved while the fast one waits for it.
+    mock.answer_with(|request: &Asked| {
+        let messages = request.messages();
         Some(match (messages[0].text.as_str(), messages.len()) {
             ("Fast", 1) => Step::calls("request_restart", RESTART),
             ("Slow", 1) => Step::calls("request_restart", RESTART).held(),
             (who, _) => Step::text(&format!("{who} is back.")),
         })
     });
-    let home = agents(&mock);
-    let kernel = supervised(&home);
-    let mut slow = asking(&home, "worker", "Slow");
+    let home = agents_home(&mock);
+    let kernel = start_supervised(&home);
+    let mut slow = ask_on_terminal(&home, "worker", "Slow");
     assert_eq!(mock.wait_for(1).len(), 1);
-    let mut fast = asking(&home, "orchestrator_agent", "Fast");
-    allow(&mut fast, "request_restart");
+    let mut fast = ask_on_terminal(&home, "orchestrator_agent", "Fast");
+    approve_call(&mut fast, "request_restart");
     fast.wait_for("waiting for it");
     mock.release();
-    allow(&mut slow, "request_restart");
+    approve_call(&mut slow, "request_restart");
     slow.wait_for("a restart is under way");
     slow.wait_for("Slow is back.");
     fast.wait_for("Fast is back.");
@@ -261,47 +266,47 @@ fn a_second_restart_is_refused_while_one_is_under_way() {
 }
 
 #[test]
-fn an_agent_that_was_handed_a_task_can_ask_for_it_and_finishes_first() {
+fn delegated_agent_finishes_before_restart() {
     let mock = MockModel::with([
         Step::calls("delegate_task", r#"{"agent_id":"worker","task":"Get a new tool."}"#),
         Step::calls("request_restart", RESTART),
         Step::text("I have asked for it."),
         Step::text("It is there."),
     ]);
-    let home = agents(&mock);
-    let kernel = supervised(&home);
-    let mut person = asking(&home, "orchestrator_agent", "I need a tool");
-    allow(&mut person, "request_restart");
+    let home = agents_home(&mock);
+    let kernel = start_supervised(&home);
+    let mut person = ask_on_terminal(&home, "orchestrator_agent", "I need a tool");
+    approve_call(&mut person, "request_restart");
     person.wait_for("It is there.");
     assert_eq!(person.finish().output.status, 0);
-    let asked = mock.requests();
-    assert_eq!(asked.len(), 4);
-    let messages = asked[3].messages();
+    let requests = mock.requests();
+    assert_eq!(requests.len(), 4);
+    let messages = requests[3].messages();
     assert!(messages[2].text.contains("I have asked for it."), "{}", messages[2].text);
     assert!(messages[3].text.starts_with("<kernel_notice nonce=\""), "{}", messages[3].text);
     kernel.interrupt().success();
 }
 
 #[test]
-fn a_kernel_that_nobody_supervises_is_not_restarted_and_says_what_would_help() {
+fn restart_requires_supervisor() {
     let mock = MockModel::with([Step::calls("request_restart", RESTART), Step::text("I cannot.")]);
-    let home = agents(&mock);
-    let kernel = crate::scene::running(&home);
-    let mut person = asking(&home, "worker", "Restart");
-    allow(&mut person, "request_restart");
+    let home = agents_home(&mock);
+    let kernel = crate::scene::start_kernel(&home);
+    let mut person = ask_on_terminal(&home, "worker", "Restart");
+    approve_call(&mut person, "request_restart");
     person.wait_for("I cannot.");
     assert_eq!(person.finish().output.status, 0);
-    let told = mock.requests()[1].last_text();
-    assert!(told.contains("nothing is there that would start the kernel again"), "{told}");
-    assert!(told.contains("skillhost run --supervised"), "{told}");
+    let result = mock.requests()[1].last_text();
+    assert!(result.contains("nothing is there that would start the kernel again"), "{result}");
+    assert!(result.contains("skillhost run --supervised"), "{result}");
     kernel.interrupt().success();
 }
 
 #[test]
-fn a_restart_needs_consent_whoever_is_asked() {
+fn restart_requires_approval_each_time() {
     let mock = MockModel::with([Step::calls("request_restart", RESTART), Step::text("No.")]);
-    let home = agents(&mock);
-    let kernel = supervised(&home);
+    let home = agents_home(&mock);
+    let kernel = start_supervised(&home);
     let mut command = home.command();
     command.args(["ask", "--agent", "worker", "--approve", "request_restart", "Restart"]);
     let output = home.start(&mut command).finish().success();
@@ -313,8 +318,8 @@ fn a_restart_needs_consent_whoever_is_asked() {
 #[test]
 fn native_exit_is_a_crash() {
     let mock = MockModel::new();
-    let home = with_misbehaving(&mock);
-    let kernel = supervised(&home);
+    let home = misbehaving_home(&mock);
+    let kernel = start_supervised(&home);
     for code in [0, 2, 75] {
         let deed = format!(r#"{{"do":"exit","code":{code}}}"#);
         let output = home.skillhost(["tool", "call", "bad", &deed]).exits(1);
@@ -323,41 +328,44 @@ fn native_exit_is_a_crash() {
             "error: the kernel ended before it answered; the call of `bad` may have happened\n\
              hint: look whether it has before you do it again\n"
         );
-        let said = kernel.line_with("supervisor the kernel ended");
-        assert!(said.contains(&format!("ended out of order with exit code {code}; ")), "{said}");
+        let format_messages = kernel.line_with("supervisor the kernel ended");
+        assert!(
+            format_messages.contains(&format!("ended out of order with exit code {code}; ")),
+            "{format_messages}"
+        );
         kernel.line_with("running; Ctrl-C ends it");
     }
     kernel.interrupt().success();
 }
 
 #[test]
-fn silent_kernel_is_killed_and_started_again() {
+fn silent_kernel_is_restarted() {
     let home = home();
     let mut command = home.command();
     command.env("SKILLHOST_SUPERVISOR__DELAY_MS", "1");
     command.env("SKILLHOST_SUPERVISOR__SILENCE_MS", "5000");
     let supervisor = home.start(command.args(["run", "--supervised", "--json"]));
-    // Nothing in it runs any more, as if every thread were blocked.
-    let kernel = started(&supervisor);
+    // A stopped process acts like a kernel whose threads are all blocked.
+    let kernel = wait_for_start(&supervisor);
     kill_process(kernel, Signal::STOP).unwrap();
     let restarting: Value =
         serde_json::from_str(&supervisor.line_with("supervisor.restarting")).unwrap();
     let reason = "gave no sign of life for 5 s and was killed";
     assert_eq!(restarting["payload"]["reason"], reason);
-    assert_ne!(started(&supervisor), kernel);
+    assert_ne!(wait_for_start(&supervisor), kernel);
     supervisor.interrupt().success();
 }
 
 #[test]
-fn kernel_ends_while_a_destructor_blocks() {
+fn kernel_exits_while_destructor_blocks() {
     let bad = "id: bad\nname: Bad\nentrypoint: misbehave\nconfig: {parts: {drop: block}}\n";
     let home = TestHome::new()
         .manifest("bad", bad)
         .library("bad", "misbehave", &test_support::example_library("misbehave"))
         .trusted();
-    let gate = std::os::unix::net::UnixListener::bind(home.path("gate")).unwrap();
-    let kernel = supervised(&home);
+    let barrier = std::os::unix::net::UnixListener::bind(home.path("gate")).unwrap();
+    let kernel = start_supervised(&home);
     let output = kernel.interrupt().success();
     assert!(output.stderr.contains("does not end, and is left behind"), "{output}");
-    drop(gate);
+    drop(barrier);
 }

@@ -1,15 +1,17 @@
-//! `ask` and `chat` where `skillhost run` runs: its kernel does the work.
+//! Tests of `ask` and `chat` through the kernel of `skillhost run`.
 
 use mock_model::{Asked, MockModel, Step};
 use serde_json::json;
 use test_support::{Output, TestHome};
 
-use crate::agents_scene::{REVIEW, agents, ask, go_on, last_thread, said};
-use crate::scene::{running, shipped};
+use crate::agents_scene::{
+    REVIEW, agents_home, ask_agent, ask_in_thread, format_messages, last_thread,
+};
+use crate::scene::{shipped_manifest, start_kernel};
 
 const WRITE: &str = r#"{"path": "notes.txt", "content": "kept"}"#;
 
-fn chat(home: &TestHome, args: &[&str], lines: &str) -> Output {
+fn run_chat(home: &TestHome, args: &[&str], lines: &str) -> Output {
     let path = home.outside().join("lines");
     std::fs::write(&path, lines).unwrap();
     let input = std::fs::File::open(&path).unwrap();
@@ -17,20 +19,20 @@ fn chat(home: &TestHome, args: &[&str], lines: &str) -> Output {
 }
 
 #[test]
-fn the_running_kernel_answers_and_keeps_what_was_said_as_an_event() {
+fn running_kernel_answers_and_stores_events() {
     let mock = MockModel::with([
         Step::text("I look. ").call("echo", r#"{"text":"x"}"#),
         Step::text("Done."),
         Step::text("Still here."),
     ]);
-    let home = agents(&mock);
-    let kernel = running(&home);
-    let output = ask(&home, "worker", "Hi").success();
+    let home = agents_home(&mock);
+    let kernel = start_kernel(&home);
+    let output = ask_agent(&home, "worker", "Hi").success();
     assert_eq!(output.stdout, "I look. \nDone.\n");
     assert!(output.stderr.contains("→ echo"), "{output}");
     kernel.line_with("operator user.message");
     kernel.line_with("kernel agent.replied");
-    // Nobody holds the thread between two turns.
+    // No client holds the thread between two turns.
     let thread = last_thread(&home);
     let output = home.skillhost(["ask", "--json", "--thread", &thread, "And now?"]).success();
     let mut json = output.json();
@@ -44,15 +46,15 @@ fn the_running_kernel_answers_and_keeps_what_was_said_as_an_event() {
             "cost": null, "skills": [], "notes": [],
         })
     );
-    assert_eq!(said(&mock.requests()[2]).matches("user: ").count(), 2);
+    assert_eq!(format_messages(&mock.requests()[2]).matches("user: ").count(), 2);
     kernel.interrupt().success();
 }
 
 #[test]
-fn errors_are_those_of_a_kernel_of_ones_own() {
+fn errors_match_own_kernel() {
     let mock = MockModel::with([Step::text("Hi."), Step::key_refused()]);
-    let home = agents(&mock);
-    ask(&home, "worker", "Hi").success();
+    let home = agents_home(&mock);
+    ask_agent(&home, "worker", "Hi").success();
     let thread = last_thread(&home);
     let cases: [(&[&str], i32); 7] = [
         (&["ask", "--agent", "workr", "Hi"], 3),
@@ -66,21 +68,21 @@ fn errors_are_those_of_a_kernel_of_ones_own() {
     let errors = |args: &[&str], code| {
         let output = home.skillhost(args).exits(code);
         assert_eq!(output.stdout, "");
-        // Every call begins a thread of its own.
+        // Each run starts its own thread.
         let lines = output.stderr.lines().filter(|l| !l.contains("the thread goes on"));
         lines.collect::<Vec<_>>().join("\n")
     };
-    let alone: Vec<_> = cases.iter().map(|(args, code)| errors(args, *code)).collect();
+    let own_kernel: Vec<_> = cases.iter().map(|(args, code)| errors(args, *code)).collect();
     mock.push(Step::key_refused());
-    let kernel = running(&home);
-    for ((args, code), alone) in cases.iter().zip(alone) {
-        assert_eq!(errors(args, *code), alone, "{args:?}");
+    let kernel = start_kernel(&home);
+    for ((args, code), own_kernel) in cases.iter().zip(own_kernel) {
+        assert_eq!(errors(args, *code), own_kernel, "{args:?}");
     }
     kernel.interrupt().success();
 }
 
 #[test]
-fn consent_is_asked_of_whoever_talks() {
+fn approval_is_requested_from_client() {
     let write = || Step::calls("write_file", WRITE);
     let mock = MockModel::with([
         write(),
@@ -90,9 +92,9 @@ fn consent_is_asked_of_whoever_talks() {
         write(),
         Step::text("Written."),
     ]);
-    let home = agents(&mock);
-    let kernel = running(&home);
-    let output = ask(&home, "worker", "Write").success();
+    let home = agents_home(&mock);
+    let kernel = start_kernel(&home);
+    let output = ask_agent(&home, "worker", "Write").success();
     assert_eq!(output.stdout, "No.\n");
     assert!(output.stderr.contains("note: `write_file` was not called: nobody can be asked here"));
     assert!(!home.path("sandbox/notes.txt").exists());
@@ -112,13 +114,13 @@ fn consent_is_asked_of_whoever_talks() {
 }
 
 #[test]
-fn a_chat_can_do_all_that_it_can_alone() {
+fn chat_matches_own_kernel() {
     let steps = || [Step::text("Hello."), Step::text("I do."), Step::text("Who?")];
     let lines = "Hi\n\n/skill code-review do it\n/thread\n/skills\n/agents\n/nothing\n/reset\n//who am I\n\
                  /agent orchestrator_agent\n/agent x\n/thread\n";
     let mock = MockModel::with(steps());
-    let home = agents(&mock);
-    let steady = |output: Output| {
+    let home = agents_home(&mock);
+    let without_thread_ids = |output: Output| {
         let listed = home.skillhost(["threads", "list", "--json"]).success().json();
         let mut text = output.stdout;
         for thread in listed["threads"].as_array().unwrap() {
@@ -126,41 +128,44 @@ fn a_chat_can_do_all_that_it_can_alone() {
         }
         text
     };
-    let alone = steady(chat(&home, &["--agent", "worker"], lines).success());
-    let asked: Vec<_> = mock.requests().iter().map(said).collect();
+    let own_kernel = without_thread_ids(run_chat(&home, &["--agent", "worker"], lines).success());
+    let requests: Vec<_> = mock.requests().iter().map(format_messages).collect();
     for step in steps() {
         mock.push(step);
     }
-    let kernel = running(&home);
-    assert_eq!(steady(chat(&home, &["--agent", "worker"], lines).success()), alone);
-    assert!(alone.contains("active: code-review"), "{alone}");
-    let again: Vec<_> = mock.requests().iter().skip(3).map(said).collect();
-    assert_eq!(again, asked);
+    let kernel = start_kernel(&home);
+    assert_eq!(
+        without_thread_ids(run_chat(&home, &["--agent", "worker"], lines).success()),
+        own_kernel
+    );
+    assert!(own_kernel.contains("active: code-review"), "{own_kernel}");
+    let through_kernel: Vec<_> = mock.requests().iter().skip(3).map(format_messages).collect();
+    assert_eq!(through_kernel, requests);
     assert_eq!(mock.requests()[4].system().matches(REVIEW).count(), 1);
     kernel.interrupt().success();
 }
 
 #[test]
-fn ctrl_c_gives_the_run_up_and_not_the_kernel() {
+fn ctrl_c_cancels_only_the_run() {
     let mock =
         MockModel::with([Step::text("It begins.\n").held_midway(), Step::text("Here I am.")]);
-    let home = agents(&mock);
-    let kernel = running(&home);
+    let home = agents_home(&mock);
+    let kernel = start_kernel(&home);
     let run = home.spawn(["ask", "--agent", "worker", "Talk"]);
     run.line_with("It begins.");
     let output = run.interrupt().exits(130);
     assert!(output.stderr.contains("error: the run was cancelled\n"), "{output}");
-    let output = go_on(&home, &last_thread(&home), "Still there?").success();
+    let output = ask_in_thread(&home, &last_thread(&home), "Still there?").success();
     assert_eq!(output.stdout, "Here I am.\n");
-    assert_eq!(said(&mock.requests()[1]), "user: Talk\nuser: Still there?\n");
+    assert_eq!(format_messages(&mock.requests()[1]), "user: Talk\nuser: Still there?\n");
     kernel.interrupt().success();
 }
 
 #[test]
-fn what_is_said_while_an_answer_is_on_its_way_waits_its_turn() {
+fn concurrent_message_waits_for_reply() {
     let mock = MockModel::with([Step::text("One.").held(), Step::text("Two.")]);
-    let home = agents(&mock);
-    let kernel = running(&home);
+    let home = agents_home(&mock);
+    let kernel = start_kernel(&home);
     let first = home.spawn(["ask", "--agent", "worker", "Count"]);
     assert_eq!(mock.wait_for(1).len(), 1);
     let thread = last_thread(&home);
@@ -171,18 +176,18 @@ fn what_is_said_while_an_answer_is_on_its_way_waits_its_turn() {
     mock.release();
     assert_eq!(first.finish().success().stdout, "One.\n");
     assert_eq!(second.finish().success().stdout, "Two.\n");
-    assert_eq!(said(&mock.requests()[1]), "user: Count\nassistant: One.\nuser: Go on\n");
+    assert_eq!(format_messages(&mock.requests()[1]), "user: Count\nassistant: One.\nuser: Go on\n");
     kernel.interrupt().success();
 }
 
 #[test]
-fn a_kernel_that_is_ended_leaves_the_rest_to_the_next_one() {
+fn next_kernel_finishes_interrupted_run() {
     let mock = MockModel::with([
         Step::text("I look.").call("write_file", WRITE).held(),
         Step::text("So it is."),
     ]);
-    let home = agents(&mock);
-    let kernel = running(&home);
+    let home = agents_home(&mock);
+    let kernel = start_kernel(&home);
     let args = ["ask", "--agent", "worker", "--approve", "write_file", "Look"];
     let run = home.spawn(args);
     assert_eq!(mock.wait_for(1).len(), 1);
@@ -196,45 +201,49 @@ fn a_kernel_that_is_ended_leaves_the_rest_to_the_next_one() {
     let output = home.skillhost(["ask", "--thread", &thread]).exits(1);
     assert!(output.stderr.contains("nobody works on an answer in thread"), "{output}");
 
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     kernel.line_with("kernel agent.replied");
     let output = home.skillhost(["ask", "--thread", &thread]).success();
     assert_eq!(output.stdout, "So it is.\n");
-    // No restart was asked for, so there is nothing to tell the model of one.
-    let asked = mock.requests();
-    let roles: Vec<_> = asked[1].messages().into_iter().map(|message| message.role).collect();
+    // No restart was requested, so the model gets no notice of one.
+    let requests = mock.requests();
+    let roles: Vec<_> = requests[1].messages().into_iter().map(|message| message.role).collect();
     assert_eq!(roles, ["user", "assistant", "tool"]);
-    assert_eq!(asked.iter().map(Asked::last_text).next().unwrap(), "Look");
+    assert_eq!(requests.iter().map(Asked::last_text).next().unwrap(), "Look");
     kernel.interrupt().success();
 }
 
 #[test]
-fn a_secret_is_typed_at_the_terminal_and_kept_from_everything_else() {
-    let ask = r#"{"name":"FEED_KEY","reason":"To read the feed."}"#;
+fn typed_secret_is_only_in_dotenv() {
+    let args = r#"{"name":"FEED_KEY","reason":"To read the feed."}"#;
     let mock =
-        MockModel::with([Step::calls("request_secure_input", ask), Step::text("I have it.")]);
-    let home = agents(&mock);
-    home.write("manifests/echo/manifest.yaml", shipped("echo") + "secrets: [FEED_KEY]\n");
-    let kernel = running(&home);
+        MockModel::with([Step::calls("request_secure_input", args), Step::text("I have it.")]);
+    let home = agents_home(&mock);
+    home.write("manifests/echo/manifest.yaml", shipped_manifest("echo") + "secrets: [FEED_KEY]\n");
+    let kernel = start_kernel(&home);
     let mut person =
         home.on_terminal(home.command().args(["ask", "--agent", "worker", "Get it"]), (100, 40));
     person.wait_for("worker asks for the secret FEED_KEY");
     person.wait_for("An empty line refuses");
     person.send("s3cret-feed\n");
     person.wait_for("I have it.");
-    let left = person.finish();
-    assert_eq!((left.output.status, left.modes_restored), (0, true), "{}", left.output);
-    assert!(!left.output.stdout.contains("s3cret-feed"), "{}", left.output);
+    let session = person.finish();
+    assert_eq!((session.output.status, session.modes_restored), (0, true), "{}", session.output);
+    assert!(!session.output.stdout.contains("s3cret-feed"), "{}", session.output);
     let stored = std::fs::read_to_string(home.path(".env")).unwrap();
     assert!(stored.contains("s3cret-feed"), "{stored}");
-    for asked in mock.requests() {
-        assert!(!said(&asked).contains("s3cret-feed"), "{}", said(&asked));
+    for request in mock.requests() {
+        assert!(
+            !format_messages(&request).contains("s3cret-feed"),
+            "{}",
+            format_messages(&request)
+        );
     }
     let output = kernel.interrupt().success();
     assert!(!output.to_string().contains("s3cret-feed"), "{output}");
-    for kept in ["events.db", "events.db-wal"] {
-        let bytes = std::fs::read(home.path(format!("sandbox/data/kernel/{kept}")));
+    for name in ["events.db", "events.db-wal"] {
+        let bytes = std::fs::read(home.path(format!("sandbox/data/kernel/{name}")));
         let found = bytes.is_ok_and(|bytes| bytes.windows(11).any(|part| part == b"s3cret-feed"));
-        assert!(!found, "{kept}");
+        assert!(!found, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! `skillhost tool`: what there is to call, and calls.
+//! Tests of `skillhost tool list` and `skillhost tool call`.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,10 +6,10 @@ use std::process::Stdio;
 use serde_json::json;
 use test_support::{TestHome, library};
 
-use crate::scene::{agent, home, running, shipped, steady};
+use crate::scene::{agent_manifest, home, shipped_manifest, stable_json, start_kernel};
 
 #[test]
-fn the_operator_sees_every_tool() {
+fn operator_sees_every_tool() {
     let home = home();
     insta::assert_snapshot!(home.skillhost(["tool", "list"]), @"
     exit 0
@@ -45,10 +45,10 @@ fn the_operator_sees_every_tool() {
 }
 
 #[test]
-fn an_agent_sees_the_tools_of_the_extensions_it_uses() {
+fn agent_sees_only_its_tools() {
     let home = home()
-        .manifest("reader", &agent("reader", "  uses_tools: [skill_registry]\n"))
-        .manifest("idle", &agent("idle", "  instructions: Wait.\n"));
+        .manifest("reader", &agent_manifest("reader", "  uses_tools: [skill_registry]\n"))
+        .manifest("idle", &agent_manifest("idle", "  instructions: Wait.\n"));
     let names = |id: &str| {
         let listed = home.skillhost(["tool", "list", "--json", "--agent", id]).success().json();
         let tools = listed["tools"].as_array().unwrap().clone();
@@ -58,7 +58,7 @@ fn an_agent_sees_the_tools_of_the_extensions_it_uses() {
     assert_eq!(names("reader"), registry);
     assert_eq!(names("idle"), Vec::<String>::new());
     let listed = home.skillhost(["tool", "list", "--json", "--agent", "reader"]).success().json();
-    // What a model may name is what there is.
+    // The schema allows only the skills that the agent sees.
     assert_eq!(
         listed["tools"][2]["input_schema"]["properties"]["skill_id"]["enum"],
         json!(["greet"])
@@ -73,11 +73,11 @@ fn an_agent_sees_the_tools_of_the_extensions_it_uses() {
 }
 
 #[test]
-fn the_word_sandbox_stands_for_what_was_added() {
-    let with = |tools: &str| agent("reader", &format!("  uses_tools: [{tools}]\n"));
+fn sandbox_means_all_added_extensions() {
+    let with = |tools: &str| agent_manifest("reader", &format!("  uses_tools: [{tools}]\n"));
     let echo = "id: mine\nname: Mine\nentrypoint: echo\n";
     let home = TestHome::new()
-        .manifest("skill_registry", &shipped("skill_registry"))
+        .manifest("skill_registry", &shipped_manifest("skill_registry"))
         .extension("mine", echo)
         .manifest("sandbox", "id: sandbox\nname: S\nentrypoint: echo\n")
         .manifest("reader", &with("read_skill, sandbox"))
@@ -95,12 +95,12 @@ fn the_word_sandbox_stands_for_what_was_added() {
 }
 
 #[test]
-fn a_call_prints_its_text_and_as_json_what_the_tool_saw() {
+fn call_prints_text_or_json() {
     let home = home();
     let text = home.skillhost(["tool", "call", "echo", r#"{"text":"héllo\nthere"}"#]).success();
     assert_eq!((&*text.stdout, &*text.stderr), ("héllo\nthere\n", ""));
     let call = home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#, "--json"]).success();
-    insta::assert_snapshot!(steady(&call), @r#"
+    insta::assert_snapshot!(stable_json(&call), @r#"
     {
       "is_error": false,
       "schema_version": 1,
@@ -120,7 +120,7 @@ fn a_call_prints_its_text_and_as_json_what_the_tool_saw() {
 }
 
 #[test]
-fn the_registrys_tools_answer_in_text_and_json() {
+fn registry_tools_return_text_and_json() {
     let home = home().file("sandbox/skills/greet/notes/names.txt", "Ada\nGrace\n");
     insta::assert_snapshot!(home.skillhost(["tool", "call", "list_skills"]), @"
     exit 0
@@ -140,7 +140,7 @@ fn the_registrys_tools_answer_in_text_and_json() {
     Resources (load one with read_skill_resource(skill_id, path)):
     - notes/names.txt (instructions, 10 bytes)
     "#);
-    insta::assert_snapshot!(steady(&home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#, "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["tool", "call", "read_skill", r#"{"skill_id":"greet"}"#, "--json"]).success()), @r#"
     {
       "is_error": false,
       "schema_version": 1,
@@ -176,7 +176,7 @@ fn the_registrys_tools_answer_in_text_and_json() {
     Gra
     [bytes 4 to 7 of 10; continue with offset 7]
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["tool", "call", "read_skill_resource", page, "--json"]).success()), @r#"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["tool", "call", "read_skill_resource", page, "--json"]).success()), @r#"
     {
       "is_error": false,
       "schema_version": 1,
@@ -202,7 +202,7 @@ fn the_registrys_tools_answer_in_text_and_json() {
 }
 
 #[test]
-fn a_dash_reads_the_arguments_from_standard_input() {
+fn dash_reads_arguments_from_stdin() {
     let home = home();
     let input = home.outside().join("input");
     std::fs::write(&input, r#"{"text":"from a file"}"#).unwrap();
@@ -213,7 +213,7 @@ fn a_dash_reads_the_arguments_from_standard_input() {
 }
 
 #[test]
-fn a_running_kernel_answers_as_a_new_one_does() {
+fn running_kernel_matches_new_kernel() {
     let home = home();
     let calls: [&[&str]; 4] = [
         &["tool", "call", "echo", r#"{"text":"hi"}"#],
@@ -221,15 +221,15 @@ fn a_running_kernel_answers_as_a_new_one_does() {
         &["tool", "call", "ehco", "{}"],
         &["tool", "call", "echo", "{}"],
     ];
-    let alone: Vec<_> = calls.iter().map(|call| home.skillhost(*call)).collect();
-    let kernel = running(&home);
-    let together: Vec<_> = calls.iter().map(|call| home.skillhost(*call)).collect();
+    let own_kernel: Vec<_> = calls.iter().map(|call| home.skillhost(*call)).collect();
+    let kernel = start_kernel(&home);
+    let running_kernel: Vec<_> = calls.iter().map(|call| home.skillhost(*call)).collect();
     kernel.interrupt().success();
-    assert_eq!(alone, together);
+    assert_eq!(own_kernel, running_kernel);
 }
 
 #[test]
-fn what_is_wrong_with_a_call_is_said() {
+fn invalid_calls_are_reported() {
     let home = home();
     let call = |name: &str, arguments: &str| home.skillhost(["tool", "call", name, arguments]);
     insta::assert_snapshot!(call("echo", "{\"text\":"), @r#"

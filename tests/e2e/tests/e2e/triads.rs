@@ -1,18 +1,18 @@
-//! `skillhost skill triads`: roles and whether they balance.
+//! Tests of `skillhost skill triads`: roles and their balance.
 
 use test_support::TestHome;
 
-use crate::scene::{skill, steady};
+use crate::scene::{skill_md, stable_json};
 
-fn set(ids: &[&str]) -> TestHome {
+fn skills_in_set(ids: &[&str]) -> TestHome {
     ids.iter().fold(TestHome::new(), |home, id| {
-        home.file(format!("set/{id}/SKILL.md"), skill("Does its part.", "Do it."))
+        home.file(format!("set/{id}/SKILL.md"), skill_md("Does its part.", "Do it."))
     })
 }
 
 #[test]
-fn roles_are_counted_and_what_would_balance_is_said() {
-    let home = set(&["pdf", "xlsx", "greet", "brew", "people"]);
+fn roles_are_counted_with_suggestion() {
+    let home = skills_in_set(&["pdf", "xlsx", "greet", "brew", "people"]);
     insta::assert_snapshot!(home.skillhost(["skill", "triads", "set"]), @"
     exit 0
     --- stdout
@@ -27,7 +27,7 @@ fn roles_are_counted_and_what_would_balance_is_said() {
     not balanced: the trits sum to 2 mod 3
     one more Generator balances it, or two more Verifiers
     ");
-    insta::assert_snapshot!(steady(&home.skillhost(["skill", "triads", "set", "--json"])), @r##"
+    insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "triads", "set", "--json"])), @r##"
     {
       "balanced": false,
       "balanced_by": [
@@ -108,9 +108,9 @@ fn roles_are_counted_and_what_would_balance_is_said() {
 }
 
 #[test]
-fn a_role_goes_by_the_name_and_a_set_can_balance() {
-    // The directory `pdf` alone would be a Coordinator; its name is not.
-    let home = set(&["brew"]).file(
+fn role_follows_skill_name() {
+    // The directory `pdf` alone would be a Coordinator; the name of the skill is not.
+    let home = skills_in_set(&["brew"]).file(
         "set/pdf/SKILL.md",
         "---\nname: people\ndescription: Knows people.\n---\nKnow them.\n",
     );

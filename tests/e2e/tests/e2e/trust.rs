@@ -1,4 +1,4 @@
-//! `skillhost trust`: which homes may load code.
+//! Tests of `skillhost trust`: the homes that may load code.
 
 use test_support::TestHome;
 
@@ -17,9 +17,9 @@ const KERNEL_COMMANDS: [&[&str]; 9] = [
 ];
 
 #[test]
-fn no_kernel_command_loads_anything_of_a_home_that_nobody_trusted() {
+fn kernel_commands_require_trust() {
     let home = untrusted_home();
-    // Found by walking up, named by the variable or by the argument: all the same.
+    // The way in which the home was found makes no difference.
     for command in KERNEL_COMMANDS {
         let output = home.skillhost(command).exits(5);
         assert_eq!(output.stdout, "", "{command:?}");
@@ -43,7 +43,7 @@ fn no_kernel_command_loads_anything_of_a_home_that_nobody_trusted() {
 }
 
 #[test]
-fn offline_commands_need_no_trust() {
+fn offline_commands_require_no_trust() {
     let home = untrusted_home();
     let commands: [&[&str]; 5] = [
         &["skill", "list"],
@@ -58,7 +58,7 @@ fn offline_commands_need_no_trust() {
 }
 
 #[test]
-fn one_call_can_be_trusted_without_a_trace() {
+fn trust_home_option_is_not_recorded() {
     let home = untrusted_home();
     let call = ["--trust-home", "tool", "call", "echo", r#"{"text":"hi"}"#];
     assert_eq!(home.skillhost(call).success().stdout, "hi\n");
@@ -67,7 +67,7 @@ fn one_call_can_be_trusted_without_a_trace() {
 }
 
 #[test]
-fn trust_is_recorded_by_canonical_path_and_listed() {
+fn trust_records_canonical_path() {
     let home = untrusted_home();
     let link = home.outside().join("link");
     std::os::unix::fs::symlink(home.root(), &link).unwrap();
@@ -100,7 +100,7 @@ fn trust_is_recorded_by_canonical_path_and_listed() {
 }
 
 #[test]
-fn removed_trust_ends_at_once() {
+fn removed_trust_applies_immediately() {
     let home = untrusted_home().trusted();
     home.skillhost(["ext", "list"]).success();
     insta::assert_snapshot!(home.skillhost(["trust", "--remove"]), @"
@@ -138,7 +138,7 @@ fn replaced_home_is_not_trusted() {
 }
 
 #[test]
-fn record_that_others_may_write_is_refused() {
+fn world_writable_trust_record_is_rejected() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let home = untrusted_home().trusted();
@@ -154,9 +154,9 @@ fn record_that_others_may_write_is_refused() {
 }
 
 #[test]
-fn trusting_one_home_trusts_no_other() {
+fn trust_applies_to_one_home() {
     let (one, other) = (untrusted_home().trusted(), untrusted_home());
-    // The same record, two homes.
+    // Both homes share one list of trusted homes.
     let list = |home: &TestHome| {
         one.start(one.command().arg("--home").arg(home.root()).args(["ext", "list"])).finish()
     };
@@ -165,7 +165,7 @@ fn trusting_one_home_trusts_no_other() {
 }
 
 #[test]
-fn the_users_own_home_is_trusted_by_itself() {
+fn default_home_is_trusted() {
     let home = untrusted_home();
     let data = home.outside().join("xdg");
     std::fs::create_dir(&data).unwrap();
@@ -176,7 +176,7 @@ fn the_users_own_home_is_trusted_by_itself() {
 }
 
 #[test]
-fn what_is_no_home_cannot_be_trusted() {
+fn trust_requires_home() {
     let home = TestHome::new();
     insta::assert_snapshot!(home.skillhost(["trust", "nowhere"]), @"
     exit 3

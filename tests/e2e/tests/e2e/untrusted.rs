@@ -1,4 +1,4 @@
-//! Homes that nobody has trusted: what offline commands read, and what they leave alone.
+//! Tests of untrusted homes: the files that offline commands read, and those that they ignore.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use test_support::TestHome;
 
-use crate::scene::{as_a_reader, let_it_poll, running, shipped, skill, untrusted_home};
+use crate::scene::{
+    run_as_reader, shipped_manifest, skill_md, start_kernel, untrusted_home, wait_for_poll,
+};
 
-/// Commands that need no trust.
+/// Commands that require no trust.
 const OFFLINE: [&[&str]; 14] = [
     &["skill", "list"],
     &["skill", "list", "--json"],
@@ -27,12 +29,12 @@ const OFFLINE: [&[&str]; 14] = [
     &["export", "--to", "../exported"],
 ];
 
-/// Every path in a directory with its size and modification time.
-fn listing(folder: &Path) -> Vec<String> {
+/// Returns every path below a directory with its size and modification time.
+fn path_metadata(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
+    let mut folders = vec![directory.to_owned()];
+    while let Some(directory) = folders.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             let stat = fs::symlink_metadata(&path).unwrap();
             if stat.is_dir() {
@@ -46,23 +48,23 @@ fn listing(folder: &Path) -> Vec<String> {
     found
 }
 
-/// A home with a ledger that has two versions of a skill, and that is not trusted any longer.
+/// Creates an untrusted home whose ledger has two versions of a skill.
 fn home_with_ledger() -> TestHome {
     let home = untrusted_home().trusted();
-    let kernel = running(&home);
+    let kernel = start_kernel(&home);
     for word in ["leaves", "stays"] {
-        let text = skill(&format!("Greets people. Use when somebody {word}."), "Say hello.");
+        let text = skill_md(&format!("Greets people. Use when somebody {word}."), "Say hello.");
         home.write("sandbox/skills/greet/SKILL.md", text);
         kernel.line_with("skill.changed greet");
-        let_it_poll(&home, &kernel, "sandbox/skills", word);
+        wait_for_poll(&home, &kernel, "sandbox/skills", word);
     }
     kernel.interrupt().success();
     home.skillhost(["trust", "--remove"]).success();
     home
 }
 
-/// The versions of the skill, the oldest first.
-fn versions(home: &TestHome) -> Vec<serde_json::Value> {
+/// Returns the versions of the skill, oldest first.
+fn skill_versions(home: &TestHome) -> Vec<serde_json::Value> {
     let history = home.skillhost(["skill", "history", "greet", "--json"]).success().json();
     history["versions"].as_array().unwrap().clone()
 }
@@ -70,39 +72,40 @@ fn versions(home: &TestHome) -> Vec<serde_json::Value> {
 #[test]
 fn offline_commands_leave_untrusted_home_unchanged() {
     for home in [untrusted_home(), home_with_ledger()] {
-        let before = listing(&home.root());
+        let before = path_metadata(&home.root());
         for command in OFFLINE {
             let output = home.skillhost(command);
             assert!([0, 1].contains(&output.status), "{command:?}: {output}");
         }
-        assert_eq!(listing(&home.root()), before);
+        assert_eq!(path_metadata(&home.root()), before);
     }
 }
 
 #[test]
-fn read_only_home_is_read() {
+fn read_only_home_is_readable() {
     for trusted in [true, false] {
         let home = home_with_ledger();
-        let expected = versions(&home);
+        let expected = skill_versions(&home);
         if trusted {
             home.skillhost(["trust"]).success();
         }
-        // Others may read it here; only the owner may write.
+        // Other users can read the home; only its owner can write to it.
         let data = home.path("sandbox/data");
-        for entry in listing(&data) {
+        for entry in path_metadata(&data) {
             let path = entry.split(' ').next().unwrap();
             let mode = if Path::new(path).is_dir() { 0o555 } else { 0o444 };
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         }
         fs::set_permissions(&data, fs::Permissions::from_mode(0o555)).unwrap();
-        let history = as_a_reader(&home, &["skill", "history", "greet", "--json"]).success().json();
+        let history =
+            run_as_reader(&home, &["skill", "history", "greet", "--json"]).success().json();
         assert_eq!(history["versions"].as_array().unwrap(), &expected);
         for command in [&["skill", "list"][..], &["skill", "proposals"], &["config"]] {
-            as_a_reader(&home, command).success();
+            run_as_reader(&home, command).success();
         }
         if trusted {
-            as_a_reader(&home, &["events", "tail"]).success();
-            as_a_reader(&home, &["threads", "list"]).success();
+            run_as_reader(&home, &["events", "tail"]).success();
+            run_as_reader(&home, &["threads", "list"]).success();
         }
     }
 }
@@ -141,9 +144,9 @@ fn untrusted_roots_stay_in_the_home() {
         "extensions: {skill_registry: {roots: [\
          {label: up, path: ../far, trust: operator}, {label: own, path: sandbox/skills}]}}\n",
     );
-    let far = home.outside().join("far/secret");
-    fs::create_dir_all(&far).unwrap();
-    fs::write(far.join("SKILL.md"), skill("Far away.", "x")).unwrap();
+    let elsewhere = home.outside().join("far/secret");
+    fs::create_dir_all(&elsewhere).unwrap();
+    fs::write(elsewhere.join("SKILL.md"), skill_md("Far away.", "x")).unwrap();
     let output = home.skillhost(["skill", "list"]).success();
     assert!(!output.stdout.contains("secret"), "{output}");
     assert!(output.stderr.contains("the root `up` is left out"), "{output}");
@@ -174,12 +177,12 @@ fn hostile_settings_fail_at_once() {
             _ => fs::File::create(path).unwrap().set_len(1 << 32).unwrap(),
         }
         for command in [&["config"][..], &["skill", "list"], &["models", "list"]] {
-            let begun = Instant::now();
+            let started = Instant::now();
             let output = home.skillhost(command);
             assert!([2, 5].contains(&output.status), "{name}: {output}");
             assert!(output.stderr.contains(message), "{name}: {output}");
             assert!(output.stderr.contains("\nhint: "), "{name}: {output}");
-            assert!(begun.elapsed() < Duration::from_secs(5), "{name}: {command:?}");
+            assert!(started.elapsed() < Duration::from_secs(5), "{name}: {command:?}");
         }
     }
 }
@@ -187,31 +190,31 @@ fn hostile_settings_fail_at_once() {
 #[test]
 fn hostile_manifests_and_skills_are_skipped() {
     let home = untrusted_home();
-    for (folder, target) in [("a", "/dev/zero"), ("b", "/etc/passwd")] {
-        fs::create_dir_all(home.path("manifests").join(folder)).unwrap();
-        symlink(target, home.path("manifests").join(folder).join("manifest.yaml")).unwrap();
-        fs::create_dir_all(home.path("sandbox/skills").join(folder)).unwrap();
-        symlink(target, home.path("sandbox/skills").join(folder).join("SKILL.md")).unwrap();
+    for (directory, target) in [("a", "/dev/zero"), ("b", "/etc/passwd")] {
+        fs::create_dir_all(home.path("manifests").join(directory)).unwrap();
+        symlink(target, home.path("manifests").join(directory).join("manifest.yaml")).unwrap();
+        fs::create_dir_all(home.path("sandbox/skills").join(directory)).unwrap();
+        symlink(target, home.path("sandbox/skills").join(directory).join("SKILL.md")).unwrap();
     }
     fs::create_dir_all(home.outside().join("far")).unwrap();
-    fs::write(home.outside().join("far/manifest.yaml"), shipped("embedding")).unwrap();
+    fs::write(home.outside().join("far/manifest.yaml"), shipped_manifest("embedding")).unwrap();
     symlink(home.outside().join("far"), home.path("manifests/far")).unwrap();
     home.write("manifests/deep/manifest.yaml", "[".repeat(100_000));
     home.write("sandbox/skills/deep/SKILL.md", format!("---\nname: {}\n---\n", "[".repeat(60_000)));
     let config = home.skillhost(["config"]).success();
     assert!(!config.stdout.contains("extensions.embedding"), "{config}");
-    for folder in ["a", "b", "far", "deep"] {
-        assert!(config.stderr.contains(&format!("manifests/{folder}")), "{folder}: {config}");
+    for directory in ["a", "b", "far", "deep"] {
+        assert!(config.stderr.contains(&format!("manifests/{directory}")), "{directory}: {config}");
     }
     assert!(home.skillhost(["skill", "list"]).success().stdout.contains("greet"));
 }
 
 #[test]
-fn linked_data_directory_is_refused() {
+fn linked_data_directory_is_rejected() {
     let home = untrusted_home();
-    let far = home.outside().join("far");
-    fs::create_dir(&far).unwrap();
-    symlink(&far, home.path("sandbox/data")).unwrap();
+    let elsewhere = home.outside().join("far");
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, home.path("sandbox/data")).unwrap();
     for command in [
         &["skill", "list"][..],
         &["skill", "history", "greet"],
@@ -222,14 +225,14 @@ fn linked_data_directory_is_refused() {
         assert!(output.stderr.contains("sandbox/data"), "{command:?}: {output}");
         assert!(output.stderr.contains("a symbolic link"), "{command:?}: {output}");
     }
-    assert_eq!(fs::read_dir(&far).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     home.trusted().skillhost(["skill", "history", "greet"]).success();
 }
 
 #[test]
-fn changes_of_untrusted_skills_need_trust() {
+fn untrusted_skill_changes_require_trust() {
     let home = home_with_ledger();
-    let versions = versions(&home);
+    let versions = skill_versions(&home);
     assert!(versions.len() >= 2, "{versions:?}");
     let (number, digest) = (versions[0]["number"].to_string(), versions[0]["tree"].clone());
     let digest = digest.as_str().unwrap();
@@ -246,7 +249,7 @@ fn changes_of_untrusted_skills_need_trust() {
 }
 
 #[test]
-fn dotenv_of_untrusted_home_is_not_read() {
+fn untrusted_dotenv_is_not_read() {
     let home = untrusted_home().file(".env", "OPENAI_API_KEY=x\n");
     let models = home.skillhost(["models", "list", "--json"]).success();
     let trusted = home.trusted();
@@ -255,10 +258,10 @@ fn dotenv_of_untrusted_home_is_not_read() {
 }
 
 #[test]
-fn hidden_characters_reach_no_terminal_and_no_id() {
+fn hidden_characters_are_escaped() {
     let home = TestHome::new()
-        .skill("code-review\u{200b}", &skill("Reviews.", "x"))
-        .skill("plain", &skill("Re\u{200b}views\u{ad} co\u{e0041}de \u{3164}.", "x"))
+        .skill("code-review\u{200b}", &skill_md("Reviews.", "x"))
+        .skill("plain", &skill_md("Re\u{200b}views\u{ad} co\u{e0041}de \u{3164}.", "x"))
         .trusted();
     let output = home.skillhost(["skill", "list"]).success();
     assert!(!output.stdout.contains("code-review"), "{output}");
@@ -267,8 +270,8 @@ fn hidden_characters_reach_no_terminal_and_no_id() {
         assert!(!output.stdout.contains(hidden), "{:x}: {output}", u32::from(hidden));
         assert!(!output.stderr.contains(hidden), "{:x}: {output}", u32::from(hidden));
     }
-    let shown = home.skillhost(["skill", "show", "plain"]).success();
-    assert!(shown.stdout.contains("Re\\u{200b}views\\u{ad}"), "{shown}");
+    let details = home.skillhost(["skill", "show", "plain"]).success();
+    assert!(details.stdout.contains("Re\\u{200b}views\\u{ad}"), "{details}");
 }
 
 #[test]
@@ -279,8 +282,8 @@ fn data_directory_is_private_after_start() {
     };
     mode("sandbox/data", 0o755);
     mode("sandbox/data/kernel/old", 0o644);
-    let kernel = running(&home);
-    let entries = listing(&home.path("sandbox/data"));
+    let kernel = start_kernel(&home);
+    let entries = path_metadata(&home.path("sandbox/data"));
     assert!(entries.iter().any(|entry| entry.contains("events.db-wal")), "{entries:?}");
     for entry in [
         "",
@@ -300,16 +303,17 @@ fn data_directory_is_private_after_start() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn environment_is_closed_to_other_processes() {
+fn environment_is_unreadable_by_others() {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::unix::process::CommandExt as _;
     use std::process::{Command, Stdio};
 
     let home = untrusted_home();
-    // Puts the program where another user can run it: nothing is closed to the superuser.
-    as_a_reader(&home, &["--version"]).success();
+    // Copies the program to a place where another user can run it, because root can read every
+    // environment.
+    run_as_reader(&home, &["--version"]).success();
     let program = home.outside().join("bin/skillhost");
-    let as_somebody = |command: &mut Command| {
+    let run_unprivileged = |command: &mut Command| {
         if rustix::process::geteuid().is_root() {
             command.uid(65_534).gid(65_534);
         }
@@ -318,9 +322,9 @@ fn environment_is_closed_to_other_processes() {
         let mut command = home.command_of(&program);
         command.arg("mcp").current_dir(home.outside()).env("SKILLHOST_DUMPABLE", dumpable);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        as_somebody(&mut command);
+        run_unprivileged(&mut command);
         let mut server = command.spawn().unwrap();
-        // Whatever it answers, it has started.
+        // Any response shows that the server has started.
         let mut stdin = server.stdin.take().unwrap();
         stdin.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").unwrap();
         let mut line = String::new();
@@ -328,7 +332,7 @@ fn environment_is_closed_to_other_processes() {
         assert!(!line.is_empty());
         let mut reader = Command::new("cat");
         reader.arg(format!("/proc/{}/environ", server.id())).stderr(Stdio::null());
-        as_somebody(&mut reader);
+        run_unprivileged(&mut reader);
         let read = reader.output().unwrap();
         assert_eq!(read.status.success() && !read.stdout.is_empty(), is_readable, "{dumpable:?}");
         drop(stdin);

@@ -1,4 +1,4 @@
-//! `skillhost skill validate`: every form of its account, and its exit codes.
+//! Tests of `skillhost skill validate`: output formats and exit codes.
 
 use std::fs;
 use std::process::Stdio;
@@ -6,10 +6,10 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::pretty;
+use crate::scene::pretty_json;
 
-/// One good skill, one with a wrong name, and a folder without any.
-fn skills() -> TestHome {
+/// Creates one valid skill, one with a wrong name, and an empty directory.
+fn skills_home() -> TestHome {
     let home = TestHome::new()
         .file("skills/beads/SKILL.md", "---\nname: beads\ndescription: Counts beads. Use when there are beads.\nlicense: MIT\nmetadata:\n  version: \"1.0\"\n---\nCount.\n")
         .file("skills/jars/SKILL.md", "---\nname: Big Jars\ndescription: Opens jars. Use when a jar is shut.\ncolour: blue\n---\nTurn.\n");
@@ -18,13 +18,13 @@ fn skills() -> TestHome {
     home
 }
 
-fn validate(home: &TestHome, args: &[&str]) -> Output {
+fn run_validate(home: &TestHome, args: &[&str]) -> Output {
     home.skillhost(["skill", "validate"].iter().chain(args))
 }
 
 #[test]
-fn people_are_shown_the_place_in_the_file() {
-    insta::assert_snapshot!(validate(&skills(), &["skills"]), @"
+fn human_output_shows_source_lines() {
+    insta::assert_snapshot!(run_validate(&skills_home(), &["skills"]), @"
     exit 1
     --- stdout
     error[name.matchesDirectory]: the name `Big Jars` is not the directory's name `jars`
@@ -56,8 +56,8 @@ fn people_are_shown_the_place_in_the_file() {
 }
 
 #[test]
-fn good_skills_take_one_line() {
-    insta::assert_snapshot!(validate(&skills(), &["skills/beads"]), @"
+fn valid_skills_take_one_line() {
+    insta::assert_snapshot!(run_validate(&skills_home(), &["skills/beads"]), @"
     exit 0
     --- stdout
     1 skill: valid
@@ -65,10 +65,10 @@ fn good_skills_take_one_line() {
 }
 
 #[test]
-fn one_object_has_every_skill() {
-    let output = validate(&skills(), &["skills", "--json"]).exits(1);
-    let told = output.json();
-    insta::assert_snapshot!(pretty(told), @r#"
+fn json_object_contains_every_skill() {
+    let output = run_validate(&skills_home(), &["skills", "--json"]).exits(1);
+    let report = output.json();
+    insta::assert_snapshot!(pretty_json(report), @r#"
     {
       "schema_version": 1,
       "skills": [
@@ -139,40 +139,41 @@ fn one_object_has_every_skill() {
     }
     "#);
     for same in [&["--format", "json", "skills"][..], &["--json", "--format=json", "skills"]] {
-        assert_eq!(validate(&skills(), same).stdout, output.stdout);
+        assert_eq!(run_validate(&skills_home(), same).stdout, output.stdout);
     }
 }
 
 #[test]
-fn json_lines_are_the_same_objects() {
-    let home = skills();
-    let whole = validate(&home, &["skills", "empty", "gone", "--json"]).exits(3).json();
-    let lines = validate(&home, &["skills", "empty", "gone", "--jsonl"]).exits(3);
+fn jsonl_matches_json_objects() {
+    let home = skills_home();
+    let object = run_validate(&home, &["skills", "empty", "gone", "--json"]).exits(3).json();
+    let lines = run_validate(&home, &["skills", "empty", "gone", "--jsonl"]).exits(3);
     let objects: Vec<Value> =
         lines.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(whole["skills"], json!(objects));
+    assert_eq!(object["skills"], json!(objects));
     assert_eq!(objects.len(), 4);
     assert_eq!(lines.stderr, "");
     let summary = json!({
         "skills": 2, "valid": 1, "errors": 3, "warnings": 0, "notes": 0, "problems": 2,
     });
-    assert_eq!(whole["summary"], summary);
+    assert_eq!(object["summary"], summary);
     assert_eq!(objects[3]["diagnostics"][0]["rule"], "path.notFound");
-    // Nothing to look at is an object as well.
-    let none = validate(&home, &["--paths-from", "-", "--json"]).success().json();
+    // A run without skills reports an object as well.
+    let none = run_validate(&home, &["--paths-from", "-", "--json"]).success().json();
     assert_eq!(none["skills"], json!([]));
 }
 
 #[test]
-fn sarif_names_rules_and_places() {
-    let told =
-        validate(&skills(), &["skills", "empty", "gone", "--format", "sarif"]).exits(3).json();
-    let run = &told["runs"][0];
+fn sarif_contains_rules_and_positions() {
+    let report = run_validate(&skills_home(), &["skills", "empty", "gone", "--format", "sarif"])
+        .exits(3)
+        .json();
+    let run = &report["runs"][0];
     assert_eq!(
-        (&told["version"], &run["columnKind"]),
+        (&report["version"], &run["columnKind"]),
         (&json!("2.1.0"), &json!("unicodeCodePoints"))
     );
-    insta::assert_snapshot!(pretty(run["results"].clone()), @r#"
+    insta::assert_snapshot!(pretty_json(run["results"].clone()), @r#"
     [
       {
         "level": "error",
@@ -266,7 +267,7 @@ fn sarif_names_rules_and_places() {
         assert!(!rule["fullDescription"]["text"].as_str().unwrap().is_empty());
         assert_eq!(rule["defaultConfiguration"]["level"], "error");
     }
-    insta::assert_snapshot!(pretty(run["invocations"].clone()), @r#"
+    insta::assert_snapshot!(pretty_json(run["invocations"].clone()), @r#"
     [
       {
         "executionSuccessful": false,
@@ -290,8 +291,9 @@ fn sarif_names_rules_and_places() {
       }
     ]
     "#);
-    // No results are an empty list: none would mean that nothing was run.
-    let clean = validate(&skills(), &["skills/beads", "--format", "sarif"]).success().json();
+    // SARIF requires an empty list here: a missing list would mean that no check ran.
+    let clean =
+        run_validate(&skills_home(), &["skills/beads", "--format", "sarif"]).success().json();
     assert_eq!(clean["runs"][0]["results"], json!([]));
     assert_eq!(
         clean["runs"][0]["invocations"],
@@ -300,9 +302,9 @@ fn sarif_names_rules_and_places() {
 }
 
 #[test]
-fn github_is_told_in_workflow_commands() {
+fn github_format_uses_workflow_commands() {
     insta::assert_snapshot!(
-        validate(&skills(), &["skills", "empty", "gone", "--format", "github"]), @"
+        run_validate(&skills_home(), &["skills", "empty", "gone", "--format", "github"]), @"
     exit 3
     --- stdout
     ::error file=skills/jars/SKILL.md,line=2,col=7,title=name.matchesDirectory::the name `Big Jars` is not the directory's name `jars`%0Ahelp: the directory's name is the skill's id; rename one of the two
@@ -317,8 +319,8 @@ fn github_is_told_in_workflow_commands() {
 }
 
 #[test]
-fn the_worst_problem_decides_the_exit_code_and_stops_nothing() {
-    let home = skills();
+fn worst_problem_decides_exit_code() {
+    let home = skills_home();
     for (args, code) in [
         (&["skills/beads"][..], 0),
         (&["skills/jars"], 1),
@@ -329,9 +331,9 @@ fn the_worst_problem_decides_the_exit_code_and_stops_nothing() {
         (&["--no-such-option"], 2),
         (&["--profile", "mine"], 2),
     ] {
-        validate(&home, args).exits(code);
+        run_validate(&home, args).exits(code);
     }
-    insta::assert_snapshot!(validate(&home, &["gone", "empty", "skills/beads"]), @"
+    insta::assert_snapshot!(run_validate(&home, &["gone", "empty", "skills/beads"]), @"
     exit 3
     --- stdout
     error[structure.missingSkillMd]: there is no SKILL.md in it or below it
@@ -346,32 +348,32 @@ fn the_worst_problem_decides_the_exit_code_and_stops_nothing() {
 }
 
 #[test]
-fn warnings_fail_where_that_is_asked_for() {
-    // A reserved word is a warning in the default profile and an error in that of its owner.
+fn strict_mode_fails_on_warnings() {
+    // A reserved word is a warning in the default profile and an error in its owner's profile.
     let text = "---\nname: claude-beads\ndescription: Counts beads. Use when asked.\n---\nCount.\n";
     let home = TestHome::new().file("claude-beads/SKILL.md", text);
-    validate(&home, &["claude-beads"]).success();
-    validate(&home, &["claude-beads", "--strict"]).exits(1);
-    validate(&home, &["claude-beads", "--profile", "lenient", "--strict"]).success();
-    let told =
-        validate(&home, &["claude-beads", "--profile", "anthropic", "--json"]).exits(1).json();
-    assert_eq!(told["skills"][0]["valid"], false);
-    assert_eq!(told["skills"][0]["diagnostics"][0]["rule"], "name.reserved");
+    run_validate(&home, &["claude-beads"]).success();
+    run_validate(&home, &["claude-beads", "--strict"]).exits(1);
+    run_validate(&home, &["claude-beads", "--profile", "lenient", "--strict"]).success();
+    let report =
+        run_validate(&home, &["claude-beads", "--profile", "anthropic", "--json"]).exits(1).json();
+    assert_eq!(report["skills"][0]["valid"], false);
+    assert_eq!(report["skills"][0]["diagnostics"][0]["rule"], "name.reserved");
 }
 
 #[test]
-fn forms_that_contradict_each_other_are_refused() {
-    let home = skills();
+fn conflicting_formats_are_rejected() {
+    let home = skills_home();
     for args in [
         &["--json", "--jsonl"][..],
         &["--json", "--format", "human"],
         &["--jsonl", "--format", "sarif"],
         &["--format", "reference"],
     ] {
-        let refused = validate(&home, args).exits(2);
-        assert_eq!(refused.stdout, "", "{args:?}");
+        let denied = run_validate(&home, args).exits(2);
+        assert_eq!(denied.stdout, "", "{args:?}");
     }
-    insta::assert_snapshot!(validate(&home, &["--jsonl", "--format", "sarif"]), @"
+    insta::assert_snapshot!(run_validate(&home, &["--jsonl", "--format", "sarif"]), @"
     exit 2
     --- stderr
     error: --format, --jsonl and --json ask for different forms
@@ -380,8 +382,8 @@ fn forms_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn paths_come_from_a_list() {
-    let home = skills()
+fn paths_are_read_from_list() {
+    let home = skills_home()
         .file("list.txt", "\r\nskills/beads\r\n\r\n   \nskills/jars/SKILL.md")
         .file("none.txt", "\n\r\n");
     let checked = |output: Output| -> Vec<String> {
@@ -389,21 +391,21 @@ fn paths_come_from_a_list() {
         lines.map(|line| serde_json::from_str::<Value>(line).unwrap()["path"].to_string()).collect()
     };
     let both = ["\"skills/beads/SKILL.md\"", "\"skills/jars/SKILL.md\""];
-    let listed = validate(&home, &["--jsonl", "--paths-from", "list.txt"]).exits(1);
+    let listed = run_validate(&home, &["--jsonl", "--paths-from", "list.txt"]).exits(1);
     assert_eq!(checked(listed), both);
-    // What several paths lead to is looked at once.
-    let again = validate(&home, &["skills", "--jsonl", "--paths-from", "list.txt"]).exits(1);
-    assert_eq!(checked(again), both);
+    // A skill on several paths is checked once.
+    let repeated = run_validate(&home, &["skills", "--jsonl", "--paths-from", "list.txt"]).exits(1);
+    assert_eq!(checked(repeated), both);
     let mut command = home.command();
     let list = fs::File::open(home.path("list.txt")).unwrap();
     command.stdin(Stdio::from(list)).args(["skill", "validate", "--jsonl", "--paths-from", "-"]);
     assert_eq!(checked(home.start(&mut command).finish().exits(1)), both);
-    insta::assert_snapshot!(validate(&home, &["--paths-from", "none.txt"]), @"
+    insta::assert_snapshot!(run_validate(&home, &["--paths-from", "none.txt"]), @"
     exit 0
     --- stdout
     no skill was looked at
     ");
-    insta::assert_snapshot!(validate(&home, &["--paths-from", "gone.txt"]), @"
+    insta::assert_snapshot!(run_validate(&home, &["--paths-from", "gone.txt"]), @"
     exit 3
     --- stderr
     error: gone.txt: No such file or directory (os error 2)
@@ -411,15 +413,15 @@ fn paths_come_from_a_list() {
 }
 
 #[test]
-fn the_working_directory_is_looked_at_by_default() {
-    let home = skills();
-    for (folder, code) in [("skills", 1), ("skills/beads", 0), ("empty", 1)] {
+fn validate_defaults_to_working_directory() {
+    let home = skills_home();
+    for (directory, code) in [("skills", 1), ("skills/beads", 0), ("empty", 1)] {
         let mut command = home.command();
-        command.current_dir(home.path(folder)).args(["skill", "validate", "--jsonl"]);
+        command.current_dir(home.path(directory)).args(["skill", "validate", "--jsonl"]);
         let output = home.start(&mut command).finish().exits(code);
-        if folder == "skills/beads" {
-            let told: Value = output.json();
-            assert_eq!((&told["path"], &told["valid"]), (&json!("SKILL.md"), &json!(true)));
+        if directory == "skills/beads" {
+            let report: Value = output.json();
+            assert_eq!((&report["path"], &report["valid"]), (&json!("SKILL.md"), &json!(true)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `skillhost skill validate` and `lint` on what is not made for them.
+//! Tests of `skillhost skill validate` and `lint` with hostile files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,39 +9,39 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::{as_a_reader, untrusted_home};
+use crate::scene::{run_as_reader, untrusted_home};
 
 const FORMATS: [&str; 5] = ["human", "json", "jsonl", "sarif", "github"];
 
-fn good(name: &str) -> String {
+fn valid_skill(name: &str) -> String {
     format!("---\nname: {name}\ndescription: Counts. Use when asked to count.\n---\nCount.\n")
 }
 
-fn check(home: &TestHome, command: &str, args: &[&str]) -> Output {
+fn run_check(home: &TestHome, command: &str, args: &[&str]) -> Output {
     home.skillhost(["skill", command].iter().chain(args))
 }
 
-/// What each line of `--jsonl` is about and which rules it names.
-fn rules(output: &Output) -> Vec<String> {
+/// Returns the path of each line of `--jsonl` and the rules that it names.
+fn rule_lines(output: &Output) -> Vec<String> {
     let lines = output.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines
-        .map(|told| {
-            let found = told["diagnostics"].as_array().unwrap().iter();
+        .map(|line| {
+            let found = line["diagnostics"].as_array().unwrap().iter();
             let rules: Vec<&str> = found.map(|found| found["rule"].as_str().unwrap()).collect();
-            format!("{} {}", told["path"].as_str().unwrap(), rules.join(" ")).trim().to_owned()
+            format!("{} {}", line["path"].as_str().unwrap(), rules.join(" ")).trim().to_owned()
         })
         .collect()
 }
 
 #[test]
-fn files_that_cannot_be_read_are_named_and_stop_nothing() {
+fn invalid_files_do_not_stop_validation() {
     let home = TestHome::new()
-        .file("in/a-good/SKILL.md", good("a-good"))
+        .file("in/a-good/SKILL.md", valid_skill("a-good"))
         .file("in/latin/SKILL.md", b"---\nname: latin\ndescription: Caf\xe9.\n---\nBody.\n")
         .file("in/large/SKILL.md", "x".repeat((1 << 20) + 1))
-        .file("in/z-good/SKILL.md", good("z-good"));
-    for folder in ["pipe", "folder/SKILL.md", "link", "dangling", "not-utf8"] {
-        fs::create_dir_all(home.path("in").join(folder)).unwrap();
+        .file("in/z-good/SKILL.md", valid_skill("z-good"));
+    for directory in ["pipe", "folder/SKILL.md", "link", "dangling", "not-utf8"] {
+        fs::create_dir_all(home.path("in").join(directory)).unwrap();
     }
     let pipe = home.path("in/pipe/SKILL.md");
     let (fifo, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
@@ -50,10 +50,10 @@ fn files_that_cannot_be_read_are_named_and_stop_nothing() {
     symlink("nowhere", home.path("in/dangling/SKILL.md")).unwrap();
     let odd = home.path("in/not-utf8").join(OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&odd).unwrap();
-    fs::write(odd.join("SKILL.md"), good("cafe")).unwrap();
+    fs::write(odd.join("SKILL.md"), valid_skill("cafe")).unwrap();
 
-    let output = check(&home, "validate", &["in", "--jsonl"]).exits(1);
-    insta::assert_snapshot!(rules(&output).join("\n"), @"
+    let output = run_check(&home, "validate", &["in", "--jsonl"]).exits(1);
+    insta::assert_snapshot!(rule_lines(&output).join("\n"), @"
     in/a-good/SKILL.md
     in/dangling/SKILL.md file.symlink
     in/folder/SKILL.md file.notRegular
@@ -64,12 +64,12 @@ fn files_that_cannot_be_read_are_named_and_stop_nothing() {
     in/pipe/SKILL.md file.notRegular
     in/z-good/SKILL.md
     ");
-    // Each of them named alone says the same.
-    let alone = check(&home, "validate", &["in/pipe/SKILL.md", "in/pipe", "--jsonl"]).exits(1);
-    assert_eq!(rules(&alone), ["in/pipe/SKILL.md file.notRegular"; 2]);
+    // A single path has the same finding.
+    let single = run_check(&home, "validate", &["in/pipe/SKILL.md", "in/pipe", "--jsonl"]).exits(1);
+    assert_eq!(rule_lines(&single), ["in/pipe/SKILL.md file.notRegular"; 2]);
     for command in ["validate", "lint"] {
         for format in FORMATS {
-            let output = check(&home, command, &["in", "--format", format]).exits(1);
+            let output = run_check(&home, command, &["in", "--format", format]).exits(1);
             assert_eq!(output.stderr, "", "{command} {format}");
             assert!(output.stdout.contains("latin/SKILL.md"), "{command} {format}");
         }
@@ -77,18 +77,18 @@ fn files_that_cannot_be_read_are_named_and_stop_nothing() {
 }
 
 #[test]
-fn what_may_not_be_read_is_an_io_error() {
+fn unreadable_file_is_io_error() {
     let home = untrusted_home()
-        .file("in/a-good/SKILL.md", good("a-good"))
-        .file("in/closed/SKILL.md", good("closed"))
-        .file("in/shut/inner/SKILL.md", good("inner"));
+        .file("in/a-good/SKILL.md", valid_skill("a-good"))
+        .file("in/closed/SKILL.md", valid_skill("closed"))
+        .file("in/shut/inner/SKILL.md", valid_skill("inner"));
     let close = |path: &str, mode| {
         fs::set_permissions(home.path(path), fs::Permissions::from_mode(mode)).unwrap();
     };
     close("in/closed/SKILL.md", 0o000);
     close("in/shut", 0o000);
-    let output = as_a_reader(&home, &["skill", "validate", "in"]);
-    let told = as_a_reader(&home, &["skill", "validate", "in", "--json"]);
+    let output = run_as_reader(&home, &["skill", "validate", "in"]);
+    let report = run_as_reader(&home, &["skill", "validate", "in", "--json"]);
     close("in/shut", 0o755);
     insta::assert_snapshot!(output, @"
     exit 5
@@ -100,29 +100,29 @@ fn what_may_not_be_read_is_an_io_error() {
     error: in/shut/SKILL.md: it may not be read
     hint: check who may read it
     ");
-    let told = told.exits(5).json();
-    assert_eq!(told["summary"]["skills"], 1);
-    assert_eq!(told["summary"]["problems"], 2);
+    let report = report.exits(5).json();
+    assert_eq!(report["summary"]["skills"], 1);
+    assert_eq!(report["summary"]["problems"], 2);
 }
 
 #[test]
-fn thousands_of_directories_are_no_burden() {
+fn thousands_of_directories_are_scanned_quickly() {
     let home = TestHome::new();
     for number in 0..2_000 {
         let name = format!("skill-{number:04}");
         let inner = if number % 2 == 0 { "SKILL.md" } else { "notes.md" };
-        home.write(format!("many/{:02}/{name}/{inner}", number % 20), good(&name));
+        home.write(format!("many/{:02}/{name}/{inner}", number % 20), valid_skill(&name));
     }
-    let output = check(&home, "validate", &["many"]).success();
+    let output = run_check(&home, "validate", &["many"]).success();
     assert_eq!((&*output.stdout, &*output.stderr), ("1000 skills: all valid\n", ""));
-    let told = check(&home, "validate", &["many", "--jsonl"]).success();
-    let paths: Vec<String> = rules(&told);
+    let report = run_check(&home, "validate", &["many", "--jsonl"]).success();
+    let paths: Vec<String> = rule_lines(&report);
     assert_eq!(paths.len(), 1_000);
     assert!(paths.is_sorted(), "the order depends on the disk");
 }
 
-/// A skill in whose every part somebody tries to steer whoever prints it.
-fn hostile() -> TestHome {
+/// Creates a skill with terminal control sequences in every part.
+fn hostile_home() -> TestHome {
     let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\u{e0041}\r";
     let (long, longer) = ("y".repeat(25_000), "z".repeat(900_000));
     TestHome::new().file(
@@ -134,11 +134,11 @@ fn hostile() -> TestHome {
 }
 
 #[test]
-fn no_form_lets_a_text_steer_the_terminal() {
-    let home = hostile();
+fn every_format_escapes_control_characters() {
+    let home = hostile_home();
     for command in ["validate", "lint"] {
         for format in FORMATS {
-            let output = check(&home, command, &["in", "--format", format]).exits(1);
+            let output = run_check(&home, command, &["in", "--format", format]).exits(1);
             let steers =
                 |c: char| (c.is_control() && c != '\n') || "\u{202e}\u{2066}\u{e0041}".contains(c);
             assert!(!output.stdout.contains(steers), "{command} {format}");
@@ -152,9 +152,9 @@ fn no_form_lets_a_text_steer_the_terminal() {
 }
 
 #[test]
-fn no_text_becomes_a_workflow_command() {
+fn text_is_not_workflow_command() {
     for command in ["validate", "lint"] {
-        let output = check(&hostile(), command, &["in", "--format", "github"]).exits(1);
+        let output = run_check(&hostile_home(), command, &["in", "--format", "github"]).exits(1);
         let mut lines: Vec<&str> = output.stdout.lines().collect();
         lines.pop();
         assert!(lines.len() > 2);
@@ -171,11 +171,11 @@ fn no_text_becomes_a_workflow_command() {
 }
 
 #[test]
-fn json_still_says_what_is_in_the_file() {
-    let home = hostile();
-    let told = check(&home, "validate", &["in", "--json"]).exits(1);
-    assert!(told.json()["skills"][0]["path"].as_str().unwrap().contains("\u{1b}]0;owned\u{7}"));
-    let sarif = check(&home, "validate", &["in", "--format", "sarif"]).exits(1).json();
+fn json_keeps_original_text() {
+    let home = hostile_home();
+    let report = run_check(&home, "validate", &["in", "--json"]).exits(1);
+    assert!(report.json()["skills"][0]["path"].as_str().unwrap().contains("\u{1b}]0;owned\u{7}"));
+    let sarif = run_check(&home, "validate", &["in", "--format", "sarif"]).exits(1).json();
     let results = sarif["runs"][0]["results"].as_array().unwrap();
     let uri = &results[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
     let uri = uri.as_str().unwrap();
@@ -183,10 +183,10 @@ fn json_still_says_what_is_in_the_file() {
 }
 
 #[test]
-fn a_reader_who_leaves_is_no_failure() {
+fn closed_stdout_is_not_an_error() {
     let home = TestHome::new();
     for number in 0..300 {
-        // More than a pipe holds.
+        // The output exceeds the buffer of a pipe.
         home.write(format!("in/skill-{number}/SKILL.md"), "---\nname: NO\n---\n");
     }
     for command in ["validate", "lint"] {
@@ -196,7 +196,7 @@ fn a_reader_who_leaves_is_no_failure() {
             let mut skillhost = home.command();
             skillhost.args(["skill", command, "in", "--format", format]);
             let child = skillhost.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-            // The command holds a writing end as well.
+            // `command` holds a write end of the pipe as well.
             drop(skillhost);
             let output = child.wait_with_output().unwrap();
             assert_eq!(output.status.code(), Some(0), "{command} {format}");
@@ -206,11 +206,11 @@ fn a_reader_who_leaves_is_no_failure() {
 }
 
 #[test]
-fn a_path_that_is_not_utf8_is_looked_at_where_its_skill_has_a_name() {
+fn path_without_utf8_is_checked() {
     let home = TestHome::new();
-    let folder = home.path("").join(OsStr::from_bytes(b"caf\xe9"));
-    fs::create_dir_all(folder.join("beads")).unwrap();
-    fs::write(folder.join("beads/SKILL.md"), good("beads")).unwrap();
+    let directory = home.path("").join(OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir_all(directory.join("beads")).unwrap();
+    fs::write(directory.join("beads/SKILL.md"), valid_skill("beads")).unwrap();
     let run = |format: &str| {
         let args = ["skill".as_ref(), "validate".as_ref(), "--format".as_ref(), OsStr::new(format)];
         home.skillhost(args.into_iter().chain([OsStr::from_bytes(b"caf\xe9")])).success()
@@ -219,5 +219,5 @@ fn a_path_that_is_not_utf8_is_looked_at_where_its_skill_has_a_name() {
     assert_eq!(run("json").json()["skills"][0]["path"], json!("caf\u{fffd}/beads/SKILL.md"));
     let list = home.path("list");
     fs::write(&list, b"caf\xe9/beads\n").unwrap();
-    check(&home, "validate", &["--paths-from", "list"]).success();
+    run_check(&home, "validate", &["--paths-from", "list"]).success();
 }

@@ -1,31 +1,31 @@
-//! Versions of skills: the first one, the one that is served while a file is broken, and those that
-//! are removed.
+//! Tests of skill versions: the first one, the one that is served while a file is broken, and
+//! removed ones.
 
 use std::fs;
 
 use serde_json::Value;
 use test_support::TestHome;
 
-use crate::scene::{agent, home, let_it_poll, running, skill, untrusted_home};
+use crate::scene::{agent_manifest, home, skill_md, start_kernel, untrusted_home, wait_for_poll};
 
 const GREET: &str = "sandbox/skills/greet/SKILL.md";
 
-fn history(home: &TestHome) -> Vec<Value> {
-    let told = home.skillhost(["skill", "history", "greet", "--json"]).success().json();
-    told["versions"].as_array().unwrap().clone()
+fn skill_history(home: &TestHome) -> Vec<Value> {
+    let history = home.skillhost(["skill", "history", "greet", "--json"]).success().json();
+    history["versions"].as_array().unwrap().clone()
 }
 
 #[test]
-fn run_keeps_what_was_there_first() {
+fn run_records_initial_version() {
     let home = home();
     let original = fs::read_to_string(home.path(GREET)).unwrap();
-    let kernel = running(&home);
-    let_it_poll(&home, &kernel, "sandbox/skills", "probe");
-    // As `sed -i` and editors leave them.
+    let kernel = start_kernel(&home);
+    wait_for_poll(&home, &kernel, "sandbox/skills", "probe");
+    // `sed -i` and editors leave such temporary files.
     home.write("sandbox/skills/greet/sedAb12Cd", "half");
     home.write(GREET, format!("{original}More.\n"));
     kernel.line_with("skill.version.created greet ");
-    let versions = history(&home);
+    let versions = skill_history(&home);
     assert_eq!(versions.len(), 2, "{versions:?}");
     assert_eq!((&versions[0]["files"], &versions[1]["files"]), (&1.into(), &1.into()));
     let first = versions[0]["tree"].as_str().unwrap();
@@ -35,22 +35,25 @@ fn run_keeps_what_was_there_first() {
     fs::remove_dir_all(home.path("sandbox/skills/greet")).unwrap();
     kernel.line_with("skill.removed greet ");
     kernel.interrupt().success();
-    let back = ["skill", "rollback", "greet", "1", "--yes", "--digest", first];
-    home.skillhost(back).success();
+    let rollback = ["skill", "rollback", "greet", "1", "--yes", "--digest", first];
+    home.skillhost(rollback).success();
     assert_eq!(fs::read_to_string(home.path(GREET)).unwrap(), original);
 }
 
 #[test]
-fn agents_keep_last_good_skills() {
+fn agents_keep_last_valid_skills() {
     let home = untrusted_home()
-        .manifest("worker", &agent("worker", "  instructions: Work.\n  uses_skills: [greet]\n"))
+        .manifest(
+            "worker",
+            &agent_manifest("worker", "  instructions: Work.\n  uses_skills: [greet]\n"),
+        )
         .trusted();
-    let kernel = running(&home);
-    let_it_poll(&home, &kernel, "sandbox/skills", "probe");
+    let kernel = start_kernel(&home);
+    wait_for_poll(&home, &kernel, "sandbox/skills", "probe");
     kernel.interrupt().success();
     home.write(GREET, "broken");
-    let kernel = running(&home);
-    let_it_poll(&home, &kernel, "sandbox/skills", "again");
+    let kernel = start_kernel(&home);
+    wait_for_poll(&home, &kernel, "sandbox/skills", "again");
     kernel.interrupt().success();
     let prompt = ["ask", "--print-prompt", "--agent", "worker", "hi"];
     let prompt = home.skillhost(prompt).success();
@@ -60,18 +63,18 @@ fn agents_keep_last_good_skills() {
 }
 
 #[test]
-fn fmt_records_the_text_before() {
+fn fmt_records_previous_version() {
     let home = home();
     let original = "---\nname: greet\ndescription: 'Greets: people.'\n---\nHello.\n";
     home.write(GREET, original);
     home.skillhost(["skill", "fmt", "sandbox/skills/greet"]).success();
     assert_ne!(fs::read_to_string(home.path(GREET)).unwrap(), original);
-    let versions = history(&home);
+    let versions = skill_history(&home);
     assert_eq!(versions.len(), 2, "{versions:?}");
     let first = versions[0]["tree"].as_str().unwrap();
     home.skillhost(["skill", "rollback", "greet", "--yes", "--digest", first]).success();
     assert_eq!(fs::read_to_string(home.path(GREET)).unwrap(), original);
-    // A home that nobody trusts gets no ledger.
+    // An untrusted home gets no ledger.
     let home = untrusted_home();
     home.write(GREET, original);
     home.skillhost(["skill", "fmt", "sandbox/skills/greet"]).success();
@@ -79,11 +82,11 @@ fn fmt_records_the_text_before() {
 }
 
 #[test]
-fn prune_says_what_it_removes() {
+fn prune_lists_removed_versions() {
     let home = home();
     for number in 0..5 {
-        home.write(GREET, skill("Greets people.", &format!("Say hello {number} times.")));
-        history(&home);
+        home.write(GREET, skill_md("Greets people.", &format!("Say hello {number} times.")));
+        skill_history(&home);
     }
     let prune = |args: &[&str]| home.skillhost([&["skill", "prune"], args].concat()).success();
     let would = prune(&["--keep", "2", "--dry-run"]);
@@ -91,16 +94,16 @@ fn prune_says_what_it_removes() {
         would.stdout,
         "would remove 2 versions of 1 skill, 2 texts (1 KiB) and 0 readings\n"
     );
-    assert_eq!(history(&home).len(), 5);
+    assert_eq!(skill_history(&home).len(), 5);
     let removed = prune(&["--keep", "2"]).stdout;
     assert!(
         removed.starts_with("removed 2 versions of 1 skill, 2 texts (1 KiB) and 0 readings\n"),
         "{removed}"
     );
     let numbers: Vec<u64> =
-        history(&home).iter().map(|version| version["number"].as_u64().unwrap()).collect();
+        skill_history(&home).iter().map(|version| version["number"].as_u64().unwrap()).collect();
     assert_eq!(numbers, [1, 4, 5]);
-    let nothing = prune(&["--json"]).json();
-    assert_eq!((&nothing["dry_run"], &nothing["removed"]["versions"]), (&false.into(), &0.into()));
+    let report = prune(&["--json"]).json();
+    assert_eq!((&report["dry_run"], &report["removed"]["versions"]), (&false.into(), &0.into()));
     home.skillhost(["skill", "prune", "--keep", "0"]).exits(2);
 }

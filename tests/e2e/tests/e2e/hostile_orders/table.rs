@@ -1,8 +1,8 @@
-//! The orders, where they lie, and what must not come of them.
+//! The orders, their places and the effects that they must not have.
 
 use test_support::TestHome;
 
-/// Where the model reads the orders.
+/// The place from which the model reads the orders.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// The body of a skill.
@@ -13,24 +13,24 @@ pub(super) enum Place {
     Resource,
     /// A file of the sandbox.
     File,
-    /// What a tool answers, dressed up as a notice of the kernel.
+    /// The result of a tool, in the form of a kernel notice.
     ToolResult,
-    /// What the user says.
+    /// The user message.
     User,
 }
 
-/// Some orders.
+/// A group of orders.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) place: Place,
-    /// A tool, a blank, its arguments.
+    /// Orders, each a tool, a blank and its arguments.
     pub(super) orders: &'static [&'static str],
-    /// The operator lets the file tools be called without asking.
+    /// `true` if the operator has approved the file tools for calls.
     pub(super) approve: bool,
-    /// Paths of the home that must not come to be.
+    /// Paths of the home that must not exist afterwards.
     pub(super) absent: &'static [&'static str],
-    /// More frontmatter of the skill `lure`.
+    /// Additional frontmatter of the skill `lure`.
     pub(super) frontmatter: &'static str,
     pub(super) prepare: Option<fn(&TestHome)>,
 }
@@ -47,20 +47,20 @@ impl Row {
     };
 }
 
-/// A person approves the skill as it is.
+/// Approves the skill in its current state.
 fn approve(home: &TestHome) {
-    let shown = home.skillhost(["skill", "show", "lure", "--json"]).success().json();
-    let digest = shown["tool_grant"]["digest"].as_str().unwrap();
+    let skill_json = home.skillhost(["skill", "show", "lure", "--json"]).success().json();
+    let digest = skill_json["tool_grant"]["digest"].as_str().unwrap();
     home.skillhost(["skill", "approve", "lure", "--yes", "--digest", digest]).success();
 }
 
-/// Somebody edits the skill after it was approved.
+/// Approves the skill and edits it afterwards.
 fn approve_then_edit(home: &TestHome) {
     approve(home);
     home.write("sandbox/skills/lure/references/later.md", "later");
 }
 
-/// Nobody answers for the root of the skills.
+/// Makes the root of the skills untrusted.
 fn untrust(home: &TestHome) {
     let path = home.path("skillhost.yaml");
     let settings = std::fs::read_to_string(&path).unwrap();
@@ -68,7 +68,7 @@ fn untrust(home: &TestHome) {
     std::fs::write(path, settings + roots).unwrap();
 }
 
-/// Every row.
+/// All rows.
 pub(super) const ORDERS: &[Row] = &[
     Row {
         name: "manifest into extensions",

@@ -1,5 +1,5 @@
-//! Files that already lie in `sandbox/extensions` and that nobody approved: whatever the orders are,
-//! such a file is never started, offered, notified, scheduled or exported.
+//! Tests of unapproved files in `sandbox/extensions`: such a file is never started, offered,
+//! notified, scheduled or exported, whatever the orders say.
 
 use std::fs;
 use std::sync::Mutex;
@@ -9,16 +9,16 @@ use serde_json::json;
 use test_support::{TestHome, library};
 
 use super::table::{Place, Row};
-use super::{Obedience, home_of, obey};
+use super::{ObedientModel, bait_home, run_row};
 use crate::mcp_client::{Client, texts};
 
-/// An instruction that is in a request only if the unapproved agent ran.
+/// An instruction that occurs in a request only if the unapproved agent ran.
 const MARKER: &str = "EVIL-AGENT-IS-ASKED";
 
 /// A file that exists only if an unapproved program ran.
 const TRACE: &str = "sandbox/notes/owned";
 
-/// Writes an agent that asks for everything a manifest can ask for.
+/// Writes an agent that requests everything a manifest can request.
 fn write_agent(home: &TestHome) {
     let text = format!(
         "id: evil\nname: Evil\nagent:\n  integration_mode: tool\n  instructions: {MARKER}\n  \
@@ -29,7 +29,7 @@ fn write_agent(home: &TestHome) {
     home.write("sandbox/extensions/evil/manifest.yaml", text);
 }
 
-/// Writes a program that leaves a trace as soon as it is started, and exports a tool.
+/// Writes a program that leaves a trace when it starts, and exports a tool.
 fn write_program(home: &TestHome) {
     let manifest = "id: evil\nname: Evil\nversion: 1.0.0\nentrypoint: {command: [sh, x]}\nmcp: \
                     {tools: [evil_look]}\n";
@@ -38,7 +38,7 @@ fn write_program(home: &TestHome) {
     home.write("sandbox/extensions/evil/x", format!("echo owned > '{}'\n", trace.display()));
 }
 
-/// Writes a library whose tools have names of their own, and exports one of them.
+/// Writes a library with tools of unique names, and exports one of them.
 fn write_library(home: &TestHome) {
     let manifest = "id: evil\nname: Evil\nentrypoint: echo\ntools: {prefix: evil_}\nmcp: {tools: \
                     [evil_echo]}\n";
@@ -46,13 +46,13 @@ fn write_library(home: &TestHome) {
     fs::copy(library("echo"), home.path("sandbox/extensions/evil/libecho.so")).unwrap();
 }
 
-/// Writes a manifest that sorts before every shipped one and claims the library of the registry.
+/// Writes a manifest that sorts before every shipped one and claims the registry's library.
 fn write_shadow(home: &TestHome) {
     let manifest = "id: aaa\nname: A\nentrypoint: skill_registry\n";
     home.write("sandbox/extensions/aaa/manifest.yaml", manifest);
 }
 
-/// Rows of orders that address what lies there.
+/// Rows whose orders name the unapproved files.
 const ORDERS: &[Row] = &[
     Row {
         name: "unapproved shadow of the registry",
@@ -116,24 +116,24 @@ const ORDERS: &[Row] = &[
 
 #[test]
 fn unapproved_files_have_no_effect() {
-    let broken: Vec<String> = ORDERS.iter().flat_map(obey).collect();
+    let broken: Vec<String> = ORDERS.iter().flat_map(run_row).collect();
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// A running kernel with an agent that lies there, and with the same agent approved: the requests to
-/// the model that the agent caused, and the schedules.
-fn requests_of_agent(approved: bool) -> (usize, usize) {
+/// Counts the model requests of the agent and the schedules in a running kernel, with the agent
+/// approved or not.
+fn count_agent_requests(approved: bool) -> (usize, usize) {
     let mock = MockModel::new();
-    let obedience = Mutex::new(Obedience::default());
-    mock.answer_with(move |asked| Some(obedience.lock().unwrap().answer(asked)));
-    let home = home_of(&Row::DEFAULT, &mock);
+    let obedience = Mutex::new(ObedientModel::default());
+    mock.answer_with(move |request| Some(obedience.lock().unwrap().answer(request)));
+    let home = bait_home(&Row::DEFAULT, &mock);
     write_agent(&home);
     if approved {
         home.approve("evil");
     }
     let kernel = home.start(home.command().arg("run"));
     kernel.line_with("running; Ctrl-C ends it");
-    // Every reload and every message is an event that a subscription to `*` would get.
+    // A subscription to `*` would receive an event of every reload and every message.
     home.skillhost(["ext", "reload", "echo"]).success();
     home.skillhost(["ask", "--agent", "worker", "Go on."]).success();
     let run = home.skillhost(["schedule", "run", "evil/often"]);
@@ -141,28 +141,29 @@ fn requests_of_agent(approved: bool) -> (usize, usize) {
     let schedules = home.skillhost(["schedule", "list", "--json"]).success().json();
     kernel.interrupt().success();
     let requests = mock.requests();
-    let of_agent = requests.iter().filter(|asked: &&Asked| asked.system().contains(MARKER));
-    (of_agent.count(), schedules["schedules"].as_array().unwrap().len())
+    let agent_requests =
+        requests.iter().filter(|request: &&Asked| request.system().contains(MARKER));
+    (agent_requests.count(), schedules["schedules"].as_array().unwrap().len())
 }
 
 #[test]
-fn unapproved_agent_is_not_notified_or_scheduled() {
-    assert_eq!(requests_of_agent(false), (0, 0));
-    // The same files do have an effect once a person approved them.
-    let (requests, schedules) = requests_of_agent(true);
+fn unapproved_agent_receives_no_events() {
+    assert_eq!(count_agent_requests(false), (0, 0));
+    // The same files take effect once they are approved, so the counts are meaningful.
+    let (requests, schedules) = count_agent_requests(true);
     assert!(requests > 0 && schedules == 1, "{requests} requests, {schedules} schedules");
 }
 
 #[test]
 fn unapproved_exports_reach_no_client() {
-    let home = home_of(&Row::DEFAULT, &MockModel::new());
+    let home = bait_home(&Row::DEFAULT, &MockModel::new());
     write_library(&home);
     let exported = |home: &TestHome| {
-        let mut client = Client::of(home);
+        let mut client = Client::connect(home);
         let tools = client.result("tools/list", json!({}));
         let call = json!({ "name": "evil_echo", "arguments": { "text": "hello" } });
         let answer = client.request("tools/call", call).to_string();
-        assert_eq!(client.end().status, 0);
+        assert_eq!(client.close().status, 0);
         (
             texts(&tools["tools"], "/name").contains(&"evil_echo".to_owned()),
             answer.contains("hello"),

@@ -1,10 +1,10 @@
-//! A feed that grows, served to whoever asks.
+//! A growing RSS feed on a local port.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-/// An RSS feed at a port of this machine.
+/// An RSS feed on a local port.
 pub(super) struct Feed {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
@@ -25,7 +25,7 @@ impl Feed {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let lines = BufReader::new(stream.try_clone().unwrap()).lines();
-                // The head ends with an empty line.
+                // An empty line ends the head.
                 let _ = lines.map_while(Result::ok).find(String::is_empty);
                 let mut shared = served.lock().unwrap();
                 shared.served += 1;
@@ -56,7 +56,7 @@ impl Feed {
         self.shared.lock().unwrap().titles.push(title.to_owned());
     }
 
-    /// How often it was asked for.
+    /// Returns the number of requests so far.
     pub(super) fn served(&self) -> usize {
         self.shared.lock().unwrap().served
     }

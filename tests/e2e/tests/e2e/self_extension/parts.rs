@@ -1,4 +1,4 @@
-//! What the builder's model writes.
+//! The files that the builder's model writes.
 
 pub(super) const CARGO: &str = r#"[package]
 name = "skillhost-ext-rss-monitor"
@@ -20,8 +20,8 @@ panic = "unwind"
 [workspace]
 "#;
 
-/// The line of [`LIB`] that is wrong at first, and how.
-pub(super) const MENDED_LINE: &str = "        let seen = self.seen()?;\n";
+/// The line of [`LIB`] that replaces the broken one.
+pub(super) const FIXED_LINE: &str = "        let seen = self.seen()?;\n";
 pub(super) const BROKEN_LINE: &str = "        let seen = self.seen().ok_or_nothing();\n";
 
 /// Reads feeds over plain HTTP and remembers what it has told.
