@@ -1,4 +1,4 @@
-//! The only conversions between the kernel's types and the contract's objects.
+//! Conversions between the kernel's types and the contract's objects. No other file has any.
 
 use std::any::Any;
 use std::future::Future;
@@ -33,7 +33,7 @@ pub(crate) struct LibraryExtension {
 }
 
 impl LibraryExtension {
-    /// Creates the extension of an opened library. Blocks while the author's `new` runs.
+    /// Creates the extension of an opened library. Blocks while the extension's `new` runs.
     pub(crate) fn create(
         module: &LibraryModule,
         callbacks: HostCallbacks,
@@ -89,7 +89,7 @@ impl LibraryExtension {
         from_json(&from_ffi_result(reply.await)?)
     }
 
-    /// The extension's place in the context chain, or nothing where it has no context.
+    /// Returns the extension's priority in the context chain, or `None` without a context provider.
     pub(crate) fn context_priority(&self) -> Result<Option<i32>, CallError> {
         self.context.as_ref().map(|context| from_ffi_result(context.context_priority())).transpose()
     }
@@ -98,8 +98,8 @@ impl LibraryExtension {
         self.context.is_some()
     }
 
-    /// Asks for a block. Blocks while the author's `ready_context` runs; what is returned waits for
-    /// the rest.
+    /// Requests a block. Blocks while the extension's `ready_context` runs; the returned reply
+    /// waits for the asynchronous part.
     pub(crate) fn ask_context(
         &self,
         context: &CallContext,
@@ -109,7 +109,7 @@ impl LibraryExtension {
         Ok(ContextReply(provider.get_context(to_json(context)?, prompt.into())))
     }
 
-    /// Starts the service; the future ends with it.
+    /// Starts the service. The future completes when the service ends.
     pub(crate) fn run_background(
         &self,
     ) -> Option<impl Future<Output = Result<(), CallError>> + Send + 'static> {
@@ -137,13 +137,14 @@ impl LibraryExtension {
         self.extension.log_filter_changed();
     }
 
-    /// Ends the extension's runtime. Blocks for at most `timeout_ms`: not for an async worker.
+    /// Shuts the extension's runtime down. Blocks for at most `timeout_ms`, so it must not run on
+    /// an async worker.
     pub(crate) fn shutdown_runtime(&self, timeout_ms: u64) {
         self.extension.shutdown_runtime(timeout_ms);
     }
 }
 
-/// A block of context that is on its way.
+/// A pending block of context.
 pub(crate) struct ContextReply(FfiFut<ROption<RString>>);
 
 impl ContextReply {
@@ -153,7 +154,7 @@ impl ContextReply {
 }
 
 fn missing_capability_error(what: &str) -> CallError {
-    CallError::new(ErrorKind::Unavailable, format!("the extension has no {what}"))
+    CallError::new(ErrorKind::Unavailable, format!("the extension provides no {what}"))
 }
 
 fn to_json<T: Serialize>(value: &T) -> Result<RString, CallError> {
@@ -185,7 +186,7 @@ fn to_ffi(error: &CallError) -> FfiError {
     }
 }
 
-/// The kernel's end of [`HostApi`]: one per extension.
+/// The kernel's side of [`HostApi`]; one per extension.
 struct HostApiImpl {
     callbacks: Arc<HostCallbacks>,
     runtime: Handle,
@@ -193,6 +194,7 @@ struct HostApiImpl {
 
 impl HostApi for HostApiImpl {
     fn log_enabled(&self, level: u8, target: RStr<'_>) -> bool {
+        // A panic must not cross the library boundary; a message is then not logged.
         catch_unwind(AssertUnwindSafe(|| self.callbacks.log_enabled(level, target.as_str())))
             .unwrap_or(false)
     }
@@ -223,10 +225,12 @@ impl HostApi for HostApiImpl {
                 Ok(Ok(reply)) => ROk(reply.into()),
                 Ok(Err(error)) => RErr(to_ffi(&error)),
                 Err(error) if error.is_panic() => RErr(to_ffi(&panic_error(&*error.into_panic()))),
+                // Only the shutdown of the runtime cancels the task while this future waits for it.
                 Err(_) => {
-                    RErr(to_ffi(&CallError::new(ErrorKind::Cancelled, "the call was given up")))
+                    RErr(to_ffi(&CallError::new(ErrorKind::Cancelled, "the call was cancelled")))
                 }
             };
+            // Captured here, so that dropping this future aborts the task.
             drop(abort);
             result
         }
@@ -234,6 +238,7 @@ impl HostApi for HostApiImpl {
     }
 }
 
+/// A guard that aborts a task when dropped.
 struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -242,6 +247,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// Converts a panic's payload into an error. Payloads other than strings have no text.
 fn panic_error(payload: &(dyn Any + Send)) -> CallError {
     let text = payload
         .downcast_ref::<&str>()

@@ -1,8 +1,8 @@
-//! Admission: nothing of an extension in `sandbox/extensions` is used before a person approved it.
+//! Admission: an extension in `sandbox/extensions` is used only after its approval.
 //!
-//! Agents write there. Every kind of extension passes here before anything is planned: its folder is
-//! read once, compared with the approval in force and written to a private copy, and from then on
-//! manifest, prompt, program and library are those of the copy.
+//! Agents write to that directory. Every kind of extension passes here before planning: its
+//! directory is read once, compared with the approval in force and written to a private copy.
+//! Manifest, prompt, program and library then come from the copy.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::home::Home;
 use crate::process::{PrivateDirectory, copies_of};
 use crate::report::{LoadPhase, LoadRejection};
 
-/// The approvals of a home as of one look.
+/// The approvals of a home at one point in time.
 pub(crate) struct Admission(Result<Approvals, ApprovalsError>);
 
-/// Why an extension is not admitted, and what to do about it.
-struct Refusal {
+/// The reason why an extension is not admitted, with a hint.
+struct AdmissionError {
     reason: String,
     hint: String,
 }
@@ -30,7 +30,7 @@ impl Admission {
         Self(Approvals::load(home))
     }
 
-    /// Returns what the operator has to know about the approvals themselves.
+    /// Returns a note about damaged approvals for the operator.
     pub(crate) fn note(&self, home: &Home) -> Option<String> {
         match &self.0 {
             Ok(approvals) => approvals.torn_note(home),
@@ -38,47 +38,51 @@ impl Admission {
         }
     }
 
-    /// Checks that a manifest's text is part of an approval. Its folder is not looked at.
+    /// Checks that a manifest's text is part of an approval. Its directory is not read.
     pub(crate) fn check_manifest(&self, found: &DiscoveredManifest) -> Result<(), LoadRejection> {
         let checked = self.approval(&found.manifest.id).and_then(|record| {
             match record.file_sha256(MANIFEST) == Some(&found.text_sha256) {
                 true => Ok(()),
-                false => Err(changed(&found.manifest.id, &format!("changed {MANIFEST}"))),
+                false => {
+                    Err(changed_files_error(&found.manifest.id, &format!("changed {MANIFEST}")))
+                }
             }
         });
-        checked.map_err(|refusal| rejected(found, refusal))
+        checked.map_err(|error| to_rejection(found, error))
     }
 
-    /// Returns an extension as it was approved, with a private copy of its files.
+    /// Returns an approved extension with a private copy of its files.
     pub(crate) fn admit(
         &self,
         home: &Home,
         found: &DiscoveredManifest,
     ) -> Result<DiscoveredManifest, LoadRejection> {
-        self.admitted(home, found).map_err(|refusal| rejected(found, refusal))
+        self.load_approved_copy(home, found).map_err(|error| to_rejection(found, error))
     }
 
-    fn admitted(
+    fn load_approved_copy(
         &self,
         home: &Home,
         found: &DiscoveredManifest,
-    ) -> Result<DiscoveredManifest, Refusal> {
+    ) -> Result<DiscoveredManifest, AdmissionError> {
         let id = &found.manifest.id;
         let record = self.approval(id)?;
-        let unreadable = |error: crate::approvals::TreeError| Refusal {
+        let unreadable = |error: crate::approvals::TreeError| AdmissionError {
             reason: error.to_string(),
             hint: error.hint(),
         };
+        // Read once: the digest, the manifest and the copy all come from these bytes.
         let files = read_tree(found.directory()).map_err(unreadable)?;
         if record.digest != files_digest(&files) {
-            return Err(changed(id, &changed_files(record, &files)));
+            return Err(changed_files_error(id, &changed_files(record, &files)));
         }
         let text = files.iter().find(|file| file.path == MANIFEST);
         let text = text.and_then(|file| std::str::from_utf8(&file.bytes).ok());
+        // The manifest of the copy decides, because the file may have changed after discovery.
         let parsed =
             text.and_then(|text| Some((text, skillhost_manifest::parse_manifest(text).ok()?)));
         let parsed = parsed.filter(|(_, manifest)| manifest.id == *id);
-        let (text, manifest) = parsed.ok_or_else(|| Refusal {
+        let (text, manifest) = parsed.ok_or_else(|| AdmissionError {
             reason: "its manifest was changed while it was read".to_owned(),
             hint: "try again".to_owned(),
         })?;
@@ -92,8 +96,8 @@ impl Admission {
         })
     }
 
-    fn approval(&self, id: &ExtensionId) -> Result<&ApprovalRecord, Refusal> {
-        let approvals = self.0.as_ref().map_err(|error| Refusal {
+    fn approval(&self, id: &ExtensionId) -> Result<&ApprovalRecord, AdmissionError> {
+        let approvals = self.0.as_ref().map_err(|error| AdmissionError {
             reason: format!("no extension counts as approved: {error}"),
             hint: error.hint(),
         })?;
@@ -102,27 +106,27 @@ impl Admission {
                 Some(_) => "its approval was revoked",
                 None => "it is not approved",
             };
-            Refusal { reason: reason.to_owned(), hint: approve(id) }
+            AdmissionError { reason: reason.to_owned(), hint: approval_hint(id) }
         })
     }
 }
 
-fn changed(id: &ExtensionId, what: &str) -> Refusal {
+fn changed_files_error(id: &ExtensionId, what: &str) -> AdmissionError {
     let reason = format!("its files have changed since they were approved: {what}");
-    Refusal { reason, hint: approve(id) }
+    AdmissionError { reason, hint: approval_hint(id) }
 }
 
-/// What to do about an extension that is not approved.
-pub(crate) fn approve(id: &ExtensionId) -> String {
-    format!("look at it and approve it: skillhost ext approve {id}")
+/// Returns the hint for an extension that is not approved.
+pub(crate) fn approval_hint(id: &ExtensionId) -> String {
+    format!("review and approve it: skillhost ext approve {id}")
 }
 
-fn rejected(found: &DiscoveredManifest, refusal: Refusal) -> LoadRejection {
+fn to_rejection(found: &DiscoveredManifest, error: AdmissionError) -> LoadRejection {
     LoadRejection {
         id: found.manifest.id.to_string(),
         phase: LoadPhase::Approve,
-        reason: refusal.reason,
-        hint: refusal.hint,
+        reason: error.reason,
+        hint: error.hint,
         manifest: found.path.clone(),
     }
 }

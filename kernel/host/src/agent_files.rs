@@ -1,7 +1,7 @@
-//! The files of an agent's folder, read through a jail.
+//! The files of an agent's directory, read through a jail.
 //!
-//! Only regular files of the folder itself are read: no link is followed, no pipe waited for, and a
-//! file is refused above a size.
+//! Only regular files of the directory itself are read: links are not followed, pipes are not
+//! waited for, and files above a size limit are rejected.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -10,32 +10,34 @@ use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOpt
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 
-/// Bytes of a file that are read at most.
+/// The largest file that is read, in bytes.
 const FILE_LIMIT: u64 = 1024 * 1024;
 
-/// Reads a text file of a folder; `name` may name folders with `/`. `None` where nothing has the
-/// name.
+/// Reads a text file of a directory. `name` may contain directories separated by `/`. Returns
+/// `None` if no entry has the name.
 ///
 /// # Errors
-/// Whatever is there and is no readable text: links, special files, long files, other names.
-pub(crate) fn read_agent_file(folder: &Path, name: &str) -> io::Result<Option<String>> {
-    match read(folder, name) {
+/// Every entry that is not a readable text: links, special files, files above the limit, other
+/// names.
+pub(crate) fn read_agent_file(dir: &Path, name: &str) -> io::Result<Option<String>> {
+    match read_text(dir, name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         text => text.map(Some),
     }
 }
 
-fn read(folder: &Path, name: &str) -> io::Result<String> {
+fn read_text(dir: &Path, name: &str) -> io::Result<String> {
     let invalid = |message: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-    let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let (dirs, file) = name.rsplit_once('/').unwrap_or(("", name));
     let is_plain = |part: &str| {
         !part.is_empty() && !part.starts_with('.') && !part.contains(['\\', ':', '\0'])
     };
     if !name.split('/').all(is_plain) {
-        return invalid("it is no plain name below the agent's folder");
+        return invalid("not a plain path below the agent's directory");
     }
-    let mut dir = Dir::open_ambient_dir(folder, ambient_authority())?;
-    for part in folders.split('/').filter(|part| !part.is_empty()) {
+    let mut dir = Dir::open_ambient_dir(dir, ambient_authority())?;
+    for part in dirs.split('/').filter(|part| !part.is_empty()) {
+        // The explicit check gives links an error of their own; the open below is safe without it.
         if dir.symlink_metadata(part)?.is_symlink() {
             return invalid("it passes through a symbolic link");
         }
@@ -51,6 +53,7 @@ fn read(folder: &Path, name: &str) -> io::Result<String> {
         return invalid("it is not a regular file");
     }
     let mut bytes = Vec::new();
+    // One byte more than the limit shows that the file is longer.
     file.take(FILE_LIMIT + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > FILE_LIMIT {
         return invalid("it is longer than 1 MiB");
@@ -66,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_files_of_the_folder_are_read() {
+    fn only_regular_files_are_read() {
         let home = tempfile::tempdir().unwrap();
         let at = |path: &str| home.path().join(path);
         fs::write(at("secret"), "secret").unwrap();
@@ -89,10 +92,10 @@ mod tests {
             ("link", "it is a symbolic link, not a regular file"),
             ("dangling", "it is a symbolic link, not a regular file"),
             ("up/secret", "it passes through a symbolic link"),
-            ("../secret", "it is no plain name below the agent's folder"),
-            ("/etc/passwd", "it is no plain name below the agent's folder"),
-            ("parts//a.jinja2", "it is no plain name below the agent's folder"),
-            (".hidden", "it is no plain name below the agent's folder"),
+            ("../secret", "not a plain path below the agent's directory"),
+            ("/etc/passwd", "not a plain path below the agent's directory"),
+            ("parts//a.jinja2", "not a plain path below the agent's directory"),
+            (".hidden", "not a plain path below the agent's directory"),
             ("pipe", "it is not a regular file"),
             ("parts", "it is not a regular file"),
             ("long", "it is longer than 1 MiB"),

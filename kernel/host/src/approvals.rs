@@ -1,7 +1,7 @@
-//! The approvals of a home: what a person has agreed to of `sandbox/extensions`.
+//! The approvals of a home: the decisions of a person about `sandbox/extensions`.
 //!
-//! Each decision is one line of `sandbox/data/kernel/approvals.jsonl`, which no file tool reaches.
-//! Lines are appended and never changed; the last one of an id counts.
+//! Each decision is one line of `sandbox/data/kernel/approvals.jsonl`, which file tools cannot
+//! reach. Lines are appended and never changed; the last line of an id is in force.
 
 mod details;
 mod record;
@@ -27,10 +27,10 @@ pub(crate) use record::{changed_files, changed_tools};
 pub(crate) use tree::MANIFEST;
 pub use tree::{TreeError, files_digest, pin_digest, read_tree, write_tree};
 
-/// The version of the records that this program writes, and the newest that it reads.
+/// The record version that this program writes, and the newest that it reads.
 const VERSION: u32 = 1;
 
-/// The largest journal that is read.
+/// The largest journal that is read, in bytes.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The approvals of a home, oldest first.
@@ -59,20 +59,20 @@ pub enum ApprovalsError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }
 
 impl ApprovalsError {
-    /// What to do about it.
+    /// Returns a hint.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
             Self::Io { .. } => "check that it may be read and written".to_owned(),
             Self::Damaged { path, .. } => format!(
-                "move {} away, then look at each extension and approve it again: skillhost ext \
-                 approve ID",
+                "move {} away, then review and approve each extension again: skillhost ext approve \
+                 ID",
                 path.display()
             ),
         }
@@ -80,17 +80,18 @@ impl ApprovalsError {
 }
 
 impl Approvals {
-    /// Reads the approvals of a home. A missing journal has none.
+    /// Reads the approvals of a home. A missing journal is empty.
     ///
     /// # Errors
-    /// [`ApprovalsError`]; then nothing counts as approved.
+    /// [`ApprovalsError`]; then no extension is approved.
     pub fn load(home: &Home) -> Result<Self, ApprovalsError> {
         let path = approvals_file(home);
         let mut options = OpenOptions::new();
+        // A link must not redirect the journal, and a FIFO must not block the start.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
         match options.read(true).custom_flags(flags.cast_signed()).open(&path) {
             Ok(mut file) => {
-                // A line that is just being appended is waited for.
+                // Waits for a line that is being appended.
                 flock(&file, FlockOperation::LockShared)
                     .map_err(|error| io_error(&path, error.into()))?;
                 Ok(Self::parse(&path, &read_limited(&mut file, &path)?)?.0)
@@ -100,25 +101,26 @@ impl Approvals {
         }
     }
 
-    /// The approval in force for an extension, if its last record is one.
+    /// Returns the approval in force for an extension, if its last record is one.
     #[must_use]
     pub fn approval(&self, id: &str) -> Option<&ApprovalRecord> {
         self.latest(id).filter(|record| record.action == ApprovalAction::Approve)
     }
 
-    /// The last record of an extension.
+    /// Returns the last record of an extension.
     #[must_use]
     pub fn latest(&self, id: &str) -> Option<&ApprovalRecord> {
         self.records.iter().rev().find(|record| record.id == id)
     }
 
-    /// The last record of every extension, by id.
+    /// Returns the last record of every extension, by id.
     #[must_use]
     pub fn by_id(&self) -> BTreeMap<&str, &ApprovalRecord> {
         self.records.iter().map(|record| (record.id.as_str(), record)).collect()
     }
 
-    /// The last approval of an extension that covers a library with this sha256, in force or not.
+    /// Returns the last approval of an extension that covers a library with this sha256, in force
+    /// or not.
     #[must_use]
     pub fn approval_of_library(&self, id: &str, sha256: &str) -> Option<&ApprovalRecord> {
         self.records.iter().rev().find(|record| {
@@ -128,32 +130,33 @@ impl Approvals {
         })
     }
 
-    /// A line about an incomplete last record, which does not count.
+    /// Returns a note about an incomplete last record, which is ignored.
     #[must_use]
     pub fn torn_note(&self, home: &Home) -> Option<String> {
         self.torn.then(|| {
             format!(
-                "{}: the last line is incomplete and does not count; approve again what it was about",
+                "{}: the last line is incomplete and is ignored; approve that extension again",
                 approvals_file(home).display()
             )
         })
     }
 
-    /// Appends a record; it is on the disk when this returns. A record that is the extension's last
-    /// already is not appended again.
+    /// Appends a record; it is on disk when this returns. A record that already is the extension's
+    /// last is not appended again.
     ///
     /// # Errors
-    /// [`ApprovalsError`]; the journal then is what it was.
+    /// [`ApprovalsError`]; the journal then is unchanged.
     pub fn append(home: &Home, record: &ApprovalRecord) -> Result<(), ApprovalsError> {
         let path = approvals_file(home);
         let io = |error| io_error(&path, error);
-        let folder = home.data_dir("kernel");
-        create_private_dir(&folder).map_err(io)?;
+        let dir = home.data_dir("kernel");
+        create_private_dir(&dir).map_err(io)?;
         let mut options = OpenOptions::new();
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
         options.read(true).append(true).create(true).mode(0o600).custom_flags(flags.cast_signed());
         let mut file = options.open(&path).map_err(io)?;
         flock(&file, FlockOperation::LockExclusive).map_err(|error| io(error.into()))?;
+        // Read again under the lock: another process may have appended.
         let bytes = read_limited(&mut file, &path)?;
         let (approvals, length) = Self::parse(&path, &bytes)?;
         if approvals.latest(&record.id) == Some(record) {
@@ -161,6 +164,7 @@ impl Approvals {
         }
         let length = length as u64;
         if approvals.torn {
+            // An incomplete line would merge with the new one.
             file.set_len(length).map_err(io)?;
         }
         let mut line = serde_json::to_vec(record).map_err(|error| io(error.into()))?;
@@ -168,15 +172,16 @@ impl Approvals {
         let written = file
             .write_all(&line)
             .and_then(|()| file.sync_all())
-            .and_then(|()| File::open(&folder)?.sync_all());
+            // The directory entry of a new journal is durable only after its directory is synced.
+            .and_then(|()| File::open(&dir)?.sync_all());
         if written.is_err() {
-            // What cannot be taken back is a torn line, or one that the caller takes back.
+            // A line that cannot be removed is torn, or the caller revokes it.
             let _ = file.set_len(length).and_then(|()| file.sync_all());
         }
         written.map_err(io)
     }
 
-    /// Parses a journal; also returns the length of its whole lines.
+    /// Parses a journal; also returns the length of its complete lines.
     fn parse(path: &Path, bytes: &[u8]) -> Result<(Self, usize), ApprovalsError> {
         let (lines, length) = split_complete_lines(bytes);
         let mut records = Vec::with_capacity(lines.len());
@@ -200,14 +205,15 @@ fn approvals_file(home: &Home) -> PathBuf {
     home.data_dir("kernel").join("approvals.jsonl")
 }
 
-/// Moves the record that earlier versions kept away, once: it did not cover every kind of
-/// extension, nor the modes of files. Returns what the operator has to know.
+/// Moves the record of earlier versions away, once: it covered neither every kind of extension nor
+/// the modes of files. Returns a note for the operator.
+/// The rename keeps the old decisions readable for the operator.
 pub(crate) fn retire_installed_record(home: &Home) -> Option<String> {
     let path = home.data_dir("kernel").join("installed.json");
     fs::symlink_metadata(&path).ok()?;
     fs::rename(&path, path.with_extension("json.retired")).ok()?;
     Some(
-        "approvals of earlier versions no longer count: look at each extension in \
+        "approvals of earlier versions no longer count: review each extension in \
          sandbox/extensions and approve it again: skillhost ext approve ID"
             .to_owned(),
     )
@@ -236,10 +242,10 @@ mod tests {
     use crate::home::HomeSource;
 
     fn home() -> (tempfile::TempDir, Home) {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("sandbox")).unwrap();
-        let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
-        (folder, home)
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sandbox")).unwrap();
+        let home = Home::open(dir.path(), HomeSource::Argument).unwrap();
+        (dir, home)
     }
 
     fn record(id: &str, digest: &str) -> ApprovalRecord {
@@ -285,7 +291,7 @@ mod tests {
         let path = approvals_file(&home);
         let whole = fs::read(&path).unwrap();
         let mut torn = whole.clone();
-        // Everything of a record but its line break.
+        // A complete record without its line break.
         torn.extend(serde_json::to_vec(&record("a", "22")).unwrap());
         fs::write(&path, torn).unwrap();
         let approvals = Approvals::load(&home).unwrap();

@@ -1,4 +1,4 @@
-//! The start: discover, plan, load one after the other, resolve agents, start services.
+//! The start of a kernel: discovers, plans and loads extensions, resolves agents, starts services.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,36 +35,36 @@ use crate::secrets::SecretStore;
 use crate::settings::Settings;
 use crate::tools::ToolError;
 
-/// Ids that mean something of the kernel's where `uses_tools` names them.
+/// Ids that `uses_tools` reserves for the kernel.
 pub(crate) const RESERVED: [&str; 2] = [kernel_tools::OWNER, ADDED];
 
-/// What the kernel is started with.
+/// The options of a kernel.
 #[derive(Clone)]
 pub struct BootOptions {
-    /// The home; its trust is the caller's business.
+    /// The home. The caller is responsible for its trust.
     pub home: Home,
     /// The settings in force.
     pub settings: Settings,
-    /// The file to read them from again when an extension is reloaded; without one they stay.
+    /// The file from which a reload reads the settings again; without it they remain.
     pub settings_file: Option<std::path::PathBuf>,
-    /// What belongs to the executable, where it was found.
+    /// The files that belong to the executable, if they were found.
     pub installation: Option<Installation>,
-    /// How long to wait for extensions.
+    /// Timeouts for calls into extensions.
     pub limits: KernelLimits,
-    /// Where agents' models come from.
+    /// The source of agents' models.
     pub models: Arc<dyn ModelSource>,
-    /// What starts process extensions.
+    /// The launcher of process extensions.
     pub processes: Arc<dyn ProcessLauncher>,
-    /// Somebody starts the kernel again when it ends and wants that.
+    /// A supervisor restarts the kernel on request.
     pub supervised: bool,
-    /// What builds extensions.
+    /// The builder of extensions.
     pub builder: Arc<dyn ExtensionBuilder>,
-    /// The home directory of process extensions; absent: one for each, in the kernel's data.
+    /// The home directory of process extensions; if absent, each has its own in the kernel's data.
     pub process_home: Option<std::path::PathBuf>,
 }
 
 impl BootOptions {
-    /// Options for a home with default limits.
+    /// Creates options for a home with default limits.
     #[must_use]
     pub fn new(home: Home, settings: Settings) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl BootOptions {
     }
 }
 
-/// Why one extension was not loaded.
+/// An error that prevents the load of one extension.
 pub(crate) struct ExtensionLoadError {
     pub(crate) phase: LoadPhase,
     pub(crate) reason: String,
@@ -102,20 +102,22 @@ impl ExtensionLoadError {
 }
 
 impl Kernel {
-    /// Starts a kernel. What cannot be loaded is in [`Kernel::report`] and stops nothing else.
-    /// Background services wait for [`Kernel::start_services`].
+    /// Starts a kernel. A failed extension is listed in [`Kernel::report`] and does not stop the
+    /// others. Background services wait for [`Kernel::start_services`].
     ///
     /// Must be called on a multi-thread tokio runtime with time enabled.
     pub async fn boot(options: BootOptions) -> Self {
+        // Before anything is read: the directory may have been open to other users.
         let repaired = secure_data_dir(&options.home);
+        // An interrupted installation must end before discovery reads its files.
         let recovered = options.builder.recover();
         let retired = retire_installed_record(&options.home);
         let (home, installation) = (options.home.clone(), options.installation.clone());
         let shadowing = options.settings.allow_shadowing.clone();
-        let looked = spawn_blocking(move || {
+        let discovery_task = spawn_blocking(move || {
             discovery::discover_admitted(&home, installation.as_ref(), &shadowing, None)
         });
-        let mut found = looked.await.unwrap_or_else(|error| DiscoveryResult {
+        let mut found = discovery_task.await.unwrap_or_else(|error| DiscoveryResult {
             notes: vec![format!("no manifest was read: {error}")],
             ..DiscoveryResult::default()
         });
@@ -124,16 +126,17 @@ impl Kernel {
         found.notes.extend(repaired);
         found.notes.extend(recovered);
         found.notes.extend(secrets_note);
-        found.notes.extend(unknown_extensions(&options.settings, &found));
+        found.notes.extend(unknown_extension_notes(&options.settings, &found));
         let kernel = Self { shared: Arc::new(KernelShared::new(options, secrets)) };
         kernel.load_all(found).await;
         kernel
     }
 
-    /// Starts every background service, in load order; a second call does nothing. Apart from the
-    /// boot, so that the caller can listen to [`Kernel::events`] before the first one is published.
+    /// Starts every background service, in load order; a second call has no effect. Separate from
+    /// the boot, so that the caller can subscribe to [`Kernel::events`] before the first event is
+    /// published.
     pub async fn start_services(&self) {
-        let _alone = self.shared.changes.lock().await;
+        let _guard = self.shared.changes.lock().await;
         if self.shared.services_run.swap(true, Ordering::SeqCst) {
             return;
         }
@@ -144,12 +147,12 @@ impl Kernel {
         self.retry_failed_processes();
     }
 
-    /// Loads everything that can be, in dependency order, and publishes each as soon as it is wired:
-    /// a later extension may call an earlier one while it starts.
+    /// Loads every possible extension in dependency order and publishes each as soon as it is
+    /// wired: a later extension may call an earlier one during its start.
     async fn load_all(&self, found: DiscoveryResult) {
         let DiscoveryResult { manifests, rejected, notes, unapproved: _ } = found;
         let all: Vec<_> = manifests.values().map(|found| &*found.manifest).collect();
-        // What agents write never takes a name from what an operator has installed.
+        // An extension that agents write never takes a name from an installed one.
         let plan = plan::order_with_precedence(&all, |id| !manifests[id].is_in_sandbox());
         let mut report =
             LoadReport { rejected, disabled: plan.disabled, notes, ..LoadReport::default() };
@@ -204,20 +207,23 @@ impl Kernel {
                 }
             };
             match outcome {
-                Ok(instance) => match state.take_tools(&instance) {
+                Ok(instance) => match state.add_tools(&instance) {
                     Ok(()) => {
                         report.loaded.push(instance.to_report());
-                        report.notes.extend(self.missing_secrets(found));
+                        report.notes.extend(self.missing_secrets_note(found));
                         report.notes.extend(instance.unknown_exports());
                         report.notes.extend(scheduler::find_unrunnable(&instance));
                         report.notes.extend(instance.unhandled_topics());
                         state.order.push(id.clone());
                         state.instances.insert(id.clone(), Arc::new(instance));
                         state.chain = ContextChain::from_instances(state.instances.values());
+                        // Published one by one: the next extension may call this one in its
+                        // `start`.
                         self.shared.state.store(Arc::new(state.clone()));
                     }
                     Err(problems) => {
                         report.note_rejected_tools(&instance);
+                        // An extension without its tools is not usable; its start is undone.
                         Arc::new(instance).shutdown(&self.shared.limits).await;
                         let failure = ExtensionLoadError::from_tool_errors(&problems);
                         report.rejected.push(to_rejection(&manifests, id, failure));
@@ -236,8 +242,8 @@ impl Kernel {
         self.shared.state.store(Arc::new(state));
     }
 
-    /// Takes the agents that are tools into the table, before any agent names one; returns those that
-    /// can be resolved.
+    /// Adds the agents that are tools to the table, before any agent names one. Returns the agents
+    /// that can be resolved.
     fn wire_agents<'m>(
         &self,
         state: &mut KernelState,
@@ -267,7 +273,7 @@ impl Kernel {
         wired
     }
 
-    /// Hard dependents of an extension that failed fail with it.
+    /// Returns the error of an extension whose required dependency failed.
     fn failed_dependency(
         &self,
         state: &KernelState,
@@ -286,19 +292,20 @@ impl Kernel {
         })
     }
 
-    /// Probe, open, create, start, describe: everything before the kernel's tables are touched.
+    /// Probes, opens, creates, starts and describes an extension; the kernel's tables remain
+    /// unchanged.
     pub(crate) async fn load(
         &self,
         found: &DiscoveredManifest,
         settings: &Settings,
     ) -> Result<Instance, ExtensionLoadError> {
         if found.path.starts_with(self.shared.home.extensions_dir()) && found.copy.is_none() {
-            // Only what was admitted has a copy; nothing is used from where agents write. A trial
-            // has a home of its own.
+            // Only an admitted extension has a copy; the directory that agents write to is never
+            // used. A trial has a home of its own.
             return Err(ExtensionLoadError {
                 phase: LoadPhase::Approve,
                 reason: "it is not approved".to_owned(),
-                hint: admission::approve(&found.manifest.id),
+                hint: admission::approval_hint(&found.manifest.id),
             });
         }
         let limits = &self.shared.limits;
@@ -312,7 +319,7 @@ impl Kernel {
             ExtensionKind::Agent(_) => unreachable!("only libraries and processes are loaded"),
         };
         let setup = |mut failure: ExtensionLoadError| {
-            // Its own code has run, and may miss what an operator has to do.
+            // Code of the extension has run, and an unfinished setup may be the cause.
             if failure.phase >= LoadPhase::New
                 && let Some(instructions) = &found.manifest.setup_instructions
             {
@@ -339,7 +346,7 @@ impl Kernel {
         }
     }
 
-    /// Finds, checks and opens a library, and lets it create its extension.
+    /// Finds, checks and opens a library, and creates its extension.
     async fn create_library(
         &self,
         found: &DiscoveredManifest,
@@ -353,20 +360,21 @@ impl Kernel {
             reason: error.to_string(),
             hint: error.hint(),
         };
-        let shown = found.path.parent().unwrap_or(Path::new("."));
+        let original_dir = found.path.parent().unwrap_or(Path::new("."));
         let path = match found.is_in_sandbox() {
-            true => loader::find_beside(entrypoint, found.directory(), shown).map_err(opening)?,
+            true => loader::find_own_library(entrypoint, found.directory(), original_dir)
+                .map_err(opening)?,
             false => loader::find_library(&manifest.id, entrypoint, found.directory())
                 .map_err(opening)?,
         };
-        // Where people know it, not where it was copied to.
+        // The path that people know, not that of the copy.
         let library = match &found.copy {
-            Some(_) => shown.join(loader::file_name(entrypoint)),
+            Some(_) => original_dir.join(loader::file_name(entrypoint)),
             None => path.clone(),
         };
         let copies = self.shared.home.data_dir("kernel");
         let (known, pin) = (library.clone(), manifest.sha256);
-        // Its constructors run, and may never return.
+        // Runs the library's constructors, which may never return.
         let open =
             spawn_blocking(move || loader::open_library(&path, &known, &copies, pin.as_ref()));
         let module = match tokio::time::timeout(limits.start, open).await {
@@ -374,8 +382,8 @@ impl Kernel {
                 .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Open, error))?
                 .map_err(opening)?,
             Err(_) => {
-                let reason = format!("was not opened within {} ms", limits.start.as_millis());
-                let hint = "its constructors must not wait".to_owned();
+                let reason = format!("opening timed out after {} ms", limits.start.as_millis());
+                let hint = "do not wait in its constructors".to_owned();
                 return Err(ExtensionLoadError { phase: LoadPhase::Open, reason, hint });
             }
         };
@@ -383,7 +391,7 @@ impl Kernel {
         let callbacks = HostCallbacks::new(manifest, Arc::downgrade(&self.shared));
         let runtime = tokio::runtime::Handle::current();
         let (build, timings) = (module.build.clone(), module.timings);
-        // The author's `new` blocks, and may do so for ever.
+        // The extension's `new` blocks, possibly forever.
         let creating = spawn_blocking(move || {
             abi::LibraryExtension::create(&module, callbacks, runtime, &init)
         });
@@ -393,7 +401,7 @@ impl Kernel {
                 return Err(ExtensionLoadError::from_call_error(LoadPhase::New, error));
             }
             Err(_) => {
-                let reason = format!("was not created within {} ms", limits.start.as_millis());
+                let reason = format!("creation timed out after {} ms", limits.start.as_millis());
                 let hint = "move long work from `new` to `start` or the service".to_owned();
                 return Err(ExtensionLoadError { phase: LoadPhase::New, reason, hint });
             }
@@ -453,11 +461,11 @@ impl Kernel {
         state.agents.insert(manifest.id.clone(), Arc::new(Agent::new(found, resolved)));
     }
 
-    /// Starts an instance's service; if it ends with an error, that is published.
+    /// Starts an instance's service; an error at its end is published as an event.
     pub(crate) fn start_service(&self, instance: &Arc<Instance>) {
         let (kernel, id) = (Arc::downgrade(&self.shared), instance.manifest.id.clone());
         instance.start_service(move |error| {
-            tracing::error!(%id, %error, "the service ended");
+            tracing::error!(%id, %error, "the service failed");
             if let Some(kernel) = kernel.upgrade() {
                 let payload = serde_json::json!({ "id": id.as_str(), "reason": error.message });
                 tokio::spawn(async move {
@@ -467,7 +475,7 @@ impl Kernel {
         });
     }
 
-    fn missing_secrets(&self, found: &DiscoveredManifest) -> Option<String> {
+    fn missing_secrets_note(&self, found: &DiscoveredManifest) -> Option<String> {
         let missing: Vec<_> = found
             .manifest
             .secrets
@@ -489,7 +497,7 @@ impl Kernel {
     }
 }
 
-/// Runs blocking work off the async workers; a panic becomes an error.
+/// Runs blocking work outside the async workers; a panic becomes an error.
 pub(crate) async fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CallError> {
@@ -512,7 +520,7 @@ fn to_rejection(
     }
 }
 
-/// An agent whose dependencies failed is still an agent: asking for it says what is wrong with it.
+/// Keeps agents whose dependencies failed, so that a request for one reports the reason.
 fn keep_rejected_agents(
     state: &mut KernelState,
     report: &LoadReport,
@@ -535,31 +543,33 @@ fn check_approved_tools(
     tools: &[ToolSpec],
 ) -> Result<(), ExtensionLoadError> {
     let reason = match (&record.tools, record.kind) {
+        // The tools of a process are known only from its trial, so an approval without them is
+        // incomplete.
         (None, ApprovalKind::Process) => "its tools were not approved with its files".to_owned(),
         _ => match changed_tools(record, tools) {
             changes if changes.is_empty() => return Ok(()),
             changes => format!("its tools have changed since they were approved: {changes}"),
         },
     };
-    let hint = format!("look at it and approve it: skillhost ext approve {}", record.id);
+    let hint = format!("review and approve it: skillhost ext approve {}", record.id);
     Err(ExtensionLoadError { phase: LoadPhase::Approve, reason, hint })
 }
 
 fn reserved_id_error(id: &ExtensionId) -> ExtensionLoadError {
     ExtensionLoadError {
         phase: LoadPhase::Plan,
-        reason: format!("the id `{id}` is the kernel's own"),
+        reason: format!("the id `{id}` is reserved by the kernel"),
         hint: "choose another id".to_owned(),
     }
 }
 
-fn unknown_extensions(settings: &Settings, found: &DiscoveryResult) -> Vec<String> {
+fn unknown_extension_notes(settings: &Settings, found: &DiscoveryResult) -> Vec<String> {
     let known =
         |id: &str| found.manifests.contains_key(id) || found.rejected.iter().any(|r| r.id == id);
     settings
         .extensions
         .keys()
         .filter(|id| !known(id))
-        .map(|id| format!("skillhost.yaml: extensions.{id}: no such extension is installed"))
+        .map(|id| format!("skillhost.yaml: extensions.{id}: extension not installed"))
         .collect()
 }

@@ -1,7 +1,7 @@
-//! Where extensions that agents or operators write are checked, built and installed.
+//! The interface that checks, builds and installs extensions of agents and operators.
 //!
-//! The kernel decides who may have what built and sees to it that somebody agrees; an
-//! [`ExtensionBuilder`] does the work. The kernel itself knows neither compiler nor policy.
+//! The kernel decides who may build, and obtains the approval of a person; an [`ExtensionBuilder`]
+//! does the work. The kernel itself knows neither compiler nor policy.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -15,33 +15,32 @@ use skillhost_manifest::{ExtensionId, Manifest};
 use crate::approvals::Approver;
 use crate::error::CallError;
 
-/// Builds extensions of one home.
+/// A builder of one home's extensions.
 #[async_trait]
 pub trait ExtensionBuilder: Send + Sync {
-    /// Ends what a process that died left half done. Called before anything is loaded; returns what
-    /// should be known of it.
+    /// Completes or undoes the interrupted operations of a process that died. Called before
+    /// extensions are loaded; returns notes about the result.
     fn recover(&self) -> Vec<String>;
 
-    /// Reads everything that would be built and checks it against the policy. Changes nothing.
+    /// Reads all files of a build and checks them against the policy. Changes no file.
     ///
     /// # Errors
-    /// Everything that is refused, with file and line.
+    /// Every violation of the policy, with file and line.
     async fn plan_build(&self, id: &ExtensionId) -> Result<BuildPlan, CallError>;
 
-    /// Builds exactly what the plan holds, and tries the result in a process of its own. Installs
-    /// nothing. A dropped future ends every process that was started.
+    /// Builds exactly the files of the plan, and tries the result in a separate process. Installs
+    /// no file. Dropping the future ends every process that was started.
     ///
     /// # Errors
-    /// The compiler's messages, or what went wrong in the trial.
+    /// The compiler's messages, or the error of the trial.
     async fn build(&self, plan: &BuildPlan) -> Result<BuildCandidate, CallError>;
 
-    /// Puts what was made in its place and records that it is approved; the build that was there
-    /// before is kept. After a crash at any step, [`ExtensionBuilder::recover`] leaves either the old
-    /// build or the new one.
+    /// Installs a candidate and records its approval; the previous build is kept. After a crash at
+    /// any step, [`ExtensionBuilder::recover`] restores either the old build or the new one.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] when the files are no longer those of the plan; then, and where the
-    /// file system fails, nothing has changed.
+    /// [`ErrorKind::Conflict`] if the files differ from those of the plan. After this error, and
+    /// after errors of the file system, the previous state is in place.
     async fn install(
         &self,
         plan: &BuildPlan,
@@ -49,11 +48,11 @@ pub trait ExtensionBuilder: Send + Sync {
         approver: &Approver,
     ) -> Result<(), CallError>;
 
-    /// Takes the build that was in place before back, and keeps the one that is. It is approved where
-    /// its other files are those that were.
+    /// Restores the previous build and keeps the current one. The restored build is approved if the
+    /// other files are the same as before.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] when there was none.
+    /// [`ErrorKind::NotFound`] without a previous build.
     async fn rollback(
         &self,
         id: &ExtensionId,
@@ -61,32 +60,32 @@ pub trait ExtensionBuilder: Send + Sync {
     ) -> Result<RollbackOutcome, CallError>;
 }
 
-/// What would be built.
+/// The input of a build.
 #[derive(Clone)]
 pub struct BuildPlan {
     /// The manifest among the files.
     pub manifest: Arc<Manifest>,
-    /// Over everything in `files`; hexadecimal.
+    /// sha256 of all `files`; hexadecimal.
     pub sha256: String,
-    /// Every file, with its bytes: what is built is these, whatever happens to the folder.
+    /// Every file with its bytes. Later changes of the directory have no effect on the build.
     pub files: Vec<PlannedFile>,
-    /// The files as people are shown them before they agree. Untrusted text.
+    /// The files as displayed to the person who approves. Untrusted text.
     pub details: String,
 }
 
 /// One file of a plan.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PlannedFile {
-    /// The path below the extension's folder.
+    /// The path within the extension's directory.
     pub path: String,
-    /// What is in it.
+    /// The content.
     pub bytes: Vec<u8>,
-    /// It may be run.
+    /// The file is executable.
     pub executable: bool,
 }
 
 impl fmt::Debug for PlannedFile {
-    /// Leaves the bytes out.
+    /// Omits the bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, bytes, executable } = self;
         write!(f, "{path} ({} bytes{})", bytes.len(), if *executable { ", executable" } else { "" })
@@ -104,20 +103,20 @@ impl fmt::Debug for BuildPlan {
     }
 }
 
-/// A build that was tried and is not installed.
+/// A build that passed its trial and is not installed.
 #[derive(Debug, Clone)]
 pub struct BuildCandidate {
-    /// The tools it has.
+    /// The tools of the extension.
     pub tools: Vec<ToolSpec>,
-    /// It was not asked for its tools, because it needs other extensions.
+    /// The tools were not listed, because the extension requires other extensions.
     pub unasked: bool,
-    /// Its version, as it says itself.
+    /// The version, as reported by the build.
     pub version: String,
     /// sha256 of the library, or of the files of a process extension; hexadecimal.
     pub sha256: String,
-    /// What the compiler had to say beside errors; may be empty.
+    /// The compiler's warnings; may be empty.
     pub warnings: String,
-    /// Where it lies until it is installed.
+    /// The path of the candidate until it is installed.
     pub staged: PathBuf,
 }
 
@@ -132,47 +131,47 @@ pub struct BuildOutcome {
     pub sha256: String,
     /// Names of its tools.
     pub tools: Vec<String>,
-    /// What the compiler had to say; may be empty.
+    /// The compiler's warnings; may be empty.
     pub warnings: String,
-    /// It is in use already. Otherwise it is from the next start on.
+    /// The running kernel uses the build. Otherwise the next start does.
     pub active: bool,
 }
 
-/// What would be built, as whoever has to agree sees it.
+/// A build as presented to the person who approves it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildPreview {
     /// The extension.
     pub id: ExtensionId,
-    /// Names exactly these files: [`Kernel::build_extension`](crate::Kernel::build_extension) takes
-    /// it.
+    /// The digest of exactly these files: the argument of
+    /// [`Kernel::build_extension`](crate::Kernel::build_extension).
     pub sha256: String,
     /// The files. Untrusted text.
     pub details: String,
 }
 
-/// A build that is in place again.
+/// The result of a rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollbackOutcome {
     /// The extension.
     pub id: ExtensionId,
-    /// sha256 of the library that was in place.
+    /// sha256 of the replaced library.
     pub from: String,
-    /// sha256 of the library that is in place now.
+    /// sha256 of the restored library.
     pub to: String,
-    /// It is approved. Otherwise its other files have changed since they were, and a person has to
-    /// approve it again before it is used.
+    /// The build is approved. Otherwise the other files have changed since its approval, and a
+    /// person has to approve it again before it is used.
     #[serde(default)]
     pub approved: bool,
-    /// It is in use already. Otherwise it is from the next start on.
+    /// The running kernel uses the build. Otherwise the next start does.
     pub active: bool,
 }
 
-/// What a kernel has that was given no builder.
+/// The builder of a kernel without one.
 pub(crate) struct NoBuilder;
 
 impl NoBuilder {
     fn unavailable_error<T>() -> Result<T, CallError> {
-        Err(CallError::new(ErrorKind::Unavailable, "this kernel builds no extensions"))
+        Err(CallError::new(ErrorKind::Unavailable, "this kernel cannot build extensions"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel does when an extension calls it.
+//! The kernel's side of the calls that extensions make.
 
 use std::sync::Weak;
 
@@ -14,7 +14,7 @@ use crate::error::CallError;
 use crate::events::topic;
 use crate::kernel::{Kernel, KernelShared};
 
-/// The kernel as one extension may use it.
+/// The kernel's services for one extension.
 pub(crate) struct HostCallbacks {
     extension: ExtensionId,
     depends_on: Vec<ExtensionId>,
@@ -34,7 +34,7 @@ pub(crate) struct LogEvent<'a> {
     pub(crate) call_id: u64,
 }
 
-/// Repeats an expression with the level as a constant, which `tracing` wants it to be.
+/// Repeats an expression with a constant level, which `tracing` requires.
 macro_rules! at_level {
     ($level:expr, $macro:ident) => {
         match $level {
@@ -57,7 +57,8 @@ impl HostCallbacks {
         }
     }
 
-    /// Filters see the target `extension`: a filter directive cannot know a library's own targets.
+    /// Returns whether a level is enabled. Filters apply to the target `extension`, because a
+    /// filter directive cannot name a library's own targets.
     pub(crate) fn log_enabled(&self, level: u8, _target: &str) -> bool {
         macro_rules! enabled {
             ($level:ident) => {
@@ -68,7 +69,7 @@ impl HostCallbacks {
     }
 
     pub(crate) fn log(&self, event: &LogEvent<'_>) {
-        // Where it happened is for whoever repairs it.
+        // Source locations help the author of an error and clutter the other levels.
         let location = (event.level == 1).then(|| format!("{}:{}", event.file, event.line));
         macro_rules! emit {
             ($level:ident) => {
@@ -93,45 +94,49 @@ impl HostCallbacks {
         let kernel = self.kernel.upgrade().ok_or_else(shutdown_error)?;
         match method {
             host_method::EMIT => {
-                let mut event: Event = read(payload)?;
+                let mut event: Event = decode_request(payload)?;
+                // The source comes from the kernel: an extension cannot publish in another's name.
                 event.source = self.extension.to_string();
                 kernel.events.publish(event).await?;
                 Ok(Vec::new())
             }
             host_method::SUBSCRIBE => {
-                let request: SubscribeRequest = read(payload)?;
+                let request: SubscribeRequest = decode_request(payload)?;
                 let id = kernel.events.subscribe(&self.extension, &request.topic);
-                write(&SubscriptionId { id })
+                encode_reply(&SubscriptionId { id })
             }
             host_method::NEXT_EVENT => {
-                let SubscriptionId { id } = read(payload)?;
-                write(&*kernel.events.next_event(&self.extension, id).await?)
+                let SubscriptionId { id } = decode_request(payload)?;
+                encode_reply(&*kernel.events.next_event(&self.extension, id).await?)
             }
             host_method::UNSUBSCRIBE => {
-                let SubscriptionId { id } = read(payload)?;
+                let SubscriptionId { id } = decode_request(payload)?;
                 kernel.events.unsubscribe(&self.extension, id);
                 Ok(Vec::new())
             }
             host_method::CALL_TOOL => {
-                let call: ToolCall = read(payload)?;
+                let call: ToolCall = decode_request(payload)?;
                 let kernel = Kernel { shared: kernel };
-                write(&kernel.invoke_tool(call.context, &call.name, call.arguments.get()).await?)
+                encode_reply(
+                    &kernel.invoke_tool(call.context, &call.name, call.arguments.get()).await?,
+                )
             }
             host_method::RUN_AGENT => {
-                let task: AgentTask = read(payload)?;
-                write(&Kernel { shared: kernel }.run_task(task).await?)
+                let task: AgentTask = decode_request(payload)?;
+                encode_reply(&Kernel { shared: kernel }.run_task(task).await?)
             }
             host_method::NOTIFY => {
                 self.publish_notice(&kernel, topic::NOTICE, payload).map(|_| Vec::new())
             }
             host_method::REQUEST_RESTART => {
-                let UserNotice { text } = read(payload)?;
+                let UserNotice { text } = decode_request(payload)?;
                 let kernel = Kernel { shared: kernel };
                 kernel.request_restart(&text, self.extension.as_str()).await?;
                 Ok(Vec::new())
             }
             host_method::SECRET => {
-                let request: SecretRequest = read(payload)?;
+                let request: SecretRequest = decode_request(payload)?;
+                // Only declared secrets are available, because the approval lists them.
                 if !self.secrets.contains(&request.name) {
                     return Err(CallError::new(
                         ErrorKind::Denied,
@@ -139,14 +144,13 @@ impl HostCallbacks {
                     )
                     .with_hint(format!("add `secrets: [{}]` to the manifest", request.name)));
                 }
-                write(&SecretValue { value: kernel.secrets.get(&request.name) })
+                encode_reply(&SecretValue { value: kernel.secrets.get(&request.name) })
             }
             other => match other.strip_prefix(host_method::PROVIDER) {
                 Some(path) => self.call_provider(&kernel, path, payload).await,
-                None => Err(CallError::new(
-                    ErrorKind::Protocol,
-                    format!("this kernel has no method `{other}`"),
-                )),
+                None => {
+                    Err(CallError::new(ErrorKind::Protocol, format!("unknown method `{other}`")))
+                }
             },
         }
     }
@@ -180,14 +184,15 @@ impl HostCallbacks {
         instance.call(interface, method, payload.to_vec(), kernel.limits.tool).await
     }
 
-    /// Publishes a line, attributed to the extension; returns how many listen outside of extensions.
+    /// Publishes a notice in the extension's name; returns the number of listeners outside
+    /// extensions.
     fn publish_notice(
         &self,
         kernel: &KernelShared,
         topic: &str,
         payload: &[u8],
     ) -> Result<usize, CallError> {
-        let notice: UserNotice = read(payload)?;
+        let notice: UserNotice = decode_request(payload)?;
         let payload = serde_json::value::to_raw_value(&notice)
             .map_err(|error| CallError::protocol_error(&error))?;
         let source = self.extension.to_string();
@@ -195,7 +200,7 @@ impl HostCallbacks {
     }
 }
 
-/// An empty text is not worth a field.
+/// Returns `None` for an empty text, so that its field is omitted.
 fn non_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
 }
@@ -204,13 +209,13 @@ fn shutdown_error() -> CallError {
     CallError::new(ErrorKind::Unavailable, "the kernel shuts down")
 }
 
-fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, CallError> {
+fn decode_request<T: DeserializeOwned>(payload: &[u8]) -> Result<T, CallError> {
     serde_json::from_slice(payload).map_err(|error| {
-        CallError::new(ErrorKind::Protocol, format!("the request is unreadable: {error}"))
+        CallError::new(ErrorKind::Protocol, format!("the request is not valid: {error}"))
     })
 }
 
-fn write<T: Serialize>(value: &T) -> Result<Vec<u8>, CallError> {
+fn encode_reply<T: Serialize>(value: &T) -> Result<Vec<u8>, CallError> {
     serde_json::to_vec(value).map_err(|error| CallError::protocol_error(&error))
 }
 
@@ -224,7 +229,7 @@ mod tests {
     use crate::secrets::SecretStore;
     use crate::settings::Settings;
 
-    /// What a kernel without extensions answers to an extension with this `depends_on`.
+    /// Returns the error of a kernel without extensions for an extension with this `depends_on`.
     async fn answer(depends_on: &str, method: &str) -> (ErrorKind, String) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sandbox")).unwrap();
@@ -239,9 +244,9 @@ mod tests {
         (error.kind, error.message)
     }
 
-    /// The SDK refuses most of this itself; an extension need not be built with the SDK.
+    /// The SDK rejects most of these calls; an extension need not use the SDK.
     #[tokio::test]
-    async fn only_what_the_contract_offers_can_be_called() {
+    async fn unknown_methods_are_denied() {
         let denied = "`a` is not in depends_on of `b`".to_owned();
         assert_eq!(answer("[c]", "provider/a/skill/generation").await, (ErrorKind::Denied, denied));
         let absent = "`a` is not loaded".to_owned();
@@ -249,12 +254,12 @@ mod tests {
         assert_eq!(reply, (ErrorKind::Unavailable, absent));
         let malformed = "malformed path `a/skill`".to_owned();
         assert_eq!(answer("[a]", "provider/a/skill").await, (ErrorKind::Protocol, malformed));
-        let unknown = "this kernel has no method `reboot`".to_owned();
+        let unknown = "unknown method `reboot`".to_owned();
         assert_eq!(answer("[a]", "reboot").await, (ErrorKind::Protocol, unknown));
         let (kind, message) = answer("[a]", "subscribe").await;
         assert_eq!(kind, ErrorKind::Protocol);
         assert!(
-            message.starts_with("the request is unreadable: missing field `topic`"),
+            message.starts_with("the request is not valid: missing field `topic`"),
             "{message}"
         );
     }

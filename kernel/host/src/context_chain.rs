@@ -1,4 +1,4 @@
-//! The context chain: every provider's block, in order of priority, each within its time.
+//! The context chain: each provider's block, in the order of priority, within a time limit.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,37 +16,37 @@ use crate::error::CallError;
 use crate::foreign_text::neutralize;
 use crate::instance::{Instance, PinnedInstance};
 
-/// What stands between two blocks of a prompt.
+/// The separator between two blocks of a prompt.
 pub(crate) const SEPARATOR: &str = "\n\n---\n\n";
 
-/// The time in which a provider that keeps to its limit tells that it ran into it.
+/// Extra time for a provider's own timeout error, which is more precise than the kernel's.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What one provider contributed to a turn.
+/// One provider's contribution to a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContextBlock {
     /// The provider.
     pub extension: ExtensionId,
-    /// Its place in the chain.
+    /// The priority in the chain.
     pub priority: i32,
-    /// The text, or why there is none.
+    /// The text, or the reason for its absence.
     #[serde(flatten)]
     pub outcome: ContextOutcome,
 }
 
-/// The outcome of asking one provider.
+/// The outcome of a request to one provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContextOutcome {
     /// The block's text.
     Text(String),
-    /// The provider has nothing to say.
+    /// The provider has no block for this turn.
     Nothing,
-    /// The provider failed or took too long; the turn goes on without it.
+    /// The provider failed or timed out; the turn continues without it.
     Skipped(CallError),
 }
 
-/// The providers in order: lower priority first, by id among equals.
+/// The providers in order: lower priority first, equal priorities by id.
 #[derive(Default, Clone)]
 pub(crate) struct ContextChain {
     providers: Vec<(i32, Arc<Instance>)>,
@@ -64,21 +64,21 @@ impl ContextChain {
         Self { providers }
     }
 
-    /// The chain for one turn; nothing when one of its providers already ends.
+    /// Pins the chain for one turn; returns `None` if a provider is already ending.
     pub(crate) fn pin(&self) -> Option<PinnedChain> {
         let pin = |(priority, instance): &(i32, Arc<Instance>)| Some((*priority, instance.pin()?));
         Some(PinnedChain { providers: self.providers.iter().map(pin).collect::<Option<_>>()? })
     }
 }
 
-/// The providers of one turn, none of which ends before it.
+/// The providers of one turn, which do not end before it.
 pub(crate) struct PinnedChain {
     providers: Vec<(i32, PinnedInstance)>,
 }
 
 impl PinnedChain {
-    /// Asks every provider at once, each in a task of its own: one that blocks its thread is skipped,
-    /// and the others answer. The result is in chain order.
+    /// Requests all blocks concurrently, each in a task of its own: a provider that blocks its
+    /// thread is skipped without delay of the others. Returns the blocks in chain order.
     pub(crate) async fn collect_blocks(
         self,
         next_context: impl Fn() -> CallContext,
@@ -94,7 +94,7 @@ impl PinnedChain {
             let (extension, late) = (instance.manifest.id.clone(), instance.timed_out(limit));
             let prompt = Arc::clone(&prompt);
             let asked = async move { instance.get_context(&context, &prompt, limit).await };
-            // Given up with the turn.
+            // Aborted when the turn is dropped.
             let task = AbortOnDropHandle::new(tokio::spawn(asked.in_current_span()));
             async move {
                 let panicked = |_| Err(CallError::new(ErrorKind::Panicked, "the request panicked"));

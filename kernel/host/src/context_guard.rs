@@ -1,67 +1,70 @@
-//! Keeps context providers from taking the kernel's threads away.
+//! Protection of the kernel's threads from context providers that block.
 //!
-//! A provider that has its block at hand is asked on the thread of the turn, because changing threads
-//! costs more than the answer. That is the author's code, and it may block. So a provider has to prove
-//! itself: its first call is made on a thread for blocking work, and only after one that was quick are
-//! calls made in place, one at a time. Whoever is slow once starts over; while a call does not return,
-//! no other one is made. At most one thread of the kernel is lost to each provider.
+//! A provider with a ready block is called on the thread of the turn, because a thread switch costs
+//! more than the reply. That call runs the extension's code, which may block. Therefore the first
+//! call of a provider is made on a thread for blocking work; only after a quick one are calls made
+//! in place, one at a time. A slow call resets the provider; while a call does not return, no other
+//! one is made. Each provider can block at most one thread of the kernel.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A call that takes no longer may be made in place.
+/// The longest duration of a call that still qualifies for calls in place.
 const QUICK: Duration = Duration::from_millis(20);
 
-/// What is known of one provider.
+/// The state of one provider's calls.
 #[derive(Debug, Default)]
 pub(crate) struct ContextGuard {
     quick: AtomicBool,
-    /// When the call in place began, or 0.
+    /// The start of the call in place, or 0.
     in_place: AtomicU64,
-    /// When calls on other threads began.
+    /// The start times of calls on other threads.
     elsewhere: Mutex<Vec<u64>>,
-    /// There is one.
+    /// Whether `elsewhere` is not empty; read without the lock.
     any_elsewhere: AtomicBool,
 }
 
-/// A call in the provider's code; over when it is dropped.
+/// A call into the provider's code; dropping it ends the call.
 #[derive(Debug)]
 pub(crate) struct GuardedCall<'g> {
     guard: &'g ContextGuard,
-    began: u64,
+    started_at: u64,
     in_place: bool,
 }
 
 impl ContextGuard {
-    /// Whether a call has not returned within the limit.
+    /// Returns whether a call has not returned within the limit.
     pub(crate) fn is_stuck(&self, limit: Duration) -> bool {
         let in_place = self.in_place.load(Ordering::Acquire);
         let elsewhere = self.any_elsewhere.load(Ordering::Acquire);
+        // The usual case needs no lock.
         if in_place == 0 && !elsewhere {
             return false;
         }
-        let (now, limit) = (now(), nanos(limit));
-        let is_late = |began: u64| began != 0 && now.saturating_sub(began) > limit;
-        is_late(in_place) || self.lock().iter().any(|began| is_late(*began))
+        let (now, limit) = (now_nanos(), to_nanos(limit));
+        let is_late = |started_at: u64| started_at != 0 && now.saturating_sub(started_at) > limit;
+        is_late(in_place) || self.lock().iter().any(|started_at| is_late(*started_at))
     }
 
-    /// Begins a call in place; `None` where it has to be made on another thread.
-    pub(crate) fn begin_in_place(&self) -> Option<GuardedCall<'_>> {
+    /// Starts a call in place; returns `None` if it must be made on another thread.
+    pub(crate) fn start_in_place(&self) -> Option<GuardedCall<'_>> {
         if !self.quick.load(Ordering::Acquire) {
             return None;
         }
-        let began = now();
-        let free = self.in_place.compare_exchange(0, began, Ordering::AcqRel, Ordering::Relaxed);
-        free.is_ok().then_some(GuardedCall { guard: self, began, in_place: true })
+        let started_at = now_nanos();
+        // Only one call in place at a time: a second one that blocks would cost another thread.
+        let free =
+            self.in_place.compare_exchange(0, started_at, Ordering::AcqRel, Ordering::Relaxed);
+        free.is_ok().then_some(GuardedCall { guard: self, started_at, in_place: true })
     }
 
-    /// Begins a call on a thread that may block.
-    pub(crate) fn begin_elsewhere(&self) -> GuardedCall<'_> {
-        let began = now();
-        self.lock().push(began);
+    /// Starts a call on a thread that may block.
+    pub(crate) fn start_elsewhere(&self) -> GuardedCall<'_> {
+        let started_at = now_nanos();
+        self.lock().push(started_at);
         self.any_elsewhere.store(true, Ordering::Release);
-        GuardedCall { guard: self, began, in_place: false }
+        GuardedCall { guard: self, started_at, in_place: false }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
@@ -72,29 +75,31 @@ impl ContextGuard {
 impl Drop for GuardedCall<'_> {
     fn drop(&mut self) {
         let guard = self.guard;
-        let was_quick = now().saturating_sub(self.began) <= nanos(QUICK);
+        let was_quick = now_nanos().saturating_sub(self.started_at) <= to_nanos(QUICK);
         if self.in_place {
             guard.in_place.store(0, Ordering::Release);
         } else {
+            // Two calls may have the same start time; either entry can then be removed.
             let mut calls = guard.lock();
-            if let Some(own) = calls.iter().position(|began| *began == self.began) {
+            if let Some(own) = calls.iter().position(|started_at| *started_at == self.started_at) {
                 calls.swap_remove(own);
             }
             guard.any_elsewhere.store(!calls.is_empty(), Ordering::Release);
         }
+        // A quick call in place changes no state, so it needs no write.
         if !self.in_place || !was_quick {
             guard.quick.store(was_quick, Ordering::Release);
         }
     }
 }
 
-/// Nanoseconds since this was first asked, and one.
-fn now() -> u64 {
+/// Returns the nanoseconds since the first call, plus one; 0 means no time.
+fn now_nanos() -> u64 {
     static FIRST: OnceLock<Instant> = OnceLock::new();
-    nanos(FIRST.get_or_init(Instant::now).elapsed()).saturating_add(1)
+    to_nanos(FIRST.get_or_init(Instant::now).elapsed()).saturating_add(1)
 }
 
-fn nanos(duration: Duration) -> u64 {
+fn to_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -105,36 +110,36 @@ mod tests {
     #[test]
     fn first_call_is_made_elsewhere() {
         let guard = ContextGuard::default();
-        assert!(guard.begin_in_place().is_none());
+        assert!(guard.start_in_place().is_none());
         guard.quick.store(true, Ordering::Release);
-        let first = guard.begin_in_place().expect("it was quick");
-        assert!(guard.begin_in_place().is_none(), "one at a time");
+        let first = guard.start_in_place().expect("it was quick");
+        assert!(guard.start_in_place().is_none(), "one at a time");
         drop(first);
-        assert!(guard.begin_in_place().is_some());
+        assert!(guard.start_in_place().is_some());
     }
 
     #[test]
     fn slow_call_starts_over() {
         let guard = ContextGuard::default();
-        drop(GuardedCall { guard: &guard, began: now(), in_place: false });
+        drop(GuardedCall { guard: &guard, started_at: now_nanos(), in_place: false });
         assert!(guard.quick.load(Ordering::Acquire));
         std::thread::scope(|scope| {
-            // Waits as long as a slow call does.
+            // Sleeps for the duration of a slow call.
             scope.spawn(|| {
-                let call = guard.begin_in_place().expect("it was quick");
-                while now().saturating_sub(call.began) <= nanos(QUICK) {
+                let call = guard.start_in_place().expect("it was quick");
+                while now_nanos().saturating_sub(call.started_at) <= to_nanos(QUICK) {
                     std::thread::yield_now();
                 }
             });
         });
-        assert!(guard.begin_in_place().is_none());
+        assert!(guard.start_in_place().is_none());
     }
 
     #[test]
     fn call_that_does_not_return_is_stuck() {
         let guard = ContextGuard::default();
         assert!(!guard.is_stuck(Duration::ZERO));
-        let call = guard.begin_elsewhere();
+        let call = guard.start_elsewhere();
         assert!(!guard.is_stuck(Duration::MAX));
         while !guard.is_stuck(Duration::ZERO) {
             std::thread::yield_now();

@@ -1,5 +1,4 @@
-//! The private directory of a home, `sandbox/data`: what the kernel and extensions keep there is
-//! nobody else's business.
+//! The private directory of a home, `sandbox/data`: only the owner may read its files.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -9,49 +8,48 @@ use std::path::{Path, PathBuf};
 use crate::home::Home;
 use crate::journal::create_private_dir;
 
-/// Entries whose permissions are looked at in one start.
+/// The most entries whose permissions are checked at one start.
 const MAX_ENTRIES: usize = 50_000;
 
-/// Makes sure that only its owner can enter `sandbox/data`, and what is in it; makes it where it is
-/// missing. Returns notes about what was repaired and what could not be.
+/// Restricts `sandbox/data` and its entries to the owner; creates the directory if it is missing.
+/// Returns notes about repaired and unrepairable entries.
 ///
-/// The directory itself and the files directly in the kernel's are looked at in every start.
-/// Everything below is looked at where the directory was open to others until now: that is noted.
+/// Each start checks the directory itself and the files directly in the kernel's. Everything below
+/// is checked only after the directory was open to other users, and then a note is returned.
 pub(crate) fn secure_data_dir(home: &Home) -> Vec<String> {
-    let folder = home.root().join("sandbox/data");
+    let dir = home.root().join("sandbox/data");
     let mut notes = Vec::new();
-    match fs::metadata(&folder) {
+    match fs::metadata(&dir) {
         Ok(found) if !found.is_dir() => return notes,
         Ok(found) => {
             if found.mode() & 0o077 == 0 {
                 restrict_tree(&home.data_dir("kernel"), false, &mut notes);
                 return notes;
             }
-            if restrict(&folder, &found, &mut notes) {
-                let repaired = 1 + restrict_tree(&folder, true, &mut notes);
+            if restrict(&dir, &found, &mut notes) {
+                let repaired = 1 + restrict_tree(&dir, true, &mut notes);
                 notes.push(format!(
-                    "{}: other users had access to {repaired} files and directories; it was taken \
-                     away",
-                    folder.display()
+                    "{}: removed the access of other users to {repaired} files and directories",
+                    dir.display()
                 ));
             }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // A home that cannot be written to still answers.
-            let _ = create_private_dir(&folder);
+            // A home that is not writable can still be used.
+            let _ = create_private_dir(&dir);
         }
         Err(_) => {}
     }
     notes
 }
 
-/// Takes the rights of others away below a directory; returns how often that was needed.
-fn restrict_tree(folder: &Path, recursive: bool, notes: &mut Vec<String>) -> usize {
-    let mut folders: Vec<PathBuf> = vec![folder.to_owned()];
+/// Removes the rights of other users below a directory; returns the number of repaired entries.
+fn restrict_tree(dir: &Path, recursive: bool, notes: &mut Vec<String>) -> usize {
+    let mut dirs: Vec<PathBuf> = vec![dir.to_owned()];
     let (mut seen, mut repaired) = (0, 0);
-    while let Some(folder) = folders.pop() {
-        // What is gone meanwhile, or never was there, is open to nobody.
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
+    while let Some(dir) = dirs.pop() {
+        // A directory that is missing, or removed in between, is not open to other users.
+        let Ok(entries) = fs::read_dir(&dir) else { continue };
         for entry in entries.flatten() {
             seen += 1;
             if seen > MAX_ENTRIES {
@@ -59,11 +57,12 @@ fn restrict_tree(folder: &Path, recursive: bool, notes: &mut Vec<String>) -> usi
             }
             let path = entry.path();
             let Ok(found) = fs::symlink_metadata(&path) else { continue };
+            // A change of mode would apply to the target of the link.
             if found.is_symlink() {
                 continue;
             }
             if found.is_dir() && recursive {
-                folders.push(path.clone());
+                dirs.push(path.clone());
             }
             if found.mode() & 0o077 != 0 && restrict(&path, &found, notes) {
                 repaired += 1;
@@ -73,17 +72,16 @@ fn restrict_tree(folder: &Path, recursive: bool, notes: &mut Vec<String>) -> usi
     repaired
 }
 
-/// Leaves the rights of the owner alone; says where that is not possible.
+/// Removes the rights of other users from an entry; notes a failure.
 fn restrict(path: &Path, found: &fs::Metadata, notes: &mut Vec<String>) -> bool {
     let own = fs::set_permissions(path, Permissions::from_mode(found.mode() & 0o700));
     match own {
         Ok(()) => true,
         Err(error) => {
-            // One is enough to look at the rest.
+            // One note is enough for the operator to check the rest.
             if notes.is_empty() {
                 notes.push(format!(
-                    "{}: other users have access to it, and that cannot be changed: {error} \
-                     (chmod -R go-rwx)",
+                    "{}: the access of other users could not be removed: {error} (chmod -R go-rwx)",
                     path.display()
                 ));
             }
@@ -102,10 +100,10 @@ mod tests {
     }
 
     fn home() -> (tempfile::TempDir, Home) {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("sandbox")).unwrap();
-        let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
-        (folder, home)
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("sandbox")).unwrap();
+        let home = Home::open(dir.path(), HomeSource::Argument).unwrap();
+        (dir, home)
     }
 
     #[test]
@@ -139,7 +137,7 @@ mod tests {
         }
         assert_eq!(mode(&outside), before, "links lead elsewhere");
         assert_eq!(secure_data_dir(&home), [""; 0]);
-        // What the kernel keeps is looked at in every start.
+        // Each start checks the kernel's own files.
         let wal = data.join(files[0]);
         fs::set_permissions(&wal, Permissions::from_mode(0o644)).unwrap();
         assert_eq!(secure_data_dir(&home), [""; 0], "nobody could reach it");

@@ -21,25 +21,25 @@ use crate::loader::to_hex;
 use crate::process::PrivateDirectory;
 use crate::report::{LoadPhase, LoadRejection};
 
-/// A manifest and where it stands.
+/// A manifest and its location.
 #[derive(Debug, Clone)]
 pub struct DiscoveredManifest {
-    /// What it says.
+    /// The parsed manifest.
     pub manifest: Arc<Manifest>,
-    /// Its file, as people know it.
+    /// The manifest's file, as people know it.
     pub path: PathBuf,
-    /// sha256 of its text; hexadecimal. Only of what agents can write.
+    /// sha256 of its text; hexadecimal. Computed only for directories that agents can write to.
     pub(crate) text_sha256: String,
-    /// Whether agents can write to its folder, so that only its own files may be used.
+    /// Agents can write to its directory, so that only its own files may be used.
     pub(crate) own_files_only: bool,
-    /// What a person approved of it; of an operator's manifest there is none.
+    /// The approval of a person; absent for an operator's manifest.
     pub(crate) approval: Option<Arc<ApprovalRecord>>,
-    /// The copy of the approved files that it is used from.
+    /// The copy of the approved files, from which the extension is used.
     pub(crate) copy: Option<Arc<PrivateDirectory>>,
 }
 
 impl DiscoveredManifest {
-    /// An operator's manifest: its files are used where they lie.
+    /// Creates the entry of an operator's manifest, whose files are used in place.
     pub(crate) fn of_operator(manifest: Manifest, path: PathBuf, _text: &str) -> Self {
         Self {
             manifest: Arc::new(manifest),
@@ -51,20 +51,20 @@ impl DiscoveredManifest {
         }
     }
 
-    /// A manifest in a folder that agents write to.
+    /// Creates the entry of a manifest in a directory that agents write to.
     pub(crate) fn of_sandbox(manifest: Manifest, path: PathBuf, text: &str) -> Self {
         let text_sha256 = to_hex(&Sha256::digest(text.as_bytes()));
         Self { text_sha256, own_files_only: true, ..Self::of_operator(manifest, path, text) }
     }
 
-    /// Whether it was found in `sandbox/extensions`.
+    /// Returns whether it was found in `sandbox/extensions`.
     #[must_use]
     pub fn is_in_sandbox(&self) -> bool {
         self.own_files_only
     }
 
-    /// The folder whose prompt and library are used: of an extension in the sandbox the private copy
-    /// of what was approved.
+    /// Returns the directory whose prompt and library are used: for an extension in the sandbox the
+    /// private copy of the approved files.
     #[must_use]
     pub fn directory(&self) -> &Path {
         match &self.copy {
@@ -77,23 +77,23 @@ impl DiscoveredManifest {
 /// The manifests of a home.
 #[derive(Debug, Default)]
 pub struct DiscoveryResult {
-    /// By id, those that can be used.
+    /// The usable manifests, by id.
     pub manifests: BTreeMap<ExtensionId, DiscoveredManifest>,
-    /// Those that cannot.
+    /// The unusable manifests.
     pub rejected: Vec<LoadRejection>,
-    /// By id, those in the sandbox that a person has not approved as they are. Nothing of them may be
-    /// used; each is also among the rejected.
+    /// The manifests in the sandbox that a person has not approved in their current form, by id.
+    /// None of their files may be used; each is also among the rejected.
     pub unapproved: BTreeMap<ExtensionId, DiscoveredManifest>,
-    /// What was taken over by another folder, and what was ignored.
+    /// Notes about shadowed and ignored directories.
     pub notes: Vec<String>,
 }
 
-/// A manifest is read to its end only up to this size; the parser has the same limit.
+/// The limit of a manifest that is read in full; the parser has the same one.
 const MANIFEST_LIMIT: u64 = 256 * 1024;
 
 /// Reads `manifests/*/manifest.yaml` and `sandbox/extensions/*/manifest.yaml` of a home and, for
-/// ids found in neither, the shipped ones of an installed copy. In the sandbox a manifest counts
-/// where its text was approved; its other files are not looked at, and nothing of it may be run.
+/// ids found in neither, the shipped ones of an installed copy. A manifest in the sandbox counts if
+/// its text was approved; its other files are not read, and no code of it may run.
 #[must_use]
 pub fn discover_manifests(
     home: &Home,
@@ -105,9 +105,9 @@ pub fn discover_manifests(
     })
 }
 
-/// As [`discover_manifests`], for what is about to be used: an extension in the sandbox counts where all its
-/// files are as they were approved, and comes with a private copy of them. With `only`, this is said
-/// of one extension.
+/// Discovers manifests as [`discover_manifests`] does, for immediate use: an extension in the
+/// sandbox counts if all its files are as approved, and has a private copy of them. With `only`,
+/// this applies to one extension.
 pub(crate) fn discover_admitted(
     home: &Home,
     installation: Option<&Installation>,
@@ -122,11 +122,11 @@ pub(crate) fn discover_admitted(
     })
 }
 
-/// Finds the extension of `sandbox/extensions/<id>`, approved or not.
+/// Finds the extension in `sandbox/extensions/<id>`, approved or not.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`] where there is none, [`ErrorKind::Denied`] for an id that is taken, and
-/// what is wrong with the manifest.
+/// [`ErrorKind::NotFound`] for a missing extension, [`ErrorKind::Denied`] for an id in use, and the
+/// errors of the manifest.
 pub fn find_in_sandbox(
     home: &Home,
     installation: Option<&Installation>,
@@ -135,12 +135,12 @@ pub fn find_in_sandbox(
 ) -> Result<DiscoveredManifest, CallError> {
     let id = ExtensionId::new(id).map_err(|error| {
         CallError::new(ErrorKind::InvalidArgument, error.to_string())
-            .with_hint("an id is such as `rss_reader`")
+            .with_hint("use an id such as `rss_reader`")
     })?;
     let denied =
         |message: String| CallError::new(ErrorKind::Denied, message).with_hint("choose another id");
     if RESERVED.contains(&id.as_str()) {
-        return Err(denied(format!("the id `{id}` is the kernel's own")));
+        return Err(denied(format!("the id `{id}` is reserved by the kernel")));
     }
     let mut found = discover_manifests(home, installation, allow_shadowing);
     if let Some(found) = found.unapproved.remove(&id) {
@@ -149,16 +149,20 @@ pub fn find_in_sandbox(
     let place = home.extensions_dir().join(id.as_str()).join("manifest.yaml");
     match found.manifests.remove(&id) {
         Some(owner) if owner.path == place => Ok(owner),
-        Some(_) => Err(denied(format!("the id `{id}` is that of an extension that ships"))),
-        None => Err(unusable_manifest(&id, &place, &found.rejected)),
+        Some(_) => Err(denied(format!("the id `{id}` is used by a shipped extension"))),
+        None => Err(unusable_manifest_error(&id, &place, &found.rejected)),
     }
 }
 
-/// Says why no manifest of an id can be used that should lie at `place`.
-fn unusable_manifest(id: &ExtensionId, place: &Path, rejected: &[LoadRejection]) -> CallError {
+/// Returns the error for an id without a usable manifest at `place`.
+fn unusable_manifest_error(
+    id: &ExtensionId,
+    place: &Path,
+    rejected: &[LoadRejection],
+) -> CallError {
     let rejected = rejected.iter().find(|it| it.manifest.parent() == place.parent());
     match rejected {
-        // Its folder has the id, its manifest another one.
+        // The directory has the id, the manifest another one.
         Some(other) if other.manifest == place && other.id != id.as_str() => {
             let message = format!(
                 "sandbox/extensions/{id}/manifest.yaml has the id `{}`, and its directory is \
@@ -171,7 +175,7 @@ fn unusable_manifest(id: &ExtensionId, place: &Path, rejected: &[LoadRejection])
             .with_hint(rejected.hint.clone()),
         None => CallError::new(
             ErrorKind::NotFound,
-            format!("there is no sandbox/extensions/{id}/manifest.yaml with `id: {id}`"),
+            format!("sandbox/extensions/{id}/manifest.yaml with `id: {id}` not found"),
         )
         .with_hint("write the manifest and the sources there first"),
     }
@@ -187,12 +191,12 @@ fn discover_with(
     let untrusted = home.is_untrusted();
     let operators =
         ManifestSource { jailed: false, untrusted, found: DiscoveredManifest::of_operator };
-    let mut shipped = read_folder(&home.manifests_dir(), &operators, &mut found);
-    if let Some(folder) = installation.and_then(|i| i.share_dir.as_ref()) {
-        // The home's own copy of a shipped manifest is what its operator has chosen.
+    let mut shipped = read_manifests(&home.manifests_dir(), &operators, &mut found);
+    if let Some(dir) = installation.and_then(|i| i.share_dir.as_ref()) {
+        // The home's own copy of a shipped manifest is its operator's choice.
         let own: Vec<_> = shipped.iter().map(|found| found.manifest.id.clone()).collect();
         let trusted = ManifestSource { untrusted: false, ..operators };
-        let mut installed = read_folder(&folder.join("manifests"), &trusted, &mut found);
+        let mut installed = read_manifests(&dir.join("manifests"), &trusted, &mut found);
         installed.retain(|found| !own.contains(&found.manifest.id));
         shipped.extend(installed);
     }
@@ -200,24 +204,24 @@ fn discover_with(
         let id = manifest.manifest.id.clone();
         if let Some(first) = found.manifests.get(&id) {
             let hint = "choose another id".to_owned();
-            found.rejected.push(taken(first, manifest, hint));
+            found.rejected.push(id_taken_rejection(first, manifest, hint));
         } else {
             found.manifests.insert(id, manifest);
         }
     }
     let sandbox = ManifestSource { jailed: true, untrusted, found: DiscoveredManifest::of_sandbox };
-    let added = read_folder(&home.extensions_dir(), &sandbox, &mut found);
+    let added = read_manifests(&home.extensions_dir(), &sandbox, &mut found);
     let admission = Admission::open(home);
     found.notes.extend(admission.note(home));
     for manifest in added {
         let id = manifest.manifest.id.clone();
-        // An id has one place there, so that a newcomer cannot take it from what was approved.
-        let folder = manifest.path.parent().map(folder_name).unwrap_or_default();
-        if folder != id.as_str() {
+        // Each id has one directory, so that a new extension cannot take the id of an approved one.
+        let dir = manifest.path.parent().map(directory_name).unwrap_or_default();
+        if dir != id.as_str() {
             found.rejected.push(LoadRejection {
                 id: id.to_string(),
                 phase: LoadPhase::Discover,
-                reason: format!("its id is `{id}`, and its folder `{folder}`"),
+                reason: format!("its id is `{id}`, and its directory `{dir}`"),
                 hint: "give both the same name".to_owned(),
                 manifest: manifest.path,
             });
@@ -228,7 +232,7 @@ fn discover_with(
             let hint = format!(
                 "choose another id, or list `{id}` under allow_shadowing in skillhost.yaml"
             );
-            found.rejected.push(taken(first, manifest, hint));
+            found.rejected.push(id_taken_rejection(first, manifest, hint));
             continue;
         }
         match admit(&admission, &manifest) {
@@ -251,69 +255,77 @@ fn discover_with(
     found
 }
 
-fn taken(first: &DiscoveredManifest, newcomer: DiscoveredManifest, hint: String) -> LoadRejection {
+fn id_taken_rejection(
+    first: &DiscoveredManifest,
+    newcomer: DiscoveredManifest,
+    hint: String,
+) -> LoadRejection {
     let id = &first.manifest.id;
     LoadRejection {
         id: id.to_string(),
         phase: LoadPhase::Discover,
-        reason: format!("the id `{id}` is already taken by {}", first.path.display()),
+        reason: format!("the id `{id}` is already used by {}", first.path.display()),
         hint,
         manifest: newcomer.path,
     }
 }
 
-/// How the manifests of a folder are read.
+/// A source of manifests and its rules.
 #[derive(Clone, Copy)]
 struct ManifestSource {
-    /// Manifests that are links are refused.
+    /// Manifests that are links are rejected.
     jailed: bool,
-    /// The home is not trusted: every link is refused.
+    /// The home is not trusted: every link is rejected.
     untrusted: bool,
-    /// Makes what was found out of a manifest, its path and its text.
+    /// Creates the entry from a manifest, its path and its text.
     found: fn(Manifest, PathBuf, &str) -> DiscoveredManifest,
 }
 
-/// Reads every manifest one level below a folder, in the order of the folder names.
-fn read_folder(
-    folder: &Path,
+/// Reads every manifest one level below a directory, in the order of the directory names.
+fn read_manifests(
+    dir: &Path,
     source: &ManifestSource,
     discovered: &mut DiscoveryResult,
 ) -> Vec<DiscoveredManifest> {
     let &ManifestSource { jailed, untrusted, found: found_as } = source;
     let DiscoveryResult { rejected, notes, .. } = discovered;
-    if untrusted && folder.is_symlink() {
-        rejected.push(linked(folder));
+    if untrusted && dir.is_symlink() {
+        rejected.push(symlink_rejection(dir));
         return Vec::new();
     }
-    let entries = match fs::read_dir(folder) {
+    let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
-            rejected.push(unreadable(folder, folder, &error));
+            rejected.push(unreadable_rejection(dir, dir, &error));
             return Vec::new();
         }
     };
-    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    folders.sort();
+    let mut dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    dirs.sort();
     let mut found = Vec::new();
-    // A hidden one is not finished: a new extension is written there and renamed.
-    folders.retain(|path| !folder_name(path).starts_with('.'));
-    for folder in folders.into_iter().filter(|path| path.is_dir()) {
-        let path = folder.join("manifest.yaml");
-        if untrusted && folder.is_symlink() {
-            rejected.push(linked(&folder));
+    // A hidden directory is unfinished: a new extension is written there and renamed.
+    dirs.retain(|path| !directory_name(path).starts_with('.'));
+    for dir in dirs.into_iter().filter(|path| path.is_dir()) {
+        let path = dir.join("manifest.yaml");
+        if untrusted && dir.is_symlink() {
+            rejected.push(symlink_rejection(&dir));
             continue;
         }
         match fs::symlink_metadata(&path) {
-            // Operators may link what they install; what agents write is what it is.
+            // Operators may link installed manifests; agents may not.
             Ok(found) if found.is_symlink() && (jailed || untrusted) => {
-                rejected.push(unreadable(&folder, &path, &not_regular(found.file_type())));
+                rejected.push(unreadable_rejection(
+                    &dir,
+                    &path,
+                    &irregular_file_error(found.file_type()),
+                ));
                 continue;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                match misnamed(&folder) {
+                match misnamed_rejection(&dir) {
                     Some(rejection) => rejected.push(rejection),
-                    None => notes.extend(without_manifest(&folder)),
+                    None => notes.extend(missing_manifest_note(&dir)),
                 }
                 continue;
             }
@@ -326,7 +338,7 @@ fn read_folder(
                     let lines: Vec<_> =
                         errors.iter().map(|error| format!("{}:{error}", path.display())).collect();
                     rejected.push(LoadRejection {
-                        id: folder_name(&folder),
+                        id: directory_name(&dir),
                         phase: LoadPhase::Parse,
                         reason: lines.join("\n"),
                         hint: "correct the manifest; skillhost schema manifest prints its schema"
@@ -335,19 +347,19 @@ fn read_folder(
                     });
                 }
             },
-            Err(error) => rejected.push(unreadable(&folder, &path, &error)),
+            Err(error) => rejected.push(unreadable_rejection(&dir, &path, &error)),
         }
     }
     found
 }
 
-/// Reads the text of a manifest that its operator has put, or approved, where it is.
+/// Reads the text of a manifest that its operator has placed or approved.
 pub(crate) fn read_limited(path: &Path) -> io::Result<String> {
     let kind = fs::metadata(path)?.file_type();
     if !kind.is_file() {
-        return Err(not_regular(kind));
+        return Err(irregular_file_error(kind));
     }
-    // The parser says what is too large.
+    // One byte more than the limit, so that the parser reports the size.
     let bytes = limited_read::read_beginning(path, MANIFEST_LIMIT + 1, LinkPolicy::Follow)?;
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
@@ -356,43 +368,43 @@ pub(crate) fn read_limited(path: &Path) -> io::Result<String> {
     })
 }
 
-/// Names that a manifest is given by mistake.
+/// Frequent wrong names of a manifest.
 const MISNAMED: [&str; 4] = ["manifest.yml", "Manifest.yaml", "manifest.json", "manifest.toml"];
 
-/// Folders that tools leave where extensions lie.
+/// Directories that tools create among extensions.
 const NO_EXTENSIONS: [&str; 3] = ["target", "__pycache__", "node_modules"];
 
-/// Rejects a folder whose manifest has another name.
-fn misnamed(folder: &Path) -> Option<LoadRejection> {
-    let mut names = MISNAMED.iter().filter(|name| fs::symlink_metadata(folder.join(name)).is_ok());
+/// Rejects a directory whose manifest has a wrong name.
+fn misnamed_rejection(dir: &Path) -> Option<LoadRejection> {
+    let mut names = MISNAMED.iter().filter(|name| fs::symlink_metadata(dir.join(name)).is_ok());
     let name = names.next()?;
     Some(LoadRejection {
-        id: folder_name(folder),
+        id: directory_name(dir),
         phase: LoadPhase::Discover,
-        reason: format!("{} is not read", folder.join(name).display()),
+        reason: format!("{} is not read", dir.join(name).display()),
         hint: "name it manifest.yaml".to_owned(),
-        manifest: folder.join(name),
+        manifest: dir.join(name),
     })
 }
 
-/// Notes a folder that has no manifest.
-fn without_manifest(folder: &Path) -> Option<String> {
-    let name = folder_name(folder);
+/// Notes a directory without a manifest.
+fn missing_manifest_note(dir: &Path) -> Option<String> {
+    let name = directory_name(dir);
     if NO_EXTENSIONS.contains(&name.as_str()) {
         return None;
     }
     Some(format!(
         "{} is not an extension: manifest.yaml not found; write it, or move the directory elsewhere",
-        folder.display()
+        dir.display()
     ))
 }
 
-fn not_regular(kind: fs::FileType) -> io::Error {
+fn irregular_file_error(kind: fs::FileType) -> io::Error {
     let name = irregular_kind(kind);
     io::Error::new(io::ErrorKind::InvalidInput, format!("it is {name}, not a regular file"))
 }
 
-/// Names the kind of something that is not a regular file, in the words of every message.
+/// Returns the name of an irregular file's kind, as used in every message.
 pub(crate) fn irregular_kind(kind: fs::FileType) -> &'static str {
     use std::os::unix::fs::FileTypeExt as _;
     match kind {
@@ -403,13 +415,13 @@ pub(crate) fn irregular_kind(kind: fs::FileType) -> &'static str {
     }
 }
 
-fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> LoadRejection {
+fn unreadable_rejection(dir: &Path, path: &Path, error: &io::Error) -> LoadRejection {
     let hint = match error.kind() {
         io::ErrorKind::InvalidInput => "replace it with a regular file",
         _ => "check that it is a UTF-8 text file that may be read",
     };
     LoadRejection {
-        id: folder_name(folder),
+        id: directory_name(dir),
         phase: LoadPhase::Discover,
         reason: format!("{}: {error}", path.display()),
         hint: hint.to_owned(),
@@ -417,19 +429,19 @@ fn unreadable(folder: &Path, path: &Path, error: &io::Error) -> LoadRejection {
     }
 }
 
-fn linked(folder: &Path) -> LoadRejection {
+fn symlink_rejection(dir: &Path) -> LoadRejection {
     LoadRejection {
-        hint: "copy what it leads to, or look at it and trust the home".to_owned(),
+        hint: "copy its target, or review it and trust the home".to_owned(),
         reason: format!(
             "{}: a symbolic link, which is not followed in a home that is not trusted",
-            folder.display()
+            dir.display()
         ),
-        ..unreadable(folder, folder, &io::ErrorKind::InvalidInput.into())
+        ..unreadable_rejection(dir, dir, &io::ErrorKind::InvalidInput.into())
     }
 }
 
-fn folder_name(folder: &Path) -> String {
-    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+fn directory_name(dir: &Path) -> String {
+    dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -439,13 +451,13 @@ mod tests {
     use crate::home::HomeSource;
 
     fn write(home: &Path, place: &str, text: &str) {
-        let folder = home.join(place);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("manifest.yaml"), text).unwrap();
+        let dir = home.join(place);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("manifest.yaml"), text).unwrap();
     }
 
     #[test]
-    fn an_id_is_taken_over_only_where_settings_allow_it() {
+    fn shadowing_requires_setting() {
         let temp = tempfile::tempdir().unwrap();
         write(temp.path(), "manifests/a", "id: a\nname: Shipped\nentrypoint: a\n");
         write(temp.path(), "sandbox/extensions/a", "id: a\nname: Added\nentrypoint: a\n");
@@ -467,8 +479,8 @@ mod tests {
         assert_eq!(found.unapproved["a"].manifest.name, "Added");
         assert_eq!(found.rejected.last().unwrap().phase, LoadPhase::Approve);
 
-        let folder = temp.path().join("sandbox/extensions/a");
-        let files = read_tree(&folder).unwrap();
+        let dir = temp.path().join("sandbox/extensions/a");
+        let files = read_tree(&dir).unwrap();
         let approver = Approver::operator(ApprovalSurface::CommandLine);
         let manifest = &found.unapproved["a"].manifest;
         let record = ApprovalRecord::approve(manifest, &files, None, &approver);
@@ -476,8 +488,8 @@ mod tests {
         let found = discover_manifests(&home, None, &allowed);
         assert_eq!(found.manifests["a"].manifest.name, "Added");
         assert_eq!(found.notes.len(), 1);
-        // Beside the manifest something is new: that is enough to name it, and not to use it.
-        fs::write(folder.join("liba.so"), "").unwrap();
+        // The manifest is approved, another file is new: the entry is listed, and not usable.
+        fs::write(dir.join("liba.so"), "").unwrap();
         assert_eq!(discover_manifests(&home, None, &allowed).manifests["a"].manifest.name, "Added");
         let found = discover_admitted(&home, None, &allowed, None);
         assert_eq!(found.manifests["a"].manifest.name, "Shipped");
@@ -492,8 +504,8 @@ mod tests {
     fn folder_without_manifest_is_reported() {
         let temp = tempfile::tempdir().unwrap();
         let extensions = temp.path().join("sandbox/extensions");
-        for folder in ["empty", "yml", ".hidden", "target"] {
-            fs::create_dir_all(extensions.join(folder)).unwrap();
+        for dir in ["empty", "yml", ".hidden", "target"] {
+            fs::create_dir_all(extensions.join(dir)).unwrap();
         }
         fs::write(extensions.join("yml/manifest.yml"), "id: yml\n").unwrap();
         fs::create_dir(extensions.join("link")).unwrap();
@@ -521,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn the_homes_copy_of_a_shipped_manifest_wins_and_an_added_one_does_not() {
+    fn home_copy_shadows_shipped_manifest() {
         let temp = tempfile::tempdir().unwrap();
         let home = temp.path().join("home");
         write(&home, "manifests/a", "id: a\nname: Own copy\nentrypoint: a\n");

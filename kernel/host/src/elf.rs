@@ -1,24 +1,24 @@
 //! Checks an ELF file's headers against its length before it is mapped.
 //!
-//! `dlopen` maps what the headers promise. Where the file is shorter, the first access past its end
-//! is a SIGBUS that ends the process, so a truncated copy has to be recognised beforehand.
+//! `dlopen` maps all segments of the headers. If the file is shorter, the first access past its end
+//! is a SIGBUS that kills the process, so a truncated copy has to be detected first.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Why a file cannot be a loadable library.
+/// The reason why a file is not a loadable library.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ElfError {
-    /// The file has no bytes.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// The file does not begin as a 64-bit little-endian ELF file does.
+    /// The file does not start as a 64-bit little-endian ELF file.
     #[error("not a shared library (no ELF header)")]
     NotElf,
     /// The file is an ELF file of another kind or for another machine.
     #[error("an ELF file, but not a shared library for this machine")]
     WrongKind,
-    /// The headers promise more bytes than there are.
+    /// The headers describe more bytes than the file has.
     #[error("truncated: its headers describe {expected} bytes, the file has {actual}")]
     Truncated {
         /// Bytes the headers describe.
@@ -31,6 +31,7 @@ pub enum ElfError {
     Io(String),
 }
 
+// Sizes, types and machines of the ELF-64 object file format.
 const HEADER: usize = 64;
 const ET_DYN: u16 = 3;
 const PT_LOAD: u32 = 1;
@@ -44,7 +45,7 @@ const MACHINE: Option<u16> = None;
 /// Checks that every loadable segment and the section table lie within the file.
 ///
 /// # Errors
-/// See [`ElfError`].
+/// [`ElfError`].
 pub(crate) fn check_elf_bounds(file: &mut File) -> Result<(), ElfError> {
     let io = |error: io::Error| ElfError::Io(error.to_string());
     let actual = file.metadata().map_err(io)?.len();
@@ -71,11 +72,13 @@ pub(crate) fn check_elf_bounds(file: &mut File) -> Result<(), ElfError> {
     let (programs_at, sections_at) = (u64_at(&header, 32), u64_at(&header, 40));
     let (program_size, program_count) = (u16_at(&header, 54), u16_at(&header, 56));
     let (section_size, section_count) = (u16_at(&header, 58), u16_at(&header, 60));
+    // The offsets below are those of a 64-bit program header.
     if program_size != 56 {
         return Err(ElfError::WrongKind);
     }
     let table = u64::from(program_size) * u64::from(program_count);
     let sections = u64::from(section_size) * u64::from(section_count);
+    // A damaged header may contain any offset, so that sums saturate instead of overflowing.
     let mut expected = programs_at.saturating_add(table).max(sections_at.saturating_add(sections));
     if programs_at.saturating_add(table) > actual {
         return Err(ElfError::Truncated { expected, actual });
@@ -91,7 +94,7 @@ pub(crate) fn check_elf_bounds(file: &mut File) -> Result<(), ElfError> {
     if expected > actual { Err(ElfError::Truncated { expected, actual }) } else { Ok(()) }
 }
 
-// Offsets are constants within buffers whose sizes are checked above.
+// The offsets are constants within buffers of checked sizes.
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
@@ -116,7 +119,7 @@ mod tests {
         check_elf_bounds(&mut file)
     }
 
-    /// An ELF header with one loadable segment of `size` bytes.
+    /// Returns an ELF file with one loadable segment of `size` bytes.
     fn library(size: u64) -> Vec<u8> {
         let mut bytes = vec![0u8; 120];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_whole_library_is_refused() {
+    fn incomplete_library_is_rejected() {
         assert_eq!(check_bytes(b""), Err(ElfError::Empty));
         assert_eq!(check_bytes(b"#!/bin/sh\n"), Err(ElfError::NotElf));
         assert_eq!(check_bytes(&[b'x'; 200]), Err(ElfError::NotElf));
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_library_is_accepted() {
+    fn complete_library_is_accepted() {
         assert_eq!(check_bytes(&library(120)), Ok(()));
     }
 }

@@ -1,18 +1,18 @@
-//! The error of a call into an extension, and of the kernel itself.
+//! The errors of a call into an extension, and of the kernel itself.
 
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::ErrorKind;
 use skillhost_manifest::ExtensionId;
 
-/// Why a call into an extension, or one of its calls into the kernel, failed.
+/// The error of a call into an extension, or of its call into the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
-    /// The kind of failure.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// What went wrong.
+    /// The message.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// A hint; may be empty.
     pub hint: String,
 }
 
@@ -26,7 +26,7 @@ impl CallError {
         self
     }
 
-    /// Says more about what to do, on a line of its own.
+    /// Adds a hint on a line of its own.
     pub(crate) fn with_extra_hint(mut self, hint: &str) -> Self {
         if !self.hint.is_empty() {
             self.hint.push('\n');
@@ -36,46 +36,46 @@ impl CallError {
     }
 
     pub(crate) fn protocol_error(error: &dyn std::fmt::Display) -> Self {
-        Self::new(ErrorKind::Protocol, format!("the answer is unreadable: {error}"))
+        Self::new(ErrorKind::Protocol, format!("the reply is not valid: {error}"))
     }
 }
 
-/// Why the kernel could not do what it was asked for.
+/// The error of an operation of the kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// No tool, agent or extension of that name is loaded.
-    #[error("no {what} `{id}`")]
+    #[error("{what} `{id}` not found")]
     NotFound {
         /// `tool`, `agent` or `extension`.
         what: &'static str,
-        /// The name asked for.
+        /// The requested name.
         id: String,
-        /// Up to three names that look like it.
+        /// Up to three similar names.
         similar: Vec<String>,
     },
-    /// The agent exists, but its instructions could not be put together.
+    /// The agent exists, but its instructions could not be resolved.
     #[error("agent `{id}` is in the error state: {reason}")]
     AgentFailed {
         /// The agent.
         id: ExtensionId,
-        /// Why, naming file and line.
+        /// The reason, with file and line.
         reason: String,
-        /// What to do about it.
+        /// A hint.
         hint: String,
     },
     /// An extension or the kernel's part of a call failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// A new build could not be taken into use; the old one goes on.
+    /// A new build was not loaded; the previous one stays in use.
     #[error("`{id}` was not reloaded ({phase}): {reason}")]
     NotReloaded {
         /// The extension.
         id: ExtensionId,
-        /// Where it failed.
+        /// The failed phase.
         phase: crate::report::LoadPhase,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What to do about it; may be empty.
+        /// A hint; may be empty.
         hint: String,
     },
     /// An extension that is not loaded could not be started.
@@ -83,17 +83,17 @@ pub enum KernelError {
     NotStarted {
         /// The extension.
         id: ExtensionId,
-        /// Where it failed.
+        /// The failed phase.
         phase: crate::report::LoadPhase,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// What to do about it; may be empty.
+        /// A hint; may be empty.
         hint: String,
     },
 }
 
 impl KernelError {
-    /// The kind of failure, as for a call.
+    /// Returns the kind of error, as for a call.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -105,7 +105,7 @@ impl KernelError {
         }
     }
 
-    /// What to do about it, one line each.
+    /// Returns the hints, one per line.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -124,7 +124,7 @@ impl KernelError {
             Self::AgentFailed { hint, .. } | Self::NotStarted { hint, .. } => hint.clone(),
             Self::Call(error) => error.hint.clone(),
             Self::NotReloaded { hint, .. } => {
-                format!("{hint}\nthe build that was in use goes on").trim_start().to_owned()
+                format!("{hint}\nthe previous build stays in use").trim_start().to_owned()
             }
         }
     }
@@ -139,7 +139,7 @@ impl From<KernelError> for CallError {
     }
 }
 
-/// Names at most three candidates that look like `wanted`, best first.
+/// Returns at most three candidates that are similar to `wanted`, best first.
 pub fn suggest_similar<'a>(
     wanted: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -147,6 +147,7 @@ pub fn suggest_similar<'a>(
     let mut scored: Vec<(f64, &str)> = candidates
         .into_iter()
         .map(|candidate| (strsim::jaro_winkler(wanted, candidate), candidate))
+        // Names below this score share only a few letters.
         .filter(|(score, _)| *score >= 0.75)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
@@ -158,7 +159,7 @@ mod tests {
     use super::{KernelError, suggest_similar};
 
     #[test]
-    fn who_is_told_that_something_is_not_there_is_told_where_the_others_are() {
+    fn not_found_hint_names_list_command() {
         let hint = |what| KernelError::NotFound { what, id: "x".into(), similar: vec![] }.hint();
         assert_eq!(hint("tool"), "see: skillhost tool list");
         assert_eq!(hint("agent"), "see: skillhost agent list");
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_names_come_first() {
+    fn nearest_names_come_first() {
         let names = ["read_skill", "read_skill_resource", "list_skills", "echo"];
         assert_eq!(suggest_similar("read_skil", names), ["read_skill", "read_skill_resource"]);
         assert_eq!(suggest_similar("zzz", names), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! The home directory: where it is, whether it is trusted, what lies where in it.
+//! The home directory: its location, its trust and its layout.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::trust::{self, HomeChange};
 
-/// The variables and directory that decide which home is meant; injected in tests.
+/// The variables and the directory that decide which home is used; injected in tests.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// The working directory.
@@ -30,7 +30,7 @@ impl Environment {
     /// Reads the process's environment.
     ///
     /// # Errors
-    /// When the working directory is gone.
+    /// The working directory does not exist.
     pub fn from_process() -> io::Result<Self> {
         let var = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         Ok(Self {
@@ -43,36 +43,37 @@ impl Environment {
         })
     }
 
-    /// `$XDG_DATA_HOME/skillhost`, the home used where no other is named.
+    /// Returns `$XDG_DATA_HOME/skillhost`, the home that is used if no other is named.
     #[must_use]
     pub fn default_home(&self) -> Option<PathBuf> {
-        self.base(self.data_home.as_ref(), ".local/share")
+        self.xdg_dir(self.data_home.as_ref(), ".local/share")
     }
 
-    /// `$XDG_STATE_HOME/skillhost`, where trusted homes are recorded.
+    /// Returns `$XDG_STATE_HOME/skillhost`, the directory of the record of trusted homes.
     #[must_use]
     pub fn state_dir(&self) -> Option<PathBuf> {
-        self.base(self.state_home.as_ref(), ".local/state")
+        self.xdg_dir(self.state_home.as_ref(), ".local/state")
     }
 
-    /// Where a running kernel listens: `$XDG_RUNTIME_DIR/skillhost`, else below the state.
+    /// Returns the socket directory of a running kernel: `$XDG_RUNTIME_DIR/skillhost`, else a
+    /// directory below the state.
     #[must_use]
     pub fn socket_dir(&self) -> Option<PathBuf> {
         match &self.runtime_dir {
-            Some(folder) => Some(Path::new(folder).join("skillhost")),
+            Some(dir) => Some(Path::new(dir).join("skillhost")),
             None => self.state_dir().map(|state| state.join("run")),
         }
     }
 
-    fn base(&self, variable: Option<&OsString>, below_home: &str) -> Option<PathBuf> {
-        // The XDG specification: a relative path is to be ignored.
+    fn xdg_dir(&self, variable: Option<&OsString>, below_home: &str) -> Option<PathBuf> {
+        // The XDG specification requires that relative paths are ignored.
         let named = variable.map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || self.user_home.as_ref().map(|home| Path::new(home).join(below_home));
         named.or_else(home).map(|base| base.join("skillhost"))
     }
 }
 
-/// How a home was found.
+/// The way in which a home was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HomeSource {
@@ -86,7 +87,7 @@ pub enum HomeSource {
     Default,
 }
 
-/// A home directory; it has a `sandbox/`.
+/// A home directory, which contains a `sandbox/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     root: PathBuf,
@@ -94,24 +95,24 @@ pub struct Home {
     untrusted: bool,
 }
 
-/// Why there is no home, or it may not be used.
+/// The reason why a home is missing or unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    /// Nothing was named and nothing was found.
+    /// No home is named, and none was found.
     #[error(
-        "no home: neither --home nor SKILLHOST_HOME is given, and no folder here or above has a sandbox/"
+        "home not found: neither --home nor SKILLHOST_HOME is set, and no directory here or above has a sandbox/"
     )]
     NotFound,
-    /// The folder named does not exist.
+    /// The named directory does not exist.
     #[error("{}: no such directory", path.display())]
     Missing {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
-    /// The folder named is no home.
+    /// The named directory is not a home.
     #[error("{}: not a home, it has no sandbox/ directory", path.display())]
     NoSandbox {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
     /// Extensions of this home may not be loaded.
@@ -120,26 +121,26 @@ pub enum HomeError {
         /// The home.
         path: PathBuf,
     },
-    /// The home was trusted, but is not what it was then.
+    /// The home was trusted, but has changed.
     #[error("{}: this home is not trusted any longer: {change}", path.display())]
     Changed {
         /// The home.
         path: PathBuf,
-        /// What is different.
+        /// The change.
         change: HomeChange,
     },
-    /// Everybody may write to the home.
+    /// Every user may write to the home.
     #[error("{}: every user may write to this home, so it cannot be trusted", path.display())]
     WorldWritable {
         /// The home.
         path: PathBuf,
     },
-    /// Somebody else may have written the record of trusted homes.
+    /// Another user may have written the record of trusted homes.
     #[error("{}: this record of trusted homes does not count: {problem}", path.display())]
     UnsafeRecord {
         /// The record.
         path: PathBuf,
-        /// What speaks against it.
+        /// The reason.
         problem: &'static str,
     },
     /// A line of the record of trusted homes is not valid.
@@ -166,8 +167,8 @@ pub enum HomeError {
         /// The system's error.
         source: io::Error,
     },
-    /// Neither `XDG_STATE_HOME` nor `HOME` says where to record trust.
-    #[error("neither XDG_STATE_HOME nor HOME is set, so there is nowhere to record trust")]
+    /// Neither `XDG_STATE_HOME` nor `HOME` names a directory for the record of trusted homes.
+    #[error("neither XDG_STATE_HOME nor HOME is set, so trust cannot be recorded")]
     NoStateDir,
     /// A path with a line break cannot be recorded.
     #[error("{}: a path with a line break cannot be trusted", path.display())]
@@ -178,7 +179,7 @@ pub enum HomeError {
 }
 
 impl HomeError {
-    /// What to do about it.
+    /// Returns a hint.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -187,19 +188,19 @@ impl HomeError {
                 format!("make it one: skillhost init {}", path.display())
             }
             Self::Untrusted { path } => format!(
-                "look at its manifests and extensions, then: skillhost trust {} (or --trust-home for this call)",
+                "review its manifests and extensions, then: skillhost trust {} (or --trust-home for this call)",
                 path.display()
             ),
             Self::Changed { path, .. } => format!(
-                "look at its manifests and extensions again, then: skillhost trust {0}; \
-                 or forget it: skillhost trust --remove {0}",
+                "review its manifests and extensions again, then: skillhost trust {0}; \
+                 or remove it: skillhost trust --remove {0}",
                 path.display()
             ),
             Self::WorldWritable { path } => {
-                format!("take that right away: chmod o-w {}", path.display())
+                format!("remove that permission: chmod o-w {}", path.display())
             }
             Self::UnsafeRecord { path, .. } => format!(
-                "look whether each line of it is yours, then: chmod go-w {0}; or remove the file \
+                "check that each line is yours, then: chmod go-w {0}; or remove the file \
                  and trust each home again",
                 path.display()
             ),
@@ -212,7 +213,7 @@ impl HomeError {
             ),
             Self::Io { .. } => "check that it exists and may be read and written".to_owned(),
             Self::NoStateDir => "set HOME, or use --trust-home".to_owned(),
-            Self::Unrecordable { .. } => "rename the folder, or use --trust-home".to_owned(),
+            Self::Unrecordable { .. } => "rename the directory, or use --trust-home".to_owned(),
         }
     }
 }
@@ -222,7 +223,7 @@ impl Home {
     /// directory with a `sandbox/`, else the user's own.
     ///
     /// # Errors
-    /// [`HomeError`] when there is none, or the one named is not a home.
+    /// [`HomeError`] if none is found, or the named one is not a home.
     pub fn find(argument: Option<&Path>, environment: &Environment) -> Result<Self, HomeError> {
         if let Some(path) = argument {
             return Self::open(&environment.current_dir.join(path), HomeSource::Argument);
@@ -240,11 +241,12 @@ impl Home {
         }
     }
 
-    /// Takes a folder as a home.
+    /// Opens a directory as a home.
     ///
     /// # Errors
-    /// When it does not exist or has no `sandbox/`.
+    /// The directory does not exist or has no `sandbox/`.
     pub fn open(path: &Path, source: HomeSource) -> Result<Self, HomeError> {
+        // Trust is recorded for the canonical path, so that a link cannot replace another home.
         let root = match fs::canonicalize(path) {
             Ok(root) => root,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -258,21 +260,21 @@ impl Home {
         Ok(Self { root, source, untrusted: false })
     }
 
-    /// Marks the home as one that is not trusted: of its files only regular ones are read, no link
-    /// is followed, and nothing is written.
+    /// Marks the home as untrusted: only its regular files are read, links are not followed, and no
+    /// file is written.
     #[must_use]
     pub fn into_untrusted(self) -> Self {
         Self { untrusted: true, ..self }
     }
 
-    /// Whether the home was marked as not trusted.
+    /// Returns whether the home is marked as untrusted.
     #[must_use]
     pub fn is_untrusted(&self) -> bool {
         self.untrusted
     }
 
-    /// Refuses an untrusted home in which a directory of the sandbox is a link: what is read or
-    /// written there would not be the home's. `directory` is one directly below `sandbox/`.
+    /// Rejects an untrusted home in which a directory of the sandbox is a link, because the files
+    /// behind it are not the home's. `directory` is one directly below `sandbox/`.
     ///
     /// # Errors
     /// [`HomeError::LinkedDirectory`].
@@ -287,54 +289,54 @@ impl Home {
         }
     }
 
-    /// The canonical path.
+    /// Returns the canonical path.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// How it was found.
+    /// Returns the way in which the home was found.
     #[must_use]
     pub fn source(&self) -> HomeSource {
         self.source
     }
 
-    /// `sandbox/`.
+    /// Returns `sandbox/`.
     #[must_use]
     pub fn sandbox_dir(&self) -> PathBuf {
         self.root.join("sandbox")
     }
 
-    /// `manifests/`: what ships with the product.
+    /// Returns `manifests/`, the directory of shipped manifests.
     #[must_use]
     pub fn manifests_dir(&self) -> PathBuf {
         self.root.join("manifests")
     }
 
-    /// `sandbox/extensions/`: what operators and agents add.
+    /// Returns `sandbox/extensions/`, the directory of extensions that operators and agents add.
     #[must_use]
     pub fn extensions_dir(&self) -> PathBuf {
         self.root.join("sandbox/extensions")
     }
 
-    /// `skillhost.yaml`.
+    /// Returns `skillhost.yaml`.
     #[must_use]
     pub fn settings_file(&self) -> PathBuf {
         self.root.join("skillhost.yaml")
     }
 
-    /// `sandbox/data/<extension>/`.
+    /// Returns `sandbox/data/<extension>/`.
     #[must_use]
     pub fn data_dir(&self, extension: &str) -> PathBuf {
         self.root.join("sandbox/data").join(extension)
     }
 
-    /// Refuses a home that nobody has trusted, and one that is not what was trusted any longer. The
-    /// user's own home is trusted by itself, as long as no other user owns it or may write to it.
+    /// Rejects a home without trust, and one that has changed since it was trusted. The user's own
+    /// home is always trusted, unless another user owns it or every user may write to it.
     ///
     /// # Errors
     /// [`HomeError::Untrusted`], [`HomeError::Changed`]; [`HomeError::UnsafeRecord`],
-    /// [`HomeError::DamagedRecord`] and [`HomeError::Io`] when the record cannot be used.
+    /// [`HomeError::DamagedRecord`] and [`HomeError::Io`] for an unusable record.
     pub fn require_trust(&self, environment: &Environment) -> Result<(), HomeError> {
         trust::require_trust(self, environment)
     }
@@ -354,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_home_is_looked_for_in_the_documented_order() {
+    fn home_lookup_follows_documented_order() {
         let temp = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(temp.path()).unwrap();
         let mut environment = environment(&root);

@@ -1,4 +1,4 @@
-//! What ships with the product and where it lies: an installed copy, or the source tree.
+//! The files that ship with the product: an installed copy, or the source tree.
 
 use std::path::{Path, PathBuf};
 
@@ -11,25 +11,25 @@ pub struct Installation {
     pub skills: PathBuf,
     /// The documentation.
     pub docs: PathBuf,
-    /// Sources of `skillhost-sdk`; `skillhost-contract` lies beside it.
+    /// Sources of `skillhost-sdk`; `skillhost-contract` is in the same parent directory.
     pub sdk: PathBuf,
-    /// `<prefix>/share/skillhost` of an installed copy; nothing in the source tree.
+    /// `<prefix>/share/skillhost` of an installed copy; `None` in the source tree.
     pub share_dir: Option<PathBuf>,
 }
 
 impl Installation {
-    /// Finds what belongs to the running executable.
+    /// Finds the files of the running executable.
     #[must_use]
     pub fn from_current_exe() -> Option<Self> {
         let executable = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
         Self::from_exe(&executable)
     }
 
-    /// Finds what belongs to an executable: `<exe>/../../share/skillhost`, else a source tree above.
+    /// Finds the files of an executable: `<exe>/../../share/skillhost`, else a source tree above.
     #[must_use]
     pub fn from_exe(executable: &Path) -> Option<Self> {
-        let folder = executable.parent()?;
-        let share = folder.parent()?.join("share/skillhost");
+        let dir = executable.parent()?;
+        let share = dir.parent()?.join("share/skillhost");
         if share.join("manifests").is_dir() {
             return Some(Self {
                 manifests: share.join("manifests"),
@@ -39,7 +39,8 @@ impl Installation {
                 share_dir: Some(share),
             });
         }
-        let tree = folder.ancestors().find(|dir| {
+        // Two files, because a source tree of another project may contain one of the names.
+        let tree = dir.ancestors().find(|dir| {
             dir.join("kernel/sdk/Cargo.toml").is_file()
                 && dir.join("manifests/skill_registry/manifest.yaml").is_file()
         })?;
@@ -59,7 +60,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn an_installed_copy_wins_over_a_source_tree_above_it() {
+    fn installed_copy_beats_source_tree() {
         let temp = tempfile::tempdir().unwrap();
         let tree = temp.path();
         let executable = tree.join("prefix/bin/skillhost");

@@ -1,4 +1,4 @@
-//! One loaded extension: its calls with their limits, its service, its end.
+//! One loaded extension: its calls and timeouts, its service, its shutdown.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -23,17 +23,17 @@ use crate::offered::OfferedNames;
 use crate::remote::{ExtensionBackend, RemoteOwner};
 use crate::report::LoadedExtension;
 
-/// A loaded extension. Calls in flight hold it alive, so a new build can take its place at once.
+/// A loaded extension. Calls in flight keep it alive, so a new build can replace it at once.
 pub(crate) struct Instance {
-    /// Tells apart what was loaded under one id, one after the other.
+    /// The number of the instance, which distinguishes successive loads of one id.
     pub(crate) number: u64,
     pub(crate) manifest: Arc<Manifest>,
     pub(crate) build: BuildInfo,
     pub(crate) library: PathBuf,
     pub(crate) timings: LoadTimings,
-    /// Names and audiences as they were when the extension was wired.
+    /// The tools as listed when the extension was wired.
     pub(crate) specs: Vec<ToolSpec>,
-    /// The names that the extension itself gives to what `specs` names.
+    /// The extension's own names of the tools in `specs`.
     names: OfferedNames,
     pub(crate) priority: Option<i32>,
     remote: RemoteOwner,
@@ -43,9 +43,9 @@ pub(crate) struct Instance {
     service_failure: Arc<Mutex<Option<CallError>>>,
 }
 
-/// An instance that does not end while this lives.
+/// An instance that does not end during the lifetime of this value.
 pub(crate) struct PinnedInstance {
-    // Dropped before the token: whoever waits for the token is then the last owner.
+    // Dropped before the token: the waiter for the token is then the last owner.
     instance: Arc<Instance>,
     _token: TaskTrackerToken,
 }
@@ -84,11 +84,11 @@ impl Instance {
         }
     }
 
-    /// Keeps the instance from ending; nothing when it already ends. It ends only after a newer
-    /// state has taken its place, so the caller looks again (see `KernelShared::pin_state`).
+    /// Prevents the instance from ending; returns `None` if it is already ending. It ends only
+    /// after a newer state has replaced it, so the caller retries (see `KernelShared::pin_state`).
     pub(crate) fn pin(self: &Arc<Self>) -> Option<PinnedInstance> {
         let token = self.calls.token();
-        // In this order: an end that begins in between waits for the token.
+        // In this order: a shutdown that starts in between waits for the token.
         (!self.calls.is_closed())
             .then(|| PinnedInstance { instance: Arc::clone(self), _token: token })
     }
@@ -108,7 +108,7 @@ impl Instance {
         }
     }
 
-    /// Names each tool that the manifest exports or renames and the extension does not have.
+    /// Lists the tools that the manifest exports or renames and the extension does not provide.
     pub(crate) fn unknown_exports(&self) -> impl Iterator<Item = String> {
         let id = &self.manifest.id;
         let unmatched = self.names.unmatched().iter();
@@ -116,8 +116,8 @@ impl Instance {
             .map(move |entry| format!("`{id}`: tools: {entry}: matches none of its tools"));
         let has = |tool: &String| self.specs.iter().any(|spec| spec.name == *tool);
         let unknown = self.manifest.mcp.tools.iter().filter(move |tool| !has(tool));
-        let unknown =
-            unknown.map(move |tool| format!("`{id}` exports the tool `{tool}` and has none"));
+        let unknown = unknown
+            .map(move |tool| format!("`{id}` exports the tool `{tool}`, which it does not have"));
         unknown.chain(unmatched)
     }
 
@@ -125,12 +125,12 @@ impl Instance {
         self.remote.interfaces().iter().any(|name| name == interface)
     }
 
-    /// Runs `START`, then learns the names of the tools and the place in the context chain.
+    /// Runs `START` of the extension.
     pub(crate) async fn start(&self, limits: &KernelLimits) -> Result<(), CallError> {
         self.with_timeout(limits.start, self.remote.lifecycle(lifecycle::START)).await
     }
 
-    /// Asks for what the kernel's tables need.
+    /// Loads the entries for the kernel's tables: tools and priority.
     pub(crate) async fn load_metadata(&mut self, limits: &KernelLimits) -> Result<(), CallError> {
         let context = CallContext {
             origin: skillhost_contract::payload::CallOrigin::Operator,
@@ -139,7 +139,7 @@ impl Instance {
         let listed = self.with_timeout(limits.start, self.remote.tools(&context)).await?;
         self.names = OfferedNames::new(&self.manifest.tools, &listed);
         self.specs = self.names.rename(listed);
-        // The author's code, and not asynchronous.
+        // Synchronous code of the extension, which may block.
         let remote = self.remote.share();
         let priority = async { spawn_blocking(move || remote.context_priority()).await? };
         self.priority = self.with_timeout(limits.start, priority).await?;
@@ -163,7 +163,7 @@ impl Instance {
             return Ok(Vec::new());
         }
         if self.manifest.command().is_some() {
-            // What a process lists later counts no more than what it says otherwise.
+            // The tools of a process stay as approved; a later list has no effect.
             return Ok(self.specs.clone());
         }
         let listed = self.with_timeout(limits.context, self.remote.tools(context)).await?;
@@ -187,11 +187,12 @@ impl Instance {
         prompt: &str,
         limit: Duration,
     ) -> Result<Option<String>, CallError> {
+        // The kernel calls no further code of a provider that still blocks one of its threads.
         if self.context.is_stuck(limit) {
             let message =
                 format!("`{}` has not returned from an earlier request", self.manifest.id);
             return Err(CallError::new(ErrorKind::Unavailable, message)
-                .with_hint("its `ready_context` blocks; move what waits to `get_context`"));
+                .with_hint("move blocking work from `ready_context` to `get_context`"));
         }
         self.with_timeout(limit, self.ask_context(context, prompt)).await
     }
@@ -203,13 +204,13 @@ impl Instance {
     ) -> Result<Option<String>, CallError> {
         let library = self.remote.as_library().filter(|library| library.has_context());
         let Some(library) = library else { return Ok(None) };
-        let reply = match self.context.begin_in_place() {
+        let reply = match self.context.start_in_place() {
             Some(_call) => Some(library.ask_context(context, prompt)?),
             None => {
                 let (guard, remote) = (Arc::clone(&self.context), self.remote.share());
                 let (context, prompt) = (context.clone(), prompt.to_owned());
                 let asked = spawn_blocking(move || {
-                    let _call = guard.begin_elsewhere();
+                    let _call = guard.start_elsewhere();
                     let library = remote.as_library();
                     library.map(|library| library.ask_context(&context, &prompt)).transpose()
                 });
@@ -236,7 +237,7 @@ impl Instance {
         self.remote.log_filter_changed();
     }
 
-    /// Starts the service where there is one; `failed` is told if it ends with an error.
+    /// Starts the service, if the extension has one; calls `failed` if it ends with an error.
     pub(crate) fn start_service(&self, failed: impl FnOnce(&CallError) + Send + 'static) {
         let Some(running) = self.remote.run_background() else { return };
         let failure = Arc::clone(&self.service_failure);
@@ -249,43 +250,44 @@ impl Instance {
         *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     }
 
-    /// Cancels the service and waits for it; what does not end in time is dropped.
+    /// Cancels the service and waits for it; a service that exceeds the limit is dropped.
     pub(crate) async fn stop_service(&self, limits: &KernelLimits) {
         let task = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut task) = task else { return };
         self.remote.cancel_service();
         if tokio::time::timeout(limits.stop, &mut task).await.is_err() {
-            tracing::warn!(id = %self.manifest.id, "the service did not end in time");
+            tracing::warn!(id = %self.manifest.id, "stopping the service timed out");
             task.abort();
-            // The future is dropped before the extension is.
+            // The future must be dropped before the extension, whose code it runs.
             let _ = task.await;
         }
     }
 
-    /// Waits until no call is in flight, at most `limits.drain`; then stops the extension and ends
-    /// its runtime. The order is the one in the architecture: service, calls, stop, runtime, drop.
+    /// Waits for calls in flight, at most `limits.drain`; then stops the extension and shuts its
+    /// runtime down, in the order of the architecture: service, calls, stop, runtime, drop.
     pub(crate) async fn shutdown(self: Arc<Self>, limits: &KernelLimits) {
         self.stop_service(limits).await;
+        // Closed before the wait: `pin` fails from here on, so the number of calls only falls.
         self.calls.close();
         if tokio::time::timeout(limits.drain, self.calls.wait()).await.is_err() {
-            tracing::warn!(id = %self.manifest.id, "calls were still running and are given up");
+            tracing::warn!(id = %self.manifest.id, "active calls exceeded the drain timeout and are abandoned");
         }
         let stopped = tokio::time::timeout(limits.stop, self.remote.lifecycle(lifecycle::STOP));
         match stopped.await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(id = %self.manifest.id, %error, "while stopping"),
-            Err(_) => tracing::warn!(id = %self.manifest.id, "did not stop in time"),
+            Ok(Err(error)) => tracing::warn!(id = %self.manifest.id, %error, "stop failed"),
+            Err(_) => tracing::warn!(id = %self.manifest.id, "stop timed out"),
         }
         let timeout = u64::try_from(limits.stop.as_millis()).unwrap_or(u64::MAX);
         let (id, remote) = (self.manifest.id.clone(), self.remote.share());
         drop(self);
-        // Ending a runtime blocks, and so may the author's Drop.
+        // The end of a runtime blocks, and so may the extension's `Drop`.
         let ended = spawn_blocking(move || {
             remote.shutdown_runtime(timeout);
             drop(remote);
         });
         if tokio::time::timeout(limits.stop.saturating_mul(2), ended).await.is_err() {
-            tracing::warn!(%id, "does not end, and is left behind");
+            tracing::warn!(%id, "did not end and is abandoned");
         }
     }
 
@@ -300,9 +302,9 @@ impl Instance {
         }
     }
 
-    /// The error for what took longer than a limit.
+    /// Returns the error of a call that exceeded its limit.
     pub(crate) fn timed_out(&self, limit: Duration) -> CallError {
         let (id, ms) = (&self.manifest.id, limit.as_millis());
-        CallError::new(ErrorKind::Timeout, format!("`{id}` did not answer within {ms} ms"))
+        CallError::new(ErrorKind::Timeout, format!("`{id}` timed out after {ms} ms"))
     }
 }

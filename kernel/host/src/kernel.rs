@@ -1,4 +1,4 @@
-//! The kernel: what is loaded, and what can be done with it.
+//! The kernel: its loaded extensions, and its operations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::serving::EventDelivery;
 use crate::settings::Settings;
 use crate::tools::{ListedTools, ToolTable};
 
-/// How long the kernel waits for extensions.
+/// Timeouts and limits of the kernel.
 #[derive(Debug, Clone)]
 pub struct KernelLimits {
     /// Creating, starting and describing one extension.
@@ -45,7 +45,7 @@ pub struct KernelLimits {
     pub context: Duration,
     /// One tool call without a shorter deadline.
     pub tool: Duration,
-    /// An answer to a question for consent.
+    /// The approval of a person.
     pub approval: Duration,
     /// Requests to the model in one run of an agent whose manifest names no limit.
     pub turns: u32,
@@ -53,19 +53,18 @@ pub struct KernelLimits {
     pub health: Duration,
     /// Calls in flight when an extension ends.
     pub drain: Duration,
-    /// One attempt to handle an event, where the subscription does not say.
+    /// One attempt to handle an event, if the subscription sets no limit.
     pub event: Duration,
-    /// The same where an agent handles it.
+    /// One attempt of an agent to handle an event.
     pub event_agent: Duration,
-    /// How long to wait after each failed attempt to handle an event but the last.
+    /// The delays after each failed attempt to handle an event, except the last.
     pub event_retries: Vec<Duration>,
-    /// The service's end, `stop`, and the end of the runtime: each.
+    /// The end of the service, of `stop`, and of the runtime: each.
     pub stop: Duration,
-    /// Conversations that come to rest before a restart, the agents included that they have handed
-    /// tasks to.
+    /// The drain of active runs before a restart, including the agents to which they delegated
+    /// tasks.
     pub rest: Duration,
-    /// The request of a client that has connected to the control socket, and every line that it is
-    /// to read.
+    /// The request of a client on the control socket, and every line that it reads.
     pub control: Duration,
 }
 
@@ -92,18 +91,18 @@ impl Default for KernelLimits {
 
 /// A running kernel.
 ///
-/// Cheap to clone. [`Kernel::shutdown`] ends it in order; dropping it does not.
+/// Cheap to clone. [`Kernel::shutdown`] stops it in order; a drop does not.
 #[derive(Clone)]
 pub struct Kernel {
     pub(crate) shared: Arc<KernelShared>,
 }
 
-/// What every part of the kernel, callbacks included, can reach.
+/// The state that every part of the kernel, callbacks included, can access.
 pub(crate) struct KernelShared {
     pub(crate) home: Home,
-    /// As of the start, or of the last reload.
+    /// The settings of the start, or of the last reload.
     pub(crate) settings: ArcSwap<Settings>,
-    /// The file they are read from again at a reload.
+    /// The file from which a reload reads the settings again.
     pub(crate) settings_file: Option<std::path::PathBuf>,
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: KernelLimits,
@@ -114,54 +113,54 @@ pub(crate) struct KernelShared {
     pub(crate) secrets: SecretStore,
     pub(crate) events: EventBus,
     pub(crate) serving: EventDelivery,
-    /// The agents that run just now.
+    /// The agents that currently run.
     pub(crate) sessions: Arc<RunSessions>,
     pub(crate) restarts: RestartCoordinator,
     pub(crate) conversations: MessageChannels,
     pub(crate) state: ArcSwap<KernelState>,
-    /// Serialises reloads and the shutdown.
+    /// Serializes reloads and the shutdown.
     pub(crate) changes: tokio::sync::Mutex<()>,
-    /// One change of the configuration after the other, its reload included.
+    /// Serializes changes of the configuration, including their reloads.
     pub(crate) configuring: tokio::sync::Mutex<()>,
-    /// Whether services were started, so that a reload starts the new build's.
+    /// Services were started, so that a reload starts that of the new build.
     pub(crate) services_run: AtomicBool,
-    /// What happens at certain times.
+    /// The scheduled jobs.
     pub(crate) clockwork: Arc<Scheduler>,
-    /// Cancelled when the kernel ends.
+    /// Cancelled when the kernel shuts down.
     pub(crate) stopping: CancellationToken,
     call_ids: AtomicU64,
 }
 
-/// What is loaded; replaced whole, never changed.
+/// The loaded extensions and agents; replaced as a unit, never changed in place.
 #[derive(Default, Clone)]
 pub(crate) struct KernelState {
     pub(crate) instances: BTreeMap<ExtensionId, Arc<Instance>>,
-    /// Load order; the shutdown goes backwards.
+    /// The load order; the shutdown uses the reverse order.
     pub(crate) order: Vec<ExtensionId>,
     pub(crate) tools: ToolTable,
     pub(crate) chain: ContextChain,
     pub(crate) agents: BTreeMap<ExtensionId, Arc<Agent>>,
-    /// What lies in `sandbox/extensions` and is approved, loaded or not.
+    /// The approved extensions in `sandbox/extensions`, loaded or not.
     pub(crate) added: Arc<BTreeSet<ExtensionId>>,
-    /// What an operator has installed, loaded or not.
+    /// The extensions that an operator has installed, loaded or not.
     pub(crate) shipped: Arc<BTreeSet<ExtensionId>>,
     pub(crate) report: Arc<LoadReport>,
 }
 
-/// One turn to be composed.
+/// The request to compose one turn.
 #[derive(Debug, Clone, Default)]
 pub struct TurnRequest {
-    /// The agent; the default one where absent.
+    /// The agent; if absent, the default one.
     pub agent: Option<String>,
-    /// What the user says.
+    /// The user's message.
     pub prompt: String,
-    /// The session; a new one where absent.
+    /// The session; if absent, a new one.
     pub session_id: Option<String>,
-    /// Size of the model's context window in tokens, where it is known.
+    /// The size of the model's context window in tokens, if known.
     pub context_window: Option<u32>,
-    /// Who asks.
+    /// The origin of the request.
     pub origin: CallOrigin,
-    /// What the turn belongs to: the message of a user, or the event, that everything began with.
+    /// The id of the user's message or event that caused the turn.
     pub correlation_id: Option<String>,
 }
 
@@ -170,18 +169,18 @@ pub struct TurnRequest {
 pub struct ComposedTurn {
     /// The agent.
     pub agent: ExtensionId,
-    /// Session and turn, as every provider saw them.
+    /// Session and turn, as passed to every provider.
     pub context: CallContext,
     /// Instructions and blocks, joined by lines of `---`.
     pub system_prompt: String,
-    /// What each provider contributed, in chain order.
+    /// Each provider's contribution, in chain order.
     pub blocks: Vec<ContextBlock>,
 }
 
-/// What `uses_tools` calls everything in `sandbox/extensions`; no extension may have the id.
+/// The name in `uses_tools` for all extensions in `sandbox/extensions`; reserved as an id.
 pub(crate) const ADDED: &str = "sandbox";
 
-/// The agent a turn goes to when none is named.
+/// The agent of a turn that names none.
 pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl KernelShared {
@@ -225,8 +224,8 @@ impl KernelShared {
         }
     }
 
-    /// Takes what is needed out of the current state, pinned; `choose` returns nothing when an
-    /// instance already ends, and is then asked again with the state that has taken over.
+    /// Selects a pinned part of the current state. `choose` returns `None` if an instance is
+    /// already ending, and is then called again with the state that replaced it.
     pub(crate) fn pin_state<T>(&self, choose: impl Fn(&Arc<KernelState>) -> Option<T>) -> T {
         loop {
             if let Some(chosen) = choose(&self.state.load()) {
@@ -241,7 +240,8 @@ impl KernelShared {
 }
 
 impl KernelState {
-    /// Finds the extension that provides an interface and is in reach of `from`'s dependencies.
+    /// Finds the extension that provides an interface and is reachable through `from`'s
+    /// dependencies.
     pub(crate) fn reachable_provider(
         &self,
         interface: &str,
@@ -283,13 +283,13 @@ impl KernelState {
         })
     }
 
-    /// Every extension that provides an interface, pinned; nothing when one already ends.
+    /// Pins every extension that provides an interface; returns `None` if one is already ending.
     fn pin_providers(&self, interface: &str) -> Option<Vec<PinnedInstance>> {
         let providers = self.instances.values().filter(|instance| instance.provides(interface));
         providers.map(Instance::pin).collect()
     }
 
-    /// Takes an extension out, so that it may end.
+    /// Removes an extension, so that it can be shut down.
     fn remove_instance(&mut self, id: &ExtensionId) -> Option<Arc<Instance>> {
         self.order.retain(|other| other != id);
         self.tools.remove(id);
@@ -300,36 +300,36 @@ impl KernelState {
 }
 
 impl Kernel {
-    /// The home this kernel was started for.
+    /// Returns the home of this kernel.
     #[must_use]
     pub fn home(&self) -> &Home {
         &self.shared.home
     }
 
-    /// What happened at the start, and since then at reloads.
+    /// Returns the report of the start, updated by later reloads.
     #[must_use]
     pub fn report(&self) -> Arc<LoadReport> {
         Arc::clone(&self.shared.state.load().report)
     }
 
-    /// The events of the home.
+    /// Returns the events of the home.
     #[must_use]
     pub fn events(&self) -> &EventBus {
         &self.shared.events
     }
 
-    /// Every agent, those in the error state included, by id.
+    /// Returns every agent by id, including those in the error state.
     #[must_use]
     pub fn agents(&self) -> Vec<Arc<Agent>> {
         self.shared.state.load().agents.values().cloned().collect()
     }
 
-    /// Finds an agent and brings its instructions up to date.
+    /// Finds an agent and updates its instructions.
     ///
     /// # Errors
     /// [`KernelError::NotFound`] with similar ids.
     pub async fn refresh_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
-        // The state is dropped before the pins are.
+        // The state is dropped before the pins.
         let (providers, state) = self.shared.pin_state(|state| {
             Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state)))
         });
@@ -338,13 +338,13 @@ impl Kernel {
         Ok(Arc::clone(agent))
     }
 
-    /// Finds an agent as it is.
+    /// Finds an agent without an update.
     pub(crate) fn find_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
         self.shared.state.load().agent(id).cloned()
     }
 
-    /// Lists the tools a caller may see, and what failed to answer. `agent` limits them to what its
-    /// `uses_tools` names: tools, or extensions with all of theirs.
+    /// Lists the tools that a caller may see, and the extensions that failed to list theirs.
+    /// `agent` restricts them to its `uses_tools`: tools, or extensions with all of their tools.
     ///
     /// # Errors
     /// [`KernelError::NotFound`] for an unknown agent.
@@ -370,7 +370,7 @@ impl Kernel {
             false => Arc::default(),
         };
         let wanted = |owner: &ExtensionId, name: &str| {
-            // An agent is no tool of its own.
+            // An agent cannot call itself as a tool.
             *owner != agent.manifest.id
                 && (uses.iter().any(|used| used.value == name || *owner == *used.value)
                     || added.contains(owner))
@@ -378,7 +378,7 @@ impl Kernel {
         self.shared.list_tools(context, wanted).await
     }
 
-    /// The model that an agent runs on: the one asked for, else the settings' choice for this agent,
+    /// Resolves the model of an agent: the requested one, else the settings' choice for this agent,
     /// else the manifest's, else the default.
     pub(crate) fn resolve_model(
         &self,
@@ -391,11 +391,11 @@ impl Kernel {
         self.shared.models.resolve_model(wanted.or(own), id)
     }
 
-    /// Calls a tool with arguments as JSON text, on behalf of whoever the context names.
+    /// Calls a tool with arguments as JSON text, in the name of the context's caller.
     ///
     /// # Errors
-    /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error, or
-    /// of the kind [`ErrorKind::Denied`](crate::ErrorKind) where somebody's consent is missing.
+    /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error,
+    /// or of the kind [`ErrorKind::Denied`](crate::ErrorKind) without the required approval.
     pub async fn invoke_tool_as(
         &self,
         context: CallContext,
@@ -439,10 +439,10 @@ impl Kernel {
         Ok(ComposedTurn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
     }
 
-    /// Asks one context provider alone; what [`Kernel::compose_turn`] does for each.
+    /// Requests the block of a single context provider, as [`Kernel::compose_turn`] does for each.
     ///
     /// # Errors
-    /// [`KernelError::NotFound`] when it is not loaded, [`KernelError::Call`] with its error.
+    /// [`KernelError::NotFound`] if it is not loaded, [`KernelError::Call`] with its error.
     pub async fn context_block(
         &self,
         extension: &str,
@@ -457,7 +457,7 @@ impl Kernel {
         Ok(instance.get_context(context, prompt, self.shared.limits.context).await?)
     }
 
-    /// Asks every library whether it can do its work.
+    /// Runs the health check of every extension.
     pub async fn check_health(&self) -> Vec<(ExtensionId, Result<(), CallError>)> {
         let instances: Vec<_> =
             self.shared.pin_state(|state| state.instances.values().map(Instance::pin).collect());
@@ -467,25 +467,26 @@ impl Kernel {
         futures::future::join_all(checks).await
     }
 
-    /// Tells every extension that the log filter has changed.
+    /// Notifies every extension of a changed log filter.
     pub fn log_filter_changed(&self) {
         for instance in self.shared.state.load().instances.values() {
             instance.log_filter_changed();
         }
     }
 
-    /// Ends what schedules run and the deliveries of events, then everything in reverse load order, one
-    /// after the other: service, calls in flight, `stop`, runtime. What an extension depends on is
-    /// there until its own end.
+    /// Stops scheduled jobs and event deliveries, then every extension in reverse load order, one
+    /// after the other: service, calls in flight, `stop`, runtime. The dependencies of an extension
+    /// are available until its own end.
     pub async fn shutdown(&self) {
         self.shared.stopping.cancel();
         self.shared.clockwork.shutdown(self.shared.limits.drain).await;
         self.stop_event_delivery().await;
-        let _alone = self.shared.changes.lock().await;
+        let _guard = self.shared.changes.lock().await;
         loop {
             let mut next = KernelState::clone(&self.shared.state.load());
             let Some(last) = next.order.last().cloned() else { break };
             let taken = next.remove_instance(&last);
+            // Stored before the shutdown, so that no new call finds the extension.
             self.shared.state.store(Arc::new(next));
             if let Some(instance) = taken {
                 instance.shutdown(&self.shared.limits).await;
@@ -523,8 +524,8 @@ impl Kernel {
         }
     }
 
-    /// Puts an agent's instructions together again when the skills may have changed. The question
-    /// is asked at every turn, because answering it is also what lets the provider notice a change.
+    /// Resolves an agent's instructions again if the skills may have changed. Every turn queries
+    /// all providers, because the query also lets a provider detect a change.
     async fn refresh(&self, state: &KernelState, providers: &[PinnedInstance], agent: &Agent) {
         let reached = state.reachable_provider(skill_interface::NAME, &agent.manifest);
         let mut current = None;
@@ -541,9 +542,9 @@ impl Kernel {
         }
         let binds_skills = !agent.agent_manifest().uses_skills.is_empty();
         let resolved = agent.instructions();
-        // A problem may pass without a change of the skills: the provider was slow, or busy ending.
+        // An error may pass without a change of the skills: the provider was slow, or about to end.
         let outdated = current != resolved.generation || resolved.problem.is_some();
-        // A reload may have taken a tool away, or brought it back.
+        // A reload may have removed a tool, or restored it.
         let tools_moved = match &resolved.problem {
             None => find_missing_tools(state, &agent.path, &agent.manifest).is_some(),
             Some(_) => {

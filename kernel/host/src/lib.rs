@@ -1,11 +1,11 @@
 //! The kernel: boots from manifests, loads extensions, composes turns.
 //!
-//! It knows nothing about what extensions do. Skills, too, are one extension's business: the kernel
-//! knows the field `uses_skills` and the interface `skill`, nothing else.
+//! The kernel is independent of the extensions' purposes. Skills, too, belong to one extension: the
+//! kernel only has the field `uses_skills` and the interface `skill`.
 //!
-//! Where to look: [`Kernel`] is what callers hold; `boot` and `reload` bring extensions in through
+//! Starting points: [`Kernel`] is the callers' handle; `boot` and `reload` load extensions through
 //! `loader` (the only file that calls dlopen) and `abi` (the only conversions); `context_chain`,
-//! `tools` and `agents` are what a turn is made of, `runtime` is what makes an agent run.
+//! `tools` and `agents` compose a turn, `runtime` runs an agent.
 
 mod abi;
 mod admission;

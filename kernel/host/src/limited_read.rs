@@ -1,4 +1,4 @@
-//! The one way in which files of a home are read that its operator may not have looked at yet.
+//! The only way to read files of a home that its operator may not have reviewed yet.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, openat};
 
-/// Tells whether a symbolic link in the place of a file is followed.
+/// The treatment of a symbolic link in place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkPolicy {
     /// The link may lead to any regular file.
@@ -17,29 +17,29 @@ pub(crate) enum LinkPolicy {
 
 /// Reads a regular file of at most `limit` bytes.
 ///
-/// Neither a FIFO nor a device is waited for: only a regular file is opened, and without blocking.
+/// Does not wait for a FIFO or a device: only a regular file is opened, and without blocking.
 ///
 /// # Errors
-/// The system's error; [`io::ErrorKind::InvalidInput`] for a link that is refused and for a file
-/// that is not a regular one, [`io::ErrorKind::FileTooLarge`] above the limit.
+/// The system's error; [`io::ErrorKind::InvalidInput`] for a rejected link and for a file that is
+/// not a regular one, [`io::ErrorKind::FileTooLarge`] above the limit.
 pub(crate) fn read_limited(path: &Path, limit: u64, links: LinkPolicy) -> io::Result<Vec<u8>> {
-    read_open_file(open(path, links)?, limit)
+    read_open_file(open_regular_file(path, links)?, limit)
 }
 
-/// Reads the beginning of a regular file, at most `limit` bytes; otherwise as [`read_limited`].
+/// Reads the start of a regular file, at most `limit` bytes; otherwise as [`read_limited`].
 ///
 /// # Errors
 /// As [`read_limited`].
 pub(crate) fn read_beginning(path: &Path, limit: u64, links: LinkPolicy) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path, links)?.take(limit).read_to_end(&mut bytes)?;
+    open_regular_file(path, links)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Opens a regular file without waiting for it.
-fn open(path: &Path, links: LinkPolicy) -> io::Result<File> {
+fn open_regular_file(path: &Path, links: LinkPolicy) -> io::Result<File> {
     let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    // Opening a device can do something, so the kind is looked at before as well.
+    // Opening a device can have an effect, so the kind is also checked before.
     let before = match links {
         LinkPolicy::Follow => fs::metadata(path)?,
         LinkPolicy::Refuse => {
@@ -49,32 +49,33 @@ fn open(path: &Path, links: LinkPolicy) -> io::Result<File> {
     };
     check_kind(&before)?;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    // The entry may have been replaced between the check and the open.
     check_kind(&file.metadata()?)?;
     Ok(file)
 }
 
-/// Reads a regular file below a directory as [`read_limited`] does, without following a link on the
-/// way from that directory to the file. `relative` has only plain components.
+/// Reads a regular file below a directory as [`read_limited`] does, and does not follow links
+/// between that directory and the file. `relative` has only plain components.
 ///
 /// # Errors
 /// As [`read_limited`].
 pub(crate) fn read_limited_below(base: &Path, relative: &str, limit: u64) -> io::Result<Vec<u8>> {
     let step = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut folder = rustix::fs::open(base, step, Mode::empty())?;
+    let mut dir = rustix::fs::open(base, step, Mode::empty())?;
     let mut path = base.to_owned();
     let (parents, name) = relative.rsplit_once('/').unwrap_or(("", relative));
     for component in parents.split('/').filter(|component| !component.is_empty()) {
         path.push(component);
-        // The system calls a link that is not followed something that is not a directory.
+        // Without this check a link would be reported as `ENOTDIR`.
         if fs::symlink_metadata(&path)?.is_symlink() {
             return Err(link_error());
         }
-        folder = openat(&folder, component, step | OFlags::NOFOLLOW, Mode::empty())?;
+        dir = openat(&dir, component, step | OFlags::NOFOLLOW, Mode::empty())?;
     }
     path.push(name);
     check_kind(&fs::symlink_metadata(&path)?)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+    let file = openat(&dir, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
     read_open_file(File::from(file), limit)
 }
 
@@ -91,7 +92,8 @@ fn check_kind(found: &fs::Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads an open file; what `stat` says of it may have changed since it was looked at by name.
+/// Reads an open file. Its metadata are read again, because they may have changed since the check
+/// by name.
 fn read_open_file(file: File, limit: u64) -> io::Result<Vec<u8>> {
     let found = file.metadata()?;
     check_kind(&found)?;
@@ -103,7 +105,7 @@ fn read_open_file(file: File, limit: u64) -> io::Result<Vec<u8>> {
         return Err(too_large(found.len()));
     }
     let mut bytes = Vec::new();
-    // Files of /proc have the length 0, and others grow while they are read.
+    // Files of /proc have the length 0, and other files grow during the read.
     let read = file.take(limit + 1).read_to_end(&mut bytes)? as u64;
     if read > limit { Err(too_large(read)) } else { Ok(bytes) }
 }
@@ -120,24 +122,24 @@ mod tests {
 
     #[test]
     fn special_files_are_refused_without_waiting() {
-        let folder = tempfile::tempdir().unwrap();
-        let fifo = folder.path().join("fifo");
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
         let kind = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, Mode::RUSR, 0).unwrap();
-        let zero = folder.path().join("zero");
+        let zero = dir.path().join("zero");
         symlink("/dev/zero", &zero).unwrap();
         for path in [&fifo, &zero, Path::new("/dev/zero")] {
             let error = read_limited(path, 10, LinkPolicy::Follow).unwrap_err();
             assert_eq!(error.to_string(), "not a regular file", "{}", path.display());
         }
-        let error = read_limited_below(folder.path(), "fifo", 10).unwrap_err();
+        let error = read_limited_below(dir.path(), "fifo", 10).unwrap_err();
         assert_eq!(error.to_string(), "not a regular file");
     }
 
     #[test]
     fn files_above_the_limit_are_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
         fs::write(&path, "12345").unwrap();
         assert_eq!(read_limited(&path, 5, LinkPolicy::Refuse).unwrap(), b"12345");
         let error = read_limited(&path, 4, LinkPolicy::Refuse).unwrap_err();
@@ -145,20 +147,20 @@ mod tests {
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
         let error = read_limited(&path, 4, LinkPolicy::Follow).unwrap_err();
         assert_eq!(error.to_string(), "the file has 1099511627776 bytes, at most 4 are read");
-        // Its length is said to be 0.
+        // The file system reports a length of 0.
         let error = read_limited(Path::new("/proc/self/status"), 4, LinkPolicy::Follow);
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::FileTooLarge);
     }
 
     #[test]
     fn links_are_followed_only_where_allowed() {
-        let folder = tempfile::tempdir().unwrap();
-        let inside = folder.path().join("a/b");
+        let dir = tempfile::tempdir().unwrap();
+        let inside = dir.path().join("a/b");
         fs::create_dir_all(&inside).unwrap();
         fs::write(inside.join("file"), "text").unwrap();
-        symlink("b", folder.path().join("a/link")).unwrap();
+        symlink("b", dir.path().join("a/link")).unwrap();
         symlink("file", inside.join("other")).unwrap();
-        let read = |relative: &str| read_limited_below(folder.path(), relative, 10);
+        let read = |relative: &str| read_limited_below(dir.path(), relative, 10);
         assert_eq!(read("a/b/file").unwrap(), b"text");
         for relative in ["a/link/file", "a/b/other"] {
             let error = read(relative).unwrap_err();

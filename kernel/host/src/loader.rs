@@ -1,9 +1,8 @@
-//! Finds, checks and opens an extension's library. The only file that calls dlopen.
+//! Finds, checks and opens an extension's library. No other file calls dlopen.
 //!
-//! Everything happens on a private copy with a unique name: overwriting a mapped file would crash
-//! the process, and opening the same path again would return the library already loaded. Opened
-//! libraries are never unloaded, because vtables, thread-locals and tracing callsites point into
-//! them.
+//! Every step uses a private copy with a unique name: a write to a mapped file would crash the
+//! process, and a second open of the same path would return the loaded library. Opened libraries
+//! are never unloaded, because vtables, thread-locals and tracing callsites point into them.
 #![expect(unsafe_code, reason = "opening a library runs its code; that is this file's purpose")]
 
 use std::fs::{self, File, OpenOptions};
@@ -22,34 +21,36 @@ use skillhost_manifest::ExtensionId;
 
 use crate::elf::{self, ElfError};
 
-/// Why a library was not opened.
+/// The reason why a library was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryLoadError {
-    /// No file of the right name exists in any of the places searched.
-    #[error("no library `{name}` beside the manifest, beside the executable or in lib/skillhost")]
+    /// No searched directory contains a file of the name.
+    #[error(
+        "library `{name}` not found in the manifest's directory, the executable's directory or lib/skillhost"
+    )]
     Missing {
-        /// File name searched for.
+        /// The file name.
         name: String,
-        /// Places searched, in order.
+        /// The searched directories, in order.
         searched: Vec<PathBuf>,
     },
-    /// The folder of an extension in the sandbox holds no file of the right name.
-    #[error("no library `{name}` beside the manifest")]
+    /// The directory of an extension in the sandbox contains no file of the name.
+    #[error("library `{name}` not found in the manifest's directory")]
     MissingBeside {
-        /// File name searched for.
+        /// The file name.
         name: String,
-        /// The folder.
-        folder: PathBuf,
+        /// The directory.
+        dir: PathBuf,
     },
-    /// The only library of that name is one that ships under another id.
+    /// The only library of the name ships under another id.
     #[error("the library `{name}` of the installation is that of the extension `{owner}`")]
     OtherId {
-        /// File name searched for.
+        /// The file name.
         name: String,
-        /// The id that it ships under.
+        /// The id under which it ships.
         owner: String,
-        /// The folder of the manifest.
-        folder: PathBuf,
+        /// The directory of the manifest.
+        dir: PathBuf,
     },
     /// The file could not be read or copied.
     #[error("{}: {source}", path.display())]
@@ -64,7 +65,7 @@ pub enum LibraryLoadError {
     Elf {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         problem: ElfError,
     },
     /// The manifest pins another file.
@@ -72,17 +73,17 @@ pub enum LibraryLoadError {
     WrongDigest {
         /// The file.
         path: PathBuf,
-        /// From the manifest.
+        /// The sha256 in the manifest.
         expected: String,
-        /// Of the file.
+        /// The sha256 of the file.
         actual: String,
     },
-    /// The system's loader refused the file.
+    /// The system's loader rejected the file.
     #[error("{}: {reason}", path.display())]
     Dlopen {
         /// The file.
         path: PathBuf,
-        /// The loader's words.
+        /// The loader's message.
         reason: String,
     },
     /// The library does not export the contract's symbols.
@@ -93,7 +94,7 @@ pub enum LibraryLoadError {
         /// The missing symbol.
         symbol: &'static str,
     },
-    /// The library speaks a contract that this kernel does not.
+    /// The library uses a contract that this kernel does not support.
     #[error("{}: built for contract {built}, this kernel speaks {CONTRACT}", path.display())]
     WrongContract {
         /// The file.
@@ -112,7 +113,7 @@ pub enum LibraryLoadError {
 }
 
 impl LibraryLoadError {
-    /// What to do about it.
+    /// Returns a hint.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -121,11 +122,11 @@ impl LibraryLoadError {
                     searched.iter().map(|path| path.display().to_string()).collect();
                 format!("build it, or copy it to one of: {}", places.join(", "))
             }
-            Self::MissingBeside { folder, .. } => {
-                format!("build it, or copy it to {}, then approve it", folder.display())
+            Self::MissingBeside { dir, .. } => {
+                format!("build it, or copy it to {}, then approve it", dir.display())
             }
-            Self::OtherId { folder, .. } => {
-                format!("put a library of the extension's own into {}", folder.display())
+            Self::OtherId { dir, .. } => {
+                format!("put a library of the extension's own into {}", dir.display())
             }
             Self::Io { .. } => "check that the file exists and may be read".to_owned(),
             Self::Elf { .. } => "copy or build the library again".to_owned(),
@@ -144,7 +145,7 @@ impl LibraryLoadError {
         }
     }
 
-    /// Whether the failure came before any code of the library ran.
+    /// Returns whether no code of the library has run before the error.
     pub(crate) fn is_before_open(&self) -> bool {
         matches!(
             self,
@@ -158,14 +159,14 @@ impl LibraryLoadError {
     }
 }
 
-/// How long the steps of opening a library took.
+/// The durations of the steps of opening a library.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct LoadTimings {
     /// The private copy, in microseconds.
     pub copy_us: u64,
     /// The header check, in microseconds.
     pub elf_us: u64,
-    /// The optional sha256, in microseconds; 0 where the manifest pins none.
+    /// The optional sha256, in microseconds; 0 without a pin in the manifest.
     pub sha256_us: u64,
     /// dlopen, version probe and layout check, in microseconds.
     pub open_us: u64,
@@ -178,16 +179,17 @@ pub(crate) struct LibraryModule {
     pub(crate) timings: LoadTimings,
 }
 
-/// The file name of a library with this base name.
+/// Returns the file name of the library with a base name.
 pub(crate) fn file_name(entrypoint: &str) -> String {
     format!("{}{entrypoint}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
 }
 
-/// Finds the library of an operator's manifest: beside it, where its crate builds to; and under the
-/// id that the library ships with, beside the executable or in the installed library folder.
+/// Finds the library of an operator's manifest: in its directory, in its crate's build directory;
+/// and under the id that the library ships with, in the executable's directory or in the installed
+/// library directory.
 ///
 /// # Errors
-/// [`LibraryLoadError::Missing`] with the places searched, [`LibraryLoadError::OtherId`].
+/// [`LibraryLoadError::Missing`] with the searched directories, [`LibraryLoadError::OtherId`].
 pub(crate) fn find_library(
     id: &ExtensionId,
     entrypoint: &str,
@@ -195,64 +197,65 @@ pub(crate) fn find_library(
 ) -> Result<PathBuf, LibraryLoadError> {
     let name = file_name(entrypoint);
     let mut searched = vec![manifest_dir.to_owned(), manifest_dir.join("target/release")];
-    let is_there = |folder: &PathBuf| folder.join(&name).is_file();
-    if let Some(folder) = searched.iter().find(|folder| is_there(folder)) {
-        return Ok(folder.join(name));
+    let is_there = |dir: &PathBuf| dir.join(&name).is_file();
+    if let Some(dir) = searched.iter().find(|dir| is_there(dir)) {
+        return Ok(dir.join(name));
     }
     let own = searched.len();
     let executable = std::env::current_exe().and_then(fs::canonicalize).ok();
-    if let Some(folder) = executable.as_deref().and_then(Path::parent) {
-        searched.push(folder.to_owned());
-        // Test programs of a workspace lie one level below the libraries.
-        if folder.ends_with("deps") {
-            searched.extend(folder.parent().map(Path::to_owned));
+    if let Some(dir) = executable.as_deref().and_then(Path::parent) {
+        searched.push(dir.to_owned());
+        // Test programs of a workspace are one level below the libraries.
+        if dir.ends_with("deps") {
+            searched.extend(dir.parent().map(Path::to_owned));
         }
-        searched.extend(folder.parent().map(|prefix| prefix.join("lib/skillhost")));
+        searched.extend(dir.parent().map(|prefix| prefix.join("lib/skillhost")));
     }
-    // Every library that ships has the id for its name.
+    // Every shipped library is named after its id.
     let is_shipped_id = id.as_str().replace('-', "_") == entrypoint.replace('-', "_");
-    match searched[own..].iter().find(|folder| is_there(folder)) {
-        Some(folder) if is_shipped_id => Ok(folder.join(name)),
+    match searched[own..].iter().find(|dir| is_there(dir)) {
+        Some(dir) if is_shipped_id => Ok(dir.join(name)),
         Some(_) => {
-            let (owner, folder) = (entrypoint.to_owned(), manifest_dir.to_owned());
-            Err(LibraryLoadError::OtherId { name, owner, folder })
+            let (owner, dir) = (entrypoint.to_owned(), manifest_dir.to_owned());
+            Err(LibraryLoadError::OtherId { name, owner, dir })
         }
         None => Err(LibraryLoadError::Missing { name, searched }),
     }
 }
 
-/// Finds a build in a crate's own `target` that is newer than the library that [`find_library`] takes from the
-/// crate's folder; returns that library and the newer build.
-pub(crate) fn newer_build(entrypoint: &str, folder: &Path) -> Option<(PathBuf, PathBuf)> {
+/// Finds a build in a crate's own `target` that is newer than the library that [`find_library`]
+/// selects in the crate's directory. Returns that library and the newer build.
+pub(crate) fn newer_build(entrypoint: &str, dir: &Path) -> Option<(PathBuf, PathBuf)> {
     let name = file_name(entrypoint);
     let modified = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
-    let places = ["", "target/release", "target/debug"].map(|place| folder.join(place).join(&name));
+    let places = ["", "target/release", "target/debug"].map(|place| dir.join(place).join(&name));
+    // Only the places that a load considers; `target/debug` is never loaded.
     let current = places[..2].iter().find(|path| path.is_file())?;
     let since = modified(current)?;
     let newer = places.iter().find(|path| modified(path).is_some_and(|time| time > since))?;
     Some((current.clone(), newer.clone()))
 }
 
-/// Finds the library of an extension that is used from a folder of its own: nowhere else.
+/// Finds the library of an extension that is used from a directory of its own, and only there.
 ///
 /// # Errors
-/// [`LibraryLoadError::MissingBeside`] naming `shown`, the folder that people know.
-pub(crate) fn find_beside(
+/// [`LibraryLoadError::MissingBeside`] with `shown`, the directory that people know.
+pub(crate) fn find_own_library(
     entrypoint: &str,
-    folder: &Path,
+    dir: &Path,
     shown: &Path,
 ) -> Result<PathBuf, LibraryLoadError> {
     let name = file_name(entrypoint);
-    match folder.join(&name) {
+    match dir.join(&name) {
         path if path.is_file() => Ok(path),
-        _ => Err(LibraryLoadError::MissingBeside { name, folder: shown.to_owned() }),
+        _ => Err(LibraryLoadError::MissingBeside { name, dir: shown.to_owned() }),
     }
 }
 
-/// Opens a library by way of a private copy in `copies`; errors name the file `path`.
+/// Opens a private copy of a library in `copies`; errors name the file `path`.
 ///
 /// # Errors
-/// See [`LibraryLoadError`]; every one of them is found before the library's own code is trusted.
+/// [`LibraryLoadError`]; each is detected before the library's own code is trusted.
 pub(crate) fn open_library(
     library: &Path,
     path: &Path,
@@ -266,13 +269,14 @@ pub(crate) fn open_library(
     let copy = PrivateCopy::copy_from(&source, copies).map_err(failed)?;
     timings.copy_us = elapsed_micros(&mut clock);
     let mut file = File::open(&copy.path).map_err(failed)?;
+    // The check is for ELF files; other systems use other formats.
     if cfg!(target_os = "linux") {
         elf::check_elf_bounds(&mut file)
             .map_err(|problem| LibraryLoadError::Elf { path: path.to_owned(), problem })?;
         timings.elf_us = elapsed_micros(&mut clock);
     }
     if let Some(expected) = pin {
-        let actual = sha256_of(&mut file).map_err(failed)?;
+        let actual = compute_sha256(&mut file).map_err(failed)?;
         if actual != *expected {
             return Err(LibraryLoadError::WrongDigest {
                 path: path.to_owned(),
@@ -290,12 +294,12 @@ pub(crate) fn open_library(
     Ok(LibraryModule { root, build, timings })
 }
 
-/// dlopen, version probe, layout check.
+/// Opens a copy with dlopen, then checks its version and its layout.
 fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LibraryLoadError> {
-    // SAFETY: runs the library's constructors. A native extension is trusted code; that the file is
-    // whole was checked before.
+    // SAFETY: runs the library's constructors. A native extension is trusted code; its file was
+    // checked for completeness before.
     let library = unsafe { libloading::Library::new(copy) }.map_err(|error| {
-        // libloading's own text is just "dlopen failed"; the system's is below it.
+        // libloading's own text is just "dlopen failed"; its source is the system's text.
         let reason = std::error::Error::source(&error).unwrap_or(&error).to_string();
         let reason = reason.replace(&copy.display().to_string(), "the library");
         LibraryLoadError::Dlopen { path: path.to_owned(), reason }
@@ -304,7 +308,7 @@ fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LibraryL
     let library = std::mem::ManuallyDrop::new(library);
     let missing = |symbol| LibraryLoadError::NotAnExtension { path: path.to_owned(), symbol };
 
-    // SAFETY: the contract says that this symbol is a `u32`.
+    // SAFETY: the contract defines this symbol as a `u32`.
     let version = unsafe { library.get::<*const u32>(VERSION_SYMBOL.as_bytes()) }
         .map_err(|_| missing(VERSION_SYMBOL))?;
     // SAFETY: a symbol's address in a mapped library, aligned by its linker.
@@ -312,8 +316,8 @@ fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LibraryL
     if !built.is_loadable_by(CONTRACT) {
         return Err(LibraryLoadError::WrongContract { path: path.to_owned(), built });
     }
-    // SAFETY: the contract says that this symbol is an abi_stable library header, which checks
-    // itself by a magic string before anything else of it is used.
+    // SAFETY: the contract defines this symbol as an abi_stable library header, which is checked by
+    // a magic string before its other fields are used.
     let header = unsafe { library.get::<AbiHeaderRef>(ROOT_SYMBOL.as_bytes()) }
         .map_err(|_| missing(ROOT_SYMBOL))?;
     let layout = |error: LibraryError| LibraryLoadError::Layout {
@@ -323,17 +327,17 @@ fn open_checked(copy: &Path, path: &Path) -> Result<ExtensionModuleRef, LibraryL
     header.upgrade().map_err(layout)?.init_root_module::<ExtensionModuleRef>().map_err(layout)
 }
 
-/// Says what a layout report, which prints both type trees whole, says about differences.
+/// Summarizes the differences of a layout report, which contains both type trees in full.
 fn summarize_layout_error(error: &LibraryError) -> String {
     let full = error.to_string();
     match error {
         LibraryError::AbiInstability(_) => {}
-        // It would print both headers byte by byte.
+        // The text of this error contains both headers byte by byte.
         LibraryError::InvalidAbiHeader(header) => {
             let AbiHeader { abi_major, abi_minor, .. } = *header;
             return match header.magic_string == AbiHeader::VALUE.magic_string {
                 true => format!("it was built with abi_stable {abi_major}.{abi_minor}"),
-                false => "its root is no library header".to_owned(),
+                false => "its root is not a library header".to_owned(),
             };
         }
         _ => return full.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -342,7 +346,8 @@ fn summarize_layout_error(error: &LibraryError) -> String {
     if found.is_empty() { full.chars().take(400).collect() } else { found.join("; ") }
 }
 
-/// The first differences of a layout report, each once: where, what, both sides.
+/// Returns the first differences of a layout report, without duplicates: location, kind, both
+/// sides.
 fn layout_differences(report: &str) -> Vec<String> {
     const LIMIT: usize = 4;
     let mut place = "the root";
@@ -368,30 +373,30 @@ fn layout_differences(report: &str) -> Vec<String> {
 }
 
 /// A copy of a library under a unique name, removed from the directory when dropped. A mapped
-/// library lives on without its name.
+/// library remains usable without its name.
 struct PrivateCopy {
     path: PathBuf,
 }
 
 impl PrivateCopy {
-    fn copy_from(source: &Path, folder: &Path) -> io::Result<Self> {
-        // A home that cannot be written to, or is full, still runs: the copy then lies in the
-        // system's folder. What is wrong with the source is wrong there as well.
-        Self::create(source, folder).or_else(|_| Self::create(source, &std::env::temp_dir()))
+    fn copy_from(source: &Path, dir: &Path) -> io::Result<Self> {
+        // A home that is not writable, or full, is still usable: the copy is then created in the
+        // system's directory. An error of the source occurs there as well.
+        Self::create(source, dir).or_else(|_| Self::create(source, &std::env::temp_dir()))
     }
 
-    fn create(source: &Path, folder: &Path) -> io::Result<Self> {
+    fn create(source: &Path, dir: &Path) -> io::Result<Self> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
-        // A name that another process may have used before must not be taken over.
+        // An existing file of another process must not be reused.
         let mut from = File::open(source)?;
-        fs::create_dir_all(folder)?;
+        fs::create_dir_all(dir)?;
         let nanos = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or(Duration::ZERO)
             .subsec_nanos();
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let stem = source.file_stem().unwrap_or_default().to_string_lossy();
-        let path = folder.join(format!(
+        let path = dir.join(format!(
             ".{stem}-{}-{number}-{nanos:08x}{}",
             std::process::id(),
             std::env::consts::DLL_SUFFIX
@@ -409,12 +414,12 @@ impl PrivateCopy {
 
 impl Drop for PrivateCopy {
     fn drop(&mut self) {
-        // Nothing can be done about a failure here, and the name is unique anyway.
+        // A failure has no remedy here, and the unique name prevents a conflict.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-fn sha256_of(file: &mut File) -> io::Result<[u8; 32]> {
+fn compute_sha256(file: &mut File) -> io::Result<[u8; 32]> {
     use std::io::{Read as _, Seek as _};
     file.rewind()?;
     let mut hasher = Sha256::new();
@@ -427,7 +432,7 @@ fn sha256_of(file: &mut File) -> io::Result<[u8; 32]> {
     }
 }
 
-/// Writes bytes as lower-case hexadecimal.
+/// Formats bytes as lower-case hexadecimal.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
@@ -448,7 +453,7 @@ mod tests {
     use super::layout_differences;
 
     #[test]
-    fn a_layout_report_is_cut_down_to_its_differences() {
+    fn layout_report_keeps_only_differences() {
         let error = "Error:unexpected field\nExpected:\n    field_name:one\n    type:u32\n\
                      Found:\n    field_name:two\n    type:u32\n\n";
         let size = "Error:incompatible type size\nExpected:\n    16\nFound:\n    24\n";

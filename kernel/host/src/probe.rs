@@ -1,4 +1,4 @@
-//! Tries one extension in a process that holds nothing else.
+//! The trial of one extension in a process of its own.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::report::LoadPhase;
 use crate::secrets::SecretStore;
 use crate::tools::ToolTable;
 
-/// What an extension that loads says about itself.
+/// The properties of an extension that loads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ProbeReport {
     /// Version of the build.
     pub version: String,
     /// Its tools.
     pub tools: Vec<ToolSpec>,
-    /// Why it was not asked for its tools: it needs another extension to start.
+    /// The reason why its tools were not listed: it requires another extension to start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unasked: Option<String>,
 }
 
-/// Why an extension does not load.
+/// The reason why an extension does not load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeError {
-    /// Where it failed.
+    /// The failed phase.
     pub phase: LoadPhase,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// What to do about it; may be empty.
+    /// A hint; may be empty.
     pub hint: String,
 }
 
@@ -42,13 +42,13 @@ impl From<ExtensionLoadError> for ProbeError {
     }
 }
 
-/// Loads the extension of one manifest as a kernel would, asks it for its tools and ends it. The
-/// caller's process runs the extension's code: it should have no other purpose.
+/// Loads the extension of one manifest as a kernel would, lists its tools and shuts it down. The
+/// extension's code runs in the caller's process, which should have no other purpose.
 ///
-/// The home of the options is where the extension finds its data directory, and no more.
+/// The home of the options contains the extension's data directory, and is not used otherwise.
 ///
 /// # Errors
-/// [`ProbeError`] with the phase that a kernel would have rejected it in.
+/// [`ProbeError`] with the phase in which a kernel would have rejected it.
 pub async fn probe_extension(
     options: BootOptions,
     manifest: &Path,
@@ -58,7 +58,7 @@ pub async fn probe_extension(
         .map_err(|error| failed(LoadPhase::Discover, format!("{}: {error}", manifest.display())))?;
     let parsed = skillhost_manifest::parse_manifest(&text)
         .map_err(|errors| failed(LoadPhase::Parse, errors.to_string()))?;
-    // Only its own library is tried, never one of the installation.
+    // Only the extension's own library is tried, never one of the installation.
     let found = DiscoveredManifest::of_sandbox(parsed, manifest.to_owned(), &text);
     if found.manifest.agent().is_some() {
         return Err(failed(LoadPhase::Parse, "an agent has no code to try".to_owned()));
@@ -67,13 +67,14 @@ pub async fn probe_extension(
     let kernel = Kernel { shared: Arc::new(KernelShared::new(options, SecretStore::default())) };
     let instance = match kernel.load(&found, &settings).await {
         Ok(instance) => instance,
-        // What it needs is not here; that it can be created is as much as can be found out.
+        // Its dependencies are missing here; a trial can only show that it can be created.
         Err(failure) if failure.phase == LoadPhase::Start && needs_others(&found) => {
             let version = found.manifest.version.clone().unwrap_or_default();
             return Ok(ProbeReport { version, tools: Vec::new(), unasked: Some(failure.reason) });
         }
         Err(failure) => return Err(failure.into()),
     };
+    // A table of its own: clashes with other extensions are the kernel's to report.
     let wired = ToolTable::default().add(&instance);
     let probed = ProbeReport {
         version: instance.build.version.clone(),

@@ -1,7 +1,6 @@
-//! What the kernel knows of process extensions: what may be started, and what it answers.
+//! The kernel's interface to process extensions.
 //!
-//! How a process is started, spoken to and ended is the business of whoever implements
-//! [`ProcessLauncher`].
+//! Implementations of [`ProcessLauncher`] start processes, communicate with them and stop them.
 
 mod load;
 mod orphans;
@@ -24,26 +23,26 @@ use crate::home::Home;
 pub(crate) use load::copies_of;
 pub(crate) use private::PrivateDirectory;
 
-/// The home directory of a process extension: its caches outlive the process.
+/// Returns the home directory of a process extension: its caches outlive the process.
 #[must_use]
 pub fn process_home(home: &Home, id: &str) -> PathBuf {
     home.data_dir("kernel").join("homes").join(id)
 }
 
-/// A running process extension. It starts its process again by itself when that ends unasked.
+/// A running process extension. It restarts its process after an unexpected exit.
 #[async_trait]
 pub trait ProcessExtension: Send + Sync {
-    /// The version the process gave itself; empty where it gave none.
+    /// Returns the version that the process reported; empty if it reported none.
     fn version(&self) -> String;
 
-    /// Its tools, as they were when it was started.
+    /// Returns its tools, as listed at its start.
     ///
     /// # Errors
-    /// [`CallError`] where the process does not answer, or not with what it should.
+    /// [`CallError`] if the process does not reply, or its reply is not valid.
     async fn tools(&self) -> Result<Vec<ToolSpec>, CallError>;
 
-    /// Calls a tool with arguments as JSON text. Dropping the future gives the call up: the process
-    /// is told so and, if it then answers nothing more, killed and started again.
+    /// Calls a tool with arguments as JSON text. Dropping the future cancels the call: the process
+    /// is notified and, if it then sends no further reply, killed and restarted.
     ///
     /// # Errors
     /// [`CallError`]; of the kind [`ErrorKind::Unavailable`](crate::ErrorKind) while there is no
@@ -55,28 +54,27 @@ pub trait ProcessExtension: Send + Sync {
         arguments: &str,
     ) -> Result<ToolOutput, CallError>;
 
-    /// Whether the process runs and answers.
+    /// Checks that the process runs and replies.
     ///
     /// # Errors
-    /// [`CallError`] saying since when it does not, and why.
+    /// [`CallError`] with the start and the cause of the outage.
     async fn health(&self) -> Result<(), CallError>;
 
-    /// Ends the process and everything it has started, within [`ProcessSpec::stop`].
+    /// Stops the process and all of its children, within [`ProcessSpec::stop`].
     async fn stop(&self);
 }
 
-/// What starts process extensions.
+/// A launcher of process extensions.
 #[async_trait]
 pub trait ProcessLauncher: Send + Sync {
-    /// Starts a process and waits until it has answered the handshake, at most
-    /// [`ProcessSpec::handshake`].
+    /// Starts a process and waits for its handshake, at most [`ProcessSpec::handshake`].
     ///
     /// # Errors
-    /// [`CallError`]; then nothing of it runs any more.
+    /// [`CallError`]; then none of its processes is running.
     async fn start(&self, start: ProcessSpec) -> Result<Arc<dyn ProcessExtension>, CallError>;
 }
 
-/// Which process to start, and how.
+/// The program, environment and limits of a process.
 #[derive(Clone)]
 pub struct ProcessSpec {
     /// The extension.
@@ -87,32 +85,32 @@ pub struct ProcessSpec {
     pub arguments: Vec<String>,
     /// Its working directory: a private copy of the files that were approved.
     pub folder: PathBuf,
-    /// Where its number is noted.
+    /// The file for its process id.
     pub note: PathBuf,
-    /// Its whole environment; holds secrets.
+    /// Its complete environment; contains secrets.
     pub environment: BTreeMap<String, String>,
-    /// Until it has answered the handshake and listed its tools.
+    /// Timeout of the handshake and the list of its tools.
     pub handshake: Duration,
-    /// Until it answers anything again after a call was given up; then it is killed.
+    /// Timeout of any reply after a cancelled call; then it is killed.
     pub grace: Duration,
-    /// Until it has ended by itself; then it is killed.
+    /// Timeout of its exit; then it is killed.
     pub stop: Duration,
-    /// Bytes of memory it may have for its data, where the system can limit that.
+    /// The limit of its data in bytes, on systems that support one.
     pub memory: u64,
 }
 
 impl ProcessSpec {
-    /// Notes the process that was started: should this kernel be killed, a later one ends it.
+    /// Records the started process: if this kernel is killed, a later one kills the process.
     ///
     /// # Errors
-    /// The system's error; the process then is as good as any other.
+    /// The system's error; the process remains usable.
     pub fn record_pid(&self, pid: u32) -> io::Result<()> {
         orphans::record_pid(&self.note, pid)
     }
 }
 
 impl fmt::Debug for ProcessSpec {
-    /// Leaves the values of the environment out.
+    /// Omits the values of the environment.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProcessStart")
             .field("id", &self.id)
@@ -124,12 +122,12 @@ impl fmt::Debug for ProcessSpec {
     }
 }
 
-/// A source that starts nothing.
+/// A launcher that starts no processes.
 pub(crate) struct NoProcesses;
 
 #[async_trait]
 impl ProcessLauncher for NoProcesses {
     async fn start(&self, _: ProcessSpec) -> Result<Arc<dyn ProcessExtension>, CallError> {
-        Err(CallError::new(ErrorKind::Unavailable, "this kernel starts no processes"))
+        Err(CallError::new(ErrorKind::Unavailable, "this kernel cannot start processes"))
     }
 }

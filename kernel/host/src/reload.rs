@@ -1,4 +1,4 @@
-//! Takes a new build of an extension into use while everything runs.
+//! Replaces a build of an extension in the running kernel.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,34 +16,34 @@ use crate::loader;
 use crate::report::{LoadPhase, LoadReport};
 use crate::settings::Settings;
 
-/// What a reload did.
+/// The result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadOutcome {
     /// The extension.
     pub id: String,
-    /// Version of the build that was in use; empty where none was.
+    /// The version of the previous build; empty if none was loaded.
     pub from: String,
-    /// Version of the build now in use.
+    /// The version of the new build.
     pub to: String,
-    /// Milliseconds until the new build answered calls.
+    /// Milliseconds until the new build replied to calls.
     pub switched_ms: u64,
-    /// Milliseconds until the old build had ended.
+    /// Milliseconds until the previous build had shut down.
     pub drained_ms: u64,
 }
 
 impl Kernel {
-    /// Loads the library anew, or starts the process anew, beside the old one, switches, and ends the
-    /// old one when its calls are done. No call is lost: those in flight finish on the old build. An
-    /// extension that is not loaded is started, and with it what was rejected for want of it. The settings are read again
-    /// from [`BootOptions::settings_file`](crate::BootOptions::settings_file); the new build gets
-    /// what they say now.
+    /// Loads the new build in parallel with the old one, switches, and shuts the old one down after
+    /// its calls. No call is lost: those in flight finish on the old build. An extension that is
+    /// not loaded is started, together with those that were rejected because of it. The settings
+    /// are read again from [`BootOptions::settings_file`](crate::BootOptions::settings_file) and
+    /// apply to the new build.
     ///
     /// # Errors
-    /// [`KernelError::NotFound`] for an extension that is not there; [`KernelError::NotReloaded`] when
-    /// the new build is refused, or is not what would be loaded, in which case the old one goes on as
-    /// if nothing had happened; [`KernelError::NotStarted`] when there was no old one.
+    /// [`KernelError::NotFound`] for an unknown extension; [`KernelError::NotReloaded`] if the new
+    /// build is rejected, or is not the one that would be loaded, in which case the old one stays
+    /// in use; [`KernelError::NotStarted`] without an old one.
     pub async fn reload(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
-        let _alone = self.shared.changes.lock().await;
+        let _guard = self.shared.changes.lock().await;
         let started = std::time::Instant::now();
         let state = self.shared.state.load_full();
         let Some(old) = state.instances.get(id).cloned() else {
@@ -51,19 +51,20 @@ impl Kernel {
         };
         let settings = self.reload_settings(&old.manifest.id)?;
         let found = self.reload_manifest(&old.manifest.id, &settings).await?;
-        let refused = |failure: ExtensionLoadError| {
+        let to_reload_error = |failure: ExtensionLoadError| {
             let ExtensionLoadError { phase, reason, hint } = failure;
             KernelError::NotReloaded { id: old.manifest.id.clone(), phase, reason, hint }
         };
-        if let Some(stale) = stale_library(&found) {
-            return Err(refused(stale));
+        if let Some(stale) = stale_library_error(&found) {
+            return Err(to_reload_error(stale));
         }
-        let new = self.load(&found, &settings).await.map_err(refused)?;
+        let new = self.load(&found, &settings).await.map_err(to_reload_error)?;
         let mut next = KernelState::clone(&state);
         next.tools.remove(&old.manifest.id);
-        if let Err(problems) = next.take_tools(&new) {
+        // The old build keeps its entries: only the copy of the state was changed.
+        if let Err(problems) = next.add_tools(&new) {
             Arc::new(new).shutdown(&self.shared.limits).await;
-            return Err(refused(ExtensionLoadError::from_tool_errors(&problems)));
+            return Err(to_reload_error(ExtensionLoadError::from_tool_errors(&problems)));
         }
         let new = Arc::new(new);
         next.instances.insert(old.manifest.id.clone(), Arc::clone(&new));
@@ -86,7 +87,7 @@ impl Kernel {
             self.start_service(&new);
         }
         let from = old.build.version.clone();
-        // The snapshot taken above would keep the old build alive.
+        // This snapshot would keep the old build alive.
         drop(state);
         old.shutdown(&self.shared.limits).await;
         let to = new.build.version.clone();
@@ -101,7 +102,7 @@ impl Kernel {
         })
     }
 
-    /// Reads the settings again, where they come from a file.
+    /// Reads the settings again, if they come from a file.
     pub(crate) fn reload_settings(
         &self,
         id: &skillhost_manifest::ExtensionId,
@@ -118,7 +119,7 @@ impl Kernel {
         Ok(Arc::new(loaded.settings))
     }
 
-    /// Reads the manifest again: a new build may come with a new pin or configuration.
+    /// Reads the manifest again: a new build may have a new pin or configuration.
     async fn reload_manifest(
         &self,
         id: &skillhost_manifest::ExtensionId,
@@ -127,10 +128,10 @@ impl Kernel {
         let shadowing = settings.allow_shadowing.clone();
         let (home, installation) = (self.shared.home.clone(), self.shared.installation.clone());
         let only = id.clone();
-        let looked = spawn_blocking(move || {
+        let discovery_task = spawn_blocking(move || {
             discovery::discover_admitted(&home, installation.as_ref(), &shadowing, Some(&only))
         });
-        let mut found = looked.await?;
+        let mut found = discovery_task.await?;
         let rejected = found.rejected.iter().find(|rejection| rejection.id == id.as_str());
         match (found.manifests.remove(id), rejected) {
             (Some(manifest), _) if manifest.manifest.agent().is_none() => Ok(manifest),
@@ -142,28 +143,24 @@ impl Kernel {
             }),
             _ => Err(CallError::new(
                 ErrorKind::NotFound,
-                format!("the manifest of `{id}` is gone, or no longer names code"),
+                format!("the manifest of `{id}` is missing, or names no code"),
             )
-            .with_hint("the build that was in use goes on until the kernel is restarted")
+            .with_hint("the previous build stays in use until the kernel is restarted")
             .into()),
         }
     }
 }
 
-/// Refuses to load a library while a newer one lies where nobody looks: a build whose author expects
-/// to see it.
-fn stale_library(found: &DiscoveredManifest) -> Option<ExtensionLoadError> {
-    // The author's own folder, also where what is loaded is a copy of it.
+/// Rejects a library if a newer one is in a directory that a load ignores: its author expects that
+/// build.
+fn stale_library_error(found: &DiscoveredManifest) -> Option<ExtensionLoadError> {
+    // The author's own directory, even if the loaded library is in a copy of it.
     let folder = found.path.parent()?;
     let (current, newer) = loader::newer_build(found.manifest.entrypoint()?, folder)?;
     let id = &found.manifest.id;
     Some(ExtensionLoadError {
         phase: LoadPhase::Probe,
-        reason: format!(
-            "{} is newer than {}, which is what is loaded",
-            newer.display(),
-            current.display()
-        ),
+        reason: format!("{} is newer than {}, which is loaded", newer.display(), current.display()),
         hint: format!("install the new one: skillhost ext build {id}; or remove it"),
     })
 }

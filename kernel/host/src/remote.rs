@@ -1,4 +1,4 @@
-//! One loaded extension as the kernel talks to it, whatever it is made of.
+//! One loaded extension as the kernel calls it, independent of its kind.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::abi::{self, lifecycle};
 use crate::error::CallError;
 use crate::process::{PrivateDirectory, ProcessExtension};
 
-/// The owner of a [`LibraryExtension`] that lets it go without waiting: the destructor of a library is its
+/// The owner of an extension that drops it without blocking: the destructor of a library is its
 /// author's code, and may block.
 pub(crate) struct RemoteOwner(Option<Arc<ExtensionBackend>>);
 
@@ -18,7 +18,7 @@ impl RemoteOwner {
         Self(Some(Arc::new(remote)))
     }
 
-    /// Another owner, who waits for the destructor if it is the last one.
+    /// Returns another owner, whose drop blocks in the destructor if it is the last one.
     pub(crate) fn share(&self) -> Arc<ExtensionBackend> {
         Arc::clone(self.0.as_ref().expect("taken only by drop"))
     }
@@ -35,21 +35,21 @@ impl Deref for RemoteOwner {
 impl Drop for RemoteOwner {
     fn drop(&mut self) {
         if let Some(last @ ExtensionBackend::Library(_)) = self.0.take().and_then(Arc::into_inner) {
-            // Where no thread can be started, it is dropped here.
+            // If the system starts no thread, the closure is dropped here.
             let _ = std::thread::Builder::new().name("drop".to_owned()).spawn(move || drop(last));
         }
     }
 }
 
-/// What does an extension's work.
+/// The implementation of an extension.
 pub(crate) enum ExtensionBackend {
     /// A library in this process.
     Library(abi::LibraryExtension),
-    /// A process of its own, which has tools and nothing else.
+    /// A separate process, which has only tools.
     Process {
-        /// Ended before its folder is removed.
+        /// Stopped before its directory is removed.
         process: Arc<dyn ProcessExtension>,
-        /// What it runs in.
+        /// Its working directory.
         _folder: Arc<PrivateDirectory>,
     },
 }
@@ -78,7 +78,7 @@ impl ExtensionBackend {
                 process.stop().await;
                 Ok(())
             }
-            // It was started when it was created.
+            // The process was started at its creation.
             (Self::Process { .. }, _) => Ok(()),
         }
     }
@@ -102,12 +102,12 @@ impl ExtensionBackend {
         }
     }
 
-    /// The extension's place in the context chain, or nothing where it has no context.
+    /// Returns the extension's priority in the context chain, or `None` without a context provider.
     pub(crate) fn context_priority(&self) -> Result<Option<i32>, CallError> {
         self.as_library().map_or(Ok(None), abi::LibraryExtension::context_priority)
     }
 
-    /// Starts the service; the future ends with it.
+    /// Starts the service. The future completes when the service ends.
     pub(crate) fn run_background(
         &self,
     ) -> Option<impl Future<Output = Result<(), CallError>> + Send + 'static> {
@@ -141,7 +141,8 @@ impl ExtensionBackend {
         }
     }
 
-    /// Ends the extension's runtime. Blocks for at most `timeout_ms`: not for an async worker.
+    /// Shuts the extension's runtime down. Blocks for at most `timeout_ms`, so it must not run on
+    /// an async worker.
     pub(crate) fn shutdown_runtime(&self, timeout_ms: u64) {
         if let Some(library) = self.as_library() {
             library.shutdown_runtime(timeout_ms);

@@ -1,4 +1,4 @@
-//! What happened when the kernel started.
+//! The report of a kernel's start.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,15 +13,15 @@ use crate::error::{CallError, KernelError};
 use crate::instance::Instance;
 use crate::loader::LoadTimings;
 
-/// The steps an extension goes through, in order.
+/// The steps of loading an extension, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LoadPhase {
-    /// Its folder is found and its manifest read.
+    /// The directory is found and the manifest read.
     Discover,
     /// The manifest is checked.
     Parse,
-    /// An extension in the sandbox is compared with what a person approved.
+    /// An extension in the sandbox is compared with its approval.
     Approve,
     /// Its dependencies are put in order.
     Plan,
@@ -31,11 +31,11 @@ pub enum LoadPhase {
     Open,
     /// The extension is created.
     New,
-    /// It prepares for its first call; a process is started.
+    /// The extension prepares for its first call; a process is started.
     Start,
-    /// Its tools, context and interfaces are taken into the kernel's tables.
+    /// Its tools, context and interfaces are added to the kernel's tables.
     Wire,
-    /// An agent's instructions are put together.
+    /// An agent's instructions are resolved.
     Resolve,
 }
 
@@ -56,33 +56,33 @@ impl fmt::Display for LoadPhase {
     }
 }
 
-/// A library that is loaded, or a process that runs.
+/// A loaded library, or a running process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadedExtension {
     /// Its id.
     pub id: ExtensionId,
     /// The name for people.
     pub name: String,
-    /// Version of the build, as it says itself.
+    /// The version of the build, as reported by it.
     pub version: String,
-    /// The library's file, or that of the program.
+    /// The file of the library or of the program.
     pub library: PathBuf,
     /// The command of a process extension as its manifest has it; empty for a library.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
     /// Names of its tools.
     pub tools: Vec<String>,
-    /// Its place in the context chain.
+    /// Its priority in the context chain.
     pub context_priority: Option<i32>,
-    /// Whether it has a background service.
+    /// It has a background service.
     pub service: bool,
-    /// Other interfaces it answers, such as `skill`.
+    /// Its other interfaces, such as `skill`.
     pub interfaces: Vec<String>,
-    /// How long opening it took.
+    /// The durations of the steps of opening it.
     pub timings: LoadTimings,
 }
 
-/// An agent whose instructions are in place.
+/// An agent with resolved instructions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadedAgent {
     /// Its id.
@@ -91,48 +91,48 @@ pub struct LoadedAgent {
     pub name: String,
 }
 
-/// An extension or agent that is not in use.
+/// An extension or agent that could not be loaded.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadRejection {
-    /// Its id, or the name of its folder where the manifest could not be read.
+    /// Its id, or the name of its directory if the manifest could not be read.
     pub id: String,
-    /// Where it failed.
+    /// The failed phase.
     pub phase: LoadPhase,
-    /// Why; several lines where there are several reasons.
+    /// The reasons, one per line.
     pub reason: String,
-    /// What to do about it; may be empty.
+    /// A hint; may be empty.
     pub hint: String,
     /// Its manifest.
     pub manifest: PathBuf,
 }
 
-/// What happened when the kernel started. One bad extension never stops the others.
+/// The report of a kernel's start. A failed extension never stops the others.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LoadReport {
     /// Libraries and processes in use, in load order.
     pub loaded: Vec<LoadedExtension>,
     /// Agents in use, in load order.
     pub agents: Vec<LoadedAgent>,
-    /// What is not in use, and why.
+    /// Extensions and agents that could not be loaded.
     pub rejected: Vec<LoadRejection>,
-    /// The tools that rejected extensions are known to have, with the ids of their owners.
+    /// The known tools of rejected extensions, with the ids of their owners.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rejected_tools: BTreeMap<String, String>,
-    /// Switched off by their manifests.
+    /// The extensions that their manifests disable.
     pub disabled: Vec<ExtensionId>,
-    /// Worth knowing, nothing failed.
+    /// Notes without an error.
     pub notes: Vec<String>,
 }
 
 impl LoadReport {
-    /// Notes the tools of an extension that is rejected after it has listed them.
+    /// Records the tools of an extension that is rejected after it has listed them.
     pub(crate) fn note_rejected_tools(&mut self, instance: &Instance) {
         let id = instance.manifest.id.as_str();
         let names = instance.specs.iter().map(|spec| (spec.name.clone(), id.to_owned()));
         self.rejected_tools.extend(names);
     }
 
-    /// Notes the tools that the manifests of rejected extensions name.
+    /// Records the tools that the manifests of rejected extensions name.
     pub(crate) fn note_declared_tools(
         &mut self,
         manifests: &BTreeMap<ExtensionId, DiscoveredManifest>,
@@ -158,7 +158,7 @@ impl LoadReport {
         self.rejected.iter().find(|rejection| rejection.id == *owner)
     }
 
-    /// Says why a tool was not found, where a rejected extension may be the reason.
+    /// Adds the rejection of its extension to the error of a missing tool.
     pub(crate) fn explain_tool(&self, tool: &str, error: KernelError) -> KernelError {
         if !matches!(error, KernelError::NotFound { .. }) {
             return error;
@@ -166,13 +166,14 @@ impl LoadReport {
         if let Some(LoadRejection { id, phase, reason, hint, .. }) = self.rejected_owner(tool) {
             let reason = reason.lines().next().unwrap_or_default();
             let message = format!(
-                "the tool `{tool}` is not available: its extension `{id}` was rejected in phase \
+                "tool `{tool}` is not available: its extension `{id}` was rejected in phase \
                  {phase}: {reason}"
             );
             let error = CallError::new(ErrorKind::NotFound, message).with_hint(hint.clone());
             return error.with_extra_hint("see: skillhost ext doctor").into();
         }
-        // The tools of an extension that did not come so far are known to itself alone.
+        // Tools of an extension that was rejected before it listed them are unknown; only their
+        // prefix can match.
         let word = |id: &str| id.replace('-', "_");
         let likely = self.rejected.iter().find(|rejection| {
             let id = word(&rejection.id);
@@ -223,16 +224,19 @@ mod tests {
         let (message, hint) = explained("forecast");
         assert_eq!(
             message,
-            "the tool `forecast` is not available: its extension `weather` was rejected in phase \
+            "tool `forecast` is not available: its extension `weather` was rejected in phase \
              start: ended with exit code 1"
         );
         assert_eq!(hint, "install it\nsee: skillhost ext doctor");
         for tool in ["weather_now", "rss_reader_poll", "rss-reader"] {
             let (message, hint) = explained(tool);
-            assert_eq!(message, format!("no tool `{tool}`"));
+            assert_eq!(message, format!("tool `{tool}` not found"));
             assert!(hint.contains("which may have it, was rejected in phase start"), "{hint}");
         }
         let (message, hint) = explained("weatherman");
-        assert_eq!((&*message, &*hint), ("no tool `weatherman`", "see: skillhost tool list"));
+        assert_eq!(
+            (&*message, &*hint),
+            ("tool `weatherman` not found", "see: skillhost tool list")
+        );
     }
 }

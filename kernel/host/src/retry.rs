@@ -1,4 +1,4 @@
-//! Extensions that are brought in after the start: those that failed once, and what waits for them.
+//! Extensions that are loaded after the start: failed ones, and those that depend on them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::supervision::{ExitCause, RestartBackoff, RestartDecision, SupervisorS
 type Manifests = BTreeMap<ExtensionId, DiscoveredManifest>;
 
 impl Kernel {
-    /// Starts an extension that is not loaded, and those that were rejected because it was not. The
+    /// Starts an extension that is not loaded, and those that were rejected because of it. The
     /// caller holds the lock for changes.
     pub(crate) async fn start_missing(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
         let started = Instant::now();
@@ -30,7 +30,7 @@ impl Kernel {
         let settings = self.reload_settings(&id)?;
         let shadowing = settings.allow_shadowing.clone();
         let (home, installation) = (self.shared.home.clone(), self.shared.installation.clone());
-        // Each comes with its private copy: what waits for this one may be loaded, too.
+        // Each extension has its private copy, because dependents of this one may be loaded, too.
         let mut found = spawn_blocking(move || {
             discovery::discover_admitted(&home, installation.as_ref(), &shadowing, None)
         })
@@ -38,19 +38,19 @@ impl Kernel {
         let index = found.rejected.iter().position(|rejection| rejection.id == id.as_str());
         if let Some(rejection) = index.map(|index| found.rejected.swap_remove(index)) {
             let LoadRejection { phase, reason, hint, .. } = rejection;
-            return Err(not_started(&id, ExtensionLoadError { phase, reason, hint }));
+            return Err(not_started_error(&id, ExtensionLoadError { phase, reason, hint }));
         }
         let wanted = found.manifests.get(&id).filter(|it| it.manifest.agent().is_none());
         let wanted = wanted.ok_or_else(|| self.unknown_extension_error(id.as_str()))?;
-        let to = match self.bring_in(wanted, &settings).await {
+        let to = match self.load_missing(wanted, &settings).await {
             Ok(instance) => instance.build.version.clone(),
             Err(failure) => {
                 self.reject_again(id.as_str(), &failure);
-                return Err(not_started(&id, failure));
+                return Err(not_started_error(&id, failure));
             }
         };
-        self.bring_in_waiting(&found.manifests, &settings).await;
-        self.settle_agents(&found.manifests).await;
+        self.load_waiting(&found.manifests, &settings).await;
+        self.resolve_waiting_agents(&found.manifests).await;
         self.shared.settings.store(settings);
         self.shared.clockwork.reload_jobs();
         self.update_handlers(&self.shared.state.load_full()).await;
@@ -66,8 +66,8 @@ impl Kernel {
         })
     }
 
-    /// Loads and wires one extension whose dependencies are there.
-    async fn bring_in(
+    /// Loads and wires one extension whose dependencies are in use.
+    async fn load_missing(
         &self,
         found: &DiscoveredManifest,
         settings: &Settings,
@@ -79,7 +79,10 @@ impl Kernel {
             hint: hint.to_owned(),
         };
         if RESERVED.contains(&id.as_str()) {
-            return Err(plan(format!("the id `{id}` is the kernel's own"), "choose another id"));
+            return Err(plan(
+                format!("the id `{id}` is reserved by the kernel"),
+                "choose another id",
+            ));
         }
         if !found.manifest.enabled {
             return Err(plan(
@@ -89,12 +92,12 @@ impl Kernel {
         }
         let state = self.shared.state.load_full();
         if let Some(missing) = missing_dependency(&state, found) {
-            let hint = format!("start that one first: skillhost ext reload {missing}");
+            let hint = format!("start it first: skillhost ext reload {missing}");
             return Err(plan(format!("depends on `{missing}`, which is not loaded"), &hint));
         }
         let instance = self.load(found, settings).await?;
         let mut next = KernelState::clone(&state);
-        if let Err(problems) = next.take_tools(&instance) {
+        if let Err(problems) = next.add_tools(&instance) {
             Arc::new(instance).shutdown(&self.shared.limits).await;
             return Err(ExtensionLoadError::from_tool_errors(&problems));
         }
@@ -119,8 +122,9 @@ impl Kernel {
         Ok(instance)
     }
 
-    /// Brings in what was rejected for want of a dependency that is there now, in whatever order.
-    async fn bring_in_waiting(&self, manifests: &Manifests, settings: &Settings) {
+    /// Loads extensions that were rejected because of a dependency that is now in use, in any
+    /// order.
+    async fn load_waiting(&self, manifests: &Manifests, settings: &Settings) {
         loop {
             let state = self.shared.state.load_full();
             let waiting = state.report.rejected.iter().filter(|it| it.phase == LoadPhase::Plan);
@@ -130,8 +134,8 @@ impl Kernel {
                     && missing_dependency(&state, found).is_none()
             });
             let Some(found) = next else { return };
-            if let Err(failure) = self.bring_in(found, settings).await {
-                // In another phase it is not looked at again.
+            if let Err(failure) = self.load_missing(found, settings).await {
+                // The phase must not be `Plan` any more, or this loop would not end.
                 let phase = failure.phase.max(LoadPhase::Probe);
                 self.reject_again(
                     found.manifest.id.as_str(),
@@ -141,8 +145,8 @@ impl Kernel {
         }
     }
 
-    /// Has agents that waited for an extension put together again.
-    async fn settle_agents(&self, manifests: &Manifests) {
+    /// Resolves agents again that were rejected because of a missing extension.
+    async fn resolve_waiting_agents(&self, manifests: &Manifests) {
         let mut next = KernelState::clone(&self.shared.state.load());
         let mut report = LoadReport::clone(&next.report);
         for rejection in &next.report.rejected.clone() {
@@ -171,8 +175,8 @@ impl Kernel {
         self.shared.state.store(Arc::new(next));
     }
 
-    /// Tries each process extension again that failed at its start: after 1, 2, 4 and 8 seconds, then
-    /// no more. `ext doctor` says what it waits for.
+    /// Retries each process extension that failed at its start: after 1, 2, 4 and 8 seconds. `ext
+    /// doctor` reports the next attempt.
     pub(crate) fn retry_failed_processes(&self) {
         let report = self.report();
         let failed: Vec<_> =
@@ -191,38 +195,39 @@ impl Kernel {
             found.manifests.get(id).is_some_and(|found| found.manifest.command().is_some())
         };
         for rejection in failed.into_iter().filter(|it| is_process(&it.id)) {
-            let task = retry(Arc::downgrade(&self.shared), rejection.id.clone());
+            let task = retry_extension(Arc::downgrade(&self.shared), rejection.id.clone());
             let stopping = self.shared.stopping.clone();
             tokio::spawn(stopping.run_until_cancelled_owned(task));
         }
     }
 
-    /// Starts an extension that is to be there, if it is not by now.
-    async fn start_again(&self, id: &str) -> Result<(), KernelError> {
-        let _alone = self.shared.changes.lock().await;
+    /// Starts an extension, unless it is already loaded.
+    async fn start_unless_loaded(&self, id: &str) -> Result<(), KernelError> {
+        let _guard = self.shared.changes.lock().await;
         if self.shared.state.load().instances.contains_key(id) {
             return Ok(());
         }
         self.start_missing(id).await.map(drop)
     }
 
-    /// Writes into the report what becomes of a process that failed at its start.
+    /// Adds the next attempt for a process that failed at its start to the report.
     async fn note_retry(&self, id: &str, next: &RestartDecision) {
-        let _alone = self.shared.changes.lock().await;
+        let _guard = self.shared.changes.lock().await;
         let line = match next {
             RestartDecision::Restart(wait) => format!("{RETRY} in {} ms", wait.as_millis()),
             RestartDecision::Stop(tries) => format!(
-                "it failed {tries} times and is not tried again; then: skillhost ext reload {id}"
+                "restart limit reached after {tries} failures; to retry: skillhost ext reload {id}"
             ),
         };
         self.update_rejection(id, |rejection| {
+            // The line of the previous attempt is replaced.
             let hint = rejection.hint.lines().filter(|line| !line.starts_with(RETRY));
             let lines: Vec<_> = hint.chain([&*line]).map(str::to_owned).collect();
             rejection.hint = lines.join("\n");
         });
     }
 
-    /// Changes what the report says about a rejected extension. The caller holds the lock for changes.
+    /// Changes the report of a rejected extension. The caller holds the lock for changes.
     fn update_rejection(&self, id: &str, change: impl FnOnce(&mut LoadRejection)) {
         let mut next = KernelState::clone(&self.shared.state.load());
         let mut report = LoadReport::clone(&next.report);
@@ -233,7 +238,7 @@ impl Kernel {
         }
     }
 
-    /// Writes into the report why an extension is rejected now.
+    /// Updates the reason of a rejected extension in the report.
     fn reject_again(&self, id: &str, failure: &ExtensionLoadError) {
         self.update_rejection(id, |rejection| {
             rejection.phase = failure.phase;
@@ -243,33 +248,35 @@ impl Kernel {
     }
 }
 
-/// How the line begins that says when a process is tried again.
+/// The start of the hint's line about the next attempt.
 const RETRY: &str = "it is started again";
 
-/// Tries one extension until it starts or has failed too often.
-async fn retry(shared: Weak<KernelShared>, id: String) {
+/// Retries one extension until it starts or the restart limit is reached.
+async fn retry_extension(shared: Weak<KernelShared>, id: String) {
     let mut backoff = RestartBackoff::new(SupervisorSettings::default());
-    let began = Instant::now();
+    let started = Instant::now();
     loop {
-        let next = backoff.record_exit(ExitCause::Crashed, began.elapsed());
+        let next = backoff.record_exit(ExitCause::Crashed, started.elapsed());
+        // Upgraded for each step, so that the wait does not keep the kernel alive.
         let Some(kernel) = shared.upgrade().map(|shared| Kernel { shared }) else { return };
         kernel.note_retry(&id, &next).await;
         drop(kernel);
         let RestartDecision::Restart(wait) = next else { return };
         tokio::time::sleep(wait).await;
         let Some(kernel) = shared.upgrade().map(|shared| Kernel { shared }) else { return };
-        match kernel.start_again(&id).await {
-            Ok(()) => return tracing::info!(id, "was started at another try"),
-            Err(error) => tracing::warn!(id, %error, "was not started again"),
+        match kernel.start_unless_loaded(&id).await {
+            Ok(()) => return tracing::info!(id, "started after a retry"),
+            Err(error) => tracing::warn!(id, %error, "retry failed"),
         }
         let rejected = kernel.report();
+        // An operator may have started it, or it now fails in a phase that a retry cannot fix.
         if !rejected.rejected.iter().any(|it| it.id == id && it.phase == LoadPhase::Start) {
             return;
         }
     }
 }
 
-/// The first extension that another one needs and that is not in use.
+/// Returns the first required dependency that is not in use.
 fn missing_dependency<'f>(
     state: &KernelState,
     found: &'f DiscoveredManifest,
@@ -283,7 +290,7 @@ fn missing_dependency<'f>(
     needed.map(|needed| &needed.id).find(|id| !ready(id))
 }
 
-fn not_started(id: &ExtensionId, failure: ExtensionLoadError) -> KernelError {
+fn not_started_error(id: &ExtensionId, failure: ExtensionLoadError) -> KernelError {
     let ExtensionLoadError { phase, reason, hint } = failure;
     KernelError::NotStarted { id: id.clone(), phase, reason, hint }
 }

@@ -12,10 +12,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 use crate::limited_read::{LinkPolicy, read_limited};
 use crate::write::write_private;
 
-/// Bytes of a secret that is stored.
-const LONGEST: usize = 8 * 1024;
+/// The longest value that is stored, in bytes.
+const MAX_VALUE_BYTES: usize = 8 * 1024;
 
-/// Bytes of `.env` that are read.
+/// The largest `.env` that is read, in bytes.
 const FILE_LIMIT: u64 = 1024 * 1024;
 
 type SecretValues = BTreeMap<String, String>;
@@ -25,16 +25,16 @@ type SecretValues = BTreeMap<String, String>;
 pub struct SecretStore {
     file: PathBuf,
     from_file: ArcSwap<SecretValues>,
-    /// One secret is stored after the other.
+    /// Serializes the writes.
     storing: Mutex<()>,
 }
 
-/// Why a secret was not stored. Says nothing of its value.
+/// The reason why a secret was not stored. Never contains its value.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SecretStoreError {
     #[error("it is empty")]
     Empty,
-    #[error("it has more than {LONGEST} bytes")]
+    #[error("it has more than {MAX_VALUE_BYTES} bytes")]
     TooLong,
     #[error("it has a line break or another control character")]
     Control,
@@ -49,21 +49,21 @@ pub(crate) enum SecretStoreError {
 }
 
 impl SecretStore {
-    /// Reads `<home>/.env`; a missing file means no secrets there. Returns a note when the file is
-    /// there but cannot be read.
+    /// Reads `<home>/.env`; a missing file contains no secrets. Returns a note if the file cannot
+    /// be read.
     #[must_use]
     pub fn load(home: &Path) -> (Self, Option<String>) {
         let file = home.join(".env");
         let (from_file, note) = match read_limited(&file, FILE_LIMIT, LinkPolicy::Follow) {
-            // The text of a line may hold a secret, so it is not repeated.
-            Ok(text) => match parse(&text) {
+            // The text of a line may contain a secret, so it is not repeated.
+            Ok(text) => match parse_env(&text) {
                 (values, true) => (values, None),
                 (values, false) => {
                     let note = format!("{}: a line is not NAME=value", file.display());
                     (values, Some(note))
                 }
             },
-            // A directory of that name is what some programs keep their environments in.
+            // Some programs keep their environments in a directory of that name.
             Err(error) if matches!(error.kind(), Kind::NotFound | Kind::IsADirectory) => {
                 (SecretValues::new(), None)
             }
@@ -75,49 +75,51 @@ impl SecretStore {
         )
     }
 
-    /// The secrets of the environment alone: of a home that is not trusted no `.env` is read.
+    /// Returns the secrets of the environment alone: the `.env` of an untrusted home is not read.
     #[must_use]
     pub fn of_environment() -> Self {
         Self::default()
     }
 
-    /// Looks a secret up; the environment wins over the file.
+    /// Returns a secret; the environment takes precedence over the file.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().or_else(|| self.from_file.load().get(name).cloned())
     }
 
-    /// Stores a secret in `.env`, for its owner's eyes only, in place of what it was before; from then
-    /// on it is what [`SecretStore::get`] returns. Every other line stays as it is.
+    /// Stores a secret in `.env`, readable only for its owner, in place of its previous value;
+    /// [`SecretStore::get`] then returns it. Every other line is unchanged.
     ///
     /// # Errors
-    /// [`SecretStoreError`]; the file then is what it was.
+    /// [`SecretStoreError`]; the file then is unchanged.
     pub(crate) fn store(&self, name: &str, value: &SecretString) -> Result<(), SecretStoreError> {
         let value = value.expose_secret();
         if value.is_empty() {
             return Err(SecretStoreError::Empty);
         }
-        if value.len() > LONGEST {
+        if value.len() > MAX_VALUE_BYTES {
             return Err(SecretStoreError::TooLong);
         }
         if value.chars().any(char::is_control) {
             return Err(SecretStoreError::Control);
         }
-        let _alone = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two writers would each drop the other's secret.
+        let _guard = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match fs::symlink_metadata(&self.file) {
             Ok(found) if found.is_symlink() => return Err(SecretStoreError::Link),
             Ok(_) => read_limited(&self.file, FILE_LIMIT, LinkPolicy::Refuse)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let (mut expected, whole) = parse(&before);
-        if !whole {
+        let (mut expected, is_complete) = parse_env(&before);
+        if !is_complete {
             return Err(SecretStoreError::Broken);
         }
         let after = replace_value(&before, name, value);
         expected.insert(name.to_owned(), value.to_owned());
-        // Quotes and values of several lines are the format's business: what comes out counts.
-        if parse(&after) != (expected.clone(), true) {
+        // The format has quotes and multi-line values; the parser decides whether the result is
+        // correct.
+        if parse_env(&after) != (expected.clone(), true) {
             return Err(SecretStoreError::Ambiguous);
         }
         write_private(&self.file, &after)?;
@@ -126,8 +128,8 @@ impl SecretStore {
     }
 }
 
-/// The values of a `.env`, and whether all of it could be read.
-fn parse(text: &[u8]) -> (SecretValues, bool) {
+/// Returns the values of a `.env`, and whether all of it could be read.
+fn parse_env(text: &[u8]) -> (SecretValues, bool) {
     let mut values = SecretValues::new();
     for entry in dotenvy::from_read_iter(text) {
         match entry {
@@ -138,30 +140,30 @@ fn parse(text: &[u8]) -> (SecretValues, bool) {
     (values, true)
 }
 
-/// The text with a secret in place of its lines, or at the end.
+/// Returns the text with a secret in place of its previous lines, or at the end.
 fn replace_value(before: &[u8], name: &str, value: &str) -> Vec<u8> {
     let mut after = Vec::new();
     for line in before.split_inclusive(|byte| *byte == b'\n') {
-        if !defines(line, name) {
+        if !defines_name(line, name) {
             after.extend_from_slice(line);
         }
     }
     if after.last().is_some_and(|last| *last != b'\n') {
         after.push(b'\n');
     }
-    after.extend_from_slice(format!("{name}={}\n", quote(value)).as_bytes());
+    after.extend_from_slice(format!("{name}={}\n", quote_value(value)).as_bytes());
     after
 }
 
-fn defines(line: &[u8], name: &str) -> bool {
+fn defines_name(line: &[u8], name: &str) -> bool {
     let line = line.trim_ascii_start();
     let line = line.strip_prefix(b"export ").map_or(line, <[u8]>::trim_ascii_start);
     let rest = line.strip_prefix(name.as_bytes()).map(<[u8]>::trim_ascii_start);
     rest.is_some_and(|rest| rest.first() == Some(&b'='))
 }
 
-/// In quotes, so that nothing in it means anything.
-fn quote(value: &str) -> String {
+/// Quotes a value, so that none of its characters has a special meaning.
+fn quote_value(value: &str) -> String {
     if !value.contains(['\'', '\\']) {
         return format!("'{value}'");
     }
@@ -184,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_come_from_the_file_and_a_broken_line_is_not_repeated() {
+    fn invalid_line_is_not_repeated() {
         let home = tempfile::tempdir().unwrap();
         assert!(SecretStore::load(home.path()).1.is_none());
         fs::write(home.path().join(".env"), "SKILLHOST_TEST_KEY='s3cret'\n").unwrap();
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_secret_takes_its_place_and_leaves_the_others() {
+    fn stored_secret_keeps_other_lines() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join(".env");
         let (secrets, _) = SecretStore::load(home.path());
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stored_changes_nothing_and_is_not_repeated() {
+    fn invalid_secret_changes_no_file() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join(".env");
         let text = "SKILLHOST_TEST_B=1\n";
@@ -244,7 +246,7 @@ mod tests {
         })]
 
         #[test]
-        fn whatever_is_stored_is_read_again(
+        fn stored_secrets_are_read_back(
             value in "[ -~é]{1,40}",
             before in "(# x\n|SKILLHOST_TEST_D='a b'\n|SKILLHOST_TEST_C=old\n|\n){0,5}",
         ) {

@@ -1,4 +1,4 @@
-//! `skillhost.yaml` and the environment, with the place every value comes from.
+//! `skillhost.yaml` and the environment, with the source of every value.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,43 +34,43 @@ pub use processes::ProcessSettings;
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
 
-/// Bytes of a settings file that are read.
+/// The largest settings file that is read, in bytes.
 const SETTINGS_LIMIT: u64 = 1024 * 1024;
 
-/// How deep lists and mappings of a settings file may be nested.
+/// The deepest nesting of lists and mappings in a settings file.
 const MAX_NESTING: usize = 64;
 
-/// The source of what agents have configured.
+/// The file with the configuration by agents.
 const CONFIGURED: &str = "sandbox/data/kernel/configured.json";
 
-/// What `skillhost.yaml` may say.
+/// The contents of `skillhost.yaml`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Ids of shipped extensions that `sandbox/extensions` may take over.
+    /// Ids of shipped extensions that `sandbox/extensions` may shadow.
     pub allow_shadowing: Vec<String>,
-    /// How events are delivered.
+    /// Delivery of events.
     pub events: EventsSettings,
     /// By extension id: keys that override the manifest's `config`.
     pub extensions: BTreeMap<String, Map<String, Value>>,
-    /// What clients of the MCP server see and may do.
+    /// Visible skills and permissions of clients of the MCP server.
     pub mcp: McpSettings,
     /// The models that agents run on.
     pub models: ModelsSettings,
-    /// What process extensions may use up.
+    /// Limits of process extensions.
     pub processes: ProcessSettings,
-    /// When a supervised kernel that crashed is started again.
+    /// Restarts of a supervised kernel after a crash.
     pub supervisor: SupervisorSettings,
-    /// How extensions in `sandbox/extensions` are built.
+    /// Builds of extensions in `sandbox/extensions`.
     pub build: BuildSettings,
-    /// By extension id: keys that agents have configured; they override the manifest's `config`, and
-    /// `extensions` overrides them. Kept in a file of the kernel's, not in the settings.
+    /// By extension id: keys that agents have configured; they override the manifest's `config`,
+    /// and `extensions` overrides them. Kept in a file of the kernel, not in the settings.
     #[serde(skip)]
     #[schemars(skip)]
     pub configured: BTreeMap<String, Map<String, Value>>,
 }
 
-/// One value and where it comes from.
+/// One value and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SettingProvenance {
     /// Dotted key.
@@ -87,14 +87,14 @@ pub struct LoadedSettings {
     /// The values.
     pub settings: Settings,
     figment: Figment,
-    /// The settings file, and what it says.
+    /// The settings file, and its values.
     written: (PathBuf, Value),
 }
 
-/// Why settings could not be read.
+/// The reason why settings could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// The file is there but could not be read.
+    /// The file exists but could not be read.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
@@ -102,7 +102,7 @@ pub enum SettingsError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file says something it may not.
+    /// The file contains an invalid entry.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Invalid {
         /// The file.
@@ -111,21 +111,21 @@ pub enum SettingsError {
         line: usize,
         /// Column, from 1.
         column: usize,
-        /// What is wrong.
+        /// The reason.
         message: String,
-        /// The nearest known key, where one is near.
+        /// The most similar known key, if any.
         nearest: Option<String>,
     },
-    /// A variable says something it may not.
+    /// A variable contains an invalid value.
     #[error("environment: {message}")]
     Environment {
-        /// What is wrong.
+        /// The reason.
         message: String,
     },
 }
 
 impl SettingsError {
-    /// What to do about it.
+    /// Returns a hint.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -135,13 +135,13 @@ impl SettingsError {
             Self::Io { .. } => "check that the file may be read".to_owned(),
             Self::Invalid { nearest: Some(key), .. } => format!("did you mean `{key}`?"),
             Self::Invalid { .. } | Self::Environment { .. } => {
-                "skillhost schema settings prints what may stand there".to_owned()
+                "see the valid keys: skillhost schema settings".to_owned()
             }
         }
     }
 }
 
-/// The values of a settings file as a figment source, so that figment can name it.
+/// The values of a settings file as a figment provider that names the file.
 struct SettingsFile<'a> {
     path: &'a Path,
     values: Settings,
@@ -158,7 +158,7 @@ impl Provider for SettingsFile<'_> {
 }
 
 impl Settings {
-    /// Reads a settings file and, over it, the environment; beside it, what agents have configured.
+    /// Reads a settings file, the environment that overrides it, and the configuration by agents.
     ///
     /// # Errors
     /// [`SettingsError`] with line and column. A missing file means defaults.
@@ -171,8 +171,8 @@ impl Settings {
         Self::with_environment(path, values, configured)
     }
 
-    /// Reads the settings of a home as [`Settings::load`] does; of a home that is not trusted no
-    /// link is followed.
+    /// Reads the settings of a home as [`Settings::load`] does, but follows no links in an
+    /// untrusted home.
     ///
     /// # Errors
     /// [`SettingsError`].
@@ -188,7 +188,7 @@ impl Settings {
         Self::with_environment(&path, values, configured)
     }
 
-    /// Puts the environment over the values of a settings file.
+    /// Merges the environment over the values of a settings file.
     fn with_environment(
         path: &Path,
         (values, written): (Self, Value),
@@ -219,7 +219,7 @@ impl Settings {
         Ok(LoadedSettings { settings, figment, written: (path.to_owned(), written) })
     }
 
-    /// Reads the text of a settings file; `path` is for the error.
+    /// Parses the text of a settings file; `path` appears in errors.
     ///
     /// # Errors
     /// [`SettingsError::Invalid`] with line and column.
@@ -234,14 +234,14 @@ impl Settings {
                 nearest: None,
             });
         }
-        // An empty file, or one of comments alone, says nothing.
+        // An empty file, or one with only comments, contains no values.
         let parsed: Result<Option<Self>, _> = serde_yaml::from_str(text);
         parsed.map(Option::unwrap_or_default).map_err(|error| {
             let (line, column) =
                 error.location().map_or((1, 1), |place| (place.line(), place.column()));
             let full = error.to_string();
             let mut message = full.split(" at line ").next().unwrap_or(&full).to_owned();
-            // The parser's words for it are about tokens.
+            // The parser's message for it is about tokens.
             if text.lines().nth(line.saturating_sub(1)).is_some_and(|line| line.starts_with('\t')) {
                 "tab in the indentation; YAML allows only spaces there".clone_into(&mut message);
             }
@@ -250,17 +250,17 @@ impl Settings {
         })
     }
 
-    /// The JSON Schema of `skillhost.yaml`.
+    /// Returns the JSON Schema of `skillhost.yaml`.
     #[must_use]
     pub fn schema() -> Value {
         let mut schema = schemars::schema_for!(Self).to_value();
-        // In whatever order the parser in this build keeps fields, the text is to be the same.
+        // The text must not depend on the order in which this build's parser keeps fields.
         schema.sort_all_objects();
         schema
     }
 
-    /// The configuration of an extension: the manifest's, with the keys over it that agents have
-    /// configured, and over these the settings'.
+    /// Returns the configuration of an extension: the manifest's, overridden by the configuration
+    /// by agents, overridden by the settings.
     #[must_use]
     pub fn extension_config(&self, manifest: &Manifest) -> Value {
         let mut config = manifest.config.as_object().cloned().unwrap_or_default();
@@ -273,13 +273,13 @@ impl Settings {
     }
 }
 
-/// Reads the values of a settings file, and which of them stand in it; a missing one means defaults.
+/// Reads the values of a settings file, and which of them it contains; a missing file has defaults.
 fn read_values(path: &Path, links: LinkPolicy) -> Result<(Settings, Value), SettingsError> {
     match read_limited(path, SETTINGS_LIMIT, links) {
         Ok(bytes) => {
-            let text = decode(path, bytes)?;
+            let text = decode_text(path, bytes)?;
             let values = Settings::parse(path, &text)?;
-            // The same text again: which values stand in it, and which are defaults.
+            // Parsed again without defaults, to distinguish the written values.
             Ok((values, serde_yaml::from_str(&text).unwrap_or_default()))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Default::default()),
@@ -287,20 +287,20 @@ fn read_values(path: &Path, links: LinkPolicy) -> Result<(Settings, Value), Sett
     }
 }
 
-/// The key that is meant where the parser's message is about an unknown one: it lists those that
-/// may stand there.
+/// Returns the most similar valid key for the parser's message about an unknown key, which lists
+/// the valid ones.
 fn suggest_key(message: &str) -> Option<String> {
     let quoted = |text: &'_ str| -> Vec<String> {
         text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     };
-    let (_, said) = message.split_once("unknown field ")?;
-    let (unknown, known) = said.split_once(", expected ")?;
+    let (_, keys) = message.split_once("unknown field ")?;
+    let (unknown, known) = keys.split_once(", expected ")?;
     let (unknown, known) = (quoted(unknown), quoted(known));
     suggest_similar(unknown.first()?, known.iter().map(String::as_str)).into_iter().next()
 }
 
-/// The text of a settings file; where it is none, the line says where.
-fn decode(path: &Path, bytes: Vec<u8>) -> Result<String, SettingsError> {
+/// Returns the text of a settings file; the error for invalid UTF-8 has line and column.
+fn decode_text(path: &Path, bytes: Vec<u8>) -> Result<String, SettingsError> {
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let start = good.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -315,14 +315,13 @@ fn decode(path: &Path, bytes: Vec<u8>) -> Result<String, SettingsError> {
 }
 
 impl LoadedSettings {
-    /// Lists every value in force with its source: the manifests' `config`, the settings file where
-    /// it says the value, a variable, or the default. `manifests` are those of the home with their
-    /// files.
+    /// Lists every value in force with its source: the manifests' `config`, the settings file, a
+    /// variable, or the default. `manifests` are those of the home with their files.
     #[must_use]
     pub fn provenance(&self, manifests: &[(&Manifest, &Path)]) -> Vec<SettingProvenance> {
         let shadowing = Value::from(self.settings.allow_shadowing.clone());
-        let mut rows = vec![self.row(&["allow_shadowing"], shadowing)];
-        // A value made of fields alone is always JSON.
+        let mut rows = vec![self.provenance_row(&["allow_shadowing"], shadowing)];
+        // A value that consists of fields is always valid JSON.
         let json = |settings: Result<Value, serde_json::Error>| settings.unwrap_or_default();
         let groups = [
             ("build", json(serde_json::to_value(&self.settings.build))),
@@ -333,12 +332,12 @@ impl LoadedSettings {
         ];
         for (group, values) in groups {
             for (key, value) in values.as_object().into_iter().flatten() {
-                rows.push(self.row(&[group, key], value.clone()));
+                rows.push(self.provenance_row(&[group, key], value.clone()));
             }
         }
         for (path, value) in self.settings.models.rows() {
             let path: Vec<_> = path.iter().map(String::as_str).collect();
-            rows.push(self.row(&path, value));
+            rows.push(self.provenance_row(&path, value));
         }
         let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
         for (manifest, path) in manifests {
@@ -346,7 +345,7 @@ impl LoadedSettings {
             extensions.insert(manifest.id.as_str(), (config, Some(path)));
         }
         for (id, keys) in &self.settings.extensions {
-            // Settings for an extension that is not installed are shown too.
+            // Settings of missing extensions are listed, too.
             extensions.entry(id).or_insert_with(|| (Value::Object(keys.clone()), None));
         }
         for (id, (config, path)) in extensions {
@@ -360,7 +359,7 @@ impl LoadedSettings {
                     false => path.map(|path| path.display().to_string()).unwrap_or_default(),
                 };
                 rows.push(match own {
-                    true => self.row(&["extensions", id, key], value.clone()),
+                    true => self.provenance_row(&["extensions", id, key], value.clone()),
                     false => SettingProvenance { key: dotted, value: value.clone(), source },
                 });
             }
@@ -369,7 +368,7 @@ impl LoadedSettings {
         rows
     }
 
-    fn row(&self, path: &[&str], value: Value) -> SettingProvenance {
+    fn provenance_row(&self, path: &[&str], value: Value) -> SettingProvenance {
         let key = path.join(".");
         let metadata = self.figment.find_metadata(&key);
         let (file, written) = &self.written;
@@ -394,14 +393,14 @@ mod tests {
     use crate::home::HomeSource;
 
     fn load(text: &str) -> Result<LoadedSettings, SettingsError> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("skillhost.yaml");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("skillhost.yaml");
         fs::write(&path, text).unwrap();
         Settings::load(&path)
     }
 
     #[test]
-    fn settings_override_a_manifests_config_key_by_key() {
+    fn settings_override_manifest_config_keys() {
         let loaded = load("extensions: {echo: {greeting: hi}}").unwrap();
         let manifest = skillhost_manifest::parse_manifest(
             "id: echo\nname: Echo\nentrypoint: echo\nconfig: {greeting: hello, other: 1}\n",
@@ -453,7 +452,7 @@ mod tests {
             let begun = std::time::Instant::now();
             let error = load(&text).unwrap_err();
             assert!(matches!(error, SettingsError::Invalid { .. }), "{deep:?}: {error}");
-            // Seconds where the parser is reached.
+            // The parser would take seconds.
             assert!(begun.elapsed() < std::time::Duration::from_secs(1), "{deep:?}");
         }
         let error = load(&format!("mcp: {}", "[".repeat(100))).unwrap_err();
@@ -465,13 +464,13 @@ mod tests {
 
     #[test]
     fn untrusted_settings_follow_no_link() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("home/sandbox")).unwrap();
-        let file = folder.path().join("elsewhere.yaml");
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("home/sandbox")).unwrap();
+        let file = dir.path().join("elsewhere.yaml");
         fs::write(&file, "allow_shadowing: [a]\n").unwrap();
-        let link = folder.path().join("home/skillhost.yaml");
+        let link = dir.path().join("home/skillhost.yaml");
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        let home = Home::open(&folder.path().join("home"), HomeSource::Argument).unwrap();
+        let home = Home::open(&dir.path().join("home"), HomeSource::Argument).unwrap();
         assert_eq!(Settings::load_home(&home).unwrap().settings.allow_shadowing, ["a"]);
         let home = home.into_untrusted();
         let error = Settings::load_home(&home).unwrap_err();
@@ -481,13 +480,13 @@ mod tests {
         assert!(matches!(Settings::load_home(&home), Err(SettingsError::Io { .. })));
         assert!(matches!(Settings::load(&link), Err(SettingsError::Io { .. })));
         fs::remove_file(&link).unwrap();
-        std::os::unix::fs::symlink(folder.path(), home.root().join("sandbox/data")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), home.root().join("sandbox/data")).unwrap();
         let error = Settings::load_home(&home).unwrap_err();
         assert!(error.to_string().contains("configured.json: a symbolic link"), "{error}");
     }
 
     #[test]
-    fn a_missing_or_empty_file_means_defaults() {
+    fn missing_file_has_defaults() {
         assert_eq!(load("").unwrap().settings, Settings::default());
         assert_eq!(load("# nothing\n").unwrap().settings, Settings::default());
         let missing = Settings::load(Path::new("/nonexistent/skillhost.yaml")).unwrap();
@@ -495,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_stand_there_is_named_with_its_place() {
+    fn invalid_entry_names_its_position() {
         let error = load("\nextension: {}\n").unwrap_err();
         assert_eq!(error.hint(), "did you mean `extensions`?");
         assert!(matches!(error, SettingsError::Invalid { line: 2, column: 1, .. }), "{error}");

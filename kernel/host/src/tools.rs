@@ -21,18 +21,18 @@ use crate::runtime::{ArgumentCheck, schema_mistake};
 pub struct OwnedTool {
     /// The extension.
     pub extension: ExtensionId,
-    /// What it offers.
+    /// The description of the tool.
     #[serde(flatten)]
     pub spec: ToolSpec,
 }
 
-/// Who owns which tool name.
+/// A table of tool names and their owners.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolTable {
     entries: BTreeMap<String, ToolEntry>,
 }
 
-/// A tool as it was when its owner was wired.
+/// A tool as listed when its owner was wired.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolEntry {
     pub(crate) owner: ExtensionId,
@@ -41,21 +41,21 @@ pub(crate) struct ToolEntry {
     pub(crate) arguments: Arc<ArgumentCheck>,
 }
 
-/// What does a tool's work.
+/// The implementation of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolImplementation {
-    /// The library, or the process, that owns it.
+    /// The library or process of the owner.
     Library,
-    /// The kernel. Offered to agents only: it acts for a run.
+    /// The kernel. Offered only to agents, because it acts for a run.
     Kernel,
-    /// The agent that owns it and carries its name. Offered to agents only.
+    /// The agent that owns it and has the same name. Offered only to agents.
     Agent,
 }
 
-/// The tools of one caller, and the extensions that did not list theirs.
+/// The tools of one caller, and the extensions that failed to list theirs.
 pub(crate) type ListedTools = (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>);
 
-/// Why a tool cannot be taken into the table.
+/// The reason why a tool cannot be added to the table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ToolError {
     #[error("the tool name {name:?} is not 1 to 64 letters, digits, `_`, `-` or `.`")]
@@ -73,17 +73,17 @@ pub(crate) enum ToolError {
 }
 
 impl ToolError {
-    /// What to do about all of them, one line each.
+    /// Returns the hints of all errors, one per line.
     pub(crate) fn hints(problems: &[Self]) -> String {
         let hints = problems.iter().map(Self::hint).collect::<Vec<_>>().join("\n");
         let mut seen = BTreeSet::new();
-        // An advice that several share stands once, behind all others.
+        // A hint of several errors appears once, after all others.
         let mut lines: Vec<_> = hints.lines().filter(|line| seen.insert(*line)).collect();
         lines.sort_by_key(|line| line.starts_with("or "));
         lines.join("\n")
     }
 
-    /// What to do about it.
+    /// Returns a hint.
     pub(crate) fn hint(&self) -> String {
         let manifest = |owner: &ExtensionId, lines: String| {
             format!("write into the manifest of `{owner}`: tools: {lines}")
@@ -94,9 +94,9 @@ impl ToolError {
             }
             Self::Id { .. } => "choose another id".to_owned(),
             Self::NameTaken { name, owner, .. } => {
-                let prefix = prefix_of(owner);
+                let prefix = default_prefix(owner);
                 let lines = match name.starts_with(&prefix) || name.len() + prefix.len() > 64 {
-                    true => format!("{{rename: {{ITS_OWN_NAME: {}}}}}", another(name)),
+                    true => format!("{{rename: {{ITS_OWN_NAME: {}}}}}", alternative_name(name)),
                     false => format!("{{prefix: {prefix}}}"),
                 };
                 format!("{}\nor disable one of the two", manifest(owner, lines))
@@ -106,7 +106,7 @@ impl ToolError {
                 let name: String = name.chars().take(200).collect();
                 let new: String =
                     name.chars().take(64).map(|c| if valid(c) { c } else { '_' }).collect();
-                // Escaped as JSON a text is YAML too.
+                // A text that is escaped as JSON is valid YAML, too.
                 let own = Value::from(name);
                 manifest(owner, format!("{{rename: {{{own}: {new}}}}}"))
             }
@@ -118,7 +118,7 @@ impl ToolError {
 }
 
 impl Default for ToolTable {
-    /// The kernel's own tools.
+    /// Creates a table with the kernel's own tools.
     fn default() -> Self {
         let owner = kernel_tools::kernel_tools_owner();
         let entry = |spec: ToolSpec| {
@@ -133,16 +133,16 @@ impl ToolTable {
     /// Adds an extension's tools, all or none.
     ///
     /// # Errors
-    /// Everything that is wrong with them: names and schemas that no model's interface takes, and
-    /// names that are taken.
+    /// Every invalid tool: names and schemas that models' interfaces do not accept, and names in
+    /// use.
     pub(crate) fn add(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
         self.add_all(&instance.manifest.id, ToolImplementation::Library, &instance.specs)
     }
 
-    /// Adds an agent that other agents reach as a tool.
+    /// Adds an agent that other agents call as a tool.
     ///
     /// # Errors
-    /// When its name is taken.
+    /// The name is in use.
     pub(crate) fn add_agent(&mut self, manifest: &Manifest) -> Result<(), Vec<ToolError>> {
         self.add_all(
             &manifest.id,
@@ -151,7 +151,7 @@ impl ToolTable {
         )
     }
 
-    /// Adds the tools that an extension would have.
+    /// Adds the tools of an extension that is not loaded.
     ///
     /// # Errors
     /// As for [`ToolTable::add`].
@@ -176,7 +176,7 @@ impl ToolTable {
             let name = spec.name.clone();
             if !is_valid_name(&name) {
                 problems.push(ToolError::Name { name, owner: owner.clone() });
-            } else if let Some(problem) = schema_problem(spec) {
+            } else if let Some(problem) = schema_error(spec) {
                 problems.push(problem);
             } else if let Some(taken) = self.entries.get(&name) {
                 let (owner, other) = (owner.clone(), taken.owner.clone());
@@ -185,6 +185,7 @@ impl ToolTable {
                 problems.push(ToolError::DuplicateName { name });
             }
         }
+        // All or none: an extension must not run with a part of its tools.
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -192,17 +193,17 @@ impl ToolTable {
         Ok(())
     }
 
-    /// Takes an extension's tools out.
+    /// Removes an extension's tools.
     pub(crate) fn remove(&mut self, owner: &ExtensionId) {
         self.entries.retain(|_, entry| entry.owner != *owner);
     }
 
-    /// The owner of a tool.
+    /// Returns the owner of a tool.
     pub(crate) fn owner(&self, name: &str) -> Option<&ExtensionId> {
         self.entries.get(name).map(|entry| &entry.owner)
     }
 
-    /// Finds a tool that a caller may know of.
+    /// Finds a tool that a caller may see.
     pub(crate) fn find(&self, name: &str, origin: CallOrigin) -> Result<&ToolEntry, KernelError> {
         match self.entries.get(name) {
             Some(entry) if entry.is_offered_to(origin) => Ok(entry),
@@ -214,7 +215,8 @@ impl ToolTable {
         }
     }
 
-    /// What an agent's `uses_tools` may name: every owner of tools and every tool for agents.
+    /// Returns the valid entries of an agent's `uses_tools`: every owner of tools and every tool
+    /// for agents.
     pub(crate) fn usable_names(&self) -> BTreeSet<&str> {
         let agents =
             self.entries.iter().filter(|(_, entry)| entry.is_offered_to(CallOrigin::Agent));
@@ -223,20 +225,20 @@ impl ToolTable {
 }
 
 impl KernelState {
-    /// Takes an extension's tools into the table. One from the sandbox takes no name that means
-    /// something an operator has installed.
+    /// Adds an extension's tools to the table. One from the sandbox cannot use the names of an
+    /// installed extension.
     ///
     /// # Errors
     /// As for [`ToolTable::add`].
-    pub(crate) fn take_tools(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
+    pub(crate) fn add_tools(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
         self.check_names(&instance.manifest.id, &instance.specs)?;
         self.tools.add(instance)
     }
 
-    /// Checks that an extension's id and tools stand for nothing else where `uses_tools` names them.
+    /// Checks that the names of an extension and its tools are unambiguous in `uses_tools`.
     ///
     /// # Errors
-    /// The names that are taken.
+    /// The names in use.
     pub(crate) fn check_names(
         &self,
         id: &ExtensionId,
@@ -270,7 +272,8 @@ impl ToolEntry {
         Self { owner: owner.clone(), body, spec, arguments }
     }
 
-    /// Operators' tools exist for operators only, tools that act for a run for agents only.
+    /// Returns whether a caller may see the tool: operators' tools are only for operators, tools
+    /// that act for a run only for agents.
     fn is_offered_to(&self, origin: CallOrigin) -> bool {
         match self.body {
             ToolImplementation::Library => {
@@ -281,8 +284,8 @@ impl ToolEntry {
     }
 }
 
-/// Says what is wrong with the schemas of a tool.
-fn schema_problem(spec: &ToolSpec) -> Option<ToolError> {
+/// Returns the first error in a tool's schemas.
+fn schema_error(spec: &ToolSpec) -> Option<ToolError> {
     let schemas = [("input", Some(&spec.input_schema)), ("output", spec.output_schema.as_ref())];
     let name = || spec.name.clone();
     schemas.into_iter().find_map(|(which, schema)| {
@@ -295,14 +298,14 @@ fn schema_problem(spec: &ToolSpec) -> Option<ToolError> {
     })
 }
 
-/// The prefix that tells an extension's tools apart from those of others.
-fn prefix_of(owner: &ExtensionId) -> String {
+/// Returns the prefix that separates an extension's tools from those of others.
+fn default_prefix(owner: &ExtensionId) -> String {
     let id: String = owner.as_str().chars().take(31).collect();
     format!("{id}_")
 }
 
-/// A name that differs from `name`.
-fn another(name: &str) -> String {
+/// Returns a name that differs from `name`.
+fn alternative_name(name: &str) -> String {
     let stem: String = name.chars().take(62).collect();
     format!("{stem}_2")
 }
@@ -313,8 +316,8 @@ fn is_valid_name(name: &str) -> bool {
 }
 
 impl KernelShared {
-    /// Lists the tools one caller may see, sorted by name; an extension that fails to answer is
-    /// left out and its error is returned beside the list. `wanted` is given owner and name.
+    /// Lists the tools that one caller may see, sorted by name, and the errors of extensions that
+    /// failed to list theirs. `wanted` filters by owner and name.
     pub(crate) async fn list_tools(
         &self,
         context: &CallContext,
@@ -323,7 +326,7 @@ impl KernelShared {
         let asked = |instance: &Instance| {
             instance.specs.iter().any(|spec| wanted(&instance.manifest.id, &spec.name))
         };
-        // The state is dropped before the pins are.
+        // The state is dropped before the pins.
         let (instances, state) = self.pin_state(|state| {
             let asked = state.instances.values().filter(|instance| asked(instance));
             let pinned: Option<Vec<_>> = asked.map(Instance::pin).collect();
@@ -339,7 +342,8 @@ impl KernelShared {
             match instance.tools(context, &self.limits).await {
                 Ok(specs) => tools.extend(
                     specs.into_iter().filter(|spec| wanted(id, &spec.name)).filter_map(|spec| {
-                        // What a caller is told about a tool is what the kernel goes by.
+                        // The kernel enforces the annotations of the table, so the caller gets the
+                        // same ones.
                         let known = &owned(&spec.name)?.spec;
                         let mut spec = ToolSpec {
                             read_only: known.read_only,
@@ -401,7 +405,7 @@ mod tests {
         }
     }
 
-    fn told(table: &mut ToolTable, owner: &str, specs: &[ToolSpec]) -> Vec<(String, String)> {
+    fn add_errors(table: &mut ToolTable, owner: &str, specs: &[ToolSpec]) -> Vec<(String, String)> {
         let problems = table.try_add(&ExtensionId::new(owner).unwrap(), specs).unwrap_err();
         problems.iter().map(|problem| (problem.to_string(), problem.hint())).collect()
     }
@@ -415,7 +419,7 @@ mod tests {
             |name| format!("the tool `{name}` of `weather` is already provided by `core`");
         let manifest = "write into the manifest of `weather`: tools: ";
         assert_eq!(
-            told(&mut table, "weather", &tools),
+            add_errors(&mut table, "weather", &tools),
             [
                 (
                     message("read"),
@@ -430,7 +434,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            told(&mut table, "weather", &[spec("a/\"b", json!({}))])[0].1,
+            add_errors(&mut table, "weather", &[spec("a/\"b", json!({}))])[0].1,
             format!("{manifest}{{rename: {{\"a/\\\"b\": a__b}}}}")
         );
     }
@@ -440,8 +444,10 @@ mod tests {
         let mut table = ToolTable::default();
         let output = ToolSpec { output_schema: Some(json!([])), ..spec("c", json!({})) };
         let tools = [spec("a", json!(7)), spec("b", json!({"type": "objekt"})), output];
-        let messages: Vec<_> =
-            told(&mut table, "weather", &tools).into_iter().map(|(message, _)| message).collect();
+        let messages: Vec<_> = add_errors(&mut table, "weather", &tools)
+            .into_iter()
+            .map(|(message, _)| message)
+            .collect();
         assert_eq!(messages[0], "the input schema of the tool `a` is not a JSON object");
         let start =
             "the input schema of the tool `b` is not a valid JSON Schema: `/type`: \"objekt\"";
@@ -452,7 +458,7 @@ mod tests {
     #[test]
     fn kernel_tools_have_valid_schemas() {
         for spec in kernel_tools::kernel_tool_specs() {
-            assert_eq!(schema_problem(&spec), None, "{}", spec.name);
+            assert_eq!(schema_error(&spec), None, "{}", spec.name);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What happened in a run, for whoever wants to know later: one JSON line per event.
+//! The transcript of a run: one JSON line per event.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,28 +18,28 @@ use crate::model::{ModelReply, TokenUsage};
 /// The version of a transcript's lines.
 const VERSION: u32 = 1;
 
-/// The record of one run, `sandbox/data/kernel/runs/<run>.jsonl`. It is for people and programs;
-/// nothing in the kernel reads it.
+/// The transcript of one run, `sandbox/data/kernel/runs/<run>.jsonl`. It is for people and
+/// programs; the kernel does not read it.
 pub struct Transcript {
     inner: Mutex<TranscriptFile>,
 }
 
-/// Who runs, and for whom.
+/// The properties of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunHeader {
     /// The run; names the file.
     pub run_id: String,
-    /// The run that handed the task on.
+    /// The run that delegated the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The thread; absent where nobody can go on with it.
+    /// The thread; absent if it cannot be resumed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
     /// The agent.
     pub agent: String,
     /// The model, `provider/model`.
     pub model: String,
-    /// Who stands behind the run.
+    /// The caller on whose behalf the run acts.
     pub origin: CallOrigin,
 }
 
@@ -47,40 +47,40 @@ pub struct RunHeader {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum RunEntry {
-    /// What the user, or whoever gave the task, said.
+    /// The message of the user or of the delegating agent.
     Prompt {
         /// The text.
         text: String,
     },
-    /// The skills the model works by from here on.
+    /// The skills in force from here on.
     Skills {
         /// Those of the agent's manifest.
         bound: Vec<SkillRef>,
-        /// Those that were read or invoked.
+        /// Skills that were read or invoked.
         active: Vec<SkillRef>,
     },
-    /// The model is asked.
+    /// A model request.
     Request {
         /// The request's number within the run, from 1.
         turn: u32,
-        /// How many messages it has.
+        /// The number of messages.
         messages: usize,
-        /// How many tools it offers.
+        /// The number of offered tools.
         tools: usize,
         /// Its estimated tokens.
         tokens: u64,
     },
-    /// The model has answered.
+    /// A model reply.
     Reply {
         /// The request's number.
         turn: u32,
-        /// The answer.
+        /// The reply.
         reply: ModelReply,
-        /// What it cost, where the price is known.
+        /// The cost, if the price is known.
         #[serde(skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
     },
-    /// A tool is called.
+    /// A tool call.
     Call {
         /// The call's id, the model's own.
         call_id: String,
@@ -89,63 +89,63 @@ pub enum RunEntry {
         /// The arguments as the model wrote them.
         arguments: String,
     },
-    /// Somebody was asked whether a tool may be called.
+    /// The decision about a tool call.
     Approval {
         /// The tool.
         tool: String,
-        /// What they said.
+        /// The decision.
         decision: ApprovalDecision,
     },
-    /// A tool has answered.
+    /// A tool result.
     Answer {
         /// The call's id.
         call_id: String,
         /// The tool.
         tool: String,
-        /// What the model was told.
+        /// The text for the model.
         text: String,
         /// It failed.
         is_error: bool,
     },
-    /// Older messages were replaced.
+    /// Compaction of older messages.
     Compacted {
-        /// How many.
+        /// The number of messages.
         messages: usize,
         /// Estimated tokens before.
         before: u64,
         /// And after.
         after: u64,
     },
-    /// A task was handed to another agent.
+    /// Delegation of a task to another agent.
     Delegated {
         /// The agent.
         to: String,
         /// Its run.
         run_id: String,
     },
-    /// Something a person should know.
+    /// A note for people.
     Note {
         /// The text.
         text: String,
     },
-    /// The run is over.
+    /// The end of the run.
     Ended {
         /// `done`, or the kind of error.
         outcome: String,
         /// The error's message.
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<String>,
-        /// Everything it used up.
+        /// The total usage.
         usage: TokenUsage,
-        /// What it cost, where the prices are known.
+        /// The total cost, if the prices are known.
         #[serde(skip_serializing_if = "Option::is_none")]
         cost: Option<f64>,
     },
 }
 
-/// A transcript that cannot be written any more.
+/// An error after which a transcript is not written any more.
 #[derive(Debug, thiserror::Error)]
-#[error("the transcript {} is not written from here on: {source}", path.display())]
+#[error("writing the transcript {} failed: {source}", path.display())]
 pub struct TranscriptError {
     /// The file.
     pub path: PathBuf,
@@ -156,7 +156,7 @@ pub struct TranscriptError {
 struct TranscriptFile {
     /// Absent after the first failure.
     journal: Option<AppendLog>,
-    /// Digests of the system prompts that stand in it.
+    /// Digests of the system prompts that the file contains.
     prompts: BTreeSet<String>,
 }
 
@@ -183,21 +183,21 @@ enum TranscriptRecord<'a> {
 }
 
 impl Transcript {
-    /// Begins the record of a run.
+    /// Creates the transcript of a run.
     ///
     /// # Errors
-    /// [`TranscriptError`]; a run can do without, with [`Transcript::disabled`].
+    /// [`TranscriptError`]; a run can continue with [`Transcript::disabled`].
     pub fn create(home: &Home, header: &RunHeader) -> Result<Self, TranscriptError> {
-        let folder = home.data_dir("kernel").join("runs");
-        let path = folder.join(format!("{}.jsonl", header.run_id));
-        let opened = create_private_dir(&folder).and_then(|()| open_append(&path, true));
+        let dir = home.data_dir("kernel").join("runs");
+        let path = dir.join(format!("{}.jsonl", header.run_id));
+        let opened = create_private_dir(&dir).and_then(|()| open_append(&path, true));
         match opened {
             Ok(file) => Self::with_sink(path, Box::new(file), header),
             Err(source) => Err(TranscriptError { path, source }),
         }
     }
 
-    /// A transcript that is not written.
+    /// Returns a transcript that is not written.
     #[must_use]
     pub fn disabled() -> Self {
         Self { inner: Mutex::new(TranscriptFile { journal: None, prompts: BTreeSet::new() }) }
@@ -218,13 +218,12 @@ impl Transcript {
     /// Adds an entry.
     ///
     /// # Errors
-    /// [`TranscriptError`] the first time it cannot be written; from then on nothing is written and
-    /// nothing is said.
+    /// [`TranscriptError`] at the first failed write; later entries are ignored without an error.
     pub fn record(&self, entry: &RunEntry) -> Result<(), TranscriptError> {
         self.lock().write(entry)
     }
 
-    /// Adds the system prompt of a request: whole when it has not been there yet, else its digest.
+    /// Adds the system prompt of a request: in full at its first use, else its digest.
     ///
     /// # Errors
     /// As for [`Transcript::record`].
@@ -236,11 +235,12 @@ impl Transcript {
             digest: &digest,
             text: (!known).then_some(prompt),
         })?;
+        // After the write: a prompt that was not written must not count as known.
         inner.prompts.insert(digest);
         Ok(())
     }
 
-    /// A panic elsewhere leaves whole lines behind.
+    /// Locks the file. A panic in another thread leaves complete lines behind.
     fn lock(&self) -> std::sync::MutexGuard<'_, TranscriptFile> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -256,6 +256,7 @@ impl TranscriptFile {
                 journal.append(&line)
             });
         let Err(source) = written else { return Ok(()) };
+        // A later write could follow a partial line, so the transcript ends here.
         let path = std::mem::take(&mut journal.path);
         self.journal = None;
         Err(TranscriptError { path, source })
@@ -285,7 +286,7 @@ mod tests {
         RunEntry::Note { text: text.into() }
     }
 
-    /// The lines without their times.
+    /// Returns the lines without their times.
     fn lines(text: &str) -> Vec<Value> {
         let line = |line: &str| {
             let mut line: Value = serde_json::from_str(line).unwrap();
@@ -296,10 +297,10 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_kept_line_by_line_and_a_prompt_whole_only_once() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("sandbox")).unwrap();
-        let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
+    fn repeated_prompt_is_written_once() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("sandbox")).unwrap();
+        let home = Home::open(dir.path(), HomeSource::Argument).unwrap();
         let transcript = Transcript::create(&home, &header()).unwrap();
         transcript.record_system_prompt("one").unwrap();
         transcript.record_system_prompt("one").unwrap();
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_once_and_ends_the_transcript_at_a_whole_line() {
+    fn full_disk_ends_transcript_once() {
         let disk = SmallDisk::with_room(400);
         let transcript =
             Transcript::with_sink("runs/run-1.jsonl".into(), Box::new(disk.clone()), &header())
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_is_full_from_the_start_is_told_at_the_start() {
+    fn full_disk_fails_creation() {
         let disk = SmallDisk::with_room(10);
         let error = Transcript::with_sink("run".into(), Box::new(disk.clone()), &header())
             .map(drop)

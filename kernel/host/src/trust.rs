@@ -1,8 +1,9 @@
-//! The record of trusted homes, and how a home is recognized again.
+//! The record of trusted homes, and the recognition of a home.
 //!
-//! The record is a file in the user's state directory with one JSON object a line. A path alone
-//! proves nothing: another directory can take its place. So the owner, the write permissions, the
-//! inode and its device are recorded and compared, and the birth time where the file system has one.
+//! The record is a file in the user's state directory with one JSON object per line. A path alone
+//! is not sufficient: another directory can replace it. Therefore the owner, the write permissions,
+//! the inode and its device are recorded and compared, and the birth time if the file system has
+//! one.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -19,10 +20,10 @@ use crate::write::write_owned;
 
 const RECORD: &str = "trusted-homes";
 
-/// Bytes of the record that are read.
+/// The largest record that is read, in bytes.
 const RECORD_LIMIT: u64 = 1024 * 1024;
 
-/// What tells one directory from another.
+/// The properties that identify a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirectoryIdentity {
     /// The user id of its owner.
@@ -33,13 +34,13 @@ pub struct DirectoryIdentity {
     pub device: u64,
     /// Its inode.
     pub inode: u64,
-    /// When it was made, nanoseconds since 1970, where the file system says so.
+    /// The birth time, in nanoseconds since 1970, if the file system reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_ns: Option<u64>,
 }
 
 impl DirectoryIdentity {
-    /// Examines a directory; a link is not followed.
+    /// Reads the identity of a directory; a link is not followed.
     ///
     /// # Errors
     /// The system's error.
@@ -55,16 +56,15 @@ impl DirectoryIdentity {
         })
     }
 
-    /// Compares a directory with what was recorded of it; returns what speaks against its being the
-    /// same, or `None`.
+    /// Compares a directory with its recorded identity; returns the first difference, or `None`.
     #[must_use]
     pub fn find_change(&self, found: &Self) -> Option<HomeChange> {
         let same_birth = match (self.created_ns, found.created_ns) {
             (Some(before), Some(now)) => Some(before == now),
             _ => None,
         };
-        // Some file systems get another device number with each mount, so the birth time may stand
-        // for the device; an inode alone is used again.
+        // Some file systems get another device number with each mount, so the birth time may
+        // replace the device; an inode number alone may be reused.
         let same = match same_birth {
             Some(same) => same,
             None => self.device == found.device,
@@ -81,7 +81,7 @@ impl DirectoryIdentity {
     }
 }
 
-/// Why a home that was trusted is not trusted any longer.
+/// The reason why a previously trusted home is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HomeChange {
     /// Another user owns the directory.
@@ -99,10 +99,10 @@ pub enum HomeChange {
     #[error("more users may write to it than when it was trusted")]
     Writable,
     /// The record names only the path.
-    #[error("the record of it is of an earlier version and names only its path")]
+    #[error("its record is from an earlier version and names only its path")]
     PathOnly,
-    /// There is no such directory.
-    #[error("it cannot be found")]
+    /// The directory does not exist.
+    #[error("it does not exist")]
     Missing,
 }
 
@@ -111,17 +111,17 @@ pub enum HomeChange {
 pub struct TrustedHome {
     /// Its canonical path.
     pub path: PathBuf,
-    /// What it was when it was trusted; `None` in a record of an earlier version.
+    /// The identity when it was trusted; `None` in a record of an earlier version.
     #[serde(flatten)]
     pub identity: Option<DirectoryIdentity>,
-    /// When it was trusted, milliseconds since 1970; 0 in a record of an earlier version.
+    /// The time of trust, in milliseconds since 1970; 0 in a record of an earlier version.
     #[serde(default)]
     pub trusted_at_ms: u64,
 }
 
 impl TrustedHome {
-    /// Looks whether the directory is still the one that was trusted; returns what speaks against
-    /// it, or `None`.
+    /// Compares the directory with the one that was trusted; returns the first difference, or
+    /// `None`.
     #[must_use]
     pub fn find_change(&self) -> Option<HomeChange> {
         match (&self.identity, DirectoryIdentity::of(&self.path)) {
@@ -132,11 +132,10 @@ impl TrustedHome {
     }
 }
 
-/// Lists the homes that were trusted, in the order in which they were, whether or not they still
-/// are what was trusted.
+/// Lists the recorded homes in the order of their trust, including those that have changed since.
 ///
 /// # Errors
-/// [`HomeError::Io`] when the record cannot be read, [`HomeError::UnsafeRecord`] when others may
+/// [`HomeError::Io`] if the record cannot be read, [`HomeError::UnsafeRecord`] if another user may
 /// have written it.
 pub fn trusted_homes(environment: &Environment) -> Result<Vec<TrustedHome>, HomeError> {
     let Some(path) = environment.state_dir().map(|state| state.join(RECORD)) else {
@@ -151,7 +150,7 @@ pub fn trusted_homes(environment: &Environment) -> Result<Vec<TrustedHome>, Home
     let text = String::from_utf8_lossy(&bytes);
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty());
     let home = |(number, line): (usize, &str)| {
-        // Earlier versions wrote the path alone.
+        // Earlier versions recorded the path alone.
         if !line.starts_with('{') {
             return Ok(TrustedHome { path: line.into(), identity: None, trusted_at_ms: 0 });
         }
@@ -161,11 +160,11 @@ pub fn trusted_homes(environment: &Environment) -> Result<Vec<TrustedHome>, Home
     lines.map(home).collect()
 }
 
-/// Refuses a record that somebody else can have written.
+/// Rejects a record that another user may have written.
 fn check_record(path: &Path) -> Result<(), HomeError> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     let own = rustix::process::geteuid().as_raw();
-    // The superuser can do everything anyway.
+    // The superuser has access in any case.
     let problem = if found.uid() != own && found.uid() != 0 {
         "it belongs to another user"
     } else if found.mode() & 0o022 != 0 && !found.is_symlink() {
@@ -176,7 +175,7 @@ fn check_record(path: &Path) -> Result<(), HomeError> {
     Err(HomeError::UnsafeRecord { path: path.to_owned(), problem })
 }
 
-/// Refuses a home that is not trusted. The user's own home is trusted by itself.
+/// Rejects a home that is not trusted. The user's own home is always trusted.
 pub(crate) fn require_trust(home: &Home, environment: &Environment) -> Result<(), HomeError> {
     let failed = |source| HomeError::Io { path: home.root().to_owned(), source };
     let own = environment.default_home().and_then(|path| fs::canonicalize(path).ok());
@@ -197,11 +196,11 @@ pub(crate) fn require_trust(home: &Home, environment: &Environment) -> Result<()
     }
 }
 
-/// Records a home as trusted, as it is now; returns whether that was new.
+/// Records a home as trusted in its current state; returns whether that was new.
 ///
 /// # Errors
-/// [`HomeError::WorldWritable`] for a home that everybody may write to; when the record cannot be
-/// written.
+/// [`HomeError::WorldWritable`] for a home that every user may write to; errors of writing the
+/// record.
 pub fn trust(home: &Home, environment: &Environment) -> Result<bool, HomeError> {
     let path = home.root();
     let recordable = path.to_str().is_some_and(|text| !text.contains(['\n', '\r']));
@@ -228,11 +227,11 @@ pub fn trust(home: &Home, environment: &Environment) -> Result<bool, HomeError> 
     })
 }
 
-/// Removes the record that a home is trusted; returns whether there was one. The directory need not
+/// Removes the record of a trusted home; returns whether there was one. The directory need not
 /// exist any longer.
 ///
 /// # Errors
-/// When the record cannot be read or written.
+/// The record cannot be read or written.
 pub fn untrust(path: &Path, environment: &Environment) -> Result<bool, HomeError> {
     let canonical = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     change_record(environment, |homes| {
@@ -242,8 +241,7 @@ pub fn untrust(path: &Path, environment: &Environment) -> Result<bool, HomeError
     })
 }
 
-/// Reads, changes and writes the record while no other process does; writes nothing unless `change`
-/// says that it changed something.
+/// Reads, changes and writes the record under a lock; writes only if `change` returns `true`.
 fn change_record(
     environment: &Environment,
     change: impl FnOnce(&mut Vec<TrustedHome>) -> bool,
@@ -253,12 +251,13 @@ fn change_record(
     let failed = |source| HomeError::Io { path: path.clone(), source };
     let lock = || {
         fs::create_dir_all(&state)?;
+        // A file of its own, because the record is replaced by a rename.
         let lock = path.with_extension("lock");
         let file = OpenOptions::new().create(true).write(true).truncate(false).open(lock)?;
         file.lock()?;
         Ok(file)
     };
-    let _alone = lock().map_err(failed)?;
+    let _guard = lock().map_err(failed)?;
     let mut homes = trusted_homes(environment)?;
     if !change(&mut homes) {
         return Ok(false);

@@ -1,5 +1,5 @@
-//! The text that a person is shown before an extension is approved: what it will be able to do, then
-//! every file whole. What cannot be shown whole is refused.
+//! The text that a person reads before an extension is approved: its effects, then every file in
+//! full. Content that cannot be displayed in full prevents the approval.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,45 +12,46 @@ use crate::kernel::ADDED;
 use crate::loader::{file_name, to_hex};
 use crate::runtime::kernel_tools;
 
-/// Bytes of text that are shown.
+/// The limit of displayed text, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
-/// Lines that are shown.
+/// The limit of displayed lines.
 const MAX_LINES: usize = 8_000;
 
-/// Endings of files that explain and do nothing: shown last.
+/// Extensions of files without effect, which are displayed last.
 const TEXTS: [&str; 5] = ["md", "txt", "rst", "adoc", "license"];
 
 /// The details of an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalDetails {
-    /// The text, untrusted where it shows files.
+    /// The text; untrusted where it displays files.
     pub text: String,
-    /// Why a person cannot be shown everything, one reason a line; empty where they can.
+    /// The reasons why some content cannot be displayed, one per line; empty if everything is
+    /// displayed.
     pub hidden: Vec<String>,
 }
 
-/// Writes what a manifest will be able to do, and every file: manifest, code, the rest. Lines of
-/// files are indented, so that none passes for a heading. The library of the manifest, where it is
-/// among the files, is named with its size and sha256. `notes` are further lines about its effect.
+/// Describes the effects of a manifest, then every file: manifest, code, the rest. Lines of files
+/// are indented, so that none passes for a heading. The library of the manifest, if it is among the
+/// files, is named with its size and sha256. `notes` are further lines about its effect.
 #[must_use]
 pub fn approval_details(
     manifest: &Manifest,
     files: &[PlannedFile],
     notes: &[String],
 ) -> ApprovalDetails {
-    let mut text = effects(manifest);
+    let mut text = describe_effects(manifest);
     for note in notes {
-        line(&mut text, note);
+        push_line(&mut text, note);
     }
     let library = manifest.entrypoint().map(file_name);
     let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
-    line(&mut text, &format!("{} files, {bytes} bytes:", files.len()));
+    push_line(&mut text, &format!("{} files, {bytes} bytes:", files.len()));
     for file in files {
         let mode = if file.executable { " (executable)" } else { "" };
-        line(&mut text, &format!("  {:>8}  {}{mode}", file.bytes.len(), file.path));
+        push_line(&mut text, &format!("  {:>8}  {}{mode}", file.bytes.len(), file.path));
     }
     let mut ordered: Vec<_> = files.iter().collect();
-    ordered.sort_by_key(|file| (rank(file), &file.path));
+    ordered.sort_by_key(|file| (display_rank(file), &file.path));
     let mut hidden = Vec::new();
     let (mut shown_bytes, mut shown_lines) = (0, 0);
     let mut sizes = Vec::new();
@@ -59,22 +60,22 @@ pub fn approval_details(
             use sha2::Digest as _;
             let sha256 = to_hex(&sha2::Sha256::digest(bytes));
             let size = bytes.len();
-            line(
+            push_line(
                 &mut text,
                 &format!(
                     "--- {path}: a prebuilt library of {size} bytes, sha256 {sha256}\n\
-                     !!! its content cannot be shown, and need not come from the files beside it"
+                     !!! its content cannot be displayed and may not come from the listed sources"
                 ),
             );
             continue;
         }
         match std::str::from_utf8(bytes) {
             Ok(content) if !content.contains('\0') => {
-                line(&mut text, &format!("--- {path}"));
+                push_line(&mut text, &format!("--- {path}"));
                 let before = shown_lines;
                 for content in content.lines() {
                     shown_lines += 1;
-                    line(&mut text, &format!("    {content}"));
+                    push_line(&mut text, &format!("    {content}"));
                 }
                 shown_bytes += bytes.len();
                 sizes.push((bytes.len(), shown_lines - before, path));
@@ -91,21 +92,21 @@ pub fn approval_details(
             .collect();
         hidden.push(format!(
             "{shown_bytes} bytes of text in {shown_lines} lines, more than the {MAX_BYTES} bytes and \
-             {MAX_LINES} lines that a person is shown ({})",
+             {MAX_LINES} lines that can be displayed ({})",
             largest.join("; ")
         ));
     }
     ApprovalDetails { text, hidden }
 }
 
-/// The order in which files are shown.
-fn rank(file: &PlannedFile) -> u8 {
+/// Returns the position of a file in the order of display.
+fn display_rank(file: &PlannedFile) -> u8 {
     let path = Path::new(&file.path);
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     match () {
         () if file.path == MANIFEST => 0,
-        // Whatever it is called, it can be run.
+        // An executable file is code, whatever its name.
         () if file.executable || file.path == "prompt.jinja2" => 1,
         () if name.starts_with("readme") => 3,
         () if TEXTS.contains(&ending.as_str()) || name == "license" => 2,
@@ -113,12 +114,12 @@ fn rank(file: &PlannedFile) -> u8 {
     }
 }
 
-/// What the manifest will be able to do once it is approved.
-fn effects(manifest: &Manifest) -> String {
+/// Describes the effects of an approved manifest.
+fn describe_effects(manifest: &Manifest) -> String {
     let mut text = String::new();
     let id = &manifest.id;
     match &manifest.kind {
-        ExtensionKind::Library { entrypoint } => line(
+        ExtensionKind::Library { entrypoint } => push_line(
             &mut text,
             &format!(
                 "sandbox/extensions/{id}: a Rust library, {}; it runs inside of this program and \
@@ -126,7 +127,7 @@ fn effects(manifest: &Manifest) -> String {
                 file_name(entrypoint)
             ),
         ),
-        ExtensionKind::Process { command } => line(
+        ExtensionKind::Process { command } => push_line(
             &mut text,
             &format!(
                 "sandbox/extensions/{id}: a program, started as {command:?}; it runs as you do, as a \
@@ -136,37 +137,39 @@ fn effects(manifest: &Manifest) -> String {
         ExtensionKind::Agent(agent) => {
             let how = match agent.integration_mode {
                 IntegrationMode::Standalone => "an agent",
-                IntegrationMode::Tool => "an agent, which other agents have as a tool",
+                IntegrationMode::Tool => "an agent, which other agents can call as a tool",
             };
-            line(&mut text, &format!("sandbox/extensions/{id}: {how}"));
+            push_line(&mut text, &format!("sandbox/extensions/{id}: {how}"));
             let tools: Vec<_> = agent.uses_tools.iter().map(|tool| tool.value.as_str()).collect();
             let tools = match tools.as_slice() {
                 [] => "nothing".to_owned(),
                 tools => tools.join(", "),
             };
-            line(&mut text, &format!("may call: {tools}"));
+            push_line(&mut text, &format!("may call: {tools}"));
             for used in &agent.uses_tools {
                 let all = match used.value.as_str() {
                     ADDED => "everything in sandbox/extensions, also what is added later",
-                    kernel_tools::OWNER => "all tools of the kernel, which make, build and restart",
+                    kernel_tools::OWNER => {
+                        "all tools of the kernel, which create, build and restart"
+                    }
                     _ => continue,
                 };
-                line(&mut text, &format!("  {} is {all}", used.value));
+                push_line(&mut text, &format!("  {} is {all}", used.value));
             }
             let skills: Vec<_> = agent.uses_skills.iter().map(|s| s.value.as_str()).collect();
-            list(&mut text, "carries the skills", &skills);
+            push_names(&mut text, "carries the skills", &skills);
         }
     }
     for subscription in &manifest.events.subscribes {
         let does = match &subscription.handler {
             None => continue,
-            Some(EventHandler::NotifyUser { .. }) => "you are told".to_owned(),
+            Some(EventHandler::NotifyUser { .. }) => "you are notified".to_owned(),
             Some(EventHandler::Custom) => "the library is called".to_owned(),
             Some(EventHandler::InvokeAgent { agent, .. }) => {
                 format!("the agent `{}` is given a task", agent.as_ref().unwrap_or(id))
             }
         };
-        line(&mut text, &format!("on events `{}`: {does}", subscription.topic));
+        push_line(&mut text, &format!("on events `{}`: {does}", subscription.topic));
     }
     for schedule in &manifest.schedules {
         let does = match &schedule.action {
@@ -176,24 +179,24 @@ fn effects(manifest: &Manifest) -> String {
         };
         let zone = schedule.timezone.as_deref().unwrap_or("UTC");
         let (name, cron) = (&schedule.name, &schedule.cron);
-        line(&mut text, &format!("on schedule `{name}`, {cron} ({zone}): {does}"));
+        push_line(&mut text, &format!("on schedule `{name}`, {cron} ({zone}): {does}"));
     }
     let exports: Vec<_> = manifest.mcp.tools.iter().map(String::as_str).collect();
-    list(&mut text, "offers to MCP clients the tools", &exports);
+    push_names(&mut text, "offers to MCP clients the tools", &exports);
     let secrets: Vec<_> = manifest.secrets.iter().map(String::as_str).collect();
-    list(&mut text, "may ask for the secrets", &secrets);
+    push_names(&mut text, "may ask for the secrets", &secrets);
     let needs: Vec<_> = manifest.depends_on.iter().map(|needed| needed.id.as_str()).collect();
-    list(&mut text, "needs the extensions", &needs);
+    push_names(&mut text, "needs the extensions", &needs);
     text
 }
 
-fn list(text: &mut String, what: &str, names: &[&str]) {
+fn push_names(text: &mut String, what: &str, names: &[&str]) {
     if !names.is_empty() {
-        line(text, &format!("{what}: {}", names.join(", ")));
+        push_line(text, &format!("{what}: {}", names.join(", ")));
     }
 }
 
-fn line(text: &mut String, content: &str) {
+fn push_line(text: &mut String, content: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{content}");
 }
@@ -275,10 +278,10 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            effects(&manifest),
-            "sandbox/extensions/spy: an agent, which other agents have as a tool\n\
+            describe_effects(&manifest),
+            "sandbox/extensions/spy: an agent, which other agents can call as a tool\n\
              may call: kernel, sandbox, echo\n  \
-             kernel is all tools of the kernel, which make, build and restart\n  \
+             kernel is all tools of the kernel, which create, build and restart\n  \
              sandbox is everything in sandbox/extensions, also what is added later\n\
              on events `*`: the agent `spy` is given a task\n\
              on schedule `often`, * * * * * (UTC): the agent is given a task\n"

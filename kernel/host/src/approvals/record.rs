@@ -1,4 +1,4 @@
-//! One decision about an extension, and how it is compared with what is there.
+//! One decision about an extension, and its comparison with the current files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::builder::PlannedFile;
 use crate::journal::now_ms;
 use crate::loader::{file_name, to_hex};
 
-/// Changed files or tools that a reason names.
+/// The most changed files or tools that a reason names.
 const MAX_NAMED: usize = 5;
 
 /// The kind of an extension.
@@ -35,43 +35,44 @@ pub enum ApprovalKind {
 pub enum ApprovalAction {
     /// The extension may be used as it was.
     Approve,
-    /// It may not be used any more.
+    /// The extension may not be used any longer.
     Revoke,
 }
 
-/// The place where a person decided.
+/// The interface where a person decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalSurface {
-    /// A question of a command at a terminal.
+    /// A prompt of a command at a terminal.
     Terminal,
-    /// A question of an agent's run.
+    /// A question during an agent's run.
     Channel,
-    /// An argument of a command, which asked nothing.
+    /// An argument of a command, without a prompt.
     CommandLine,
 }
 
 /// The person or program that decided, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approver {
-    /// Who, such as `operator`, or `agent builder_agent` for what a person allowed that agent.
+    /// The name, such as `operator`, or `agent builder_agent` for an approval that a person gave
+    /// that agent.
     pub by: String,
-    /// Where.
+    /// The interface.
     pub surface: ApprovalSurface,
 }
 
 /// A file that an approval covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovedFile {
-    /// The path below the extension's folder.
+    /// The path within the extension's directory.
     pub path: String,
-    /// `755` for a file that may be executed, else `644`.
+    /// `755` for an executable file, else `644`.
     pub mode: String,
     /// sha256 of its bytes; hexadecimal.
     pub sha256: String,
 }
 
-/// What an approved agent consists of beside its texts.
+/// The facts about an approved agent that are not in its texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentFacts {
     /// The tools and extensions that it may call.
@@ -82,8 +83,8 @@ pub struct AgentFacts {
     pub integration_mode: String,
 }
 
-/// One line of the journal. Only `digest` and `tools` decide anything; the rest says what they stood
-/// for.
+/// One line of the journal. Only `digest` and `tools` decide; the other fields document the
+/// decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRecord {
     /// The version of this format.
@@ -94,18 +95,18 @@ pub struct ApprovalRecord {
     pub kind: ApprovalKind,
     /// The decision.
     pub action: ApprovalAction,
-    /// Over path, mode and content of every file; see [`files_digest`].
+    /// sha256 of path, mode and content of every file; see [`files_digest`].
     pub digest: String,
     /// sha256 of the library among the files; hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library_sha256: Option<String>,
     /// The files, by path.
     pub files: Vec<ApprovedFile>,
-    /// The tools that it listed when it was tried; absent for an agent, and for a library that could
-    /// not be asked because it needs other extensions.
+    /// The tools that it listed in its trial; absent for an agent, and for a library that requires
+    /// other extensions and therefore was not queried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<ToolSpec>>,
-    /// Of an agent.
+    /// The facts about an agent; absent for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_facts: Option<AgentFacts>,
     /// The manifest's schedules.
@@ -114,22 +115,22 @@ pub struct ApprovalRecord {
     /// The manifest's subscriptions.
     #[serde(default)]
     pub subscriptions: Vec<Value>,
-    /// Tools that clients of the MCP server are offered.
+    /// Tools that are offered to clients of the MCP server.
     #[serde(default)]
     pub exports: Vec<String>,
-    /// Secrets that it may ask for.
+    /// Secrets that it may request.
     #[serde(default)]
     pub secrets: Vec<String>,
-    /// Who decided.
+    /// The name of the approver.
     pub approved_by: String,
-    /// Where.
+    /// The interface of the decision.
     pub surface: ApprovalSurface,
-    /// When, in milliseconds since 1970.
+    /// The time of the decision, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
 impl ApprovalKind {
-    /// The kind of a manifest.
+    /// Returns the kind of a manifest.
     #[must_use]
     pub fn of_manifest(manifest: &Manifest) -> Self {
         match manifest.kind {
@@ -161,13 +162,13 @@ impl fmt::Display for ApprovalSurface {
 }
 
 impl Approver {
-    /// The operator, at some place.
+    /// Returns the operator as the approver.
     #[must_use]
     pub fn operator(surface: ApprovalSurface) -> Self {
         Self { by: "operator".to_owned(), surface }
     }
 
-    /// A person who allowed an agent's call.
+    /// Returns a person who allowed an agent's call as the approver.
     #[must_use]
     pub fn for_agent(agent: &str) -> Self {
         Self { by: format!("agent {agent}"), surface: ApprovalSurface::Channel }
@@ -175,7 +176,7 @@ impl Approver {
 }
 
 impl ApprovalRecord {
-    /// An approval of exactly these files and tools.
+    /// Creates an approval of exactly these files and tools.
     #[must_use]
     pub fn approve(
         manifest: &Manifest,
@@ -200,14 +201,15 @@ impl ApprovalRecord {
             kind: ApprovalKind::of_manifest(manifest),
             action: ApprovalAction::Approve,
             digest: files_digest(files),
-            library_sha256: library.map(|library| sha256(&library.bytes)),
-            files: files.iter().map(approved_file).collect(),
+            library_sha256: library.map(|library| sha256_hex(&library.bytes)),
+            files: files.iter().map(to_approved_file).collect(),
             tools,
             agent_facts,
             schedules: manifest.schedules.iter().map(|s| json(serde_json::to_value(s))).collect(),
             subscriptions: manifest
                 .events
                 .subscribes
+                // A subscription without a handler has no effect that needs an approval.
                 .iter()
                 .filter(|entry| entry.handler.is_some())
                 .map(|entry| json(serde_json::to_value(entry)))
@@ -220,7 +222,7 @@ impl ApprovalRecord {
         }
     }
 
-    /// The record that takes this approval back.
+    /// Returns the record that revokes this approval.
     #[must_use]
     pub fn revoked(&self, approver: &Approver) -> Self {
         Self {
@@ -232,36 +234,36 @@ impl ApprovalRecord {
         }
     }
 
-    /// The approved sha256 of a file.
+    /// Returns the approved sha256 of a file.
     #[must_use]
     pub fn file_sha256(&self, path: &str) -> Option<&str> {
         let file = self.files.iter().find(|file| file.path == path);
         file.map(|file| file.sha256.as_str())
     }
 
-    /// Whether the record covers exactly these files.
+    /// Returns whether the record covers exactly these files.
     #[must_use]
     pub fn covers(&self, files: &[PlannedFile]) -> bool {
         self.action == ApprovalAction::Approve && self.digest == files_digest(files)
     }
 }
 
-fn approved_file(file: &PlannedFile) -> ApprovedFile {
+fn to_approved_file(file: &PlannedFile) -> ApprovedFile {
     ApprovedFile {
         path: file.path.clone(),
         mode: if file.executable { "755" } else { "644" }.to_owned(),
-        sha256: sha256(&file.bytes),
+        sha256: sha256_hex(&file.bytes),
     }
 }
 
-fn sha256(bytes: &[u8]) -> String {
+fn sha256_hex(bytes: &[u8]) -> String {
     to_hex(&Sha256::digest(bytes))
 }
 
-/// Says which files are not as they were approved, such as `changed server.py, new more.py`.
+/// Lists the files that differ from the approved ones, such as `changed server.py, new more.py`.
 pub(crate) fn changed_files(record: &ApprovalRecord, files: &[PlannedFile]) -> String {
     let before: BTreeMap<_, _> = record.files.iter().map(|file| (&*file.path, file)).collect();
-    let now: Vec<_> = files.iter().map(approved_file).collect();
+    let now: Vec<_> = files.iter().map(to_approved_file).collect();
     let mut changes = Vec::new();
     for file in &now {
         match before.get(&*file.path) {
@@ -279,16 +281,16 @@ pub(crate) fn changed_files(record: &ApprovalRecord, files: &[PlannedFile]) -> S
     let is_there = |path: &str| now.iter().any(|file| file.path == path);
     let gone = record.files.iter().filter(|file| !is_there(&file.path));
     changes.extend(gone.map(|file| format!("removed {}", file.path)));
-    shortened(changes)
+    join_changes(changes)
 }
 
-/// Says which tools are not as they were approved; empty where all are. The schemas and descriptions
-/// of a library may depend on its configuration, and its code was approved: of those only names and
-/// annotations are compared.
+/// Lists the tools that differ from the approved ones; empty if none does. The schemas and
+/// descriptions of a library may depend on its configuration, and its code was approved: only names
+/// and annotations of its tools are compared.
 pub(crate) fn changed_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> String {
     let Some(approved) = &record.tools else { return String::new() };
     let before: BTreeMap<_, _> = approved.iter().map(|spec| (&*spec.name, spec)).collect();
-    let whole = record.kind == ApprovalKind::Process;
+    let compare_all = record.kind == ApprovalKind::Process;
     let mut changes = Vec::new();
     for spec in tools {
         let Some(was) = before.get(&*spec.name) else {
@@ -301,9 +303,9 @@ pub(crate) fn changed_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> Stri
             && was.audience == spec.audience;
         if !same_annotations {
             changes.push(format!("`{}` has other annotations", spec.name));
-        } else if whole && was.description != spec.description {
+        } else if compare_all && was.description != spec.description {
             changes.push(format!("`{}` has another description", spec.name));
-        } else if whole
+        } else if compare_all
             && (was.input_schema != spec.input_schema || was.output_schema != spec.output_schema)
         {
             changes.push(format!("`{}` has another schema", spec.name));
@@ -312,10 +314,10 @@ pub(crate) fn changed_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> Stri
     let is_there = |name: &str| tools.iter().any(|spec| spec.name == name);
     let gone = approved.iter().filter(|spec| !is_there(&spec.name));
     changes.extend(gone.map(|spec| format!("`{}` is gone", spec.name)));
-    shortened(changes)
+    join_changes(changes)
 }
 
-fn shortened(mut changes: Vec<String>) -> String {
+fn join_changes(mut changes: Vec<String>) -> String {
     let more = changes.len().saturating_sub(MAX_NAMED);
     changes.truncate(MAX_NAMED);
     let text = changes.join(", ");

@@ -1,4 +1,4 @@
-//! The files of an extension's folder: read once, digested, written to a private copy.
+//! The files of an extension's directory: read once, digested, written to a private copy.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -12,32 +12,32 @@ use crate::builder::PlannedFile;
 use crate::discovery::irregular_kind;
 use crate::loader::to_hex;
 
-/// What an extension's folder may hold at most.
-const MOST_FILES: usize = 5_000;
-const MOST_BYTES: u64 = 64 * 1024 * 1024;
-const DEEPEST: usize = 32;
+/// The limits of an extension's directory.
+const MAX_FILES: usize = 5_000;
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+const MAX_DEPTH: usize = 32;
 
-/// Folders that are made from the rest, so they are neither digested nor copied.
-const MADE: [&str; 3] = ["target", "__pycache__", ".git"];
+/// Directories with generated files, which are neither digested nor copied.
+const GENERATED_DIRS: [&str; 3] = ["target", "__pycache__", ".git"];
 
-/// Cargo makes it where a library is built by hand; a build does not read it.
+/// Cargo writes it when a library is built by hand; a build does not read it.
 const LOCK_FILE: &str = "Cargo.lock";
 
 /// The manifest's file name.
 pub(crate) const MANIFEST: &str = "manifest.yaml";
 
-/// Why a folder's files have no digest.
+/// An error that prevents the digest of a directory's files.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// A file or folder could not be read.
+    /// A file or directory could not be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
-    /// Something that is neither a file nor a folder.
+    /// An entry that is neither a file nor a directory.
     #[error("{}: it is {kind}, not a regular file", path.display())]
     NotAFile {
         /// The link, pipe, socket or device.
@@ -48,19 +48,19 @@ pub enum TreeError {
     /// A name that is not UTF-8.
     #[error("{}: the name is not UTF-8", path.display())]
     Name {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
     },
-    /// More than any extension needs.
-    #[error("{}: more than {MOST_FILES} files, {} MiB or {DEEPEST} folders one in the other", path.display(), MOST_BYTES / (1024 * 1024))]
+    /// The directory exceeds the limits.
+    #[error("{}: more than {MAX_FILES} files, {} MiB or {MAX_DEPTH} nested directories", path.display(), MAX_BYTES / (1024 * 1024))]
     TooLarge {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
     },
 }
 
 impl TreeError {
-    /// What to do about it.
+    /// Returns a hint.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
@@ -68,27 +68,28 @@ impl TreeError {
             Self::NotAFile { .. } => "put a copy of the file in its place".to_owned(),
             Self::Name { .. } => "rename it".to_owned(),
             Self::TooLarge { .. } => {
-                "keep what it works on in its data directory, not beside its code".to_owned()
+                "keep its data in its data directory, outside the extension's directory".to_owned()
             }
         }
     }
 }
 
-/// Reads an extension's files, in the order of their paths: all but those in folders named `target`,
-/// `__pycache__` and `.git`, temporary files of interrupted writers, and the `Cargo.lock` of a
-/// library. Follows no links.
+/// Reads an extension's files, in the order of their paths, except those in directories named
+/// `target`, `__pycache__` and `.git`, temporary files of interrupted writers, and the `Cargo.lock`
+/// of a library. Does not follow links.
 ///
 /// # Errors
-/// [`TreeError`] where not every file can be read, or a link or a pipe is among them.
-pub fn read_tree(folder: &Path) -> Result<Vec<PlannedFile>, TreeError> {
+/// [`TreeError`] if a file cannot be read, or a link or a pipe is among them.
+pub fn read_tree(dir: &Path) -> Result<Vec<PlannedFile>, TreeError> {
     let mut files = Vec::new();
     let mut total = 0;
-    for (name, path) in walk(folder)? {
+    for (name, path) in list_files(dir)? {
         let mut bytes = Vec::new();
-        let executable = read(&path, &mut bytes)?;
+        let executable = read_file(&path, &mut bytes)?;
         total += bytes.len() as u64;
-        if total > MOST_BYTES {
-            return Err(TreeError::TooLarge { path: folder.to_owned() });
+        // The files may have grown since they were listed.
+        if total > MAX_BYTES {
+            return Err(TreeError::TooLarge { path: dir.to_owned() });
         }
         files.push(PlannedFile { path: name, bytes, executable });
     }
@@ -101,13 +102,14 @@ pub fn read_tree(folder: &Path) -> Result<Vec<PlannedFile>, TreeError> {
     Ok(files)
 }
 
-/// Computes the digest that an approval names: over path, mode and content of every file, which have
-/// to be in the order of their paths; hexadecimal.
+/// Computes the digest that an approval names: sha256 of path, mode and content of every file,
+/// which must be in the order of their paths; hexadecimal.
 #[must_use]
 pub fn files_digest(files: &[PlannedFile]) -> String {
     let mut hasher = Sha256::new();
     hasher.update(b"skillhost files 2\n");
     for file in files {
+        // The lengths keep the end of one file apart from the start of the next.
         hasher.update((file.path.len() as u64).to_le_bytes());
         hasher.update(file.path.as_bytes());
         hasher.update([u8::from(file.executable)]);
@@ -118,14 +120,14 @@ pub fn files_digest(files: &[PlannedFile]) -> String {
 }
 
 /// Computes the sha256 that the manifest of a process extension may pin: over path and content of
-/// every file, without the line `sha256: …` of the manifest itself; hexadecimal.
+/// every file, except the line `sha256: …` of the manifest itself; hexadecimal.
 #[must_use]
 pub fn pin_digest(files: &[PlannedFile]) -> String {
     let mut hasher = Sha256::new();
     hasher.update(b"skillhost files 1\n");
     for file in files {
         let bytes = match file.path.as_str() {
-            MANIFEST => &without_pin(&file.bytes),
+            MANIFEST => &strip_pin(&file.bytes),
             _ => &file.bytes,
         };
         hasher.update(file.path.as_bytes());
@@ -136,10 +138,10 @@ pub fn pin_digest(files: &[PlannedFile]) -> String {
     to_hex(&hasher.finalize())
 }
 
-/// Writes files to a new folder that is the owner's alone.
+/// Writes files to a new directory that only the owner can enter.
 ///
 /// # Errors
-/// [`TreeError`]; what was written so far stays.
+/// [`TreeError`]; the files written so far remain.
 pub fn write_tree(files: &[PlannedFile], to: &Path) -> Result<(), TreeError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -154,6 +156,7 @@ pub fn write_tree(files: &[PlannedFile], to: &Path) -> Result<(), TreeError> {
         let target = to.join(&file.path);
         private(target.parent().unwrap_or(to))?;
         let mut options = OpenOptions::new();
+        // `create_new` fails on any existing entry, so no link is written through.
         options.write(true).create_new(true).mode(if file.executable { 0o700 } else { 0o600 });
         let mut written = options.open(&target).map_err(failed(&target))?;
         written.write_all(&file.bytes).map_err(failed(&target))?;
@@ -161,12 +164,12 @@ pub fn write_tree(files: &[PlannedFile], to: &Path) -> Result<(), TreeError> {
     Ok(())
 }
 
-/// Lists a folder's files, sorted by path, within the limits.
-fn walk(folder: &Path) -> Result<Vec<(String, PathBuf)>, TreeError> {
+/// Lists a directory's files, sorted by path, within the limits.
+fn list_files(dir: &Path) -> Result<Vec<(String, PathBuf)>, TreeError> {
     let mut files = Vec::new();
     let mut bytes = 0;
-    let mut folders = vec![(String::new(), folder.to_owned(), 0)];
-    while let Some((prefix, path, depth)) = folders.pop() {
+    let mut dirs = vec![(String::new(), dir.to_owned(), 0)];
+    while let Some((prefix, path, depth)) = dirs.pop() {
         let io = |source| TreeError::Io { path: path.clone(), source };
         for entry in fs::read_dir(&path).map_err(io)? {
             let path = entry.map_err(io)?.path();
@@ -176,11 +179,11 @@ fn walk(folder: &Path) -> Result<Vec<(String, PathBuf)>, TreeError> {
             let metadata = fs::symlink_metadata(&path)
                 .map_err(|source| TreeError::Io { path: path.clone(), source })?;
             if metadata.is_dir() {
-                if !MADE.contains(&name) {
-                    folders.push((format!("{below}/"), path, depth + 1));
+                if !GENERATED_DIRS.contains(&name) {
+                    dirs.push((format!("{below}/"), path, depth + 1));
                 }
             } else if metadata.is_file() {
-                // What a killed writer left is neither approved nor copied.
+                // The leftovers of a killed writer are neither approved nor copied.
                 if !(name.starts_with('.') && name.ends_with(".tmp")) {
                     bytes += metadata.len();
                     files.push((below, path));
@@ -191,8 +194,8 @@ fn walk(folder: &Path) -> Result<Vec<(String, PathBuf)>, TreeError> {
                     kind: irregular_kind(metadata.file_type()),
                 });
             }
-            if files.len() + folders.len() > MOST_FILES || bytes > MOST_BYTES || depth > DEEPEST {
-                return Err(TreeError::TooLarge { path: folder.to_owned() });
+            if files.len() + dirs.len() > MAX_FILES || bytes > MAX_BYTES || depth > MAX_DEPTH {
+                return Err(TreeError::TooLarge { path: dir.to_owned() });
             }
         }
     }
@@ -200,10 +203,9 @@ fn walk(folder: &Path) -> Result<Vec<(String, PathBuf)>, TreeError> {
     Ok(files)
 }
 
-/// Reads a regular file, at most as many bytes as a folder may have, and says whether it may be run.
-/// It may have become something else since it was listed: a link is not followed, a pipe not waited
-/// for.
-fn read(path: &Path, bytes: &mut Vec<u8>) -> Result<bool, TreeError> {
+/// Reads a regular file, within the limit of a directory, and returns whether it is executable. The
+/// entry may have changed since it was listed: a link is not followed, a pipe not waited for.
+fn read_file(path: &Path, bytes: &mut Vec<u8>) -> Result<bool, TreeError> {
     use std::os::unix::fs::PermissionsExt as _;
     let io = |source| TreeError::Io { path: path.to_owned(), source };
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
@@ -215,23 +217,23 @@ fn read(path: &Path, bytes: &mut Vec<u8>) -> Result<bool, TreeError> {
         let kind = irregular_kind(metadata.file_type());
         return Err(TreeError::NotAFile { path: path.to_owned(), kind });
     }
-    let read = file.take(MOST_BYTES + 1).read_to_end(bytes).map_err(io)?;
-    if read as u64 > MOST_BYTES {
+    let read = file.take(MAX_BYTES + 1).read_to_end(bytes).map_err(io)?;
+    if read as u64 > MAX_BYTES {
         return Err(TreeError::TooLarge { path: path.to_owned() });
     }
     Ok(metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// A manifest's text without its pin: a line of its own that says nothing else.
-fn without_pin(text: &[u8]) -> Vec<u8> {
+/// Returns a manifest's text without its pin, which is a line of its own.
+fn strip_pin(text: &[u8]) -> Vec<u8> {
     text.split_inclusive(|byte| *byte == b'\n')
-        .filter(|line| !is_pin(line))
+        .filter(|line| !is_pin_line(line))
         .flatten()
         .copied()
         .collect()
 }
 
-fn is_pin(line: &[u8]) -> bool {
+fn is_pin_line(line: &[u8]) -> bool {
     let Some(value) = line.strip_prefix(b"sha256:") else { return false };
     let value = value.trim_ascii();
     let quoted = |quote: &[u8]| value.strip_prefix(quote).and_then(|v| v.strip_suffix(quote));
@@ -244,62 +246,62 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    fn write(folder: &Path, name: &str, text: &str) {
-        let path = folder.join(name);
+    fn write(dir: &Path, name: &str, text: &str) {
+        let path = dir.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
     fn sample() -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), "manifest.yaml", "id: a\nname: A\nentrypoint: a\n");
-        write(folder.path(), "server.py", "print()\n");
-        write(folder.path(), "lib/b.py", "");
-        folder
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), "manifest.yaml", "id: a\nname: A\nentrypoint: a\n");
+        write(dir.path(), "server.py", "print()\n");
+        write(dir.path(), "lib/b.py", "");
+        dir
     }
 
-    fn digest(folder: &Path) -> String {
-        files_digest(&read_tree(folder).unwrap())
+    fn digest(dir: &Path) -> String {
+        files_digest(&read_tree(dir).unwrap())
     }
 
-    fn pin(folder: &Path) -> String {
-        pin_digest(&read_tree(folder).unwrap())
+    fn pin(dir: &Path) -> String {
+        pin_digest(&read_tree(dir).unwrap())
     }
 
     #[test]
     fn digest_covers_path_mode_and_content() {
-        let folder = sample();
-        let mut seen = vec![digest(folder.path())];
+        let dir = sample();
+        let mut seen = vec![digest(dir.path())];
         let mut changed = |what: &str| {
-            let digest = digest(folder.path());
+            let digest = digest(dir.path());
             assert!(!seen.contains(&digest), "{what} is not in the digest");
             seen.push(digest);
         };
-        write(folder.path(), "server.py", "print(1)\n");
+        write(dir.path(), "server.py", "print(1)\n");
         changed("a changed byte");
-        fs::rename(folder.path().join("lib/b.py"), folder.path().join("lib/c.py")).unwrap();
+        fs::rename(dir.path().join("lib/b.py"), dir.path().join("lib/c.py")).unwrap();
         changed("a name");
-        fs::rename(folder.path().join("lib/c.py"), folder.path().join("c.py")).unwrap();
+        fs::rename(dir.path().join("lib/c.py"), dir.path().join("c.py")).unwrap();
         changed("a folder");
-        write(folder.path(), "manifest.yaml", "id: a\nname: B\nentrypoint: a\n");
+        write(dir.path(), "manifest.yaml", "id: a\nname: B\nentrypoint: a\n");
         changed("the manifest");
         let pin = format!("id: a\nname: B\nsha256: {}\nentrypoint: a\n", "0a".repeat(32));
-        write(folder.path(), "manifest.yaml", &pin);
+        write(dir.path(), "manifest.yaml", &pin);
         changed("the pin of the manifest");
-        write(folder.path(), "src/target", "a file of that name is a file");
+        write(dir.path(), "src/target", "a file of that name is a file");
         changed("a file named as a folder that is left out");
-        // The end of one file is not the beginning of the next.
-        write(folder.path(), "server.py", "print(1)\nsrc/target");
+        // Moving bytes from one file to the next changes the digest.
+        write(dir.path(), "server.py", "print(1)\nsrc/target");
         changed("a boundary between files");
         let mode = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(folder.path().join("server.py"), mode).unwrap();
+        fs::set_permissions(dir.path().join("server.py"), mode).unwrap();
         changed("the executable bit");
     }
 
     #[test]
     fn made_files_are_neither_digested_nor_copied() {
-        let folder = sample();
-        let before = digest(folder.path());
+        let dir = sample();
+        let before = digest(dir.path());
         for made in [
             "target/release/a",
             "lib/__pycache__/b.pyc",
@@ -307,62 +309,62 @@ mod tests {
             "Cargo.lock",
             "lib/.b.py.7-0.tmp",
         ] {
-            write(folder.path(), made, "made");
+            write(dir.path(), made, "made");
         }
-        assert_eq!(digest(folder.path()), before);
-        // Of a process it may be read by the program.
-        write(folder.path(), "manifest.yaml", "id: a\nname: A\nentrypoint: {command: [./a]}\n");
+        assert_eq!(digest(dir.path()), before);
+        // The program of a process extension may read it.
+        write(dir.path(), "manifest.yaml", "id: a\nname: A\nentrypoint: {command: [./a]}\n");
         let names: Vec<_> =
-            read_tree(folder.path()).unwrap().into_iter().map(|file| file.path).collect();
+            read_tree(dir.path()).unwrap().into_iter().map(|file| file.path).collect();
         assert_eq!(names, ["Cargo.lock", "lib/b.py", "manifest.yaml", "server.py"]);
     }
 
     #[test]
     fn pin_digest_leaves_out_the_pin_alone() {
-        let folder = sample();
-        let before = pin(folder.path());
+        let dir = sample();
+        let before = pin(dir.path());
         let sha = "0a".repeat(32);
         for line in
             [format!("sha256: {sha}"), format!("sha256:  \"{sha}\" "), format!("sha256: '{sha}'")]
         {
             let text = format!("id: a\n{line}\nname: A\nentrypoint: a\n");
-            write(folder.path(), "manifest.yaml", &text);
-            assert_eq!(pin(folder.path()), before, "{line}");
+            write(dir.path(), "manifest.yaml", &text);
+            assert_eq!(pin(dir.path()), before, "{line}");
         }
-        // A line that says more than the pin is covered.
+        // A line with more than the pin is covered.
         for more in
             [format!("sha256: {sha}, entrypoint: {{command: [sh]}}"), "sha256: x".to_owned()]
         {
-            write(folder.path(), "manifest.yaml", &format!("id: a\n{more}\nname: A\n"));
-            assert_ne!(pin(folder.path()), before, "{more}");
+            write(dir.path(), "manifest.yaml", &format!("id: a\n{more}\nname: A\n"));
+            assert_ne!(pin(dir.path()), before, "{more}");
         }
     }
 
     #[test]
     fn links_and_pipes_are_refused() {
-        let folder = sample();
-        std::os::unix::fs::symlink("/etc/passwd", folder.path().join("lib/link")).unwrap();
-        let error = read_tree(folder.path()).unwrap_err();
-        let place = folder.path().join("lib/link");
+        let dir = sample();
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("lib/link")).unwrap();
+        let error = read_tree(dir.path()).unwrap_err();
+        let place = dir.path().join("lib/link");
         let expected = format!("{}: it is a symbolic link, not a regular file", place.display());
         assert_eq!(error.to_string(), expected);
-        fs::remove_file(folder.path().join("lib/link")).unwrap();
-        let pipe = folder.path().join("pipe");
+        fs::remove_file(dir.path().join("lib/link")).unwrap();
+        let pipe = dir.path().join("pipe");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
-        assert!(matches!(read_tree(folder.path()), Err(TreeError::NotAFile { .. })));
-        // Had it been a file when the folder was listed, it would not be waited for.
-        assert!(matches!(read(&pipe, &mut Vec::new()), Err(TreeError::NotAFile { .. })));
+        assert!(matches!(read_tree(dir.path()), Err(TreeError::NotAFile { .. })));
+        // A pipe that was a file when the directory was listed is not waited for.
+        assert!(matches!(read_file(&pipe, &mut Vec::new()), Err(TreeError::NotAFile { .. })));
     }
 
     #[test]
     fn written_tree_has_the_same_digest() {
-        let folder = sample();
-        fs::set_permissions(folder.path().join("server.py"), fs::Permissions::from_mode(0o755))
+        let dir = sample();
+        fs::set_permissions(dir.path().join("server.py"), fs::Permissions::from_mode(0o755))
             .unwrap();
         let place = tempfile::tempdir().unwrap();
         let copy = place.path().join("deep/copy");
-        write_tree(&read_tree(folder.path()).unwrap(), &copy).unwrap();
-        assert_eq!(digest(&copy), digest(folder.path()));
+        write_tree(&read_tree(dir.path()).unwrap(), &copy).unwrap();
+        assert_eq!(digest(&copy), digest(dir.path()));
         let mode = |name: &str| fs::metadata(copy.join(name)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("server.py"), mode("manifest.yaml"), mode("lib")), (0o700, 0o600, 0o700));
     }

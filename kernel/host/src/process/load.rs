@@ -1,4 +1,4 @@
-//! From a manifest with a command to a running process.
+//! The start of a process from a manifest with a command.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -23,14 +23,14 @@ use crate::remote::ExtensionBackend;
 use crate::report::LoadPhase;
 use crate::settings::Settings;
 
-/// Until a process that was told that a call is given up has to answer something.
+/// The time for any reply of a process after the cancellation of a call.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Variables of the kernel that a process has too.
+/// Variables of the kernel that every process inherits.
 const PASSED_ON: [&str; 3] = ["PATH", "LANG", "TMPDIR"];
 
 impl Kernel {
-    /// Starts a process extension in its private copy and waits until it has answered the handshake.
+    /// Starts a process extension in its private copy and waits for its handshake.
     pub(crate) async fn create_process(
         &self,
         found: &DiscoveredManifest,
@@ -41,7 +41,7 @@ impl Kernel {
         let limits = &self.shared.limits;
         let started = Instant::now();
         let (home_copy, found_copy) = (home.clone(), found.clone());
-        let folder = spawn_blocking(move || private_copy(&home_copy, &found_copy))
+        let folder = spawn_blocking(move || open_private_copy(&home_copy, &found_copy))
             .await
             .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Probe, error))??;
         let copy_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -63,7 +63,7 @@ impl Kernel {
         let process = self.shared.processes.start(start).await;
         let process = process
             .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Start, error))?;
-        // The manifest is what was approved, and is where authors look first.
+        // The manifest was approved, and is where authors look first.
         let version = found.manifest.version.clone().unwrap_or_else(|| process.version());
         let build = BuildInfo { package: found.manifest.id.to_string(), version };
         let timings = LoadTimings { copy_us, ..LoadTimings::default() };
@@ -71,9 +71,8 @@ impl Kernel {
         Ok(Instance::new(Arc::clone(&found.manifest), build, program, timings, remote))
     }
 
-    /// The whole environment of a process: little of the kernel's own, a home directory of its own,
-    /// what the contract's `ExtensionInit` tells a library, and the variables and secrets that the
-    /// manifest names.
+    /// Builds the complete environment of a process: few variables of the kernel, a home directory,
+    /// the fields of the contract's `ExtensionInit`, and the variables and secrets of the manifest.
     fn build_environment(
         &self,
         found: &DiscoveredManifest,
@@ -100,15 +99,16 @@ impl Kernel {
         let mut environment: BTreeMap<_, _> = secrets
             .filter_map(|name| Some((name.clone(), self.shared.secrets.get(name)?)))
             .collect();
-        // Own names come last: a secret takes the place of none.
+        // Later entries replace secrets of the same name.
         environment.extend(
             PASSED_ON.iter().filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?))),
         );
         if !manifest.env.contains_key("HOME") {
-            let shown = |path: &Path| path.to_string_lossy().into_owned();
-            environment.insert("HOME".to_owned(), shown(&process_home));
-            environment.insert("XDG_CACHE_HOME".to_owned(), shown(&cache));
+            let to_text = |path: &Path| path.to_string_lossy().into_owned();
+            environment.insert("HOME".to_owned(), to_text(&process_home));
+            environment.insert("XDG_CACHE_HOME".to_owned(), to_text(&cache));
         }
+        // After `HOME`, and before the contract's variables, which a manifest cannot replace.
         environment.extend(manifest.env.clone());
         let data_dir = init.data_dir.to_string_lossy().into_owned();
         for (name, value) in [
@@ -122,31 +122,32 @@ impl Kernel {
     }
 }
 
-/// The private copy that a process runs in: the one that was admitted, or a new one of what an
-/// operator has put beside the shipped manifests.
-fn private_copy(
+/// Returns the private copy in which a process runs: the admitted one, or a new one of a shipped
+/// extension that an operator has installed.
+fn open_private_copy(
     home: &Home,
     found: &DiscoveredManifest,
 ) -> Result<Arc<PrivateDirectory>, ExtensionLoadError> {
     let manifest = &found.manifest;
     let id = &manifest.id;
-    let refused =
+    let to_error =
         |reason: String, hint: String| ExtensionLoadError { phase: LoadPhase::Probe, reason, hint };
     let folder = match &found.copy {
         Some(copy) => Arc::clone(copy),
         None => {
             let files = read_tree(found.directory())
-                .map_err(|error| refused(error.to_string(), error.hint()))?;
+                .map_err(|error| to_error(error.to_string(), error.hint()))?;
             let copied = files.iter().find(|file| file.path == MANIFEST);
             let copied = copied.and_then(|file| std::str::from_utf8(&file.bytes).ok());
             let copied = copied.and_then(|text| skillhost_manifest::parse_manifest(text).ok());
+            // The copied files must belong to the manifest that was planned.
             if copied.as_ref() != Some(&**manifest) {
                 let reason = "its manifest was changed while it was read".to_owned();
-                return Err(refused(reason, "try again".to_owned()));
+                return Err(to_error(reason, "try again".to_owned()));
             }
             let place = copies_of(home, manifest);
             let copy = PrivateDirectory::with_files(&files, &place)
-                .map_err(|error| refused(error.to_string(), error.hint()))?;
+                .map_err(|error| to_error(error.to_string(), error.hint()))?;
             Arc::new(copy)
         }
     };
@@ -154,19 +155,19 @@ fn private_copy(
     if let Some(pinned) = manifest.sha256.map(|pinned| to_hex(&pinned)).filter(|pin| pin != actual)
     {
         let reason = format!("the sha256 of its files is {actual}, the manifest pins {pinned}");
-        let hint = format!("look at its files, then: skillhost ext build {id}");
-        return Err(refused(reason, hint));
+        let hint = format!("review its files, then: skillhost ext build {id}");
+        return Err(to_error(reason, hint));
     }
     Ok(folder)
 }
 
-/// The folder that holds the private copies of an extension.
+/// Returns the directory of an extension's private copies.
 pub(crate) fn copies_of(home: &Home, manifest: &Manifest) -> PathBuf {
     let kind = if manifest.command().is_some() { "processes" } else { "copies" };
     home.data_dir("kernel").join(kind).join(manifest.id.as_str())
 }
 
-/// Finds the program of a command: in the folder where the word is a path, else in `PATH`.
+/// Finds the program of a command: in the directory if the word is a path, else in `PATH`.
 fn find_program(
     word: &str,
     folder: &Path,
@@ -180,17 +181,18 @@ fn find_program(
         return match is_executable(&program) {
             true => Ok(program),
             false => failed(
-                format!("`{word}` is no executable file of its folder"),
+                format!("`{word}` is not an executable file in the extension's directory"),
                 format!("put it there, then: chmod +x {word}"),
             ),
         };
     }
+    // A relative entry would depend on the kernel's working directory.
     let absolute = std::env::split_paths(path).filter(|folder| folder.is_absolute());
     match absolute.map(|folder| folder.join(word)).find(|program| is_executable(program)) {
         Some(program) => Ok(program),
         None => failed(
-            format!("no program `{word}` in PATH"),
-            format!("install it, or write ./{word} for a program in the extension's folder"),
+            format!("program `{word}` not found in PATH"),
+            format!("install it, or write ./{word} for a program in the extension's directory"),
         ),
     }
 }
@@ -205,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_looked_for_where_its_name_says() {
+    fn program_word_decides_search_location() {
         use std::os::unix::fs::PermissionsExt as _;
         let temp = tempfile::tempdir().unwrap();
         let (folder, bin) = (temp.path().join("folder"), temp.path().join("bin"));
@@ -219,12 +221,12 @@ mod tests {
         let path = std::env::join_paths([Path::new("folder"), Path::new(""), &bin]).unwrap();
         let find = |word: &str| find_program(word, &folder, &path).map_err(|f| (f.reason, f.hint));
         assert_eq!(find("./run"), Ok(folder.join("./run")));
-        assert_eq!(find("run"), Ok(bin.join("run")), "relative folders of PATH are left out");
+        assert_eq!(find("run"), Ok(bin.join("run")), "relative directories of PATH are left out");
         let (reason, hint) = find("./text").unwrap_err();
-        assert_eq!(reason, "`./text` is no executable file of its folder");
+        assert_eq!(reason, "`./text` is not an executable file in the extension's directory");
         assert_eq!(hint, "put it there, then: chmod +x ./text");
         let (reason, hint) = find("text").unwrap_err();
-        assert_eq!(reason, "no program `text` in PATH");
-        assert_eq!(hint, "install it, or write ./text for a program in the extension's folder");
+        assert_eq!(reason, "program `text` not found in PATH");
+        assert_eq!(hint, "install it, or write ./text for a program in the extension's directory");
     }
 }

@@ -1,8 +1,8 @@
-//! Processes that a killed kernel left behind.
+//! Processes that a killed kernel has left behind.
 //!
-//! A process ends when its standard input does, which is what the death of a kernel means to it; one
-//! that does not listen would stay for ever. So its number is noted beside its folder, with the time
-//! at which it was started, because numbers are given out again.
+//! A process should exit at the end of its standard input, which is the effect of a kernel's death;
+//! one that ignores it would run forever. Therefore its id is recorded next to its directory, with
+//! its start time, because the system reuses ids.
 
 use std::fs;
 use std::path::Path;
@@ -11,37 +11,38 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::write::write_atomically;
 
-/// Notes a process that was just started.
+/// Records a process that was just started.
 pub(super) fn record_pid(path: &Path, pid: u32) -> std::io::Result<()> {
     match process_start_time(pid) {
-        // Half a number could be another process's.
+        // An incomplete id could be that of another process.
         Some(started) => write_atomically(path, format!("{pid} {started}\n").as_bytes()),
-        // Not to be found out on this system, or over already.
+        // The system does not report it, or the process has exited.
         None => Ok(()),
     }
 }
 
-/// Kills the process that was noted, with its group, if it still runs.
+/// Kills the recorded process with its group, if it still runs.
 pub(super) fn kill_recorded(path: &Path) {
     let Ok(text) = fs::read_to_string(path) else { return };
     let mut words = text.split_whitespace();
     let (Some(pid), Some(noted)) = (words.next().and_then(|w| w.parse().ok()), words.next()) else {
         return;
     };
+    // Another start time means that the id was reused.
     if process_start_time(pid).is_none_or(|started| started != noted) {
         return;
     }
     if let Some(group) = Pid::from_raw(pid.cast_signed()) {
-        tracing::warn!(pid, "a process that a killed kernel left behind is killed");
-        // It may end by itself at this very moment.
+        tracing::warn!(pid, "killing a process of a killed kernel");
+        // The process may exit at this very moment.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
-/// When a process was started, in the system's own ticks.
+/// Returns the start time of a process, in the system's ticks.
 fn process_start_time(pid: u32) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program, in parentheses, may hold anything.
+    // The program's name, in parentheses, may contain any character.
     let (_, rest) = text.rsplit_once(") ")?;
     rest.split(' ').nth(19).map(str::to_owned)
 }
@@ -54,9 +55,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_very_process_that_was_noted_is_killed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("note");
+    fn only_recorded_process_is_killed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("note");
         let sleep = || Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
         let mut child = sleep();
         record_pid(&path, child.id()).unwrap();

@@ -1,7 +1,7 @@
-//! The copy that an extension is used from: nobody but the kernel writes there.
+//! The private copy from which an extension is used; only the kernel writes to it.
 //!
-//! What was checked is what runs, also when a process is started again or a prompt rendered again
-//! hours later. A folder that agents can write to has neither property.
+//! The checked files are the ones that run, even if a process restarts or a prompt is rendered
+//! hours later. A directory that agents write to guarantees neither.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,29 +17,29 @@ use crate::builder::PlannedFile;
 #[derive(Debug)]
 pub(crate) struct PrivateDirectory {
     pub(crate) path: PathBuf,
-    /// What a manifest may pin of them; see [`pin_digest`].
+    /// The digest that a manifest may pin; see [`pin_digest`].
     pub(crate) pin: String,
     lock_file: PathBuf,
-    /// Held as long as the copy is in use; a process that is killed gives it back.
+    /// Held while the copy is in use; the system releases it if the process is killed.
     _lock: File,
 }
 
 impl PrivateDirectory {
-    /// Writes files to a new folder below `place`, and takes what killed kernels left there away.
+    /// Writes files to a new directory below `place`, and removes the leftovers of killed kernels.
     pub(crate) fn with_files(files: &[PlannedFile], place: &Path) -> Result<Self, TreeError> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let failed = |source| TreeError::Io { path: place.to_owned(), source };
         fs::create_dir_all(place).map_err(failed)?;
-        // Between a name's making and its lock nobody else may sweep.
-        let alone = open(&place.join(".sweep")).map_err(failed)?;
-        flock(&alone, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        // No other process may sweep between the creation of a lock file and its lock.
+        let sweep_lock = open_lock_file(&place.join(".sweep")).map_err(failed)?;
+        flock(&sweep_lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
         remove_stale(place);
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}-{number}", std::process::id());
         let (path, lock_file) = (place.join(&name), place.join(format!("{name}.lock")));
         let lock = lock_exclusive(&lock_file).map_err(failed)?;
-        drop(alone);
-        // What has this name and no lock is from a process with this number, long gone.
+        drop(sweep_lock);
+        // A directory of this name without a lock is from a dead process with the same id.
         match fs::remove_dir_all(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
             _ => {}
@@ -47,7 +47,7 @@ impl PrivateDirectory {
         match write_tree(files, &path) {
             Ok(()) => Ok(Self { path, pin: pin_digest(files), lock_file, _lock: lock }),
             Err(error) => {
-                remove(&path, &lock_file);
+                remove_copy(&path, &lock_file);
                 Err(error)
             }
         }
@@ -56,38 +56,39 @@ impl PrivateDirectory {
 
 impl Drop for PrivateDirectory {
     fn drop(&mut self) {
-        remove(&self.path, &self.lock_file);
+        remove_copy(&self.path, &self.lock_file);
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+fn open_lock_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).write(true).truncate(false).open(path)
 }
 
-/// Takes a lock that nobody holds.
+/// Acquires a lock, or fails if another process holds it.
 fn lock_exclusive(path: &Path) -> io::Result<File> {
-    let file = open(path)?;
+    let file = open_lock_file(path)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(file)
 }
 
-/// Removes each copy whose lock nobody holds.
+/// Removes each copy whose lock is free.
 fn remove_stale(place: &Path) {
     let Ok(entries) = fs::read_dir(place) else { return };
     let paths = entries.flatten().map(|entry| entry.path());
     for lock_file in paths.filter(|path| path.extension().is_some_and(|e| e == "lock")) {
-        // Held until the copy is gone, so that nobody takes the name meanwhile.
+        // Held until the copy is removed, so that no other process takes its name.
         if let Ok(_lock) = lock_exclusive(&lock_file) {
             let path = lock_file.with_extension("");
             super::orphans::kill_recorded(&path.with_extension("pid"));
-            remove(&path, &lock_file);
+            remove_copy(&path, &lock_file);
         }
     }
 }
 
-/// What cannot be removed now is swept by a later start.
-fn remove(path: &Path, lock_file: &Path) {
+/// Removes a copy; a later start sweeps the rest after a failure.
+fn remove_copy(path: &Path, lock_file: &Path) {
     let removed = fs::remove_dir_all(path);
+    // The lock file goes last: without it no later start would find the copy.
     if removed.is_ok() || !path.exists() {
         let _ = fs::remove_file(path.with_extension("pid"));
         let _ = fs::remove_file(lock_file);
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_lives_as_long_as_it_is_used_and_orphans_are_swept() {
+    fn copy_lives_until_dropped() {
         let temp = tempfile::tempdir().unwrap();
         let place = temp.path().join("place");
         let server = |text: &str| PlannedFile {

@@ -1,4 +1,4 @@
-//! What the settings say about building extensions.
+//! The settings of extension builds.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How extensions in `sandbox/extensions` are built.
+/// Builds of extensions in `sandbox/extensions`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BuildSettings {
-    /// Crates of crates.io that an extension may depend on, beside skillhost-sdk. Their build scripts
-    /// and macros run while it is built.
+    /// Crates of crates.io that an extension may depend on, in addition to skillhost-sdk. Their
+    /// build scripts and macros run during the build.
     pub allow: Vec<String>,
-    /// Where the sources of skillhost-sdk lie, relative to the home; without it those that belong to
-    /// the executable.
+    /// The directory with the sources of skillhost-sdk, relative to the home; by default the
+    /// sources that belong to the executable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sdk: Option<PathBuf>,
-    /// Milliseconds that one build may take.
+    /// Time limit of one build, in milliseconds.
     pub time_limit_ms: u64,
-    /// Mebibytes of memory that each process of a build may have.
+    /// Memory limit of each process of a build, in mebibytes.
     pub memory_limit_mib: u64,
 }
 
@@ -30,13 +30,13 @@ impl Default for BuildSettings {
 }
 
 impl BuildSettings {
-    /// How long one build may take.
+    /// Returns the time limit of one build.
     #[must_use]
     pub fn time_limit(&self) -> Duration {
         Duration::from_millis(self.time_limit_ms)
     }
 
-    /// How many bytes of memory each process of a build may have.
+    /// Returns the memory limit of each process of a build, in bytes.
     #[must_use]
     pub fn memory_limit(&self) -> u64 {
         self.memory_limit_mib.saturating_mul(1024 * 1024)

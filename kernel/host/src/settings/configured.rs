@@ -1,5 +1,5 @@
-//! What agents have configured, with somebody's consent: a layer between the manifests' `config` and
-//! the settings, which win.
+//! The configuration by agents, each change approved by a person: a layer between the manifests'
+//! `config` and the settings, which take precedence.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,13 +12,13 @@ use super::SettingsError;
 use crate::limited_read::{LinkPolicy, read_limited};
 use crate::write::write_atomically;
 
-/// Bytes of the layer that are read.
+/// The largest file of the layer that is read, in bytes.
 const LIMIT: u64 = 1024 * 1024;
 
 /// By extension id: keys that override the manifest's `config`.
 pub(crate) type ConfigOverrides = BTreeMap<String, Map<String, Value>>;
 
-/// Where the layer of a home lies.
+/// Returns the path of a home's layer.
 pub(crate) fn overrides_path(home: &Path) -> PathBuf {
     home.join("sandbox/data/kernel/configured.json")
 }
@@ -28,14 +28,14 @@ pub(crate) fn load(path: &Path) -> Result<ConfigOverrides, SettingsError> {
     decode(path, read_limited(path, LIMIT, LinkPolicy::Follow))
 }
 
-/// Makes the layer of what reading its file came to.
+/// Decodes the layer from the result of reading its file.
 pub(super) fn decode(
     path: &Path,
     read: io::Result<Vec<u8>>,
 ) -> Result<ConfigOverrides, SettingsError> {
     let text = match read {
         Ok(text) => text,
-        // A home whose data folder is no folder has nothing configured, and still runs.
+        // A home whose data directory is not a directory has no configuration, and still runs.
         Err(error) if matches!(error.kind(), Kind::NotFound | Kind::NotADirectory) => {
             return Ok(ConfigOverrides::new());
         }
@@ -52,8 +52,8 @@ pub(super) fn decode(
 
 /// Replaces the layer.
 pub(crate) fn store(path: &Path, values: &ConfigOverrides) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
     }
     let mut text = serde_json::to_vec_pretty(values)?;
     text.push(b'\n');

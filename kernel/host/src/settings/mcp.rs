@@ -1,16 +1,16 @@
-//! What the settings say about clients of the MCP server.
+//! The settings of the MCP server's clients.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::CatalogScope;
 
-/// What clients of the MCP server see and may do.
+/// Visible skills and permissions of clients of the MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct McpSettings {
-    /// The skills they see.
+    /// The skills that clients see.
     pub catalog: McpCatalog,
-    /// Whether a client may ask its human to review a proposal.
+    /// Permission to review proposals through the client's user.
     pub review: McpReviewMode,
 }
 
@@ -38,26 +38,27 @@ pub enum McpCatalogKeyword {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct McpCatalogGlobs {
-    /// What is shown; without a statement everything, with `[]` nothing.
-    #[serde(default = "everything")]
+    /// The visible skills; by default all, with `[]` none.
+    #[serde(default = "match_all")]
     pub include: Vec<String>,
-    /// What is left out even if it is included.
+    /// The skills that are excluded although they match `include`.
     #[serde(default)]
     pub exclude: Vec<String>,
 }
 
-/// Who may decide about a proposal through the MCP server.
+/// The reviewer of proposals through the MCP server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpReviewMode {
-    /// Nobody.
+    /// No review through the MCP server.
     #[default]
     Off,
-    /// The human whom the client asks. The answer is only as trustworthy as the client.
+    /// The user of the client, who receives a question. The reply is only as trustworthy as the
+    /// client.
     Elicitation,
 }
 
-fn everything() -> Vec<String> {
+fn match_all() -> Vec<String> {
     vec!["*".to_owned()]
 }
 
@@ -68,13 +69,13 @@ impl Default for McpCatalog {
 }
 
 impl McpCatalog {
-    /// The scope as it goes with every call of a client.
+    /// Returns the scope of every call of a client.
     #[must_use]
     pub fn scope(&self) -> CatalogScope {
         match self {
             Self::Word(McpCatalogKeyword::All) => CatalogScope::All,
             Self::Word(McpCatalogKeyword::None) => CatalogScope::None,
-            // An empty `include` means all in a scope, and nothing to whoever wrote it.
+            // An empty `include` means all in a scope, and none in the settings.
             Self::Globs(globs) if globs.include.is_empty() => CatalogScope::None,
             Self::Globs(globs) => CatalogScope::Globs {
                 include: globs.include.clone(),
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_becomes_the_scope_of_calls() {
+    fn catalog_sets_scope_of_calls() {
         let scope = |text| read(text).unwrap().catalog.scope();
         assert_eq!(scope("{}"), CatalogScope::All);
         assert_eq!(scope("catalog: all"), CatalogScope::All);
@@ -109,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn review_is_off_unless_somebody_turns_it_on() {
+    fn review_is_off_by_default() {
         assert_eq!(read("{}").unwrap().review, McpReviewMode::Off);
         assert_eq!(read("review: off").unwrap().review, McpReviewMode::Off);
         assert_eq!(read("review: elicitation").unwrap().review, McpReviewMode::Elicitation);
     }
 
     #[test]
-    fn what_may_not_stand_there_is_refused() {
+    fn invalid_entries_are_rejected() {
         for text in ["catalog: some", "catalog: {inclued: []}", "review: on", "port: 1"] {
             assert!(read(text).is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What the settings say about models.
+//! The settings of models.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::model::TokenPrice;
 
-/// The model without any settings: the script that ships.
+/// The model without any settings: the shipped script.
 pub const DEFAULT_MODEL: &str = "script/demo";
 
 /// The models that agents run on.
@@ -19,47 +19,47 @@ pub const DEFAULT_MODEL: &str = "script/demo";
 pub struct ModelsSettings {
     /// The model of agents that name none, as `provider/model`.
     pub default: String,
-    /// By agent id: the model it runs on, whatever its manifest says.
+    /// By agent id: the model of the agent, which overrides its manifest's.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<String, String>,
-    /// By name: where models are. `openai`, `openai_responses`, `anthropic`, `gemini`, `ollama` and
-    /// `script` are there without being named.
+    /// By name: the providers of models. `openai`, `openai_responses`, `anthropic`, `gemini`,
+    /// `ollama` and `script` exist without an entry.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// By `provider/model`: what is known of a model.
+    /// By `provider/model`: the properties of a model.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub known: BTreeMap<String, ModelDefinition>,
 }
 
-/// Where models are and how they are asked.
+/// A provider of models and the connection to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProviderSettings {
-    /// The protocol; without it, the one that the provider's name is the name of.
+    /// The protocol; by default the one of the provider's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<ProviderProtocol>,
-    /// Where the protocol's paths begin, version included, such as `http://127.0.0.1:8000/v1`.
+    /// The base of the protocol's paths, version included, such as `http://127.0.0.1:8000/v1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// The name of the secret that is the key, never the key itself.
+    /// The name of the secret with the key, never the key itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The file of a scripted model, relative to the home.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<PathBuf>,
-    /// Milliseconds until a connection has to stand; 10000 without it.
+    /// Timeout of a connection, in milliseconds; default: 10000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_ms: Option<u64>,
-    /// Milliseconds of silence, before an answer and within it; 120000 without it.
+    /// Timeout of silence before and during a reply, in milliseconds; default: 120000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub silence_ms: Option<u64>,
-    /// Milliseconds for a whole answer; 600000 without it.
+    /// Timeout of a complete reply, in milliseconds; default: 600000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// How often a request is made again that failed for a passing reason; 3 without it.
+    /// Retries of a request that failed for a temporary reason; default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retries: Option<u32>,
-    /// Whether answers come piece by piece; true without it.
+    /// Stream replies; default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
 }
@@ -78,21 +78,21 @@ pub enum ProviderProtocol {
     Gemini,
     /// Ollama's own chat.
     Ollama,
-    /// No server: a script says what the model answers.
+    /// No server: a script contains the model's replies.
     Script,
 }
 
-/// What is known of a model.
+/// The properties of a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelDefinition {
-    /// Tokens that fit into one request and its reply.
+    /// The size of the context window: tokens of one request and its reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u32>,
-    /// Tokens that a reply may have, where the agent's parameters do not say.
+    /// The most tokens of a reply, if the agent's parameters set no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
-    /// What a million tokens cost, in whatever currency you count in.
+    /// The price of a million tokens, in any currency.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<TokenPrice>,
 }
@@ -109,13 +109,14 @@ impl Default for ModelsSettings {
 }
 
 impl ModelsSettings {
-    /// The model of an agent: the settings' choice for it, else its manifest's, else the default.
+    /// Returns the model of an agent: the settings' choice for it, else its manifest's, else the
+    /// default.
     #[must_use]
     pub fn model_for<'a>(&'a self, agent: &str, manifest: Option<&'a str>) -> &'a str {
         self.agents.get(agent).map(String::as_str).or(manifest).unwrap_or(&self.default)
     }
 
-    /// Every value with its path, which begins with `models`; names of models have dots in them.
+    /// Lists every value with its path, which begins with `models`; model names contain dots.
     pub(super) fn rows(&self) -> Vec<(Vec<String>, Value)> {
         let path = |keys: &[&str]| {
             std::iter::once(&"models").chain(keys).map(|key| (*key).to_owned()).collect()
@@ -125,7 +126,7 @@ impl ModelsSettings {
             rows.push((path(&["agents", agent]), Value::from(model.clone())));
         }
         for (name, provider) in &self.providers {
-            // A value made of fields alone is always JSON.
+            // A value that consists of fields is always valid JSON.
             let mut provider = serde_json::to_value(provider).unwrap_or_default();
             provider.sort_all_objects();
             for (key, value) in provider.as_object().into_iter().flatten() {
@@ -152,8 +153,7 @@ impl ProviderProtocol {
         Self::Script,
     ];
 
-    /// Its name in the settings, which is also that of the provider that is there without being
-    /// named.
+    /// Returns its name in the settings, which is also the name of its predefined provider.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_models_are_read_and_listed() {
+    fn model_settings_are_read_and_listed() {
         let text = "
 default: lab/small
 agents: {builder_agent: openai/gpt-5}
@@ -213,7 +213,7 @@ known:
     }
 
     #[test]
-    fn settings_beat_a_manifest_which_beats_the_default() {
+    fn settings_beat_manifest_model() {
         let text = "{default: a/x, agents: {builder_agent: b/x}}";
         let settings: ModelsSettings = serde_yaml::from_str(text).unwrap();
         assert_eq!(settings.model_for("builder_agent", Some("c/x")), "b/x");
@@ -222,7 +222,7 @@ known:
     }
 
     #[test]
-    fn what_may_not_stand_there_is_refused() {
+    fn invalid_entries_are_rejected() {
         for text in ["providers: {a: {wire: soap}}", "known: {a: {window: 1}}", "model: x"] {
             assert!(serde_yaml::from_str::<ModelsSettings>(text).is_err(), "{text}");
         }

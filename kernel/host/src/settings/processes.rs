@@ -1,13 +1,13 @@
-//! What the settings say about process extensions.
+//! The settings of process extensions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What process extensions may use up.
+/// Limits of process extensions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessSettings {
-    /// Mebibytes of data that one process may have, where the system can limit that (Linux).
+    /// Data limit of one process in mebibytes, on systems that support one (Linux).
     #[schemars(range(min = 1))]
     pub memory_limit_mib: u64,
 }

@@ -197,7 +197,7 @@ async fn the_kernels_name_and_a_tools_name_are_no_agents() {
     let rig = Rig::boot(home).await;
     assert_eq!(
         rig.rejection("kernel"),
-        "plan: the id `kernel` is the kernel's own\nhint: choose another id"
+        "plan: the id `kernel` is reserved by the kernel\nhint: choose another id"
     );
     assert_eq!(
         rig.rejection("helper"),

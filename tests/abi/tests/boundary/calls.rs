@@ -56,7 +56,7 @@ async fn a_tools_error_arrives_with_kind_and_hint() {
     let unknown = rig.kernel.invoke_tool_as(operator(), "aa", "{}").await.unwrap_err();
     assert_eq!(
         error(unknown),
-        triple(ErrorKind::NotFound, "no tool `aa`", "did you mean a?\nsee: skillhost tool list")
+        triple(ErrorKind::NotFound, "tool `aa` not found", "did you mean a?\nsee: skillhost tool list")
     );
     rig.kernel.shutdown().await;
 }
@@ -147,7 +147,7 @@ async fn a_call_that_takes_too_long_is_dropped_inside_the_extension() {
     let error = answer.unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
-        (ErrorKind::Timeout, "`a` did not answer within 2000 ms")
+        (ErrorKind::Timeout, "`a` timed out after 2000 ms")
     );
     held.given_up().await;
     assert_eq!(rig.build("a").await, "misbehave");
@@ -236,7 +236,7 @@ async fn an_operators_tool_does_not_exist_for_a_model() {
     for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
         let model = CallContext { origin, ..CallContext::default() };
         let error = rig.kernel.invoke_tool_as(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
-        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no tool `a`"));
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "tool `a` not found"));
         assert_eq!(error.hint(), "did you mean ab?\nsee: skillhost tool list");
     }
     rig.kernel.shutdown().await;

@@ -90,7 +90,7 @@ async fn a_provider_that_fails_is_skipped_with_its_reason() {
         [
             ("fails", 1, "failed: context failed".to_owned()),
             ("panics", 2, "panicked: the extension panicked: context panicked".to_owned()),
-            ("hangs", 3, "timeout: `hangs` did not answer within 2000 ms".to_owned()),
+            ("hangs", 3, "timeout: `hangs` timed out after 2000 ms".to_owned()),
             ("works", 4, "here".to_owned()),
         ]
     );
@@ -104,7 +104,7 @@ async fn a_turn_of_an_unknown_agent_names_those_that_look_like_it() {
     let rig = Rig::boot(home()).await;
     let request = TurnRequest { agent: Some("guid".into()), ..TurnRequest::default() };
     let error: KernelError = rig.kernel.compose_turn(&request).await.unwrap_err();
-    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no agent `guid`"));
+    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "agent `guid` not found"));
     assert_eq!(error.hint(), "did you mean guide?\nsee: skillhost agent list");
 }
 
@@ -136,7 +136,7 @@ async fn blocking_provider_is_skipped_from_the_start() {
     let works = ("works", 2, text("here"));
     assert_eq!(
         outcomes(&turn.unwrap().blocks),
-        [("blocks", 1, text("timeout: `blocks` did not answer within 2000 ms")), works.clone()]
+        [("blocks", 1, text("timeout: `blocks` timed out after 2000 ms")), works.clone()]
     );
     // Nobody waits for it a second time.
     let turn = rig.kernel.compose_turn(&request).await.unwrap();
@@ -162,7 +162,7 @@ async fn provider_that_blocks_later_is_skipped() {
     let request = ask("hello");
     let (turn, held) =
         tokio::join!(rig.kernel.compose_turn(&request), gate.reached("blocks ready"));
-    let late = "timeout: `blocks` did not answer within 2000 ms".to_owned();
+    let late = "timeout: `blocks` timed out after 2000 ms".to_owned();
     assert_eq!(
         outcomes(&turn.unwrap().blocks),
         [("blocks", 1, late), ("works", 2, "here".to_owned())]

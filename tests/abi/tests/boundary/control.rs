@@ -46,7 +46,7 @@ async fn a_refusal_comes_back_with_kind_and_hint() {
         ControlResponse::Failed(error) => (error.kind, error.message, error.hint),
     };
     let expected =
-        (ErrorKind::NotFound, "no extension `b`".to_owned(), "see: skillhost ext list".to_owned());
+        (ErrorKind::NotFound, "extension `b` not found".to_owned(), "see: skillhost ext list".to_owned());
     assert_eq!(refused(ControlRequest::Reload { id: "b".into() }).await, expected);
     let (context, tool) = (operator(), "a".to_owned());
     let arguments = r#"{"do": "act", "act": "fail"}"#.to_owned();

@@ -113,6 +113,6 @@ async fn an_extension_calls_others_tools_and_learns_why_it_cannot() {
     let expected = "the extension panicked: b panicked".to_owned();
     assert_eq!(rig.fault("a", panic).await, (ErrorKind::Panicked, expected));
     let unknown = call("bb", json!({}));
-    assert_eq!(rig.fault("a", unknown).await, (ErrorKind::NotFound, "no tool `bb`".to_owned()));
+    assert_eq!(rig.fault("a", unknown).await, (ErrorKind::NotFound, "tool `bb` not found".to_owned()));
     rig.kernel.shutdown().await;
 }

@@ -113,7 +113,7 @@ async fn health_is_asked_of_each_and_limited_for_each() {
     let some = |kind, text: &str| Some((kind, text.to_owned()));
     let expected = [
         ("fails".to_owned(), some(ErrorKind::Failed, "health failed")),
-        ("hangs".to_owned(), some(ErrorKind::Timeout, "`hangs` did not answer within 2000 ms")),
+        ("hangs".to_owned(), some(ErrorKind::Timeout, "`hangs` timed out after 2000 ms")),
         ("panics".to_owned(), some(ErrorKind::Panicked, "the extension panicked: health panicked")),
         ("well".to_owned(), None),
     ];
@@ -189,7 +189,7 @@ async fn blocking_priority_rejects_the_extension() {
         tokio::join!(Rig::boot_with(home, limits, true), gate.reached("blocks priority"));
     assert_eq!(rig.loaded(), ["works"]);
     let said = rig.rejection("blocks");
-    assert!(said.contains("`blocks` did not answer within 2000 ms"), "{said}");
+    assert!(said.contains("`blocks` timed out after 2000 ms"), "{said}");
     assert_eq!(rig.build("works").await, "misbehave");
     rig.kernel.shutdown().await;
     drop(held);

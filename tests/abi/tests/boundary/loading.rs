@@ -72,11 +72,11 @@ async fn a_config_that_does_not_fit_is_named_with_the_place_to_correct_it() {
 async fn an_extension_that_does_not_come_to_an_end_is_given_up() {
     let limits = KernelLimits { start: SOON, ..patient() };
     for (place, expected) in [
-        ("start", "start: `a` did not answer within 2000 ms\nhint: "),
-        ("tools", "wire: `a` did not answer within 2000 ms\nhint: "),
+        ("start", "start: `a` timed out after 2000 ms\nhint: "),
+        ("tools", "wire: `a` timed out after 2000 ms\nhint: "),
         (
             "new",
-            "new: was not created within 2000 ms\nhint: move long work from `new` to `start` or the service",
+            "new: creation timed out after 2000 ms\nhint: move long work from `new` to `start` or the service",
         ),
     ] {
         let home = home_with("a", &format!("config: {{parts: {{{place}: hang}}}}"));

@@ -149,7 +149,7 @@ async fn a_library_that_is_not_there_is_reported_with_the_places_searched() {
     assert_eq!(
         rig.rejection("bad"),
         format!(
-            "probe: no library `{name}` beside the manifest, beside the executable or in lib/skillhost\n\
+            "probe: library `{name}` not found in the manifest's directory, the executable's directory or lib/skillhost\n\
              hint: build it, or copy it to one of: [HOME]/manifests/bad, \
              [HOME]/manifests/bad/target/release, [TARGET]/deps, [TARGET], [TARGET]/lib/skillhost"
         )

@@ -177,7 +177,7 @@ async fn a_call_that_does_not_end_is_given_up_with_its_build() {
     let error = call.await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
-        (ErrorKind::Cancelled, "the call was given up")
+        (ErrorKind::Cancelled, "the call was cancelled")
     );
     rig.kernel.shutdown().await;
 }
@@ -220,7 +220,7 @@ async fn a_build_that_is_refused_changes_nothing() {
         let error = rig.kernel.reload("a").await.unwrap_err();
         let message = rig.home.redact(&error.to_string());
         assert!(message.starts_with(&format!("`a` was not reloaded ({reason}")), "{message}");
-        let old = "the build that was in use goes on";
+        let old = "the previous build stays in use";
         assert_eq!(error.hint(), format!("{hint}\n{old}").trim_start());
         assert_eq!(rig.build("a").await, OLD);
     }
@@ -254,7 +254,7 @@ async fn a_reload_takes_the_manifest_as_it_is_now() {
     );
     assert_eq!(rig.build("x").await, OLD);
     let gone = rig.fault("checklist_show", json!({})).await;
-    assert_eq!(gone, (ErrorKind::NotFound, "no tool `checklist_show`".to_owned()));
+    assert_eq!(gone, (ErrorKind::NotFound, "tool `checklist_show` not found".to_owned()));
     let report = rig.kernel.report();
     assert_eq!(report.loaded[0].tools, ["x"]);
 }
@@ -278,7 +278,7 @@ async fn agents_are_bound_to_the_new_builds_skills() {
 async fn only_what_is_loaded_can_be_reloaded() {
     let rig = Rig::boot(home_with("alpha", "")).await;
     let error = rig.kernel.reload("alpa").await.unwrap_err();
-    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "no extension `alpa`"));
+    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "extension `alpa` not found"));
     assert_eq!(error.hint(), "did you mean alpha?\nsee: skillhost ext list");
     rig.kernel.shutdown().await;
 }

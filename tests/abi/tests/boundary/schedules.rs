@@ -49,7 +49,7 @@ async fn a_task_is_done_and_told() {
 
     let missing = rig.kernel.run_schedule("a/y").await.unwrap_err();
     assert_eq!((missing.kind(), &*missing.to_string()), {
-        (ErrorKind::NotFound, "no schedule `a/y`")
+        (ErrorKind::NotFound, "schedule `a/y` not found")
     });
     rig.kernel.shutdown().await;
 }

@@ -256,7 +256,7 @@ fn unknown_agent_suggests_similar_id() {
     insta::assert_snapshot!(agents_home().skillhost(["agent", "show", "greter"]), @"
     exit 3
     --- stderr
-    error: no agent `greter`
+    error: agent `greter` not found
     hint: did you mean greeter?
     hint: see: skillhost agent list
     ");

@@ -252,7 +252,7 @@ fn unknown_agent_or_thread_gets_hint() {
     };
     assert_eq!(
         error(&["ask", "--agent", "workr", "Hi"], 3),
-        "error: no agent `workr`\nhint: did you mean worker?\nhint: see: skillhost agent list"
+        "error: agent `workr` not found\nhint: did you mean worker?\nhint: see: skillhost agent list"
     );
     assert_eq!(
         error(&["ask", "--thread", "0", "Hi"], 3),

@@ -107,7 +107,7 @@ fn unapproved_agent_has_no_effect() {
     exit 1
     --- stderr
     error: agent `spy` is in the error state: it is not approved
-    hint: look at it and approve it: skillhost ext approve spy
+    hint: review and approve it: skillhost ext approve spy
     ");
     let kernel = home.start(home.command().arg("run"));
     kernel.line_with("running; Ctrl-C ends it");

@@ -113,7 +113,7 @@ fn unknown_agent_suggests_similar_id() {
     insta::assert_snapshot!(agents_home().skillhost(["ask", "--print-prompt", "--agent", "greter", "hi"]), @"
     exit 3
     --- stderr
-    error: no agent `greter`
+    error: agent `greter` not found
     hint: did you mean greeter?
     hint: see: skillhost agent list
     ");
@@ -137,7 +137,7 @@ fn missing_default_agent_gets_hint() {
     insta::assert_snapshot!(home().skillhost(["ask", "--print-prompt", "hi"]), @"
     exit 3
     --- stderr
-    error: no agent `orchestrator_agent`
+    error: agent `orchestrator_agent` not found
     hint: see: skillhost agent list
     ");
 }

@@ -16,7 +16,7 @@ fn directory_without_sandbox_is_rejected() {
     insta::assert_snapshot!(run(&["ext", "list"]), @"
     exit 3
     --- stderr
-    error: no home: neither --home nor SKILLHOST_HOME is given, and no folder here or above has a sandbox/
+    error: home not found: neither --home nor SKILLHOST_HOME is set, and no directory here or above has a sandbox/
     hint: create one: skillhost init DIR
     ");
     insta::assert_snapshot!(run(&["--home", ".", "ext", "list"]), @"
@@ -34,7 +34,7 @@ fn directory_without_sandbox_is_rejected() {
     insta::assert_snapshot!(run(&["config", "--json"]), @r#"
     exit 3
     --- stderr
-    {"error":{"hints":["create one: skillhost init DIR"],"kind":"not_found","message":"no home: neither --home nor SKILLHOST_HOME is given, and no folder here or above has a sandbox/"},"schema_version":1}
+    {"error":{"hints":["create one: skillhost init DIR"],"kind":"not_found","message":"home not found: neither --home nor SKILLHOST_HOME is set, and no directory here or above has a sandbox/"},"schema_version":1}
     "#);
     fs::write(plain.join("sandbox"), "a file").unwrap();
     run(&["--home", ".", "run"]).exits(3);

@@ -40,7 +40,7 @@ fn missing_library_is_reported() {
     insta::assert_snapshot!(rejected_report(&with_manifest("")), @"
     rejected bad in phase probe
       manifest: [HOME]/manifests/bad/manifest.yaml
-      reason: no library `libbad.so` beside the manifest, beside the executable or in lib/skillhost
+      reason: library `libbad.so` not found in the manifest's directory, the executable's directory or lib/skillhost
       hint: build it, or copy it to one of: [HOME]/manifests/bad, [HOME]/manifests/bad/target/release, [TARGET], [TARGET]/../lib/skillhost
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
@@ -142,5 +142,5 @@ fn directory_named_as_library_is_ignored() {
     let home = with_manifest("");
     fs::create_dir(home.path("manifests/bad/libbad.so")).unwrap();
     let report = rejected_report(&home);
-    assert!(report.contains("reason: no library `libbad.so` beside the manifest"), "{report}");
+    assert!(report.contains("reason: library `libbad.so` not found in the manifest's directory"), "{report}");
 }

@@ -214,11 +214,11 @@ fn duplicate_ids_are_rejected() {
     insta::assert_snapshot!(rejected_report(&home), @"
     rejected same in phase discover
       manifest: [HOME]/manifests/two/manifest.yaml
-      reason: the id `same` is already taken by [HOME]/manifests/one/manifest.yaml
+      reason: the id `same` is already used by [HOME]/manifests/one/manifest.yaml
       hint: choose another id
     rejected same in phase discover
       manifest: [HOME]/sandbox/extensions/three/manifest.yaml
-      reason: its id is `same`, and its folder `three`
+      reason: its id is `same`, and its directory `three`
       hint: give both the same name
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist

@@ -224,7 +224,7 @@ fn unloadable_build_is_not_installed() {
         ("std::process::abort();", "it ends its process with abort", ""),
         ("println!(\"hello\");", "it prints to standard output", "hello"),
         ("std::process::exit(3);", "it ends its process with exit code 3", ""),
-        ("loop {}", "phase new: was not created within", ""),
+        ("loop {}", "phase new: creation timed out after", ""),
     ];
     for (new, expected, more) in cases {
         // The code after `new` is unreachable, which would be a warning.
@@ -285,7 +285,7 @@ fn forbidden_source_is_rejected_before_approval() {
     home.write("sandbox/extensions/echo/manifest.yaml", manifest("echo"));
     let shipped = run_skillhost(&home, &["ext", "build", "echo", "--yes"]).exits(5);
     assert!(
-        shipped.stderr.contains("the id `echo` is that of an extension that ships"),
+        shipped.stderr.contains("the id `echo` is used by a shipped extension"),
         "{shipped}"
     );
     for (id, code) in [("kernel", 5), ("nobody", 3), ("../tea", 2)] {
@@ -393,7 +393,7 @@ fn agent_build_uses_approved_files() {
     assert!(result(2).contains("Its tools: brew_greet."), "{}", result(2));
     // The reserved id is rejected without an approval request.
     assert!(
-        result(3).contains("the id `skill_registry` is that of an extension that ships"),
+        result(3).contains("the id `skill_registry` is used by a shipped extension"),
         "{}",
         result(3)
     );

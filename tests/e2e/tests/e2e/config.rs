@@ -194,28 +194,28 @@ fn settings_errors_have_position() {
     exit 2
     --- stderr
     error: [HOME]/skillhost.yaml:1:13: extensions: invalid type: sequence, expected a map
-    hint: skillhost schema settings prints what may stand there
+    hint: see the valid keys: skillhost schema settings
     ");
     home.write("skillhost.yaml", "extensions: {a: {\n");
     insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
     exit 2
     --- stderr
     error: [HOME]/skillhost.yaml:2:1: did not find expected node content
-    hint: skillhost schema settings prints what may stand there
+    hint: see the valid keys: skillhost schema settings
     ");
     home.write("skillhost.yaml", "extensions:\n\tskill_registry: {}\n");
     insta::assert_snapshot!(home.skillhost(["skill", "list"]), @"
     exit 2
     --- stderr
     error: [HOME]/skillhost.yaml:2:1: tab in the indentation; YAML allows only spaces there
-    hint: skillhost schema settings prints what may stand there
+    hint: see the valid keys: skillhost schema settings
     ");
     home.write("skillhost.yaml", b"allow_shadowing: [\xff]\n");
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
     error: [HOME]/skillhost.yaml:1:19: not UTF-8 text
-    hint: skillhost schema settings prints what may stand there
+    hint: see the valid keys: skillhost schema settings
     ");
     std::fs::remove_file(home.path("skillhost.yaml")).unwrap();
     std::fs::create_dir(home.path("skillhost.yaml")).unwrap();
@@ -251,7 +251,7 @@ fn extension_reports_unknown_setting() {
     exit 2
     --- stderr
     error: environment: invalid type: found string "x", expected a map for key "EXTENSIONS.ECHO" in `SKILLHOST_` environment variable(s)
-    hint: skillhost schema settings prints what may stand there
+    hint: see the valid keys: skillhost schema settings
     "#);
 }
 

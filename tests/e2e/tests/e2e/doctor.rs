@@ -128,7 +128,7 @@ fn failed_dependency_fails_only_its_dependents() {
       hint: correct depends_on in the manifest, or install and enable what it names
     rejected broken in phase probe
       manifest: [HOME]/manifests/broken/manifest.yaml
-      reason: no library `libnowhere.so` beside the manifest, beside the executable or in lib/skillhost
+      reason: library `libnowhere.so` not found in the manifest's directory, the executable's directory or lib/skillhost
       hint: build it, or copy it to one of: [HOME]/manifests/broken, [HOME]/manifests/broken/target/release, [TARGET], [TARGET]/../lib/skillhost
     rejected leaning in phase plan
       manifest: [HOME]/manifests/leaning/manifest.yaml
@@ -152,7 +152,7 @@ fn shipped_id_requires_allow_shadowing() {
     ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     rejected echo in phase discover
       manifest: [HOME]/sandbox/extensions/echo/manifest.yaml
-      reason: the id `echo` is already taken by [HOME]/manifests/echo/manifest.yaml
+      reason: the id `echo` is already used by [HOME]/manifests/echo/manifest.yaml
       hint: choose another id, or list `echo` under allow_shadowing in skillhost.yaml
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist

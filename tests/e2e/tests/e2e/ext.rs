@@ -20,7 +20,7 @@ fn list_shows_loaded_rejected_disabled() {
     echo           loaded           0.1.0   tools echo, context 200, service
     skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
     helper         loaded                   agent
-    absent         rejected (probe)         no library `libabsent.so` beside the manifest, beside the executable or in lib/skillhost
+    absent         rejected (probe)         library `libabsent.so` not found in the manifest's directory, the executable's directory or lib/skillhost
     idle           disabled
     --- stderr
     note: `skill_registry` would like `embedding`, which does not exist
@@ -78,7 +78,7 @@ fn list_shows_loaded_rejected_disabled() {
           "id": "absent",
           "manifest": "[HOME]/manifests/absent/manifest.yaml",
           "phase": "probe",
-          "reason": "no library `libabsent.so` beside the manifest, beside the executable or in lib/skillhost"
+          "reason": "library `libabsent.so` not found in the manifest's directory, the executable's directory or lib/skillhost"
         }
       ],
       "schema_version": 1

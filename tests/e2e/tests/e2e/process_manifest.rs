@@ -205,7 +205,7 @@ fn reload_rejects_stale_library() {
     let denied = home.skillhost(["ext", "reload", "echo"]).exits(1);
     let message = format!(
         "error: `echo` was not reloaded (probe): [HOME]/{newer} is newer than \
-         [HOME]/manifests/echo/{file}, which is what is loaded\n"
+         [HOME]/manifests/echo/{file}, which is loaded\n"
     );
     assert!(denied.stderr.starts_with(&message), "{denied}");
     assert!(denied.stderr.contains("hint: install the new one: skillhost ext build echo"));

@@ -118,7 +118,7 @@ fn only_approved_files_are_started() {
     rejected sample in phase approve
       manifest: [HOME]/sandbox/extensions/sample/manifest.yaml
       reason: it is not approved
-      hint: look at it and approve it: skillhost ext approve sample
+      hint: review and approve it: skillhost ext approve sample
     ");
     let started = home.path("sandbox/data/sample/started");
     assert!(!started.exists(), "it was started");
@@ -241,8 +241,8 @@ fn failed_process_start_is_rejected() {
     --- stdout
     rejected sample in phase probe
       manifest: [HOME]/manifests/sample/manifest.yaml
-      reason: no program `no-such-program-anywhere` in PATH
-      hint: install it, or write ./no-such-program-anywhere for a program in the extension's folder
+      reason: program `no-such-program-anywhere` not found in PATH
+      hint: install it, or write ./no-such-program-anywhere for a program in the extension's directory
     ");
 }
 
@@ -293,7 +293,7 @@ fn reload_requires_approval_of_new_files() {
         "{denied}"
     );
     assert!(
-        denied.stderr.contains("hint: look at it and approve it: skillhost ext approve sample\n")
+        denied.stderr.contains("hint: review and approve it: skillhost ext approve sample\n")
     );
     assert_eq!(process_pid(&home), first, "the one that was in use goes on");
     home.approve("sample");

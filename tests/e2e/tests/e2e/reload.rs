@@ -29,7 +29,7 @@ fn reload_replaces_only_valid_library() {
     home.replace_library("echo", "echo", &built);
     let denied = home.skillhost(["ext", "reload", "echo"]).exits(1);
     assert!(denied.stderr.contains("was not reloaded (probe): "), "{denied}");
-    assert!(denied.stderr.contains("hint: the build that was in use goes on\n"), "{denied}");
+    assert!(denied.stderr.contains("hint: the previous build stays in use\n"), "{denied}");
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
 
     home.write("manifests/echo/manifest.yaml", pinned_manifest(&new));
@@ -50,7 +50,7 @@ fn reload_replaces_only_valid_library() {
     --- stderr
     error: `echo` was not reloaded (probe): [HOME]/manifests/echo/libecho.so: not a shared library (no ELF header)
     hint: copy or build the library again
-    hint: the build that was in use goes on
+    hint: the previous build stays in use
     ");
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
     kernel.interrupt().success();
@@ -92,14 +92,14 @@ fn reload_reports_invalid_manifest() {
     --- stderr
     error: `echo` was not reloaded (parse): [HOME]/manifests/echo/manifest.yaml:2:1: unknown field `nmae`; did you mean `name`?
     hint: correct the manifest; skillhost schema manifest prints its schema
-    hint: the build that was in use goes on
+    hint: the previous build stays in use
     ");
     fs::remove_file(home.path("manifests/echo/manifest.yaml")).unwrap();
     insta::assert_snapshot!(home.skillhost(["ext", "reload", "echo"]), @"
     exit 3
     --- stderr
-    error: the manifest of `echo` is gone, or no longer names code
-    hint: the build that was in use goes on until the kernel is restarted
+    error: the manifest of `echo` is missing, or names no code
+    hint: the previous build stays in use until the kernel is restarted
     ");
     assert_eq!(home.skillhost(CALL).success().stdout, "hi\n");
     kernel.interrupt().success();
@@ -118,14 +118,14 @@ fn reload_requires_kernel_and_known_id() {
     insta::assert_snapshot!(home.skillhost(["ext", "reload", "ecko"]), @"
     exit 3
     --- stderr
-    error: no extension `ecko`
+    error: extension `ecko` not found
     hint: did you mean echo?
     hint: see: skillhost ext list
     ");
     insta::assert_snapshot!(home.skillhost(["ext", "reload", "plain"]), @"
     exit 3
     --- stderr
-    error: no extension `plain`
+    error: extension `plain` not found
     hint: see: skillhost ext list
     ");
     kernel.interrupt().success();

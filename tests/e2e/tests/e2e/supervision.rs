@@ -366,6 +366,6 @@ fn kernel_exits_while_destructor_blocks() {
     let barrier = std::os::unix::net::UnixListener::bind(home.path("gate")).unwrap();
     let kernel = start_supervised(&home);
     let output = kernel.interrupt().success();
-    assert!(output.stderr.contains("does not end, and is left behind"), "{output}");
+    assert!(output.stderr.contains("did not end and is abandoned"), "{output}");
     drop(barrier);
 }

@@ -66,7 +66,7 @@ fn agent_sees_only_its_tools() {
     insta::assert_snapshot!(home.skillhost(["tool", "list", "--agent", "raeder"]), @"
     exit 3
     --- stderr
-    error: no agent `raeder`
+    error: agent `raeder` not found
     hint: did you mean reader?
     hint: see: skillhost agent list
     ");
@@ -91,7 +91,7 @@ fn sandbox_means_all_added_extensions() {
         [(&json!("mine"), &json!("echo")), (&json!("skill_registry"), &json!("read_skill"))];
     assert_eq!(tools, expected);
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
-    assert!(doctor.stdout.contains("reason: the id `sandbox` is the kernel's own"), "{doctor}");
+    assert!(doctor.stdout.contains("reason: the id `sandbox` is reserved by the kernel"), "{doctor}");
 }
 
 #[test]
@@ -271,14 +271,14 @@ fn invalid_calls_are_reported() {
     insta::assert_snapshot!(call("read_skil", "{}"), @"
     exit 3
     --- stderr
-    error: no tool `read_skil`
+    error: tool `read_skil` not found
     hint: did you mean read_skill, read_skill_resource?
     hint: see: skillhost tool list
     ");
     insta::assert_snapshot!(call("zzz", "{}"), @"
     exit 3
     --- stderr
-    error: no tool `zzz`
+    error: tool `zzz` not found
     hint: see: skillhost tool list
     ");
     insta::assert_snapshot!(call("read_skill", r#"{"skill_id":"gret"}"#), @"
@@ -296,6 +296,6 @@ fn invalid_calls_are_reported() {
     insta::assert_snapshot!(home.skillhost(["tool", "call", "zzz", "{}", "--json"]), @r#"
     exit 3
     --- stderr
-    {"error":{"hints":["see: skillhost tool list"],"kind":"not_found","message":"no tool `zzz`"},"schema_version":1}
+    {"error":{"hints":["see: skillhost tool list"],"kind":"not_found","message":"tool `zzz` not found"},"schema_version":1}
     "#);
 }

@@ -29,12 +29,12 @@ fn kernel_commands_require_trust() {
     exit 5
     --- stderr
     error: [HOME]: this home is not trusted, so none of its extensions are loaded
-    hint: look at its manifests and extensions, then: skillhost trust [HOME] (or --trust-home for this call)
+    hint: review its manifests and extensions, then: skillhost trust [HOME] (or --trust-home for this call)
     ");
     insta::assert_snapshot!(home.skillhost(["--home", ".", "ext", "list", "--json"]), @r#"
     exit 5
     --- stderr
-    {"error":{"hints":["look at its manifests and extensions, then: skillhost trust [HOME] (or --trust-home for this call)"],"kind":"io","message":"[HOME]: this home is not trusted, so none of its extensions are loaded"},"schema_version":1}
+    {"error":{"hints":["review its manifests and extensions, then: skillhost trust [HOME] (or --trust-home for this call)"],"kind":"io","message":"[HOME]: this home is not trusted, so none of its extensions are loaded"},"schema_version":1}
     "#);
     home.start(home.command().env("SKILLHOST_HOME", home.root()).args(["ext", "list"]))
         .finish()
@@ -126,7 +126,7 @@ fn replaced_home_is_not_trusted() {
     exit 5
     --- stderr
     error: [HOME]: this home is not trusted any longer: another directory has taken its place
-    hint: look at its manifests and extensions again, then: skillhost trust [HOME]; or forget it: skillhost trust --remove [HOME]
+    hint: review its manifests and extensions again, then: skillhost trust [HOME]; or remove it: skillhost trust --remove [HOME]
     ");
     insta::assert_snapshot!(home.skillhost(["trust", "--list"]), @"
     exit 0
@@ -148,7 +148,7 @@ fn world_writable_trust_record_is_rejected() {
     exit 5
     --- stderr
     error: [OUTSIDE]/state/skillhost/trusted-homes: this record of trusted homes does not count: other users may write to it
-    hint: look whether each line of it is yours, then: chmod go-w [OUTSIDE]/state/skillhost/trusted-homes; or remove the file and trust each home again
+    hint: check that each line is yours, then: chmod go-w [OUTSIDE]/state/skillhost/trusted-homes; or remove the file and trust each home again
     ");
     home.skillhost(["skill", "list"]).success();
 }

@@ -297,7 +297,7 @@ fn data_directory_is_private_after_start() {
         assert_eq!(found.mode() & 0o077, 0, "{entry}");
     }
     let doctor = home.skillhost(["ext", "doctor"]);
-    assert!(format!("{doctor}").contains("other users had access to"), "{doctor}");
+    assert!(format!("{doctor}").contains("removed the access of other users"), "{doctor}");
     kernel.interrupt().success();
 }
 

@@ -141,7 +141,7 @@ async fn a_task_goes_neither_back_nor_to_an_agent_that_is_busy() {
         [
             refused(
                 "3",
-                "`nobody` did not do it: no agent `nobody`\nhint: see: skillhost agent list"
+                "`nobody` did not do it: agent `nobody` not found\nhint: see: skillhost agent list"
             ),
             refused(
                 "4",
@@ -275,7 +275,7 @@ async fn an_extension_can_have_an_agent_work() {
 
     assert_eq!(stage.rig.done("a", run).await, "and again");
     let error = stage.rig.fault("a", json!({"do": "run", "agent": "hepler", "task": "x"})).await;
-    assert_eq!(error, (skillhost_kernel::ErrorKind::NotFound, "no agent `hepler`".into()));
+    assert_eq!(error, (skillhost_kernel::ErrorKind::NotFound, "agent `hepler` not found".into()));
     assert_eq!(operator().agent_id, "");
     stage.end().await;
 }

@@ -167,7 +167,7 @@ async fn what_the_operator_says_cannot_be_configured() {
         once(keeper(""), "configure_extension", wanted, &Person::saying([ApprovalDecision::Once]))
             .await;
     let told = format!("{:?}", stage.last());
-    assert!(told.contains("not_found: no extension `b`"), "{told}");
+    assert!(told.contains("not_found: extension `b` not found"), "{told}");
     stage.end().await;
 }
 

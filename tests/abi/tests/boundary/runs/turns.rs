@@ -176,7 +176,7 @@ async fn what_goes_wrong_in_a_tool_is_told_to_the_model() {
         [
             failure("1", "a", "failed: a failed\nhint: try less"),
             failure("2", "a", "panicked: the extension panicked: a panicked"),
-            failure("3", "a", "timeout: `a` did not answer within 2000 ms"),
+            failure("3", "a", "timeout: `a` timed out after 2000 ms"),
             answer("4", "a", &flood),
         ]
     );
@@ -332,7 +332,7 @@ async fn the_model_is_the_one_asked_for_then_the_settings_then_the_manifests() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(error.hint(), "see: skillhost models list");
     let error = stage.run(&mut thread, request("wroker", None), &person).await.unwrap_err();
-    assert_eq!(error.to_string(), "no agent `wroker`");
+    assert_eq!(error.to_string(), "agent `wroker` not found");
     // What cannot begin leaves nothing behind: these are of the three runs that could.
     assert_eq!(thread.messages().len(), 6);
     stage.end().await;
