@@ -4,6 +4,7 @@
 //! directory is read once, compared with the approval in force and written to a private copy.
 //! Manifest, prompt, program and library then come from the copy.
 
+use std::fs;
 use std::sync::Arc;
 
 use skillhost_manifest::ExtensionId;
@@ -13,6 +14,7 @@ use crate::approvals::{
 };
 use crate::discovery::DiscoveredManifest;
 use crate::home::Home;
+use crate::loader::file_name;
 use crate::process::{PrivateDirectory, copies_of};
 use crate::report::{LoadPhase, LoadRejection};
 
@@ -40,12 +42,10 @@ impl Admission {
 
     /// Checks that a manifest's text is part of an approval. Its directory is not read.
     pub(crate) fn check_manifest(&self, found: &DiscoveredManifest) -> Result<(), LoadRejection> {
-        let checked = self.approval(&found.manifest.id).and_then(|record| {
+        let checked = self.approval(found).and_then(|record| {
             match record.file_sha256(MANIFEST) == Some(&found.text_sha256) {
                 true => Ok(()),
-                false => {
-                    Err(changed_files_error(&found.manifest.id, &format!("changed {MANIFEST}")))
-                }
+                false => Err(changed_files_error(found, &format!("changed {MANIFEST}"))),
             }
         });
         checked.map_err(|error| to_rejection(found, error))
@@ -66,7 +66,7 @@ impl Admission {
         found: &DiscoveredManifest,
     ) -> Result<DiscoveredManifest, AdmissionError> {
         let id = &found.manifest.id;
-        let record = self.approval(id)?;
+        let record = self.approval(found)?;
         let unreadable = |error: crate::approvals::TreeError| AdmissionError {
             reason: error.to_string(),
             hint: error.hint(),
@@ -74,7 +74,7 @@ impl Admission {
         // Read once: the digest, the manifest and the copy all come from these bytes.
         let files = read_tree(found.directory()).map_err(unreadable)?;
         if record.digest != files_digest(&files) {
-            return Err(changed_files_error(id, &changed_files(record, &files)));
+            return Err(changed_files_error(found, &changed_files(record, &files)));
         }
         let text = files.iter().find(|file| file.path == MANIFEST);
         let text = text.and_then(|file| std::str::from_utf8(&file.bytes).ok());
@@ -96,7 +96,8 @@ impl Admission {
         })
     }
 
-    fn approval(&self, id: &ExtensionId) -> Result<&ApprovalRecord, AdmissionError> {
+    fn approval(&self, found: &DiscoveredManifest) -> Result<&ApprovalRecord, AdmissionError> {
+        let id = &found.manifest.id;
         let approvals = self.0.as_ref().map_err(|error| AdmissionError {
             reason: format!("no extension counts as approved: {error}"),
             hint: error.hint(),
@@ -106,19 +107,33 @@ impl Admission {
                 Some(_) => "its approval was revoked",
                 None => "it is not approved",
             };
-            AdmissionError { reason: reason.to_owned(), hint: approval_hint(id) }
+            AdmissionError { reason: reason.to_owned(), hint: approval_hint(found) }
         })
     }
 }
 
-fn changed_files_error(id: &ExtensionId, what: &str) -> AdmissionError {
+fn changed_files_error(found: &DiscoveredManifest, what: &str) -> AdmissionError {
     let reason = format!("its files have changed since they were approved: {what}");
-    AdmissionError { reason, hint: approval_hint(id) }
+    // An approval would fail, because the manifest pins the sha256 of the earlier files.
+    let is_pinned = found.manifest.command().is_some() && found.manifest.sha256.is_some();
+    let hint = if is_pinned { build_hint(&found.manifest.id) } else { approval_hint(found) };
+    AdmissionError { reason, hint }
 }
 
 /// Returns the hint for an extension that is not approved.
-pub(crate) fn approval_hint(id: &ExtensionId) -> String {
-    format!("review and approve it: skillhost ext approve {id}")
+pub(crate) fn approval_hint(found: &DiscoveredManifest) -> String {
+    let id = &found.manifest.id;
+    let library =
+        found.manifest.entrypoint().map(|name| found.path.with_file_name(file_name(name)));
+    // An approval would fail without a library; a build records one, too.
+    match library.is_some_and(|path| fs::symlink_metadata(path).is_err()) {
+        true => build_hint(id),
+        false => format!("review and approve it: skillhost ext approve {id}"),
+    }
+}
+
+fn build_hint(id: &ExtensionId) -> String {
+    format!("review, build and approve it: skillhost ext build {id}")
 }
 
 fn to_rejection(found: &DiscoveredManifest, error: AdmissionError) -> LoadRejection {

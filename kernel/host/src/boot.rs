@@ -305,7 +305,7 @@ impl Kernel {
             return Err(ExtensionLoadError {
                 phase: LoadPhase::Approve,
                 reason: "it is not approved".to_owned(),
-                hint: admission::approval_hint(&found.manifest.id),
+                hint: admission::approval_hint(found),
             });
         }
         let limits = &self.shared.limits;
