@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn last_record_of_an_id_counts() {
+    fn last_record_is_in_force() {
         let (_folder, home) = home();
         assert_eq!(digest(&home, "a"), None);
         for (id, digest) in [("a", "11"), ("b", "33"), ("a", "22")] {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_last_line_is_ignored_and_cut() {
+    fn torn_line_is_ignored_and_cut() {
         let (_folder, home) = home();
         Approvals::append(&home, &record("a", "11")).unwrap();
         let path = approvals_file(&home);

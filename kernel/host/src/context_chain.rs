@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_joined_by_a_line_and_skipped_ones_leave_no_trace() {
+    fn skipped_blocks_leave_no_trace() {
         let block = |outcome| ContextBlock {
             extension: ExtensionId::new("x").unwrap(),
             priority: 0,

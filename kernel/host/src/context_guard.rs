@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_call_is_made_elsewhere() {
+    fn first_call_uses_other_thread() {
         let guard = ContextGuard::default();
         assert!(guard.start_in_place().is_none());
         guard.quick.store(true, Ordering::Release);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_call_starts_over() {
+    fn slow_call_resets_provider() {
         let guard = ContextGuard::default();
         drop(GuardedCall { guard: &guard, started_at: now_nanos(), in_place: false });
         assert!(guard.quick.load(Ordering::Acquire));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn call_that_does_not_return_is_stuck() {
+    fn endless_call_is_stuck() {
         let guard = ContextGuard::default();
         assert!(!guard.is_stuck(Duration::ZERO));
         let call = guard.start_elsewhere();

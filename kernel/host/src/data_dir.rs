@@ -131,7 +131,7 @@ mod tests {
         fs::set_permissions(&data, Permissions::from_mode(0o755)).unwrap();
         let notes = secure_data_dir(&home);
         assert_eq!(notes.len(), 1, "{notes:?}");
-        assert!(notes[0].ends_with("it was taken away"), "{notes:?}");
+        assert!(notes[0].ends_with("files and directories"), "{notes:?}");
         for path in ["", "kernel", "kernel/threads", "registry"].into_iter().chain(files) {
             assert_eq!(mode(&data.join(path)), 0o700, "{path}");
         }

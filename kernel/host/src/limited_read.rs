@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn special_files_are_refused_without_waiting() {
+    fn special_files_are_rejected_without_wait() {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
         let kind = rustix::fs::FileType::Fifo;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn files_above_the_limit_are_refused() {
+    fn large_files_are_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         fs::write(&path, "12345").unwrap();

@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn written_defaults_come_from_the_file() {
+    fn written_defaults_name_the_file() {
         let text =
             "mcp: {review: \"off\"}\nmodels: {agents: {a.b: x/y-1.5}, known: {x/y-1.5: {}}}\n";
         let rows = load(text).unwrap().provenance(&[]);
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_nesting_is_refused_at_once() {
+    fn deep_nesting_is_rejected() {
         for deep in ["[", "{", "- ", "a: [", "\t[", "\"a\" 'b': {"] {
             let text = deep.repeat(50_000);
             let begun = std::time::Instant::now();

@@ -382,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tool_names_fit_every_models_interface() {
+    fn tool_names_fit_model_interfaces() {
         let longest = "a".repeat(64);
         for name in ["echo", "skills.load", "a-b_c", longest.as_str()] {
             assert!(is_valid_name(name), "{name}");
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn tool_with_invalid_schema_is_refused() {
+    fn invalid_tool_schema_is_rejected() {
         let mut table = ToolTable::default();
         let output = ToolSpec { output_schema: Some(json!([])), ..spec("c", json!({})) };
         let tools = [spec("a", json!(7)), spec("b", json!({"type": "objekt"})), output];

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn world_writable_home_is_refused() {
+    fn world_writable_home_is_rejected() {
         let place = place();
         let (home, environment) = (place.home("work"), &place.environment);
         place.mode(home.root(), 0o777);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn record_written_by_others_is_refused() {
+    fn record_writable_by_others_is_rejected() {
         let place = place();
         let (home, environment) = (place.home("work"), &place.environment);
         trust(&home, environment).unwrap();
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_record_asks_for_trust_again() {
+    fn earlier_record_requires_new_trust() {
         let place = place();
         let (home, environment) = (place.home("work"), &place.environment);
         fs::create_dir_all(place.root.join("state/skillhost")).unwrap();

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_content_is_named_with_its_size() {
+    fn hidden_content_names_its_size() {
         let text = "id: tea\nname: Tea\nentrypoint: {command: [./tea]}\n";
         let manifest = skillhost_manifest::parse_manifest(text).unwrap();
         let hidden = |files: &[PlannedFile]| approval_details(&manifest, files, &[]).hidden;

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn made_files_are_neither_digested_nor_copied() {
+    fn generated_files_are_not_digested() {
         let dir = sample();
         let before = digest(dir.path());
         for made in [
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn pin_digest_leaves_out_the_pin_alone() {
+    fn pin_digest_excludes_only_pin() {
         let dir = sample();
         let before = pin(dir.path());
         let sha = "0a".repeat(32);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_pipes_are_refused() {
+    fn links_and_pipes_are_rejected() {
         let dir = sample();
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("lib/link")).unwrap();
         let error = read_tree(dir.path()).unwrap_err();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn written_tree_has_the_same_digest() {
+    fn written_tree_keeps_digest() {
         let dir = sample();
         fs::set_permissions(dir.path().join("server.py"), fs::Permissions::from_mode(0o755))
             .unwrap();
