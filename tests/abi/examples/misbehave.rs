@@ -1,9 +1,9 @@
-//! An extension that does what it should not, as its `config` and its tool's arguments say.
+//! An extension that misbehaves according to its `config` and its tool's arguments.
 //!
-//! It shows the test where it is in two ways. Every step of its life is a line in the file `record`
-//! of the home. Whatever does not end by itself first connects to the socket `gate` of the home:
-//! the test then knows that the extension is there, lets go of a blocked thread by closing its end,
-//! and sees the other end close when a call is given up.
+//! It reports its state to the test in two ways. Every lifecycle step is a line in the file
+//! `record` of the home. Code that does not end by itself first connects to the socket `gate` of
+//! the home: the test then knows that it runs, releases a blocked thread by closing its end, and
+//! detects a cancelled call by the close of the other end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read as _, Write as _};
@@ -16,40 +16,40 @@ use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ActiveSkill, ApprovalPolicy, CallOrigin};
 use skillhost_sdk::{serde_json, tokio};
 
-/// Tells the builds of this source apart: another crate name, another path.
+/// The name of this build: another crate name, another path.
 const BUILD: &str = module_path!();
 
 /// The manifest's `config`.
 #[derive(Default, Deserialize)]
 #[serde(crate = "serde", default, deny_unknown_fields)]
 struct Config {
-    /// What the parts of the extension do; those that are not named do nothing wrong.
+    /// The actions of the extension's parts; other parts behave correctly.
     parts: HashMap<String, Act>,
-    /// The names of its tools; without a statement one that is named like the extension.
+    /// The names of its tools; by default one with the name of the extension.
     tools: Option<Vec<String>>,
-    /// What its tools say about themselves.
+    /// The description of its tools.
     description: Option<String>,
     /// The input schema of its tools.
     schema: Option<Value>,
-    /// Whether its tools are for operators only.
+    /// Its tools are only for operators.
     operator_only: bool,
-    /// When its tools ask before they act.
+    /// The approval mode of its tools.
     approval: ApprovalPolicy,
-    /// Whether its tools say that they change nothing.
+    /// Its tools are declared read-only.
     read_only: bool,
-    /// Its place in the context chain.
+    /// Its priority in the context chain.
     priority: i32,
     /// Its block of context.
     block: Option<String>,
     /// Its skills.
     skills: BTreeMap<String, String>,
-    /// What its skills say about tools; the others say nothing.
+    /// The tool lists of its skills.
     says: BTreeMap<String, Says>,
-    /// What is wrong with its vectors.
+    /// The error in its vectors.
     vectors: Vectors,
 }
 
-/// What a skill says about tools.
+/// The tool lists of a skill.
 #[derive(Clone, Deserialize)]
 #[serde(crate = "serde", deny_unknown_fields)]
 struct Says {
@@ -58,18 +58,18 @@ struct Says {
     grants: bool,
 }
 
-/// What an embedding provider may get wrong. Its model is said to have two components.
+/// An error of an embedding provider. The model declares two components.
 #[derive(Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(crate = "serde", rename_all = "snake_case")]
 enum Vectors {
-    /// Nothing: a text's vector is the number of its characters, and one.
+    /// No error: a text's vector is the number of its characters, and one.
     #[default]
     Right,
     /// One vector less than there are texts.
     Fewer,
     /// One component too many.
     Longer,
-    /// As many components as two vectors have, shared out unevenly.
+    /// The right number of components in total, divided unevenly.
     Uneven,
     /// A component that is not a number.
     NotANumber,
@@ -83,61 +83,61 @@ enum Vectors {
 enum Act {
     Fail,
     Panic,
-    /// Panics with a payload that panics when it is dropped.
+    /// Panics with a payload that panics in its destructor.
     Bomb,
-    /// Never ends and never uses the thread.
+    /// Never ends and does not block the thread.
     Hang,
-    /// Keeps the thread until the test lets go.
+    /// Blocks the thread until the test releases it.
     Block,
 }
 
-/// What the tool does: its arguments.
+/// The action of the tool, from its arguments.
 #[derive(Deserialize)]
 #[serde(crate = "serde", tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 enum Deed {
-    /// Something from the list above.
+    /// An action from the list above.
     Act { act: Act },
-    /// From now on, misbehaves at another place.
+    /// Adds an action of another part.
     Become { place: String, act: Act },
-    /// Says which build this is.
+    /// Returns the name of this build.
     Build,
-    /// Answers with the whole call context.
+    /// Returns the complete call context.
     Context,
     /// Opens the gate, then waits for an event.
     Await { topic: String },
     /// Publishes an event.
     Emit { topic: String, payload: Value },
-    /// Calls a tool and passes its answer on.
+    /// Calls a tool and returns its result.
     Call { tool: String, arguments: Value },
     /// Reads a secret.
     Secret { name: String },
-    /// Asks another extension for a skill.
+    /// Requests a skill of another extension.
     Skill { extension: String, id: String },
-    /// Asks another extension for vectors, twice if the model is replaced in between.
+    /// Requests vectors of another extension, twice if the model is replaced in between.
     Embed { extension: String, texts: Vec<String>, limit_ms: Option<u64>, then: Option<Value> },
-    /// Has another model from now on.
+    /// Replaces the model.
     Remodel { id: String },
-    /// Writes a skill and reports it, as a tool does that writes files for agents.
+    /// Writes a skill and reports it, like a tool that writes files for agents.
     Create { extension: String, id: String, text: String },
-    /// Has or changes a skill from now on.
+    /// Adds or changes a skill.
     Learn { id: String, text: String },
-    /// Has a skill no longer.
+    /// Removes a skill.
     Forget { id: String },
-    /// Tells the operator something.
+    /// Notifies the operator.
     Notify { text: String },
-    /// Asks for a restart.
+    /// Requests a restart.
     Restart { reason: String },
-    /// Panics in a task of its own and says how that ended.
+    /// Panics in a task of its own and returns the outcome.
     Spawn,
     /// Logs an event in a span, at every level.
     Log { text: String },
-    /// Answers with a value that JSON cannot express.
+    /// Returns a value that JSON cannot express.
     BadAnswer,
-    /// Answers with a text.
+    /// Returns a text.
     Say { text: String },
-    /// Answers with so many bytes.
+    /// Returns a number of bytes.
     Flood { bytes: usize },
-    /// Reads one of its skills, with so many bytes in front.
+    /// Reads one of its skills, with a number of bytes in front.
     Read {
         id: String,
         #[serde(default)]
@@ -145,11 +145,11 @@ enum Deed {
     },
     /// Ends the process.
     Exit { code: i32 },
-    /// Gives an agent a task.
+    /// Delegates a task to an agent.
     Run { agent: String, task: String },
 }
 
-/// A payload that cannot even be dropped.
+/// A payload whose destructor panics.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -158,7 +158,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Stands for a sha256: the beginning of the text in hexadecimal, filled up.
+/// Returns a replacement for a sha256: the start of the text in hexadecimal, padded.
 fn digest(text: &str) -> String {
     let bytes: String = text.bytes().take(32).map(|byte| format!("{byte:02x}")).collect();
     format!("{bytes:0<64}")
@@ -172,21 +172,22 @@ struct Misbehave {
     model: Mutex<String>,
 }
 
-/// Writes one step of an extension's life into the record.
+/// Appends one lifecycle step to the record.
 fn record(cx: &ExtensionContext, step: &str) {
     let file = std::fs::OpenOptions::new().create(true).append(true).open(cx.home().join("record"));
     let line = format!("{} {step}\n", cx.id());
     file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the home can be written to");
 }
 
-/// Tells the test that `place` is reached; the connection lasts as long as what is returned.
+/// Reports to the test that `place` is reached; the connection lasts as long as the returned
+/// stream.
 fn gate(cx: &ExtensionContext, place: &str) -> UnixStream {
     let mut gate = UnixStream::connect(cx.home().join("gate")).expect("the test listens");
     gate.write_all(format!("{} {place}\n", cx.id()).as_bytes()).expect("the test listens");
     gate
 }
 
-/// Misbehaves on this thread. A hang needs a task; here it blocks as well.
+/// Acts on this thread. A hang requires a task; here it blocks as well.
 fn act_now(act: Option<Act>, cx: &ExtensionContext, place: &str) -> Result<()> {
     match act {
         None => Ok(()),
@@ -196,7 +197,7 @@ fn act_now(act: Option<Act>, cx: &ExtensionContext, place: &str) -> Result<()> {
         Some(Act::Panic) => panic!("{place} panicked"),
         Some(Act::Bomb) => std::panic::panic_any(Bomb),
         Some(Act::Hang | Act::Block) => {
-            // Ends when the test closes its end, which is no error here.
+            // Ends when the test closes its end, which is not an error here.
             let _ = gate(cx, place).read(&mut [0]);
             Ok(())
         }
@@ -208,7 +209,7 @@ impl Misbehave {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).get(place).copied()
     }
 
-    /// Misbehaves in a task; dropping it closes the gate.
+    /// Acts in a task; dropping it closes the gate.
     async fn act(&self, act: Option<Act>, place: &str) -> Result<()> {
         if let Some(Act::Hang) = act {
             let _gate = gate(&self.cx, place);
@@ -225,7 +226,7 @@ impl Misbehave {
 impl Drop for Misbehave {
     fn drop(&mut self) {
         record(&self.cx, "drop");
-        // There is nobody to tell.
+        // A destructor has no way to report an error.
         let _ = act_now(self.part("drop"), &self.cx, "drop");
     }
 }
@@ -388,7 +389,7 @@ impl ContextProvider for Misbehave {
 
     fn ready_context(&self, _cx: &CallContext, _prompt: &str) -> Option<Option<Arc<str>>> {
         let act = self.part("ready")?;
-        // Only a panic can happen here: there is no way to fail.
+        // Only a panic is possible here: the function returns no error.
         act_now(Some(act), &self.cx, "ready").ok().map(|()| Some("at hand".into()))
     }
 
@@ -489,8 +490,8 @@ impl SchedulerProvider for Misbehave {
 
 #[async_trait]
 impl EventProvider for Misbehave {
-    /// Does what its configuration has for `event`, and writes down what it got. An event whose payload
-    /// has a field `then` is answered with an event of that topic.
+    /// Acts as configured for `event`, and records it. An event whose payload has a field `then` is
+    /// followed by an event of that topic.
     async fn handle(&self, cx: &CallContext, event: &Event) -> Result<()> {
         record(&self.cx, &format!("event {} {}", event.topic, event.payload));
         self.act(self.part("event"), "event").await?;

@@ -1,1 +1,1 @@
-//! A shared library that is no extension: it exports nothing of the contract.
+//! A shared library that is not an extension: it exports no symbol of the contract.

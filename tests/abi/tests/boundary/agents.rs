@@ -23,7 +23,7 @@ async fn instructions(kernel: &Kernel) -> Result<String, KernelError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn instructions_are_the_prompt_then_the_skills_then_the_manifests_own() {
+async fn instructions_join_prompt_skills_and_manifest() {
     let home = registry("")
         .manifest("guide", GUIDE)
         .file("manifests/guide/prompt.jinja2", "You are {{ agent.name }} of {{ home }}.\n");
@@ -53,7 +53,7 @@ async fn instructions_are_the_prompt_then_the_skills_then_the_manifests_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skill_that_changes_is_in_the_next_turn() {
+async fn changed_skill_applies_next_turn() {
     let rig = Rig::boot(registry("").manifest("guide", GUIDE)).await;
     let before = instructions(&rig.kernel).await.unwrap();
     assert_eq!(before, "Read maps. (misbehave)\n\nBe brief. (misbehave)\n\nStay on the path.");
@@ -64,7 +64,7 @@ async fn a_skill_that_changes_is_in_the_next_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_skill_is_its_agents_problem_alone_until_it_is_there() {
+async fn missing_skill_fails_only_its_agent() {
     let lost = "id: lost\nname: Lost\ndepends_on: [registry]\nagent:\n  uses_skills: [stars]\n";
     let unreached = "id: unreached\nname: Unreached\nagent: {uses_skills: [maps]}\n";
     let home = registry("").manifest("guide", GUIDE).manifest("lost", lost);
@@ -97,7 +97,7 @@ async fn a_missing_skill_is_its_agents_problem_alone_until_it_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_whose_provider_was_slow_recovers_at_its_next_turn() {
+async fn agent_recovers_after_slow_provider() {
     let home = registry("parts: {skill: block}").manifest("guide", GUIDE);
     let gate = Gate::open(&home);
     let limits = KernelLimits { context: SOON, ..patient() };
@@ -105,8 +105,8 @@ async fn an_agent_whose_provider_was_slow_recovers_at_its_next_turn() {
         tokio::join!(Rig::boot_with(home, limits, false), gate.reached("registry skill"));
     assert_eq!(
         rig.rejection("guide"),
-        "resolve: [HOME]/manifests/guide/manifest.yaml:5:17: uses_skills: `registry` did not \
-         answer within 2000 ms\nhint: "
+        "resolve: [HOME]/manifests/guide/manifest.yaml:5:17: uses_skills: `registry` timed \
+         out after 2000 ms\nhint: "
     );
     drop(held);
     let letting_go = async {
@@ -122,7 +122,7 @@ async fn an_agent_whose_provider_was_slow_recovers_at_its_next_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_keeps_what_it_has_while_its_provider_fails() {
+async fn agent_keeps_instructions_while_provider_fails() {
     let rig = Rig::boot(registry("").manifest("guide", GUIDE)).await;
     let before = instructions(&rig.kernel).await.unwrap();
     rig.done("registry", json!({"do": "become", "place": "generation", "act": "panic"})).await;
@@ -132,7 +132,7 @@ async fn an_agent_keeps_what_it_has_while_its_provider_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_offers_the_tools_and_those_of_the_extensions_it_uses() {
+async fn agent_offers_tools_it_uses() {
     let agent = "id: guide\nname: Guide\nagent: {uses_tools: [a, d, quiet, gone]}\n\
                  depends_on: [{id: gone, optional: true}]\n";
     let home = misbehaving(misbehaving(TestHome::new(), "a", ""), "b", "config: {tools: [c, d]}");
@@ -154,7 +154,7 @@ async fn an_agent_offers_the_tools_and_those_of_the_extensions_it_uses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_does_not_exist_is_the_error_of_the_agent_that_names_it() {
+async fn unknown_tool_fails_its_agent() {
     let agent = "id: guide\nname: Guide\nagent: {uses_tools: [aa, a, kernel]}\n";
     let home = misbehaving(TestHome::new(), "a", "").manifest("guide", agent);
     let home = home.manifest("other", "id: other\nname: Other\nagent: {uses_tools: [a]}\n");
@@ -172,7 +172,7 @@ async fn a_tool_that_does_not_exist_is_the_error_of_the_agent_that_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_follows_the_tools_that_a_reload_takes_and_brings() {
+async fn agent_follows_reloaded_tools() {
     let one = "id: a\nname: a\nentrypoint: misbehave\nconfig: {tools: [one]}\n";
     let agent = "id: guide\nname: Guide\nagent: {uses_tools: [one]}\n";
     let home = misbehaving(TestHome::new(), "a", "").manifest("a", one).manifest("guide", agent);
@@ -190,7 +190,7 @@ async fn an_agent_follows_the_tools_that_a_reload_takes_and_brings() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_kernels_name_and_a_tools_name_are_no_agents() {
+async fn reserved_ids_are_rejected_for_agents() {
     let home = misbehaving(TestHome::new(), "a", "config: {tools: [helper]}")
         .manifest("kernel", "id: kernel\nname: Kernel\nagent: {}\n")
         .manifest("helper", "id: helper\nname: Helper\nagent: {integration_mode: tool}\n");

@@ -1,4 +1,4 @@
-//! Calls of tools: what reaches the extension, what comes back, what is contained.
+//! Tool calls: arguments, results, containment of errors.
 
 use serde_json::json;
 use skillhost_kernel::{
@@ -9,7 +9,7 @@ use test_support::TestHome;
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, operator, patient};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_panics_and_it_still_serves() {
+async fn extension_survives_ten_thousand_panics() {
     let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
     let panic = json!({"do": "act", "act": "panic"});
     let bomb = json!({"do": "act", "act": "bomb"});
@@ -25,7 +25,7 @@ async fn ten_thousand_panics_and_it_still_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_in_a_task_of_the_extension_stays_there() {
+async fn task_panic_stays_in_extension() {
     let rig = Rig::boot(home_with("a", "")).await;
     let ended = rig.done("a", json!({"do": "spawn"})).await;
     assert!(ended.contains("panicked with message \"nobody waits for this task\""), "{ended}");
@@ -34,7 +34,7 @@ async fn a_panic_in_a_task_of_the_extension_stays_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tools_error_arrives_with_kind_and_hint() {
+async fn tool_error_keeps_kind_and_hint() {
     let rig = Rig::boot(home_with("a", "")).await;
     let call = |arguments: &'static str| rig.kernel.invoke_tool_as(operator(), "a", arguments);
     let error = |error: KernelError| (error.kind(), error.to_string(), error.hint());
@@ -56,13 +56,17 @@ async fn a_tools_error_arrives_with_kind_and_hint() {
     let unknown = rig.kernel.invoke_tool_as(operator(), "aa", "{}").await.unwrap_err();
     assert_eq!(
         error(unknown),
-        triple(ErrorKind::NotFound, "tool `aa` not found", "did you mean a?\nsee: skillhost tool list")
+        triple(
+            ErrorKind::NotFound,
+            "tool `aa` not found",
+            "did you mean a?\nsee: skillhost tool list"
+        )
     );
     rig.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_call_context_arrives_whole() {
+async fn call_context_arrives_complete() {
     let rig = Rig::boot(home_with("a", "")).await;
     let sent = CallContext {
         agent_id: "reviewer".into(),
@@ -81,11 +85,11 @@ async fn the_call_context_arrives_whole() {
         rig.kernel.invoke_tool_as(sent.clone(), "a", r#"{"do": "context"}"#).await.unwrap();
     assert_eq!(output.text, "a");
     let seen: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
-    // The kernel numbers calls itself.
+    // The kernel assigns the numbers of calls.
     assert_ne!(seen.call_id, 0);
     assert_eq!(seen, CallContext { call_id: seen.call_id, ..sent });
 
-    // Without a deadline the kernel's own limit is one.
+    // Without a deadline the kernel's own limit applies.
     let output = rig.kernel.invoke_tool_as(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
     let next: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     let call_id = next.call_id;
@@ -95,7 +99,7 @@ async fn the_call_context_arrives_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
+async fn turn_identifies_agent_to_extensions() {
     let agent = "id: reviewer\nname: Reviewer\ndepends_on: [a]\nagent: {uses_skills: [x], \
                  uses_tools: [a], catalog: {include: [code-*]}}\n";
     let home = home_with("a", "config: {block: '{context}', skills: {x: Be kind.}}")
@@ -127,7 +131,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
         approved_effect: None,
     };
     assert_eq!(seen, expected);
-    // A tool that the model calls in this turn sees the same caller, and so does one below it.
+    // A tool that the model calls in this turn receives the same caller, and so does a nested one.
     let deed = json!({"do": "call", "tool": "a", "arguments": {"do": "context"}}).to_string();
     let output = rig.kernel.invoke_tool_as(turn.context, "a", &deed).await.unwrap();
     let below: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
@@ -137,7 +141,7 @@ async fn an_agents_turn_reaches_every_provider_and_tool_as_that_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_takes_too_long_is_dropped_inside_the_extension() {
+async fn slow_call_is_dropped_in_extension() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
@@ -155,11 +159,11 @@ async fn a_call_that_takes_too_long_is_dropped_inside_the_extension() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_whose_caller_is_gone_is_dropped_too() {
+async fn abandoned_call_is_dropped() {
     let home = misbehaving(home_with("a", ""), "b", "");
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
-    // Through two extensions: a's call of b's tool is dropped with a's own.
+    // Through two extensions: a's call of b's tool is dropped together with a's own.
     let deed = json!({"do": "call", "tool": "b", "arguments": {"do": "act", "act": "hang"}});
     let kernel = rig.kernel.clone();
     let call =
@@ -173,13 +177,13 @@ async fn a_call_whose_caller_is_gone_is_dropped_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blocking_extension_keeps_nobody_else_waiting() {
+async fn blocking_extension_delays_no_other() {
     let home = misbehaving(home_with("a", ""), "b", "config: {block: I am b.}");
     let gate = Gate::open(&home);
-    // Short where only the blocked extension runs into it.
+    // Short, because only the blocked extension reaches it.
     let limits = KernelLimits { stop: SOON, drain: SOON, ..patient() };
     let rig = Rig::boot_with(home, limits, false).await;
-    // Both threads of its runtime, and more calls than those.
+    // Both threads of its runtime, and more calls than threads.
     let mut blocked = Vec::new();
     let mut calls = Vec::new();
     for call in 0..4 {
@@ -195,18 +199,18 @@ async fn a_blocking_extension_keeps_nobody_else_waiting() {
     for _ in 0..100 {
         assert_eq!(rig.build("b").await, "misbehave");
     }
-    // Not even for its own answer: a limit is the kernel's clock, not the extension's.
+    // Its own call ends, too: the kernel enforces the limit, not the extension.
     let hurried = CallContext { deadline_ms: Some(300), ..operator() };
     let error = rig.kernel.invoke_tool_as(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
-    // Ending it takes its limits and no longer, although the threads never come back.
+    // The shutdown takes only its limits, although the threads never return.
     calls.into_iter().for_each(|call| call.abort());
     rig.kernel.shutdown().await;
     drop(blocked);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_that_cannot_be_listed_do_not_hide_the_others() {
+async fn unlisted_tools_hide_no_others() {
     let home = misbehaving(TestHome::new(), "a", "config: {tools: [x, y]}");
     let rig = Rig::boot(misbehaving(home, "b", "")).await;
     let list = async || {
@@ -220,13 +224,13 @@ async fn tools_that_cannot_be_listed_do_not_hide_the_others() {
     rig.done("x", json!({"do": "become", "place": "tools", "act": "panic"})).await;
     let panicked = "a: the extension panicked: tools panicked".to_owned();
     assert_eq!(list().await, (vec!["b of b".to_owned()], vec![panicked]));
-    // What is not listed is still there.
+    // An unlisted tool is still callable.
     assert_eq!(rig.build("x").await, "misbehave");
     rig.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operators_tool_does_not_exist_for_a_model() {
+async fn operator_tool_is_hidden_from_models() {
     let home = home_with("a", "config: {operator_only: true}")
         .manifest("guide", "id: guide\nname: Guide\nagent: {uses_tools: [a]}\n");
     let rig = Rig::boot(misbehaving(home, "ab", "")).await;
@@ -236,7 +240,10 @@ async fn an_operators_tool_does_not_exist_for_a_model() {
     for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
         let model = CallContext { origin, ..CallContext::default() };
         let error = rig.kernel.invoke_tool_as(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
-        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "tool `a` not found"));
+        assert_eq!(
+            (error.kind(), &*error.to_string()),
+            (ErrorKind::NotFound, "tool `a` not found")
+        );
         assert_eq!(error.hint(), "did you mean ab?\nsee: skillhost tool list");
     }
     rig.kernel.shutdown().await;

@@ -1,4 +1,4 @@
-//! The context chain: order, limits, what is skipped and why.
+//! The context chain: order, limits, skipped providers.
 
 use skillhost_kernel::{
     ContextBlock, ContextOutcome, ErrorKind, KernelError, KernelLimits, TurnRequest,
@@ -17,7 +17,7 @@ fn home() -> TestHome {
     TestHome::new().manifest("guide", AGENT)
 }
 
-/// What each provider contributed, errors as kind and message.
+/// Returns the contribution of each provider, errors as kind and message.
 fn outcomes(blocks: &[ContextBlock]) -> Vec<(&str, i32, String)> {
     let outcome = |block: &ContextBlock| match &block.outcome {
         ContextOutcome::Text(text) => text.clone(),
@@ -28,7 +28,7 @@ fn outcomes(blocks: &[ContextBlock]) -> Vec<(&str, i32, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocks_stand_in_order_of_priority_then_of_id() {
+async fn blocks_follow_priority_then_id() {
     let home = misbehaving(home(), "a", "config: {priority: 100, block: memory}");
     let home = misbehaving(home, "b", "config: {priority: -5, block: 'you said {prompt}'}");
     let home = misbehaving(home, "c", "config: {priority: 60}");
@@ -54,7 +54,7 @@ async fn blocks_stand_in_order_of_priority_then_of_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_block_at_hand_is_not_asked_for_and_its_panic_is_contained() {
+async fn ready_block_panic_is_contained() {
     let home = misbehaving(home(), "panics", "config: {priority: 1, parts: {ready: panic}}");
     let home =
         misbehaving(home, "fails", "config: {priority: 2, block: asked, parts: {ready: fail}}");
@@ -73,7 +73,7 @@ async fn a_block_at_hand_is_not_asked_for_and_its_panic_is_contained() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_that_fails_is_skipped_with_its_reason() {
+async fn failed_provider_is_skipped_with_reason() {
     let home = misbehaving(home(), "fails", "config: {priority: 1, parts: {context: fail}}");
     let home = misbehaving(home, "panics", "config: {priority: 2, parts: {context: panic}}");
     let home = misbehaving(home, "hangs", "config: {priority: 3, parts: {context: hang}}");
@@ -100,15 +100,18 @@ async fn a_provider_that_fails_is_skipped_with_its_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_of_an_unknown_agent_names_those_that_look_like_it() {
+async fn unknown_agent_names_similar_ones() {
     let rig = Rig::boot(home()).await;
     let request = TurnRequest { agent: Some("guid".into()), ..TurnRequest::default() };
     let error: KernelError = rig.kernel.compose_turn(&request).await.unwrap_err();
-    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "agent `guid` not found"));
+    assert_eq!(
+        (error.kind(), &*error.to_string()),
+        (ErrorKind::NotFound, "agent `guid` not found")
+    );
     assert_eq!(error.hint(), "did you mean guide?\nsee: skillhost agent list");
 }
 
-/// Asks until a provider answers again.
+/// Requests blocks until a provider replies again.
 async fn answered_again(rig: &Rig) -> Vec<(i32, String)> {
     let minute = std::time::Duration::from_secs(60);
     let asking = async {
@@ -124,7 +127,7 @@ async fn answered_again(rig: &Rig) -> Vec<(i32, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn blocking_provider_is_skipped_from_the_start() {
+async fn blocking_provider_is_skipped_at_once() {
     let home = misbehaving(home(), "blocks", "config: {priority: 1, parts: {ready: block}}");
     let home = misbehaving(home, "works", "config: {priority: 2, block: here}");
     let gate = Gate::open(&home);
@@ -138,7 +141,7 @@ async fn blocking_provider_is_skipped_from_the_start() {
         outcomes(&turn.unwrap().blocks),
         [("blocks", 1, text("timeout: `blocks` timed out after 2000 ms")), works.clone()]
     );
-    // Nobody waits for it a second time.
+    // The kernel does not wait for it a second time.
     let turn = rig.kernel.compose_turn(&request).await.unwrap();
     let refused = text("unavailable: `blocks` has not returned from an earlier request");
     assert_eq!(outcomes(&turn.blocks), [("blocks", 1, refused), works]);
@@ -149,12 +152,12 @@ async fn blocking_provider_is_skipped_from_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn provider_that_blocks_later_is_skipped() {
+async fn late_blocking_provider_is_skipped() {
     let home = misbehaving(home(), "blocks", "config: {priority: 1, block: asked}");
     let home = misbehaving(home, "works", "config: {priority: 2, block: here}");
     let gate = Gate::open(&home);
     let rig = Rig::boot_with(home, KernelLimits { context: SOON, ..patient() }, false).await;
-    // It is known to be quick, and asked on the thread of the turn from here on.
+    // It was quick once, so it is called on the thread of the turn from here on.
     for _ in 0..3 {
         rig.kernel.compose_turn(&ask("hello")).await.unwrap();
     }
@@ -167,7 +170,7 @@ async fn provider_that_blocks_later_is_skipped() {
         outcomes(&turn.unwrap().blocks),
         [("blocks", 1, late), ("works", 2, "here".to_owned())]
     );
-    // What else it does goes on.
+    // Its other operations still work.
     assert_eq!(rig.build("blocks").await, "misbehave");
     drop(held);
     rig.kernel.shutdown().await;

@@ -1,4 +1,4 @@
-//! The socket over which other commands reach a running kernel.
+//! The socket through which other commands call a running kernel.
 
 use std::io::ErrorKind as Io;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ async fn serving() -> (Rig, PathBuf) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_kernel_does_what_other_commands_ask() {
+async fn running_kernel_serves_other_commands() {
     let (rig, path) = serving().await;
     let ask = async |what: ControlRequest| match send_request(&path, &what).await.unwrap() {
         ControlResponse::Done(value) => serde_json::from_str::<Value>(value.get()).unwrap(),
@@ -39,14 +39,17 @@ async fn a_running_kernel_does_what_other_commands_ask() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_comes_back_with_kind_and_hint() {
+async fn rejection_keeps_kind_and_hint() {
     let (rig, path) = serving().await;
     let refused = async |what: ControlRequest| match send_request(&path, &what).await.unwrap() {
         ControlResponse::Done(value) => panic!("{value}"),
         ControlResponse::Failed(error) => (error.kind, error.message, error.hint),
     };
-    let expected =
-        (ErrorKind::NotFound, "extension `b` not found".to_owned(), "see: skillhost ext list".to_owned());
+    let expected = (
+        ErrorKind::NotFound,
+        "extension `b` not found".to_owned(),
+        "see: skillhost ext list".to_owned(),
+    );
     assert_eq!(refused(ControlRequest::Reload { id: "b".into() }).await, expected);
     let (context, tool) = (operator(), "a".to_owned());
     let arguments = r#"{"do": "act", "act": "fail"}"#.to_owned();
@@ -65,11 +68,11 @@ async fn a_refusal_comes_back_with_kind_and_hint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_kernel_serves_a_socket_and_a_dead_ones_is_taken_over() {
+async fn stale_socket_is_replaced() {
     let (rig, path) = serving().await;
     let second = ControlServer::bind(&path).await.err().map(|error| error.kind());
     assert_eq!(second, Some(Io::AddrInUse));
-    // What a killed kernel leaves behind: a socket that nobody listens at.
+    // A killed kernel leaves a socket without a listener.
     let left = path.with_file_name("left.sock");
     drop(std::os::unix::net::UnixListener::bind(&left).unwrap());
     let reload = ControlRequest::Reload { id: "a".into() };
@@ -77,25 +80,25 @@ async fn one_kernel_serves_a_socket_and_a_dead_ones_is_taken_over() {
     let server = ControlServer::bind(&left).await.unwrap();
     drop(server);
     assert!(!left.exists());
-    // The folder is the owner's alone.
+    // The directory is accessible only to the owner.
     let mode = std::fs::metadata(path.parent().unwrap()).unwrap().permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700);
     rig.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silent_clients_are_let_go() {
+async fn silent_clients_are_disconnected() {
     let limits = KernelLimits { control: SOON, ..patient() };
     let rig = Rig::boot_with(home_with("a", ""), limits, true).await;
     let path = rig.home.outside().join("run/skillhost/control.sock");
     let server = ControlServer::bind(&path).await.expect("a new socket in a new folder");
     tokio::spawn(server.serve(rig.kernel.clone()));
-    // More than may be silent at once.
+    // More clients than may be silent at once.
     let mut silent = Vec::new();
     for _ in 0..40 {
         silent.push(UnixStream::connect(&path).await.unwrap());
     }
-    // It comes last, and is answered when the first ones were let go.
+    // Connects last, and gets a reply after the first ones were disconnected.
     let ControlResponse::Done(_) = send_request(&path, &ControlRequest::Report).await.unwrap()
     else {
         panic!("the report is always there");
@@ -119,7 +122,7 @@ async fn incomplete_request_is_not_performed() {
     stream.read_to_string(&mut reply).await.unwrap();
     assert_eq!(reply, "");
     assert!(!rig.home.path("sandbox/data/kernel/events.db").exists());
-    // With its end it is.
+    // The complete request is performed.
     line.push('\n');
     let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(line.as_bytes()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Dependencies between extensions: order, what cannot be ordered, what fails with what.
+//! Dependencies between extensions: order, cycles, dependents of failed extensions.
 
 use test_support::TestHome;
 
@@ -15,7 +15,7 @@ async fn dependencies_are_loaded_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_that_cannot_be_ordered_is_reported_at_once() {
+async fn unorderable_extensions_are_all_reported() {
     let home = misbehaving(TestHome::new(), "chicken", "depends_on: [egg]");
     let home = misbehaving(home, "egg", "depends_on: [chicken]");
     let home = misbehaving(home, "typo", "depends_on: [wel]");
@@ -46,7 +46,7 @@ async fn everything_that_cannot_be_ordered_is_reported_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_needs_a_failed_extension_fails_with_it() {
+async fn dependents_of_failed_extension_fail() {
     let agent = "id: guide\nname: Guide\ndepends_on: [middle]\nagent: {instructions: Guide.}\n";
     let home = misbehaving(TestHome::new(), "base", "config: {parts: {start: fail}}");
     let home = misbehaving(home, "middle", "depends_on: [base]");

@@ -1,4 +1,4 @@
-//! Vectors from one extension to another: what arrives, and what a caller is told instead.
+//! Vectors from one extension to another: results and errors.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use word_vectors::VectorTable;
 
 use crate::rig::{Gate, Rig, SOON, misbehaving};
 
-/// A caller `b` and an extension `a` that it may ask, with this `config`.
+/// A caller `b` and an extension `a` that it may call, with this `config`.
 fn two(config: &str) -> TestHome {
     let home = misbehaving(TestHome::new(), "a", &format!("config: {config}"));
     misbehaving(home, "b", "depends_on: [{id: a, optional: true}]")
@@ -35,13 +35,13 @@ fn read(answer: &str) -> Value {
     serde_json::from_str(answer).expect("the caller answers with JSON")
 }
 
-/// The vectors of an answer. As `f32`, because JSON's numbers lose the last bit of an `f64`.
+/// Returns the vectors of a reply. As `f32`, because JSON's numbers lose the last bit of an `f64`.
 fn vectors(answer: &Value) -> Vec<Vec<f32>> {
     serde_json::from_value(answer["vectors"].clone()).expect("a list of vectors")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_arrive_in_the_order_of_the_texts() {
+async fn vectors_keep_order_of_texts() {
     let rig = Rig::boot(two("{}")).await;
     let answer = rig.done("b", asked("a", &["x", "日本", "", "\"\\\0"])).await;
     let vectors = [[1.0, 1.0], [2.0, 1.0], [0.0, 1.0], [3.0, 1.0]];
@@ -52,7 +52,7 @@ async fn vectors_arrive_in_the_order_of_the_texts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_answer_is_an_error_and_no_vector() {
+async fn wrong_reply_yields_no_vector() {
     let cases = [
         ("fewer", "1 vectors came for 2 texts"),
         ("longer", "a vector has 3 components, the model 2"),
@@ -69,7 +69,7 @@ async fn a_wrong_answer_is_an_error_and_no_vector() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_and_an_error_reach_the_caller_alone() {
+async fn provider_error_reaches_only_caller() {
     let rig = Rig::boot(two("{parts: {embed: panic}}")).await;
     let become_ = |place: &str, act: &str| json!({"do": "become", "place": place, "act": act});
     let fault = async || rig.fault("b", asked("a", &["x"])).await;
@@ -85,7 +85,7 @@ async fn a_panic_and_an_error_reach_the_caller_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_never_answers_is_given_up_in_time() {
+async fn silent_provider_times_out() {
     let home = two("{parts: {embed: hang}}");
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
@@ -95,10 +95,10 @@ async fn what_never_answers_is_given_up_in_time() {
     let (fault, held) = tokio::join!(rig.fault("b", deed.clone()), gate.reached("a embed"));
     let expected = (ErrorKind::Timeout, "`a` made no vectors within 2000 ms".to_owned());
     assert_eq!(fault, expected);
-    // The extension does not go on working for nobody.
+    // The extension does not continue an abandoned call.
     held.given_up().await;
 
-    // A thread that is blocked cannot be given up, but nobody waits for it.
+    // A blocked thread cannot be cancelled, but no call waits for it.
     rig.done("a", json!({"do": "become", "place": "embed", "act": "block"})).await;
     let (fault, held) = tokio::join!(rig.fault("b", deed), gate.reached("a embed"));
     assert_eq!(fault, expected);
@@ -107,7 +107,7 @@ async fn what_never_answers_is_given_up_in_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn vectors_of_two_models_are_never_mixed() {
+async fn vectors_of_models_are_not_mixed() {
     let rig = Rig::boot(two("{}")).await;
     let mut deed = asked("a", &["x"]);
     deed["then"] = json!({"do": "remodel", "id": "second"});
@@ -117,7 +117,7 @@ async fn vectors_of_two_models_are_never_mixed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_dependency_that_is_there_is_asked() {
+async fn only_loaded_dependency_is_called() {
     let rig =
         Rig::boot(misbehaving(TestHome::new(), "b", "depends_on: [{id: a, optional: true}]")).await;
     let absent = (ErrorKind::Unavailable, "`a` is not loaded".to_owned());
@@ -128,7 +128,7 @@ async fn only_a_dependency_that_is_there_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_shipped_extension_gives_the_vectors_of_its_table() {
+async fn shipped_extension_returns_table_vectors() {
     let rig = Rig::boot(shipped("{}")).await;
     assert_eq!(rig.loaded(), ["embedding", "b"]);
     let long = "word \0🎉字 ".repeat(100_000);
@@ -145,7 +145,7 @@ async fn the_shipped_extension_gives_the_vectors_of_its_table() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_in_a_folder_of_the_home_takes_its_place() {
+async fn home_model_replaces_shipped_one() {
     let numbers: Vec<u8> = [3.0f32, 0.0, 0.0, 4.0].iter().flat_map(|n| n.to_le_bytes()).collect();
     let header = r#"{"embeddings":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}"#;
     let weights = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &numbers].concat();
@@ -172,7 +172,7 @@ async fn a_model_in_a_folder_of_the_home_takes_its_place() {
     rig.kernel.shutdown().await;
 }
 
-/// Answers one request with an answer of OpenAI's form; joining gives the request's head.
+/// Sends one reply of OpenAI's form; joining returns the request's head.
 fn server(listener: TcpListener) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client comes");
@@ -195,7 +195,7 @@ fn server(listener: TcpListener) -> std::thread::JoinHandle<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_the_settings_is_asked_with_the_secret_they_name() {
+async fn configured_server_receives_secret() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     let endpoint = format!("{{url: '{url}', model: small, dimension: 2, key: EMBEDDING_API_KEY}}");
@@ -208,7 +208,7 @@ async fn a_server_of_the_settings_is_asked_with_the_secret_they_name() {
     let head = served.join().expect("the server has answered");
     assert!(head.contains("\r\nauthorization: bearer s3cret\r\n"), "{head}");
 
-    // The server is gone: the caller is told, and so is who asks how the extension does.
+    // Without the server the caller gets an error, and so does a health check.
     let (kind, message) = rig.fault("b", asked("embedding", &["x"])).await;
     assert_eq!(kind, ErrorKind::Unavailable, "{message}");
     let health = rig.kernel.check_health().await;
@@ -219,7 +219,7 @@ async fn a_server_of_the_settings_is_asked_with_the_secret_they_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_not_set_is_named() {
+async fn missing_secret_is_named() {
     let endpoint = "{url: 'https://localhost:1', model: m, dimension: 2, key: EMBEDDING_API_KEY}";
     let settings = format!("extensions: {{embedding: {{model: {{endpoint: {endpoint}}}}}}}\n");
     let rig = Rig::boot(shipped(&settings)).await;

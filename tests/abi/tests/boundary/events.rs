@@ -1,4 +1,4 @@
-//! What an extension may ask of the kernel: events, notices, secrets, other extensions.
+//! Requests of an extension to the kernel: events, notices, secrets, other extensions.
 
 use serde_json::json;
 use skillhost_kernel::{ErrorKind, topic};
@@ -6,7 +6,7 @@ use skillhost_kernel::{ErrorKind, topic};
 use crate::rig::{Gate, Rig, home_with, misbehaving, next};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_of_one_extension_reaches_another() {
+async fn event_reaches_other_extension() {
     let home = misbehaving(home_with("a", ""), "b", "");
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
@@ -22,7 +22,7 @@ async fn an_event_of_one_extension_reaches_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_notice_carries_the_name_of_its_extension() {
+async fn notice_names_its_extension() {
     let rig = Rig::boot(home_with("a", "")).await;
     let mut events = rig.kernel.events().subscribe_all();
     rig.done("a", json!({"do": "notify", "text": "look"})).await;
@@ -32,7 +32,7 @@ async fn a_notice_carries_the_name_of_its_extension() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_is_refused_where_nobody_could_do_it() {
+async fn restart_requires_supervisor() {
     let rig = Rig::boot(home_with("a", "")).await;
     let refused = "nothing is there that would start the kernel again".to_owned();
     let restart = json!({"do": "restart", "reason": "new extension"});
@@ -41,7 +41,7 @@ async fn a_restart_is_refused_where_nobody_could_do_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_can_ask_for_one_restart() {
+async fn extension_requests_one_restart() {
     let rig = Rig::boot_supervised(home_with("a", "")).await;
     let restart = json!({"do": "restart", "reason": "new extension"});
     let mut events = rig.kernel.events().subscribe_all();
@@ -55,7 +55,7 @@ async fn an_extension_can_ask_for_one_restart() {
     let (kernel, home) = (rig.kernel, rig.home);
     kernel.shutdown().await;
 
-    // The kernel that comes next says what it was started for, once.
+    // The next kernel reports the purpose of its start, once.
     let rig = Rig::boot_supervised(home).await;
     let mut events = rig.kernel.events().subscribe_all();
     rig.kernel.publish_restart_outcome().await;
@@ -71,7 +71,7 @@ async fn an_extension_can_ask_for_one_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_given_to_those_that_declare_it() {
+async fn secret_requires_declaration() {
     let home = misbehaving(
         home_with("a", "secrets: [WEATHER_KEY, UNSET_KEY, {name: SPARE_KEY, optional: true}]"),
         "b",
@@ -92,7 +92,7 @@ async fn a_secret_is_given_to_those_that_declare_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_extensions_provider_is_open_to_those_that_depend_on_it() {
+async fn provider_requires_dependency() {
     let home = home_with("a", "config: {skills: {x: Be kind.}}");
     let home = misbehaving(misbehaving(home, "b", "depends_on: [a]"), "c", "");
     let rig = Rig::boot(home).await;
@@ -105,7 +105,7 @@ async fn another_extensions_provider_is_open_to_those_that_depend_on_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_calls_others_tools_and_learns_why_it_cannot() {
+async fn failed_tool_call_names_reason() {
     let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
     let call = |tool: &str, deed| json!({"do": "call", "tool": tool, "arguments": deed});
     assert_eq!(rig.done("a", call("b", json!({"do": "build"}))).await, "misbehave");
@@ -113,6 +113,9 @@ async fn an_extension_calls_others_tools_and_learns_why_it_cannot() {
     let expected = "the extension panicked: b panicked".to_owned();
     assert_eq!(rig.fault("a", panic).await, (ErrorKind::Panicked, expected));
     let unknown = call("bb", json!({}));
-    assert_eq!(rig.fault("a", unknown).await, (ErrorKind::NotFound, "tool `bb` not found".to_owned()));
+    assert_eq!(
+        rig.fault("a", unknown).await,
+        (ErrorKind::NotFound, "tool `bb` not found".to_owned())
+    );
     rig.kernel.shutdown().await;
 }

@@ -1,4 +1,4 @@
-//! Events that manifests subscribe: handled, tried again, given up, and made again.
+//! Events that manifests subscribe: handling, retries, dead letters.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
 const CUSTOM: &str = "events: {subscribes: [{topic: work, handler: custom}]}\n";
 
 impl Rig {
-    /// The steps that are about events.
+    /// Returns the recorded steps about events.
     fn handled(&self) -> Vec<String> {
         self.record().into_iter().filter(|step| step.contains(" event ")).collect()
     }
@@ -21,7 +21,7 @@ impl Rig {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_fails_is_tried_four_times_then_the_event_is_dead_until_it_is_retried() {
+async fn failed_handler_is_dead_lettered() {
     let home = home_with("a", &format!("{CUSTOM}config: {{parts: {{event: fail}}}}"));
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
@@ -50,7 +50,7 @@ async fn a_handler_that_fails_is_tried_four_times_then_the_event_is_dead_until_i
     assert_eq!(theirs.dead_letters().await.unwrap().len(), 0);
 }
 
-/// Lets a statement about deliveries fail, as a disk does, until what is returned is run.
+/// Makes a statement about deliveries fail, like a full disk, until the returned closure is run.
 fn fault(rig: &Rig, statement: &str) -> impl FnOnce() + use<> {
     let journal = rig.home.path("sandbox/data/kernel/events.db");
     let trigger = format!(
@@ -64,7 +64,7 @@ fn fault(rig: &Rig, statement: &str) -> impl FnOnce() + use<> {
     move || run("DROP TRIGGER fault", &journal)
 }
 
-/// Waits until the kernel says whether it delivers.
+/// Waits until the kernel reports the state of its delivery.
 async fn until_delivery_fails(rig: &Rig, fails: bool) {
     let minute = Duration::from_secs(60);
     let waiting = async {
@@ -86,7 +86,7 @@ async fn unrecorded_outcome_is_recorded_later() {
     rig.emit("work", json!({"then": "second"})).await;
     until_delivery_fails(&rig, true).await;
     repair();
-    // Without a restart, and the first one is not handled again.
+    // Without a restart, and the first event is not handled again.
     next(&mut events, "second").await;
     until_delivery_fails(&rig, false).await;
     let expected = [r#"a event work {"then":"first"}"#, r#"a event work {"then":"second"}"#];
@@ -95,7 +95,7 @@ async fn unrecorded_outcome_is_recorded_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn failed_claim_is_made_again() {
+async fn failed_claim_is_repeated() {
     let rig = Rig::boot(home_with("a", CUSTOM)).await;
     rig.kernel.start_event_delivery().await.unwrap();
     let mut events = rig.kernel.events().subscribe_all();
@@ -109,9 +109,9 @@ async fn failed_claim_is_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn delivery_begins_once_the_journal_can_be_made() {
+async fn delivery_starts_after_journal_creation() {
     let home = home_with("a", CUSTOM);
-    // Stands where a file has to be, as a full disk does.
+    // A directory in place of the file has the effect of a full disk.
     let obstacle = home.path("sandbox/data/kernel/events.db.lock");
     std::fs::create_dir_all(&obstacle).unwrap();
     let rig = Rig::boot(home).await;
@@ -127,7 +127,7 @@ async fn delivery_begins_once_the_journal_can_be_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_does_not_end_in_time_is_given_up_and_panics_are_failures() {
+async fn slow_or_panicking_handler_fails() {
     let rest = "events: {subscribes: [{topic: work, handler: custom, timeout_ms: 20}]}\n";
     let home = home_with("a", &format!("{rest}config: {{parts: {{event: hang}}}}"));
     let home = misbehaving(home, "b", &format!("{CUSTOM}config: {{parts: {{event: panic}}}}"));
@@ -151,7 +151,7 @@ async fn a_handler_that_does_not_end_in_time_is_given_up_and_panics_are_failures
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_handler_publishes_belongs_to_what_it_handles() {
+async fn handler_events_keep_correlation() {
     let rig = Rig::boot(home_with("a", CUSTOM)).await;
     rig.kernel.start_event_delivery().await.unwrap();
     let mut events = rig.kernel.events().subscribe_all();
@@ -163,7 +163,7 @@ async fn what_a_handler_publishes_belongs_to_what_it_handles() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_under_way_at_the_end_is_made_again_after_the_next_start() {
+async fn interrupted_delivery_resumes_after_start() {
     let home = home_with("a", &format!("{CUSTOM}config: {{parts: {{event: hang}}}}"));
     let gate = Gate::open(&home);
     let limits = KernelLimits { drain: Duration::from_millis(1), ..patient() };
@@ -184,7 +184,7 @@ async fn what_is_under_way_at_the_end_is_made_again_after_the_next_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_kernel_delivers_the_events_of_a_home_and_the_others_append() {
+async fn one_kernel_delivers_per_home() {
     let rig = Rig::boot(home_with("a", CUSTOM)).await;
     rig.kernel.start_event_delivery().await.unwrap();
     rig.kernel.start_event_delivery().await.unwrap();
@@ -207,7 +207,7 @@ async fn one_kernel_delivers_the_events_of_a_home_and_the_others_append() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reload_brings_new_subscriptions_into_force() {
+async fn reload_applies_new_subscriptions() {
     let rig = Rig::boot(home_with("a", "")).await;
     rig.kernel.start_event_delivery().await.unwrap();
     rig.emit("work", json!({"then": "early"})).await;
@@ -222,7 +222,7 @@ async fn a_reload_brings_new_subscriptions_into_force() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_person_is_told_what_the_manifest_says() {
+async fn manifest_notice_reaches_user() {
     let rest = r#"
 events:
   subscribes:
@@ -242,7 +242,7 @@ events:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kernel_that_publishes_nothing_keeps_no_journal() {
+async fn silent_kernel_creates_no_journal() {
     let rig = Rig::boot(home_with("a", CUSTOM)).await;
     rig.done("a", json!({"do": "notify", "text": "look"})).await;
     assert!(!rig.home.path("sandbox/data/kernel/events.db").exists());

@@ -1,4 +1,4 @@
-//! The life of an extension: its steps in order, its service, its health, its end.
+//! The lifecycle of an extension: steps in order, service, health, shutdown.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ fn impatient() -> KernelLimits {
     KernelLimits { stop: SOON, drain: SOON, ..patient() }
 }
 
-/// What each extension says about its health; nothing for the healthy.
+/// Returns the health error of each extension; `None` for the healthy ones.
 async fn health(rig: &Rig) -> BTreeMap<String, Option<(ErrorKind, String)>> {
     let answers = rig.kernel.check_health().await;
     let said = |error: skillhost_kernel::CallError| (error.kind, error.message);
@@ -20,13 +20,13 @@ async fn health(rig: &Rig) -> BTreeMap<String, Option<(ErrorKind, String)>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn extensions_end_in_reverse_order_service_first() {
+async fn shutdown_order_is_reverse_service_first() {
     let home = misbehaving(TestHome::new(), "top", "depends_on: [base]");
     let rig = Rig::boot(misbehaving(home, "base", "")).await;
     rig.kernel.shutdown().await;
     let (services, others): (Vec<_>, Vec<_>) =
         rig.record().into_iter().partition(|step| step.ends_with(" service"));
-    // They run side by side, so only the order of the rest is fixed.
+    // They run in parallel, so only the order of the other steps is fixed.
     assert_eq!(services.len(), 2);
     let expected = [
         "base new",
@@ -44,7 +44,7 @@ async fn extensions_end_in_reverse_order_service_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_may_use_its_dependencies_until_its_own_end() {
+async fn dependencies_outlive_their_dependents() {
     let home =
         misbehaving(TestHome::new(), "top", "depends_on: [base]\nconfig: {parts: {stop: hang}}");
     let home = misbehaving(home, "base", "");
@@ -53,7 +53,7 @@ async fn an_extension_may_use_its_dependencies_until_its_own_end() {
     let kernel = rig.kernel.clone();
     let ending = tokio::spawn(async move { kernel.shutdown().await });
     let _held = gate.reached("top stop").await;
-    // What top could do now through its context.
+    // Calls that top could make now through its context.
     assert_eq!(rig.build("base").await, "misbehave");
     assert_eq!(
         rig.tool("top", serde_json::json!({})).await.unwrap_err().kind(),
@@ -63,14 +63,14 @@ async fn an_extension_may_use_its_dependencies_until_its_own_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn services_run_only_where_they_are_asked_for() {
+async fn services_run_only_on_request() {
     let rig = Rig::boot_with(home_with("a", ""), patient(), false).await;
     rig.kernel.shutdown().await;
     assert_eq!(rig.record(), ["a new", "a start", "a stop", "a drop"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_ends_with_an_error_is_published_and_is_the_extensions_health() {
+async fn failed_service_is_published_and_unhealthy() {
     let home = misbehaving(TestHome::new(), "fails", "config: {parts: {service: fail}}");
     let home = misbehaving(home, "panics", "config: {parts: {service: panic}}");
     let home = misbehaving(home, "well", "config: {parts: {service: block}}");
@@ -95,14 +95,14 @@ async fn a_service_that_ends_with_an_error_is_published_and_is_the_extensions_he
         ("well".to_owned(), None),
     ];
     assert_eq!(health(&rig).await, BTreeMap::from(expected));
-    // Their tools go on.
+    // Their tools still work.
     assert_eq!(rig.build("fails").await, "misbehave");
     drop(held);
     rig.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_is_asked_of_each_and_limited_for_each() {
+async fn health_checks_have_separate_timeouts() {
     let home = misbehaving(TestHome::new(), "fails", "config: {parts: {health: fail}}");
     let home = misbehaving(home, "hangs", "config: {parts: {health: hang}}");
     let home = misbehaving(home, "panics", "config: {parts: {health: panic}}");
@@ -123,7 +123,7 @@ async fn health_is_asked_of_each_and_limited_for_each() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_ignores_its_cancellation_is_dropped() {
+async fn uncancellable_service_is_dropped() {
     let home = home_with("a", "config: {parts: {service: hang}}");
     let gate = Gate::open(&home);
     let rig = Rig::boot_with(home, impatient(), true).await;
@@ -134,7 +134,7 @@ async fn a_service_that_ignores_its_cancellation_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_end_that_takes_too_long_or_panics_ends_no_one_else_late() {
+async fn slow_shutdown_delays_no_other() {
     let home = misbehaving(
         TestHome::new(),
         "blocks",
@@ -157,14 +157,14 @@ async fn an_end_that_takes_too_long_or_panics_ends_no_one_else_late() {
     for id in ["hangs", "panics", "drops", "bombs", "base"] {
         assert_eq!(steps(id), [" new", " start", " service", " service ended", " stop", " drop"]);
     }
-    // A blocked thread cannot be ended, and what it uses cannot be dropped under it.
+    // A blocked thread cannot be ended, and its data cannot be dropped while it runs.
     assert_eq!(steps("blocks"), [" new", " start", " service", " stop"]);
     assert_eq!(record.last().map(String::as_str), Some("base drop"));
     drop(blocked);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kernel_that_is_just_dropped_waits_for_nobody() {
+async fn dropped_kernel_does_not_wait() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
@@ -180,7 +180,7 @@ async fn a_kernel_that_is_just_dropped_waits_for_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocking_priority_rejects_the_extension() {
+async fn blocking_priority_rejects_extension() {
     let home = misbehaving(TestHome::new(), "blocks", "config: {parts: {priority: block}}");
     let home = misbehaving(home, "works", "");
     let gate = Gate::open(&home);
@@ -196,7 +196,7 @@ async fn blocking_priority_rejects_the_extension() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocking_drop_does_not_hold_up_the_end() {
+async fn blocking_drop_does_not_delay_shutdown() {
     let home = misbehaving(
         TestHome::new(),
         "blocks",
@@ -211,7 +211,7 @@ async fn blocking_drop_does_not_hold_up_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn blocking_drop_does_not_hold_up_a_reload() {
+async fn blocking_drop_does_not_delay_reload() {
     let home = home_with("a", "config: {parts: {drop: block}}");
     let gate = Gate::open(&home);
     let rig = Rig::boot_with(home, impatient(), true).await;

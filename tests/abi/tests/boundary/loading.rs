@@ -1,4 +1,4 @@
-//! Extensions that load, fail to load, and what loading leaves behind.
+//! The load of extensions: success, errors, remaining files.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, patient};
 use skillhost_kernel::KernelLimits;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn extensions_stay_distinct_even_those_of_one_library() {
+async fn extensions_of_one_library_are_distinct() {
     let home = misbehaving(TestHome::new(), "a", "");
     let home = misbehaving(home, "b", "config: {block: from b}")
         .manifest("c", "id: c\nname: c\nentrypoint: misbehave\n")
@@ -22,7 +22,7 @@ async fn extensions_stay_distinct_even_those_of_one_library() {
     assert_eq!(rig.build("b").await, "misbehave");
     assert_eq!(rig.build("c").await, "misbehave_next::misbehave");
     assert_eq!(rig.done("echo", json!({"text": "hi"})).await, "hi");
-    // What one of them learns, the other does not know.
+    // State of one extension is not visible to the other.
     rig.done("a", json!({"do": "learn", "id": "x", "text": "x"})).await;
     let report = rig.kernel.report();
     let priorities: Vec<_> = report.loaded.iter().map(|l| l.context_priority).collect();
@@ -31,7 +31,7 @@ async fn extensions_stay_distinct_even_those_of_one_library() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_that_fails_while_it_is_loaded_is_rejected_alone() {
+async fn failed_extension_is_rejected_alone() {
     let cases = [
         ("new", "fail", "new: new failed\nhint: try less"),
         ("new", "panic", "new: the extension panicked: new panicked\nhint: "),
@@ -57,7 +57,7 @@ async fn an_extension_that_fails_while_it_is_loaded_is_rejected_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_config_that_does_not_fit_is_named_with_the_place_to_correct_it() {
+async fn invalid_config_names_its_position() {
     let rest = "config: {priority: high}\nsetup_instructions: Ask for a key.\n";
     let rig = Rig::boot(home_with("a", rest)).await;
     assert_eq!(
@@ -69,7 +69,7 @@ async fn a_config_that_does_not_fit_is_named_with_the_place_to_correct_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_that_does_not_come_to_an_end_is_given_up() {
+async fn endless_load_step_times_out() {
     let limits = KernelLimits { start: SOON, ..patient() };
     for (place, expected) in [
         ("start", "start: `a` timed out after 2000 ms\nhint: "),
@@ -91,7 +91,7 @@ async fn an_extension_that_does_not_come_to_an_end_is_given_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_has_one_owner() {
+async fn tool_has_one_owner() {
     let home = misbehaving(TestHome::new(), "a", "config: {tools: [shared, own]}");
     let home = misbehaving(home, "b", "config: {tools: [mine, shared]}");
     let rig = Rig::boot_with(home, patient(), false).await;
@@ -102,20 +102,20 @@ async fn a_tool_has_one_owner() {
          or disable one of the two"
     );
     assert_eq!(rig.build("shared").await, "misbehave");
-    // None of the tools of the one that came later is there.
+    // None of the tools of the later one is available.
     let error = rig.tool("mine", json!({"do": "build"})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "the tool `mine` is not available: its extension `b` was rejected in phase wire: the tool \
          `shared` of `b` is already provided by `a`"
     );
-    // It was ended, not just left out.
+    // It was shut down, not just omitted.
     assert_eq!(rig.record(), ["a new", "a start", "b new", "b start", "b stop", "b drop"]);
     rig.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_that_no_model_could_be_offered_are_refused() {
+async fn unofferable_tools_are_rejected() {
     let home = misbehaving(TestHome::new(), "a", "config: {tools: [one, one, two words]}");
     let home = misbehaving(home, "b", "config: {schema: text}");
     let rig = Rig::boot(home).await;
@@ -135,7 +135,7 @@ async fn tools_that_no_model_could_be_offered_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_copy_of_a_library_stays_behind() {
+async fn library_copies_are_removed() {
     let home = misbehaving(TestHome::new(), "a", "");
     let home = misbehaving(home, "b", "config: {parts: {new: panic}}");
     let home = misbehaving(
@@ -158,18 +158,18 @@ async fn no_copy_of_a_library_stays_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_home_that_takes_no_copy_is_no_obstacle() {
-    // Not even the superuser, as whom tests may run, can make a folder below a file.
+async fn unwritable_home_still_loads_libraries() {
+    // Not even the superuser, who may run the tests, can create a directory below a file.
     let rig = Rig::boot(home_with("a", "").file("sandbox/data", "in the way")).await;
     assert_eq!(rig.build("a").await, "misbehave");
     rig.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_may_be_overwritten_while_it_is_in_use() {
+async fn loaded_file_may_be_overwritten() {
     let rig = Rig::boot(home_with("a", "")).await;
     let path = rig.kernel.report().loaded[0].library.clone();
-    // In place, as a careless copy does it: a mapped file would take the process with it.
+    // In place, like a careless copy: writing to a mapped file would crash the process.
     fs::write(&path, vec![0; 64 * 1024]).unwrap();
     assert_eq!(rig.build("a").await, "misbehave");
     rig.kernel.shutdown().await;

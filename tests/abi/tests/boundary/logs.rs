@@ -1,4 +1,4 @@
-//! Log events of extensions: they arrive at the kernel's subscriber as events of its own.
+//! Log events of extensions, which the kernel's subscriber receives as its own events.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use crate::rig::{Rig, home_with, operator};
 
-/// Everything logged by extensions, and whether debug events are wanted.
+/// All log events of extensions, and whether debug events are enabled.
 #[derive(Default)]
 struct Log {
     lines: Mutex<Vec<Line>>,
@@ -38,7 +38,7 @@ impl Visit for Fields<'_> {
 
 impl<S: Subscriber> Layer<S> for &'static Log {
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
-        // The answer changes, and the kernel's own callsites are never asked again.
+        // The result changes, and the kernel's own callsites are never queried again.
         Interest::sometimes()
     }
 
@@ -60,7 +60,7 @@ impl<S: Subscriber> Layer<S> for &'static Log {
 }
 
 impl Log {
-    /// The process's log: extensions have one subscriber, so there is no way around one of our own.
+    /// Returns the log of the process: extensions have one subscriber, so the tests need their own.
     fn get() -> &'static Self {
         static LOG: OnceLock<&'static Log> = OnceLock::new();
         LOG.get_or_init(|| {
@@ -71,16 +71,16 @@ impl Log {
         })
     }
 
-    /// The lines of one extension so far.
+    /// Returns the lines of one extension so far.
     fn of(&self, id: &str) -> Vec<Line> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().filter(|line| line["id"] == id).cloned().collect()
     }
 }
 
-/// One test, because there is one log and its filter is changed.
+/// A single test, because the log is global and its filter changes.
 #[tokio::test(flavor = "multi_thread")]
-async fn events_arrive_with_their_call_and_as_far_as_they_are_wanted() {
+async fn log_events_keep_call_and_filter() {
     let log = Log::get();
     let rig = Rig::boot(home_with("talks", "")).await;
     rig.done("talks", json!({"do": "log", "text": "hello"})).await;
@@ -104,7 +104,7 @@ async fn events_arrive_with_their_call_and_as_far_as_they_are_wanted() {
     assert_eq!(lines[0], error.map(|(key, value)| (key, value.to_owned())).into());
     assert_eq!((lines.len(), &*lines[1]["level"]), (2, "DEBUG"));
 
-    // A panic, contained, is an event too.
+    // A contained panic is an event, too.
     rig.fault("talks", json!({"do": "act", "act": "panic"})).await;
     let lines = log.of("talks");
     let panic = lines.last().unwrap();
@@ -112,7 +112,7 @@ async fn events_arrive_with_their_call_and_as_far_as_they_are_wanted() {
     assert!(panic["fields"].contains("examples/misbehave.rs:"), "{panic:?}");
     assert_eq!((lines.len(), &*panic["call_id"]), (3, &*(after.call_id + 1).to_string()));
 
-    // The extension remembers what is wanted until it is told to ask again.
+    // The extension caches the filter until it is notified of a change.
     log.errors_only.store(true, Ordering::SeqCst);
     rig.kernel.log_filter_changed();
     rig.done("talks", json!({"do": "log", "text": "quiet"})).await;

@@ -1,7 +1,7 @@
-//! The kernel against real libraries: those that behave, those that do not, and files that are none.
+//! The kernel against real libraries: working ones, failing ones, and files that are not libraries.
 //!
-//! Nothing here waits for time to pass. A misbehaving extension says where it is through the gate
-//! (see `examples/misbehave.rs`), and a limit is only ever reached by what never ends.
+//! No test waits for time to pass. A misbehaving extension reports its state through the gate (see
+//! `examples/misbehave.rs`), and only endless operations reach a limit.
 
 mod agents;
 mod calls;

@@ -1,4 +1,4 @@
-//! Files that are no extension: one clear line each, and nothing else is affected.
+//! Files that are not extensions: one clear line each, without an effect on others.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::fs;
@@ -21,7 +21,7 @@ fn home_with_echo() -> TestHome {
     TestHome::new().manifest("echo", yaml).library("echo", "echo", &library("echo"))
 }
 
-/// The report's words about a library with these bytes, after making sure that the rest works.
+/// Returns the report's error for a library with these bytes, after a check that `echo` works.
 async fn refusal(bytes: &[u8]) -> String {
     let rig = Rig::boot(home_with_file(bytes)).await;
     assert_eq!(rig.loaded(), ["echo"]);
@@ -35,7 +35,7 @@ fn misbehave() -> Vec<u8> {
     fs::read(example_library("misbehave")).expect("a built library can be read")
 }
 
-/// The library with every `from` in it replaced.
+/// Replaces every `from` in a library.
 fn altered(mut bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
     let mut at = 0;
@@ -51,7 +51,7 @@ fn altered(mut bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(target_os = "linux"), ignore = "the header check is for ELF")]
-async fn what_is_no_library_is_refused_by_its_header() {
+async fn non_library_is_rejected_by_header() {
     let cases: [(&[u8], &str); 4] = [
         (b"", "probe: [LIBRARY]: the file is empty"),
         (b"\x7f", "probe: [LIBRARY]: not a shared library (no ELF header)"),
@@ -66,7 +66,7 @@ async fn what_is_no_library_is_refused_by_its_header() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(target_os = "linux"), ignore = "the header check is for ELF")]
-async fn a_truncated_library_is_refused_wherever_it_ends() {
+async fn truncated_library_is_rejected() {
     let whole = misbehave();
     let len = whole.len();
     // Within the file header, the program headers, the code, the tables at the end.
@@ -83,7 +83,7 @@ async fn a_truncated_library_is_refused_wherever_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_library_that_is_no_extension_is_refused_by_its_symbols() {
+async fn plain_library_is_rejected_by_symbols() {
     let not_an_extension = |symbol| {
         format!(
             "open: [LIBRARY]: not a skillhost extension (it exports no `{symbol}`)\n\
@@ -97,7 +97,7 @@ async fn a_library_that_is_no_extension_is_refused_by_its_symbols() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_library_of_another_contract_is_refused_by_its_version() {
+async fn other_contract_is_rejected_by_version() {
     let future = fs::read(example_library("wrong_contract")).unwrap();
     assert_eq!(
         refusal(&future).await,
@@ -107,7 +107,7 @@ async fn a_library_of_another_contract_is_refused_by_its_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_library_of_another_layout_is_refused_in_a_few_words() {
+async fn other_layout_is_rejected_briefly() {
     let hint = "hint: rebuild it with the skillhost-sdk of this kernel (contract 1.0)";
     let renamed = altered(misbehave(), b"build_info;create;", b"build_inf0;create;");
     assert_eq!(
@@ -122,7 +122,7 @@ async fn a_library_of_another_layout_is_refused_in_a_few_words() {
     assert_eq!(
         refusal(&stranger).await,
         format!(
-            "open: [LIBRARY]: its layout differs from the contract: its root is no library \
+            "open: [LIBRARY]: its layout differs from the contract: its root is not a library \
              header\n{hint}"
         )
     );
@@ -130,7 +130,7 @@ async fn a_library_of_another_layout_is_refused_in_a_few_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(target_os = "linux"), ignore = "the loader's words are glibc's")]
-async fn a_library_that_the_system_refuses_is_refused_in_its_words() {
+async fn dlopen_error_keeps_system_message() {
     let needy = altered(misbehave(), b"libgcc_s.so.1", b"libgcc_x.so.1");
     assert_eq!(
         refusal(&needy).await,
@@ -140,9 +140,9 @@ async fn a_library_that_the_system_refuses_is_refused_in_its_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_library_that_is_not_there_is_reported_with_the_places_searched() {
+async fn missing_library_names_searched_directories() {
     let home = home_with_echo().manifest("bad", "id: bad\nname: Bad\nentrypoint: nowhere\n");
-    // A directory of the name is no library.
+    // A directory of the name is not a library.
     fs::create_dir(home.path(format!("manifests/bad/{DLL_PREFIX}nowhere{DLL_SUFFIX}"))).unwrap();
     let rig = Rig::boot(home).await;
     let name = format!("{DLL_PREFIX}nowhere{DLL_SUFFIX}");
@@ -159,7 +159,7 @@ async fn a_library_that_is_not_there_is_reported_with_the_places_searched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pinned_library_loads_only_as_it_was_pinned() {
+async fn pinned_library_requires_matching_digest() {
     let digest = |path: &Path| -> String {
         Sha256::digest(fs::read(path).unwrap()).iter().map(|byte| format!("{byte:02x}")).collect()
     };

@@ -1,4 +1,4 @@
-//! Taking a new build into use while everything runs.
+//! Replacing a build while the kernel runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,15 +15,15 @@ use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, operator, patien
 const OLD: &str = "misbehave";
 const NEW: &str = "misbehave_next::misbehave";
 
-/// Puts a build in the place of the extension's library, as its author's copy would.
+/// Replaces the extension's library with a build, as its author's copy would.
 fn install(rig: &Rig, id: &str, example: &str) {
     rig.home.replace_library(id, "misbehave", &example_library(example));
 }
 
-/// The shipped manifests are those of the installation the kernel was booted with, not of whatever
-/// executable happens to run it.
+/// The shipped manifests are those of the installation with which the kernel was booted,
+/// independent of the running executable.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_of_the_installation_is_reloaded_from_there() {
+async fn installed_extension_reloads_from_installation() {
     let home = TestHome::new();
     let share = home.outside().join("share/skillhost");
     let folder = share.join("manifests/a");
@@ -48,7 +48,7 @@ async fn an_extension_of_the_installation_is_reloaded_from_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_build_answers_and_the_old_one_has_ended() {
+async fn new_build_replaces_old_one() {
     let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
     let mut events = rig.kernel.events().subscribe_all();
     install(&rig, "a", "misbehave_next");
@@ -90,7 +90,7 @@ async fn a_new_build_answers_and_the_old_one_has_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_call_is_lost_while_builds_are_swapped() {
+async fn swapping_builds_loses_no_call() {
     let home = home_with("a", "config: {block: block}");
     let rig =
         Arc::new(Rig::boot(home.manifest("guide", "id: guide\nname: Guide\nagent: {}\n")).await);
@@ -120,7 +120,7 @@ async fn no_call_is_lost_while_builds_are_swapped() {
         install(&rig, "a", if build == NEW { "misbehave_next" } else { "misbehave" });
         rig.kernel.reload("a").await.unwrap();
         assert_eq!(rig.build("a").await, build);
-        // The next swap meets calls that the new build has begun.
+        // The next swap meets calls that the new build has started.
         while served.load(Ordering::SeqCst) < before + 50 {
             assert!(!callers.iter().any(tokio::task::JoinHandle::is_finished));
             tokio::task::yield_now().await;
@@ -136,7 +136,7 @@ async fn no_call_is_lost_while_builds_are_swapped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_in_flight_finishes_on_the_build_that_began_it() {
+async fn active_call_finishes_on_old_build() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
     let rig = Rig::boot_with(home, patient(), false).await;
@@ -163,7 +163,7 @@ async fn a_call_in_flight_finishes_on_the_build_that_began_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_does_not_end_is_given_up_with_its_build() {
+async fn endless_call_is_cancelled_with_build() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
     let rig = Rig::boot_with(home, KernelLimits { drain: SOON, ..patient() }, false).await;
@@ -183,7 +183,7 @@ async fn a_call_that_does_not_end_is_given_up_with_its_build() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_build_that_is_refused_changes_nothing() {
+async fn rejected_build_changes_no_state() {
     let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
     let yaml = |config: &str| format!("id: a\nname: a\nentrypoint: misbehave\nconfig: {config}\n");
     let (path, plain) = ("manifests/a/manifest.yaml", "{}");
@@ -232,7 +232,7 @@ async fn a_build_that_is_refused_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reload_takes_the_manifest_as_it_is_now() {
+async fn reload_reads_current_manifest() {
     // The first build has neither context nor service.
     let home = TestHome::new()
         .manifest("a", "id: a\nname: a\nentrypoint: misbehave\nconfig: {max_items: 1}\n")
@@ -260,7 +260,7 @@ async fn a_reload_takes_the_manifest_as_it_is_now() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_are_bound_to_the_new_builds_skills() {
+async fn agents_use_skills_of_new_build() {
     let agent = "id: guide\nname: Guide\ndepends_on: [a]\nagent: {uses_skills: [x]}\n";
     let home = home_with("a", "config: {skills: {x: Be kind.}}").manifest("guide", agent);
     let rig = Rig::boot(home).await;
@@ -275,10 +275,13 @@ async fn agents_are_bound_to_the_new_builds_skills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_is_loaded_can_be_reloaded() {
+async fn reload_requires_known_extension() {
     let rig = Rig::boot(home_with("alpha", "")).await;
     let error = rig.kernel.reload("alpa").await.unwrap_err();
-    assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::NotFound, "extension `alpa` not found"));
+    assert_eq!(
+        (error.kind(), &*error.to_string()),
+        (ErrorKind::NotFound, "extension `alpa` not found")
+    );
     assert_eq!(error.hint(), "did you mean alpha?\nsee: skillhost ext list");
     rig.kernel.shutdown().await;
 }

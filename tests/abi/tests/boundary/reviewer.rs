@@ -1,4 +1,4 @@
-//! The agent that reviews proposals, with a model that says what a test wants.
+//! The agent that reviews proposals, with a scripted model.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -16,14 +16,14 @@ use crate::rig::{Rig, next, patient};
 
 const TEA: &str = "---\nname: tea\ndescription: Brews tea.\n---\nBoil water.\n";
 
-/// What the model says, one after the other; nothing stands for never.
+/// The replies of the model in order; `None` never arrives.
 struct Judge {
     facts: ModelMetadata,
     answers: Mutex<VecDeque<Option<&'static str>>>,
     asked: Mutex<Vec<ModelRequest>>,
 }
 
-/// Hands out the one model.
+/// Resolves every name to the one model.
 struct Bench(Arc<Judge>);
 
 impl ModelSource for Bench {
@@ -105,7 +105,7 @@ fn stored(rig: &Rig, id: &str) -> ProposalSummary {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_shipped_reviewer_advises_outside_of_the_call() {
+async fn shipped_reviewer_advises_outside_the_call() {
     let answer = "```json\n{\"verdict\": \"reject\", \"reason\": \"Milk burns.\"}\n```";
     let (rig, judge) = boot("{policy: agent-recommends}", &[Some(answer)]).await;
     let mut events = rig.kernel.events().subscribe_all();
@@ -128,7 +128,7 @@ async fn the_shipped_reviewer_advises_outside_of_the_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_reviewer_approves_is_in_the_next_call_where_settings_say_so() {
+async fn reviewer_approval_applies_with_setting() {
     let answer = r#"{"verdict": "approve", "reason": "Right."}"#;
     let (rig, _judge) = boot("{policy: agent-approves}", &[Some(answer)]).await;
     let mut events = rig.kernel.events().subscribe_all();
@@ -145,7 +145,7 @@ async fn what_the_reviewer_approves_is_in_the_next_call_where_settings_say_so() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reviewer_that_never_answers_holds_nobody_up() {
+async fn silent_reviewer_blocks_no_call() {
     let answer = r#"{"verdict": "approve", "reason": "Right."}"#;
     let review = "{policy: agent-approves, timeout_ms: 2000}";
     let (rig, judge) = boot(review, &[None, Some(answer)]).await;

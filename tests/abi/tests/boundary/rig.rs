@@ -1,4 +1,4 @@
-//! What the tests share: a kernel on a private home, the gate, the log.
+//! Shared parts of the tests: a kernel on a private home, the gate, the log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::broadcast::Receiver;
 
-/// For what never ends by itself: long enough for everything else on a slow machine, short enough
-/// to wait for.
+/// The limit of endless operations: long enough for other operations on a slow machine, short
+/// enough for a test.
 pub(crate) const SOON: Duration = Duration::from_secs(2);
 
 /// A home under test and the kernel that runs on it.
@@ -44,7 +44,7 @@ impl Rig {
         Self::boot_with(home, patient(), true).await
     }
 
-    /// As [`Rig::boot`], where somebody would start the kernel again.
+    /// As [`Rig::boot`], with a supervisor.
     pub(crate) async fn boot_supervised(home: TestHome) -> Self {
         Self::boot_as(home, patient(), true, true).await
     }
@@ -70,12 +70,12 @@ impl Rig {
         Self { kernel, home }
     }
 
-    /// The ids of what is loaded, in load order.
+    /// Returns the ids of loaded extensions, in load order.
     pub(crate) fn loaded(&self) -> Vec<String> {
         self.kernel.report().loaded.iter().map(|loaded| loaded.id.to_string()).collect()
     }
 
-    /// What the report says about one rejected extension: `phase: reason` and the hint.
+    /// Returns the report's entry of a rejected extension: `phase: reason` and the hint.
     pub(crate) fn rejection(&self, id: &str) -> String {
         let report = self.kernel.report();
         let found = report.rejected.iter().find(|rejection| rejection.id == id);
@@ -84,7 +84,7 @@ impl Rig {
         self.home.redact(&text)
     }
 
-    /// Has an extension's tool do a deed of `misbehave`.
+    /// Makes an extension's tool perform an action of `misbehave`.
     pub(crate) async fn tool(&self, id: &str, deed: Value) -> Result<String, KernelError> {
         self.kernel
             .invoke_tool_as(operator(), id, &deed.to_string())
@@ -92,12 +92,12 @@ impl Rig {
             .map(|output| output.text)
     }
 
-    /// As [`Rig::tool`] for a deed that must succeed.
+    /// As [`Rig::tool`] for an action that must succeed.
     pub(crate) async fn done(&self, id: &str, deed: Value) -> String {
         self.tool(id, deed).await.unwrap_or_else(|error| panic!("{id} failed: {error:?}"))
     }
 
-    /// As [`Rig::tool`] for a deed that must fail: kind and message.
+    /// As [`Rig::tool`] for an action that must fail: kind and message.
     pub(crate) async fn fault(&self, id: &str, deed: Value) -> (ErrorKind, String) {
         match self.tool(id, deed).await {
             Ok(text) => panic!("{id} succeeded: {text}"),
@@ -105,19 +105,19 @@ impl Rig {
         }
     }
 
-    /// Which build answers the calls of an extension.
+    /// Returns the name of an extension's build.
     pub(crate) async fn build(&self, id: &str) -> String {
         self.done(id, json!({"do": "build"})).await
     }
 
-    /// The steps of every extension so far, in order.
+    /// Returns the steps of every extension so far, in order.
     pub(crate) fn record(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.home.path("record")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 }
 
-/// Limits for tests in which nothing runs into one.
+/// Limits that no working operation reaches.
 pub(crate) fn patient() -> KernelLimits {
     let minute = Duration::from_secs(60);
     KernelLimits {
@@ -141,7 +141,7 @@ pub(crate) fn operator() -> CallContext {
     CallContext { origin: CallOrigin::Operator, ..CallContext::default() }
 }
 
-/// Waits for what comes at once unless something is broken: then the test fails instead of hanging.
+/// Waits for a quick operation: a broken one fails the test instead of hanging.
 async fn within<T>(what: impl Future<Output = T>) -> T {
     let minute = Duration::from_secs(60);
     tokio::time::timeout(minute, what).await.expect("what the test waits for happens")
@@ -157,7 +157,7 @@ pub(crate) async fn next(events: &mut Receiver<Arc<Event>>, topic: &str) -> Arc<
     }
 }
 
-/// The socket at which a misbehaving extension says where it is.
+/// The socket where a misbehaving extension reports its state.
 pub(crate) struct Gate(UnixListener);
 
 impl Gate {
@@ -176,11 +176,11 @@ impl Gate {
     }
 }
 
-/// An extension that is held; dropping this lets it go.
+/// A held extension; dropping this releases it.
 pub(crate) struct Held(BufReader<UnixStream>);
 
 impl Held {
-    /// Waits until the extension has dropped what it was doing.
+    /// Waits until the extension has dropped its operation.
     pub(crate) async fn given_up(mut self) {
         let end = within(self.0.read(&mut [0])).await;
         assert_eq!(end.expect("the extension closes its end"), 0);

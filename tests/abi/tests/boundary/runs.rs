@@ -1,4 +1,4 @@
-//! Agents that run: a scripted model, real libraries for tools, every request looked at.
+//! Runs of agents: a scripted model, real libraries for tools, checks of every request.
 
 mod consent;
 mod delegation;

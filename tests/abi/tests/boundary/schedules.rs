@@ -1,4 +1,4 @@
-//! Schedules of real libraries: what they may do, what is told, how they end.
+//! Schedules of real libraries: permissions, reports, cancellation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::sync::broadcast::Receiver;
 
 use crate::rig::{Gate, Rig, home_with, misbehaving, next, patient};
 
-/// An extension `a` with one schedule that does something.
+/// An extension `a` with one schedule.
 fn scheduled(what: &str, rest: &str) -> TestHome {
     home_with("a", &format!("schedules: [{{name: x, cron: 0 0 1 1 *, {what}}}]\n{rest}"))
 }
@@ -35,7 +35,7 @@ async fn last_error(kernel: &Kernel) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_done_and_told() {
+async fn scheduled_task_is_reported() {
     let rig = Rig::boot(scheduled("task: sweep", "")).await;
     let mut events = rig.kernel.events().subscribe_all();
     let ran = run(&rig).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_task_is_done_and_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_fails_or_panics_is_told_and_hurts_nobody() {
+async fn failed_task_is_reported_and_contained() {
     for (act, kind, message) in [
         ("fail", ErrorKind::Failed, "task failed"),
         ("panic", ErrorKind::Panicked, "task panicked"),
@@ -75,7 +75,7 @@ async fn a_task_that_fails_or_panics_is_told_and_hurts_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_wants_consent_is_not_called() {
+async fn scheduled_tool_cannot_require_approval() {
     let say = "tool: a, arguments: {do: say, text: 'first\nsecond'}".replace('\n', " \\n");
     let say = say.replace('\'', "\"").replace(" \\n", "\\n");
     let rig = Rig::boot(scheduled(&say, "")).await;
@@ -90,7 +90,7 @@ async fn a_tool_that_wants_consent_is_not_called() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_tool_calls_in_turn_has_nobodys_consent() {
+async fn nested_scheduled_call_has_no_approval() {
     let call = "tool: a, arguments: {do: call, tool: b, arguments: {do: build}}";
     let home = misbehaving(scheduled(call, ""), "b", "config: {approval: unless_granted}");
     let rig = Rig::boot(home).await;
@@ -101,7 +101,7 @@ async fn what_a_tool_calls_in_turn_has_nobodys_consent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_extensions_tool_is_no_ones_to_schedule() {
+async fn schedule_requires_own_tool() {
     let home = misbehaving(scheduled("tool: b, arguments: {do: build}", ""), "b", "");
     let rig = Rig::boot(home).await;
     let note = "the schedule `a/x` names the tool `b`, which `a` does not have";
@@ -112,7 +112,7 @@ async fn another_extensions_tool_is_no_ones_to_schedule() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_past_its_limit_is_given_up_and_never_joined() {
+async fn overdue_task_is_cancelled() {
     let rest = "config: {parts: {task: hang}}";
     let home = scheduled("task: sweep, timeout_ms: 50", rest);
     let gate = Gate::open(&home);
@@ -139,7 +139,7 @@ async fn a_task_past_its_limit_is_given_up_and_never_joined() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_missed_is_told_when_the_clock_is_watched_again() {
+async fn missed_schedules_are_reported_at_start() {
     let home = home_with("a", "schedules: [{name: x, cron: 0 0 * * *, task: sweep}]");
     let rig = Rig::boot(home).await;
     let mut events = rig.kernel.events().subscribe_all();
@@ -152,7 +152,7 @@ async fn what_was_missed_is_told_when_the_clock_is_watched_again() {
     rig.kernel.start_schedules();
     let event = next(&mut events, "schedule.missed").await;
     let payload: Value = serde_json::from_str(event.payload.get()).unwrap();
-    // Just after midnight the last one is late instead, and runs.
+    // Just after midnight the last one is late instead of missed, and runs.
     let late = now % day <= 60_000;
     assert_eq!(payload["missed"], json!(if late { 2 } else { 3 }), "{payload}");
     let kept = rig.kernel.events().journal().last_run("a/x").await.unwrap().unwrap();
@@ -161,7 +161,7 @@ async fn what_was_missed_is_told_when_the_clock_is_watched_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_shutdown_gives_up_what_does_not_end() {
+async fn shutdown_cancels_endless_tasks() {
     let home = scheduled("task: sweep", "config: {parts: {task: hang}}");
     let gate = Gate::open(&home);
     let limits = KernelLimits { drain: Duration::from_millis(50), ..patient() };

@@ -1,4 +1,4 @@
-//! The registry's search with an embedding model that works, and with some that do not.
+//! The registry's search with a working embedding model, and with failing ones.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -9,7 +9,7 @@ use test_support::{TestHome, library};
 
 use crate::rig::{Gate, Rig, misbehaving};
 
-/// The shipped registry, which takes one skill for many, and a model with this `config`.
+/// The shipped registry, configured to treat one skill as many, and a model with this `config`.
 fn home(config: &str) -> TestHome {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/skill_registry/manifest.yaml");
@@ -27,24 +27,24 @@ async fn search(rig: &Rig, query: &str) -> String {
     output.expect("a search never fails").text
 }
 
-/// What the registry says about its health.
+/// Returns the registry's health error.
 async fn health(rig: &Rig) -> Option<String> {
     let health = rig.kernel.check_health().await;
     let (_, told) = health.into_iter().find(|(id, _)| *id == "skill_registry").expect("loaded");
     told.err().map(|error| error.to_string())
 }
 
-/// What the registry says of a model that takes too long, as on a slow machine any may.
+/// The registry's message about a slow model, which any model may be on a slow machine.
 const TOO_LONG: &str = "'embedding' made no vectors within 200 ms";
 
-/// Asks again until something is so; what never comes true fails the test. Longer than a model that
-/// took too long is left alone.
+/// Repeats a check until it succeeds, longer than the pause after a model's timeout. The test fails
+/// if it never does.
 async fn until(what: impl AsyncFn() -> bool) {
     let asked = async { while !what().await {} };
     tokio::time::timeout(Duration::from_secs(200), asked).await.expect("it comes true");
 }
 
-/// What a search says that finds nothing: the words of this query are in no skill.
+/// The reply of a search without results: no skill contains the words of this query.
 const NOTHING: &str = "None of the 1 skills matches.";
 
 async fn meaning_counts(rig: &Rig) -> bool {
@@ -52,7 +52,7 @@ async fn meaning_counts(rig: &Rig) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_joins_as_soon_as_it_knows_the_skills() {
+async fn model_joins_after_indexing() {
     let rig = Rig::boot(home("{}")).await;
     until(async || meaning_counts(&rig).await).await;
     let found = search(&rig, "zebra").await;
@@ -62,7 +62,7 @@ async fn a_model_joins_as_soon_as_it_knows_the_skills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_panics_or_hangs_leaves_the_words() {
+async fn failed_model_leaves_word_search() {
     for (act, told) in [
         ("panic", "the extension panicked: embed panicked"),
         ("fail", "embed failed"),
@@ -76,7 +76,7 @@ async fn a_model_that_panics_or_hangs_leaves_the_words() {
         rig.done("embedding", become_).await;
         assert_eq!(search(&rig, "zebra").await, NOTHING, "{act}");
         assert!(search(&rig, "brew").await.contains("• `tea`"), "{act}");
-        // A search that got no time at all has nothing to say about the model.
+        // A search without any time left has no note about the model.
         let seen = RefCell::new(None);
         until(async || {
             search(&rig, "zebra").await;
@@ -94,7 +94,7 @@ async fn a_model_that_panics_or_hangs_leaves_the_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_with_wrong_vectors_or_none_is_no_model() {
+async fn model_without_valid_vectors_is_ignored() {
     let cases = [
         ("{vectors: longer}", "a vector has 3 components, the model 2"),
         ("{vectors: not_a_number}", "a vector has a component that is not a finite number"),

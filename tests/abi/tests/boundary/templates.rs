@@ -1,4 +1,4 @@
-//! The templates for extension authors, built as they stand and loaded with their own manifests.
+//! The templates for extension authors, built unchanged and loaded with their own manifests.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn template(home: TestHome, kind: &str, id: &str) -> TestHome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_tool_template_keeps_a_list_per_agent() {
+async fn tool_template_keeps_list_per_agent() {
     let rig = Rig::boot(template(TestHome::new(), "tool-provider", "checklist")).await;
     let added = rig.done("checklist_add", json!({"item": "write tests"})).await;
     assert_eq!(added, "added as item 1");
@@ -29,7 +29,7 @@ async fn the_tool_template_keeps_a_list_per_agent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_context_template_is_in_every_prompt() {
+async fn context_template_joins_every_prompt() {
     let home = template(TestHome::new(), "context-provider", "house_rules")
         .manifest("guide", "id: guide\nname: Guide\nagent: {instructions: Guide.}\n");
     let rig = Rig::boot(home).await;
@@ -43,13 +43,13 @@ async fn the_context_template_is_in_every_prompt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_service_template_tells_of_skills() {
-    // Any extension that emits the events will do.
+async fn service_template_reports_skills() {
+    // Any extension that emits the events is sufficient.
     let home = misbehaving(TestHome::new(), "skill_registry", "");
     let rig = Rig::boot(template(home, "service-provider", "skill_watch")).await;
     let mut events = rig.kernel.events().subscribe_all();
     let added = json!({"do": "emit", "topic": "skill.added", "payload": {"id": "x"}});
-    // The service subscribes in its own time, so the event is emitted until it is heard.
+    // The service subscribes asynchronously, so the event is emitted until it is received.
     let notice = loop {
         rig.done("skill_registry", added.clone()).await;
         match events.try_recv() {

@@ -268,12 +268,12 @@ fn damaged_journal_fails_closed() {
     // A crash can leave a partial last line.
     fs::write(&journal, format!("{good}{{\"version\":1,\"id\":\"gui")).unwrap();
     let doctor = home.skillhost(["ext", "doctor"]).success();
-    assert!(doctor.stdout.contains("the last line is incomplete and does not count"), "{doctor}");
+    assert!(doctor.stdout.contains("the last line is incomplete and is ignored"), "{doctor}");
     fs::write(&journal, format!("{{}}\n{good}")).unwrap();
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
     assert!(doctor.stdout.contains("no extension counts as approved: "), "{doctor}");
     assert!(
-        doctor.stdout.contains("approvals.jsonl away, then look at each extension"),
+        doctor.stdout.contains("approvals.jsonl away, then review and approve each extension"),
         "{doctor}"
     );
     fs::remove_file(&journal).unwrap();

@@ -176,7 +176,7 @@ fn reload_starts_rejected_extension() {
     let hint = "the extension `sample`, which may have it, was rejected in phase probe";
     assert!(missing.stderr.contains(hint), "{missing}");
     let denied = home.skillhost(["ext", "reload", "sample"]).exits(1);
-    let message = "error: `sample` was not started (probe): `./server` is no executable file";
+    let message = "error: `sample` was not started (probe): `./server` is not an executable file";
     assert!(denied.stderr.starts_with(message), "{denied}");
     let unknown = home.skillhost(["ext", "reload", "sampel"]).exits(3);
     assert!(unknown.stderr.contains("did you mean sample?"), "{unknown}");

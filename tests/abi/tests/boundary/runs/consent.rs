@@ -1,4 +1,4 @@
-//! Consent: who is asked, for which tool, and what happens without an answer.
+//! Approvals: requests, decisions, and missing decisions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use test_support::TestHome;
 use super::stage::{Person, Stage, agent, answer, call, calls, failure, limits, saying, says};
 use crate::rig::{home_with, misbehaving, operator};
 
-/// A worker whose only tool asks.
+/// A worker whose only tool requires an approval.
 fn asking(approval: &str) -> TestHome {
     agent(home_with("a", &format!("config: {{approval: {approval}}}")), "worker", "uses_tools: [a]")
 }
@@ -20,7 +20,7 @@ fn refusal(reason: &str) -> ApprovalDecision {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_is_asked_with_everything_they_need_to_know() {
+async fn approval_request_contains_all_facts() {
     let script = vec![calls([saying("1", "a", "x")]), calls([saying("2", "a", "y")]), says("done")];
     let stage = Stage::set(asking("unless_granted"), vec![("worker", script)]).await;
     let (mut thread, person) =
@@ -57,7 +57,7 @@ async fn a_person_is_asked_with_everything_they_need_to_know() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consent_for_the_session_lasts_for_its_thread() {
+async fn session_approval_lasts_for_thread() {
     let script = ["x", "y", "z"].map(|text| [calls([saying("1", "a", text)]), says(text)]);
     let script = script.into_iter().flatten().collect();
     let stage = Stage::set(asking("unless_granted"), vec![("worker", script)]).await;
@@ -75,7 +75,7 @@ async fn a_consent_for_the_session_lasts_for_its_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_that_always_asks_takes_no_standing_consent() {
+async fn always_approval_ignores_session_approval() {
     let script = vec![calls([saying("1", "a", "x")]), calls([saying("2", "a", "y")]), says("done")];
     let stage = Stage::set(asking("always"), vec![("worker", script)]).await;
     let person = Person::saying([ApprovalDecision::Session, refusal("")]);
@@ -86,7 +86,7 @@ async fn a_tool_that_always_asks_takes_no_standing_consent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_does_not_come_in_time_is_a_refusal() {
+async fn late_approval_counts_as_denial() {
     let script = vec![calls([saying("1", "a", "x")]), says("done")];
     let limits = limits(Duration::from_millis(1));
     let home = asking("always");
@@ -100,7 +100,7 @@ async fn an_answer_that_does_not_come_in_time_is_a_refusal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_at_once_ask_one_after_the_other_and_one_consent_is_enough() {
+async fn parallel_calls_share_one_approval() {
     let both = calls([saying("1", "a", "x"), saying("2", "a", "y")]);
     let script = vec![both, says("done")];
     let stage = Stage::set(asking("unless_granted"), vec![("worker", script)]).await;
@@ -112,7 +112,7 @@ async fn calls_at_once_ask_one_after_the_other_and_one_consent_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_called_by_a_tool_asks_too() {
+async fn nested_tool_call_requires_approval() {
     let home = misbehaving(home_with("a", "config: {approval: always}"), "b", "");
     let home = agent(home, "worker", "uses_tools: [b]");
     let through = call(
@@ -137,7 +137,7 @@ async fn a_tool_called_by_a_tool_asks_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_run_nobody_can_be_asked_and_an_operator_need_not_be() {
+async fn approval_requires_run_or_operator() {
     for approval in ["always", "unless_granted"] {
         let stage = Stage::set(asking(approval), Vec::new()).await;
         let call = |origin| {
@@ -164,8 +164,8 @@ async fn without_a_run_nobody_can_be_asked_and_an_operator_need_not_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_guesses_a_session_does_not_get_its_consents() {
-    // The client calls while the run that may do it is under way.
+async fn guessed_session_grants_no_approval() {
+    // The client calls while the run with the approval is active.
     let through = call("1", "b", &json!({"do": "await", "topic": "go"}));
     let script = vec![calls([saying("0", "a", "x")]), calls([through]), says("done")];
     let home = misbehaving(home_with("a", "config: {approval: unless_granted}"), "b", "");

@@ -1,4 +1,4 @@
-//! Agents that work for agents, and agents that make agents.
+//! Delegation between agents, and the creation of agents.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ fn delegates(id: &str, to: &str, task: &str) -> ModelToolCall {
     call(id, "delegate_task", &json!({"agent_id": to, "task": task}))
 }
 
-/// A worker that may hand tasks on, and a helper with the tool of `a`.
+/// A worker that may delegate tasks, and a helper with the tool of `a`.
 fn pair(worker: &str, helper: &str) -> TestHome {
     let home = agent(home_with("a", ""), "worker", &format!("uses_tools: [kernel], {worker}"));
     agent(home, "helper", &format!("uses_tools: [a, kernel], {helper}"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_specialist_gets_the_task_alone_and_carries_its_skills() {
+async fn specialist_gets_only_task_and_skills() {
     let home = misbehaving(registry("skills: {tea: Boil water.}"), "a", "");
     let home = agent(home, "worker", "uses_tools: [kernel]");
     let home = agent(home, "helper", "uses_tools: [a], uses_skills: [tea]");
@@ -39,7 +39,7 @@ async fn a_specialist_gets_the_task_alone_and_carries_its_skills() {
     assert_eq!(helper[0].system, "Boil water. (misbehave)\n\nYou are helper.");
     assert_eq!(helper[0].messages, [user("Make tea.")]);
     assert_eq!(stage.last(), answer("1", "delegate_task", "It is hot."));
-    // Each run says what it used itself.
+    // Each run reports its own usage.
     assert_eq!((outcome.turns, outcome.usage.input), (2, 20));
     let events: Vec<_> = person
         .told()
@@ -70,7 +70,7 @@ async fn a_specialist_gets_the_task_alone_and_carries_its_skills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_can_be_a_tool_under_its_own_name() {
+async fn agent_is_tool_under_its_id() {
     let home = agent(home_with("a", ""), "helper", "integration_mode: tool");
     let home = agent(home, "worker", "uses_tools: [helper]");
     let asks = call("1", "helper", &json!({"task": "Make tea."}));
@@ -88,7 +88,7 @@ async fn an_agent_can_be_a_tool_under_its_own_name() {
     );
     assert_eq!(stage.last(), answer("1", "helper", "It is hot."));
     assert_eq!(stage.asked("helper")[0].tools, []);
-    // It acts for a run, so it is none of an operator's tools.
+    // It acts for a run, so operators do not have it as a tool.
     let (tools, _) = stage.rig.kernel.list_tools(None).await.unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     assert_eq!(names, ["a"]);
@@ -96,7 +96,7 @@ async fn an_agent_can_be_a_tool_under_its_own_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_goes_neither_back_nor_to_an_agent_that_is_busy() {
+async fn cyclic_or_busy_delegation_is_rejected() {
     let hang = call("1", "a", &json!({"do": "await", "topic": "go"}));
     let worker = vec![
         calls([delegates("1", "helper", "one"), delegates("2", "helper", "two")]),
@@ -154,7 +154,7 @@ async fn a_task_goes_neither_back_nor_to_an_agent_that_is_busy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_is_handed_on_four_times_and_no_more() {
+async fn delegation_depth_is_limited_to_four() {
     let mut home = agent(home_with("a", ""), "worker", "uses_tools: [kernel]");
     for id in ["one", "two", "three", "four", "five"] {
         home = agent(home, id, "uses_tools: [kernel]");
@@ -180,7 +180,7 @@ async fn a_task_is_handed_on_four_times_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_helper_uses_up_is_missing_to_the_one_who_asked() {
+async fn helper_usage_counts_for_caller() {
     let worker = vec![calls([delegates("1", "helper", "x")])];
     let helper = vec![calls([saying("1", "a", "x")]), calls([saying("2", "a", "y")])];
     let home = pair("limits: {max_tokens_per_invocation: 30}", "");
@@ -196,7 +196,7 @@ async fn what_a_helper_uses_up_is_missing_to_the_one_who_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_gives_up_the_run_gives_up_what_it_handed_on() {
+async fn cancellation_reaches_delegated_runs() {
     let asked = Arc::new(Notify::new());
     let worker = vec![calls([delegates("1", "helper", "x")]), says("on we go")];
     let helper = vec![Step::Hang(Arc::clone(&asked)), says("free again")];
@@ -215,7 +215,7 @@ async fn whoever_gives_up_the_run_gives_up_what_it_handed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn consent_is_asked_for_each_agent_through_the_same_channel() {
+async fn approvals_of_agents_share_channel() {
     let home = home_with("a", "config: {approval: unless_granted}");
     let home = agent(home, "worker", "uses_tools: [kernel, a]");
     let home = agent(home, "helper", "uses_tools: [a]");
@@ -237,7 +237,7 @@ async fn consent_is_asked_for_each_agent_through_the_same_channel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_list_says_what_agents_are_for_and_whether_they_are_free() {
+async fn agent_list_shows_purpose_and_state() {
     let list = || calls([call("1", "list_agents", &json!({}))]);
     let worker = vec![calls([delegates("1", "helper", "x")]), says("done")];
     let helper = vec![list(), says("listed")];
@@ -254,7 +254,7 @@ async fn the_list_says_what_agents_are_for_and_whether_they_are_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_extension_can_have_an_agent_work() {
+async fn extension_delegates_to_agent() {
     let home = home_with("a", "config: {approval: never}");
     let home = misbehaving(home, "b", "config: {approval: always}");
     let home = agent(home, "helper", "uses_tools: [b]");
@@ -264,7 +264,7 @@ async fn an_extension_can_have_an_agent_work() {
     let helper = || vec![calls([saying("1", "b", "x")]), says("refused"), says("and again")];
     let scripts = vec![("worker", worker), ("helper", helper())];
     let stage = Stage::set(home, scripts).await;
-    // The worker's channel is not the helper's: nobody asked for it.
+    // The worker's channel is not the helper's: no request for approval arrives.
     let person = Person::saying([ApprovalDecision::Once]);
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
     assert_eq!(person.asked.lock().unwrap().len(), 0);
@@ -290,7 +290,7 @@ fn creates(id: &str, arguments: &Value) -> ModelToolCall {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_is_made_loaded_and_given_a_task() {
+async fn created_agent_receives_task() {
     let home = misbehaving(registry("skills: {tea: Warm the pot.}"), "a", "");
     let home = agent(home, "worker", "uses_tools: [kernel, a]");
     let new = json!({"uses_tools": ["a"], "uses_skills": ["tea"]});
@@ -319,7 +319,7 @@ async fn an_agent_is_made_loaded_and_given_a_task() {
     assert_eq!(made.system, "Warm the pot. (misbehave)\n\nBoil: water.");
     let tools: Vec<_> = made.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(tools, ["a"]);
-    // What was written is what the next start finds.
+    // The next start finds the written files.
     let Stage { rig, .. } = stage;
     rig.kernel.shutdown().await;
     let rig = Rig::boot(rig.home).await;
@@ -327,20 +327,20 @@ async fn an_agent_is_made_loaded_and_given_a_task() {
     assert_eq!(agent.instructions().problem, None);
     assert_eq!(agent.manifest.description, "Makes tea.");
     rig.kernel.shutdown().await;
-    // And only that: what is put beside it was not agreed to.
+    // And only those: an added file was not approved.
     rig.home.write("sandbox/extensions/tea_agent/prompt.jinja2", "Poison it.");
     let rig = Rig::boot(rig.home).await;
     assert!(rig.kernel.agents().iter().all(|agent| agent.manifest.id.as_str() != "tea_agent"));
     assert_eq!(
         rig.rejection("tea_agent"),
-        "approve: its files have changed since they were approved: new prompt.jinja2\nhint: look at \
-         it and approve it: skillhost ext approve tea_agent"
+        "approve: its files have changed since they were approved: new prompt.jinja2\nhint: review \
+         and approve it: skillhost ext approve tea_agent"
     );
     rig.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_could_do_more_than_its_maker_is_not_made() {
+async fn created_agent_cannot_exceed_creator() {
     let home = misbehaving(registry("skills: {tea: Warm the pot.}"), "a", "");
     let home = misbehaving(home, "b", "");
     let home = agent(home, "worker", "uses_tools: [kernel, a]");
@@ -381,7 +381,7 @@ async fn an_agent_that_could_do_more_than_its_maker_is_not_made() {
         let last = asked[number + 1].messages.last().unwrap();
         assert_eq!(last, &failure("1", "create_agent", expected), "{number}");
     }
-    // What is refused anyway does not even get to a person.
+    // A request that fails in any case is not presented to a person.
     assert_eq!(person.asked.lock().unwrap().len(), 0);
     assert!(!stage.rig.home.path("sandbox/extensions").exists());
     assert!(stage.rig.kernel.refresh_agent("tea_agent").await.is_err());

@@ -1,4 +1,4 @@
-//! The kernel's tools that look after extensions: doctor, configuration, secrets.
+//! The kernel's tools for extensions: doctor, configuration, secrets.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::rig::{home_with, misbehaving};
 
 const SECRET: &str = "hunter2-and-more";
 
-/// A worker with the kernel's tools, beside the extension `a`.
+/// A worker with the kernel's tools and the extension `a`.
 fn keeper(rest: &str) -> TestHome {
     agent(home_with("a", rest), "worker", "uses_tools: [kernel, a]")
 }
@@ -29,7 +29,7 @@ async fn once(
     (stage, outcome.run_id)
 }
 
-/// Every file of the home but one, as text, to look for what must not be in any.
+/// Returns every file of the home except one as text, to search for leaks.
 fn everything_but(home: &TestHome, left_out: &str) -> String {
     let (mut text, mut folders) = (String::new(), vec![home.root()]);
     while let Some(folder) = folders.pop() {
@@ -48,7 +48,7 @@ fn everything_but(home: &TestHome, left_out: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_goes_to_the_file_and_nowhere_else() {
+async fn secret_is_stored_only_in_file() {
     let person = Person::typing(SECRET);
     let wanted = json!({"name": "SKILLHOST_T_FEED", "reason": "for the feed"});
     let home = keeper("secrets: [SKILLHOST_T_FEED]");
@@ -65,7 +65,7 @@ async fn a_secret_goes_to_the_file_and_nowhere_else() {
     assert_eq!(stage.last(), answer("1", "request_secure_input", said));
     let file = std::fs::read_to_string(stage.rig.home.path(".env")).unwrap();
     assert_eq!(file, format!("SKILLHOST_T_FEED='{SECRET}'\n"));
-    // The extension that lists it has it at once.
+    // The extension that declares it has it at once.
     let read = stage.rig.done("a", json!({"do": "secret", "name": "SKILLHOST_T_FEED"})).await;
     assert!(read.ends_with(&format!("is {SECRET}")), "{read}");
     let approval = stage.transcript(&run_id).into_iter().find(|line| line["entry"] == "approval");
@@ -77,7 +77,7 @@ async fn a_secret_goes_to_the_file_and_nowhere_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_is_asked_for_only_where_it_is_somebodys() {
+async fn secret_request_requires_declaration() {
     let person = Person::typing(SECRET);
     let cases = [
         (
@@ -100,7 +100,7 @@ async fn a_secret_is_asked_for_only_where_it_is_somebodys() {
         assert!(!stage.rig.home.path(".env").exists());
         stage.end().await;
     }
-    // Somebody who does not want to.
+    // A user who declines.
     let wanted = json!({"name": "SKILLHOST_T_FEED", "reason": "x"});
     let (stage, _) = once(
         keeper("secrets: [SKILLHOST_T_FEED]"),
@@ -116,7 +116,7 @@ async fn a_secret_is_asked_for_only_where_it_is_somebodys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_is_in_force_at_once() {
+async fn configuration_applies_at_once() {
     let wanted = json!({"id": "a", "values": {"block": "new", "priority": null}});
     let person = Person::saying([ApprovalDecision::Once]);
     let home = keeper("config: {block: old, priority: 5}");
@@ -133,7 +133,7 @@ async fn a_configuration_is_in_force_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_configuration_that_is_not_taken_leaves_everything_as_it_was() {
+async fn rejected_configuration_changes_no_state() {
     let layer = r#"{"a":{"block":"before"}}"#;
     let home = keeper("").file("sandbox/data/kernel/configured.json", layer);
     let wanted = json!({"id": "a", "values": {"priority": "high"}});
@@ -151,7 +151,7 @@ async fn a_configuration_that_is_not_taken_leaves_everything_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_operator_says_cannot_be_configured() {
+async fn operator_settings_cannot_be_overridden() {
     let home = keeper("").settings("extensions: {a: {block: mine}}\n");
     let wanted = json!({"id": "a", "values": {"block": "yours"}});
     let (stage, _) =
@@ -172,7 +172,7 @@ async fn what_the_operator_says_cannot_be_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_doctor_tells_what_is_wrong_and_what_waits() {
+async fn doctor_reports_failed_and_missing_extensions() {
     let home = misbehaving(keeper(""), "b", "config: {parts: {health: fail}}");
     let script = vec![
         calls([call("1", "extensions_doctor", &json!({}))]),
@@ -187,8 +187,8 @@ async fn the_doctor_tells_what_is_wrong_and_what_waits() {
     stage.say(&mut thread, "go").await.unwrap();
     let version = stage.rig.kernel.report().loaded[0].version.clone();
     let said = format!(
-        "2 things are wrong:\n- `new` was rejected in phase approve: it is not approved\n  hint: look at \
-         it and approve it: skillhost ext approve new\n- `b` is not well: health failed\n  hint: try \
+        "2 things are wrong:\n- `new` was rejected in phase approve: it is not approved\n  hint: review, \
+         build and approve it: skillhost ext build new\n- `b` is not well: health failed\n  hint: try \
          less\nLoaded: a {version}, b {version}\nAgents: worker\n- Note: `worker` would like `registry`, which does \
          not exist\n"
     );

@@ -1,4 +1,4 @@
-//! What ends a run that does not end by itself, and what makes room in a long one.
+//! Limits of endless runs, and compaction of long ones.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const WORD: &str = "\n\n(This is the same call with the same answer again. Do so
                     answer with what you have.)";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn turns_are_counted_and_the_last_reply_is_kept() {
+async fn turn_limit_keeps_last_reply() {
     let (one, two) = (saying("1", "a", "x"), saying("2", "a", "y"));
     let script = vec![calls([one.clone()]), calls([two.clone()]), says("more")];
     let stage = Stage::set(worker("limits: {max_turns: 2}"), vec![("worker", script)]).await;
@@ -45,7 +45,7 @@ async fn turns_are_counted_and_the_last_reply_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_without_a_limit_has_the_kernels() {
+async fn agent_defaults_to_kernel_turn_limit() {
     let script = (0..3).map(|n| calls([saying("1", "a", &n.to_string())])).collect();
     let limits = skillhost_kernel::KernelLimits { turns: 3, ..patient() };
     let stage = Stage::set_with(worker(""), vec![("worker", script)], limits, None).await;
@@ -55,7 +55,7 @@ async fn an_agent_without_a_limit_has_the_kernels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tokens_are_counted_and_an_answer_that_is_there_counts_more() {
+async fn token_limit_keeps_complete_reply() {
     let limits = "limits: {max_tokens_per_invocation: 12}";
     let script = vec![says("there"), calls([saying("1", "a", "x")])];
     let stage = Stage::set(worker(limits), vec![("worker", script)]).await;
@@ -68,7 +68,7 @@ async fn tokens_are_counted_and_an_answer_that_is_there_counts_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn time_runs_out_in_the_middle_of_a_request() {
+async fn time_limit_interrupts_request() {
     let script = vec![Step::Hang(Arc::new(Notify::new()))];
     let home = worker("limits: {time_budget_ms: 1}");
     let stage = Stage::set(home, vec![("worker", script)]).await;
@@ -78,7 +78,7 @@ async fn time_runs_out_in_the_middle_of_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_call_for_ever_is_told_and_then_ended() {
+async fn repeated_call_is_noted_then_stopped() {
     let same = saying("1", "a", "tea");
     let script = (0..5).map(|_| calls([same.clone()])).collect();
     let stage = Stage::set(worker(""), vec![("worker", script)]).await;
@@ -97,7 +97,7 @@ async fn the_same_call_for_ever_is_told_and_then_ended() {
     stage.end().await;
 }
 
-/// The bytes of an answer that is a third of a window of 1,000 tokens; each round's is its own.
+/// Returns the size of a third of a window of 1,000 tokens in bytes; each round has its own.
 fn bytes(id: &str) -> usize {
     1_200 + id.parse::<usize>().expect("ids are numbers")
 }
@@ -106,7 +106,7 @@ fn floods(id: &str) -> ModelToolCall {
     call(id, "a", &json!({"do": "flood", "bytes": bytes(id)}))
 }
 
-/// Three rounds that do not fit into such a window.
+/// Returns three rounds that do not fit into such a window.
 fn rounds() -> Vec<Step> {
     ["1", "2", "3"].map(|id| calls([floods(id)])).into()
 }
@@ -115,7 +115,7 @@ fn flood(id: &str) -> [Message; 2] {
     [called([floods(id)]), answer(id, "a", &"x".repeat(bytes(id)))]
 }
 
-/// The nonces of the kernel's elements in what users said.
+/// Returns the nonces of the kernel's elements in user messages.
 fn nonces(messages: &[Message]) -> Vec<String> {
     let texts = messages.iter().filter_map(|message| match message {
         Message::User { text } => Some(text),
@@ -138,13 +138,13 @@ fn nonceless(messages: &[Message]) -> Vec<Message> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_window_is_made_room_in_by_a_summary() {
+async fn full_window_is_compacted_by_summary() {
     let mut script = rounds();
     script.extend([says("They are x."), says("done")]);
     let stage = Stage::set_with(worker(""), vec![("worker", script)], patient(), Some(1_000)).await;
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
     let outcome = stage.say_as(&mut thread, "What are they?", &person).await.unwrap();
-    // A summary is no turn, but it costs.
+    // A summary is not a turn, but has a cost.
     assert_eq!((outcome.turns, outcome.usage.input), (4, 50));
     let asked = stage.asked("worker");
     let question = &asked[3];
@@ -180,7 +180,7 @@ async fn a_full_window_is_made_room_in_by_a_summary() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_summary_the_older_answers_are_left_out() {
+async fn failed_summary_drops_older_results() {
     let mut script = rounds();
     script.extend([Step::Fail(ModelErrorKind::Busy), says("done")]);
     let stage = Stage::set_with(worker(""), vec![("worker", script)], patient(), Some(1_000)).await;
@@ -197,7 +197,7 @@ async fn without_a_summary_the_older_answers_are_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_finds_a_request_too_long_gets_a_shorter_one() {
+async fn too_long_request_is_shortened() {
     let too_long = || Step::Fail(ModelErrorKind::TooLong);
     let mut script = rounds();
     script.extend([too_long(), says("They are x."), says("done"), too_long()]);
@@ -212,7 +212,7 @@ async fn a_model_that_finds_a_request_too_long_gets_a_shorter_one() {
     expected.extend(flood("3"));
     assert_eq!(nonceless(&stage.asked("worker")[5].messages), expected);
 
-    // Nothing but the question: nothing can be left out.
+    // Only the question: no message can be omitted.
     thread.reset().unwrap();
     let error = stage.say(&mut thread, "again").await.unwrap_err();
     assert!(matches!(error, RunError::ContextOverflow { .. }), "{error:?}");
@@ -221,7 +221,7 @@ async fn a_model_that_finds_a_request_too_long_gets_a_shorter_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_fit_at_all_is_not_even_asked() {
+async fn oversized_prompt_is_not_sent() {
     let stage =
         Stage::set_with(worker(""), vec![("worker", Vec::new())], patient(), Some(100)).await;
     let error = stage.say(&mut stage.thread(), &"x".repeat(2_000)).await.unwrap_err();
@@ -231,7 +231,7 @@ async fn what_does_not_fit_at_all_is_not_even_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_on_without_its_transcript() {
+async fn run_continues_without_transcript() {
     let home = worker("").file("sandbox/data/kernel/runs", "in the way");
     let stage = Stage::set(home, vec![("worker", vec![says("done")])]).await;
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));

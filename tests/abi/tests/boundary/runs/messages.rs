@@ -1,4 +1,4 @@
-//! What people say, whatever becomes of the kernel meanwhile: heard once, answered once.
+//! Messages of people across restarts: accepted once, answered once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn message(id: &str, prompt: &str) -> RunRequest {
     RunRequest { prompt, message_id, ..RunRequest::default() }
 }
 
-/// Time for nothing that does not end by itself.
+/// Limits without time for endless operations.
 fn hurried() -> KernelLimits {
     KernelLimits { rest: Duration::ZERO, drain: Duration::ZERO, ..patient() }
 }
@@ -28,7 +28,7 @@ fn nobody() -> Arc<Person> {
     Arc::default()
 }
 
-/// Waits for a run that never ends until the kernel makes it rest.
+/// Waits until the kernel drains a run that never ends.
 async fn made_to_rest(stage: &Stage, request: RunRequest, asked: &Notify) -> (Thread, RunError) {
     let mut thread = stage.thread();
     let person = nobody();
@@ -42,7 +42,7 @@ async fn made_to_rest(stage: &Stage, request: RunRequest, asked: &Notify) -> (Th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_comes_twice_is_answered_once() {
+async fn repeated_message_gets_one_reply() {
     let stage = Stage::set(worker(""), vec![("worker", vec![says("Tea."), says("Milk.")])]).await;
     let mut thread = stage.thread();
     let first = stage.run(&mut thread, message("m1", "What is it?"), &nobody()).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_message_that_comes_twice_is_answered_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_a_later_one_has_overtaken_is_not_answered_in_its_place() {
+async fn superseded_message_gets_no_reply() {
     let stage = Stage::set(worker(""), vec![("worker", vec![says("Milk.")])]).await;
     let mut thread = stage.thread();
     thread.push_user_message("What is it?".into(), "m1".into()).unwrap();
@@ -68,7 +68,7 @@ async fn a_message_that_a_later_one_has_overtaken_is_not_answered_in_its_place()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_made_to_rest_goes_on_in_the_next_kernel() {
+async fn drained_run_resumes_in_next_kernel() {
     let asked = Arc::new(Notify::new());
     let question = saying("1", "a", "tea");
     let script = vec![calls([question.clone()]), Step::Hang(Arc::clone(&asked))];
@@ -80,7 +80,7 @@ async fn a_run_that_was_made_to_rest_goes_on_in_the_next_kernel() {
         (thread.messages(), thread.message_status("m1")),
         (&before[..], Some(MessageStatus::Open))
     );
-    // Who comes now is heard, and has to wait as well.
+    // A new message is accepted, and has to wait as well.
     let mut other = stage.thread();
     let late = stage.run(&mut other, message("m2", "And I?"), &nobody()).await.unwrap_err();
     assert!(matches!(late, RunError::Restarting), "{late}");
@@ -101,7 +101,7 @@ async fn a_run_that_was_made_to_rest_goes_on_in_the_next_kernel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_nobody_would_begin_again_is_cancelled_when_the_kernel_ends() {
+async fn unresumable_run_is_cancelled_at_shutdown() {
     let asked = Arc::new(Notify::new());
     let script = vec![Step::Hang(Arc::clone(&asked))];
     let stage = Stage::set_with(worker(""), vec![("worker", script)], hurried(), None).await;
@@ -113,7 +113,7 @@ async fn a_run_that_nobody_would_begin_again_is_cancelled_when_the_kernel_ends()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_with_a_message_is_handled_as_often_as_it_comes_and_answered_once() {
+async fn redelivered_message_gets_one_reply() {
     let stage = Stage::set(worker(""), vec![("worker", vec![says("Tea."), says("No.")])]).await;
     let kernel = &stage.rig.kernel;
     let mut events = kernel.events().subscribe_all();
@@ -127,7 +127,7 @@ async fn an_event_with_a_message_is_handled_as_often_as_it_comes_and_answered_on
         let event = Event::new(topic::USER_MESSAGE, "operator", payload);
         kernel.events().publish(Event { key: Some(key.to_owned()), ..event }).await.unwrap();
     };
-    // The same message as two events: as if the first had not been acknowledged.
+    // The same message as two events, as if the first had not been acknowledged.
     publish("m1", "m1").await;
     publish("m1-again", "m1").await;
     publish("m2", "m2").await;

@@ -1,4 +1,4 @@
-//! Active skills: where the model sees them, when they change, what they say about tools.
+//! Active skills: position in requests, changes, tool lists.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ fn reads(id: &str, skill: &str) -> skillhost_kernel::ModelToolCall {
     call(id, "registry", &json!({"do": "read", "id": skill}))
 }
 
-/// The stand-in for a digest that `misbehave` makes of a text.
+/// Returns the replacement of a digest that `misbehave` derives from a text.
 fn digest(text: &str) -> String {
     let bytes: String = text.bytes().take(32).map(|byte| format!("{byte:02x}")).collect();
     format!("{bytes:0<64}")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skill_that_was_read_is_not_repeated_until_it_changes() {
+async fn read_skill_repeats_only_after_change() {
     let script =
         vec![calls([reads("1", "tea")]), says("read"), says("as before"), says("as it is now")];
     let home = worker("skills: {tea: Boil water.}", "");
@@ -76,7 +76,7 @@ async fn a_skill_that_was_read_is_not_repeated_until_it_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invoked_skill_is_in_force_from_the_next_turn_on() {
+async fn invoked_skill_applies_next_turn() {
     let home = worker("skills: {user-tea: Boil water.}", "");
     let stage = Stage::set(home, vec![("worker", vec![says("ok")])]).await;
     let mut thread = stage.thread();
@@ -95,7 +95,7 @@ async fn an_invoked_skill_is_in_force_from_the_next_turn_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn active_skills_outlive_a_compaction_in_the_system_prompt() {
+async fn active_skills_survive_compaction() {
     let flood = |id| calls([call(id, "registry", &json!({"do": "flood", "bytes": 1_200}))]);
     let script = vec![
         calls([reads("1", "tea")]),
@@ -113,14 +113,14 @@ async fn active_skills_outlive_a_compaction_in_the_system_prompt() {
     let before = &asked[3].system;
     assert_eq!(before, "Be kind. (misbehave)\n\nYou are worker.");
     let system = format!("Be kind. (misbehave)\n\n{HEADING}\n\nBoil water. (misbehave)");
-    // Behind it stands which summary is the kernel's.
+    // The statement about the kernel's summary follows.
     assert_eq!(asked[5].system.split("\n\n---\n\n[Kernel]\n").next(), Some(&*system));
     assert_eq!(asked[5].messages.len(), 3);
     stage.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skill_that_was_cut_off_is_carried_whole() {
+async fn truncated_skill_is_carried_in_full() {
     let long = call("1", "registry", &json!({"do": "read", "id": "tea", "pad": 70_000}));
     let home = worker("skills: {tea: Boil water.}", "");
     let stage = Stage::set(home, vec![("worker", vec![calls([long]), says("ok")])]).await;
@@ -131,7 +131,7 @@ async fn a_skill_that_was_cut_off_is_carried_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skill_that_is_gone_is_said_to_be_and_the_run_goes_on() {
+async fn removed_skill_is_reported_to_run() {
     let home = worker("skills: {tea: Boil water.}", "");
     let stage = Stage::set(home, vec![("worker", vec![says("ok")])]).await;
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
@@ -144,7 +144,7 @@ async fn a_skill_that_is_gone_is_said_to_be_and_the_run_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_granting_skill_stands_for_a_persons_consent() {
+async fn granting_skill_replaces_approval() {
     let says_of = "skills: {tea: Boil water., coffee: Grind.}, \
                    says: {tea: {tools: [a], grants: true}, coffee: {tools: [a]}}";
     let script = vec![
@@ -164,7 +164,7 @@ async fn a_granting_skill_stands_for_a_persons_consent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_skill_stands_for_the_consent_to_a_tool_that_always_asks() {
+async fn always_approval_ignores_granting_skills() {
     let config = "skills: {tea: Boil water.}, says: {tea: {tools: [a], grants: true}}";
     let home = misbehaving(registry(config), "a", "config: {approval: always}");
     let home = agent(home, "worker", "uses_tools: [registry, a], uses_skills: [tea]");
@@ -177,7 +177,7 @@ async fn no_skill_stands_for_the_consent_to_a_tool_that_always_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restricting_skills_leave_what_all_of_them_name_and_the_reading_of_skills() {
+async fn restricting_skills_intersect_tools() {
     let config = "skills: {tea: Boil water., milk: Warm it.}, read_only: true, tools: [registry], \
                   says: {tea: {tools: [a, b, 'c(x:*)'], grants: true}, milk: {tools: [b, c]}}";
     let home = misbehaving(misbehaving(misbehaving(registry(config), "a", ""), "b", ""), "c", "");
@@ -227,7 +227,7 @@ async fn restricting_skills_leave_what_all_of_them_name_and_the_reading_of_skill
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_skill_that_cannot_be_read_now_restricts_to_nothing() {
+async fn unreadable_skill_restricts_every_tool() {
     let config = "skills: {tea: Boil water.}, says: {tea: {tools: [a]}}, \
                   parts: {activate: panic}";
     let home = worker(config, "uses_skills: [tea], allowed_tools_mode: restrict");

@@ -1,4 +1,4 @@
-//! A model that says what the test wants, and somebody at the other end.
+//! A scripted model, and a person on the channel.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -17,20 +17,20 @@ use tokio::sync::Notify;
 
 use crate::rig::{Rig, home_with, misbehaving, patient};
 
-/// What is behind a lock that no test poisons and lives on.
+/// Locks a mutex that no test poisons.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("nobody panics with it")
 }
 
-/// What a model does when it is asked.
+/// The reaction of a model to a request.
 pub(crate) enum Step {
     Reply(ModelReply),
     Fail(ModelErrorKind),
-    /// Says that it was asked, and never answers.
+    /// Signals the request, and never replies.
     Hang(Arc<Notify>),
 }
 
-/// A model with a script, which remembers what it was asked.
+/// A model with a script, which records its requests.
 pub(crate) struct Script {
     facts: ModelMetadata,
     steps: Mutex<VecDeque<Step>>,
@@ -70,7 +70,7 @@ impl ModelProvider for Script {
     }
 }
 
-/// The models by the agent that runs on them; or by name, where one is asked for.
+/// The models by the agent that runs on them, or by a requested name.
 #[derive(Default)]
 struct Models(BTreeMap<String, Arc<Script>>);
 
@@ -91,13 +91,13 @@ impl ModelSource for Models {
     }
 }
 
-/// A person at the other end. Without an answer prepared they never say anything.
+/// A person on the channel, who never replies without a prepared decision.
 #[derive(Default)]
 pub(crate) struct Person {
     pub(crate) events: Mutex<Vec<RunEvent>>,
     pub(crate) asked: Mutex<Vec<ApprovalRequest>>,
     decisions: Mutex<VecDeque<ApprovalDecision>>,
-    /// What they type when a secret is asked for.
+    /// The input for a secret.
     secret: Mutex<Option<String>>,
     pub(crate) asked_for: Mutex<Vec<SecretPrompt>>,
 }
@@ -132,12 +132,12 @@ impl Person {
         Arc::new(Self { decisions, ..Self::default() })
     }
 
-    /// Somebody who types this when asked for a secret.
+    /// Returns a person who types this secret.
     pub(crate) fn typing(secret: &str) -> Arc<Self> {
         Arc::new(Self { secret: Mutex::new(Some(secret.to_owned())), ..Self::default() })
     }
 
-    /// The events as JSON, without those of streaming and cost.
+    /// Returns the events as JSON, without those of streaming and cost.
     pub(crate) fn told(&self) -> Vec<Value> {
         let events = locked(&self.events);
         let quiet = |event: &&RunEvent| {
@@ -150,14 +150,14 @@ impl Person {
             .collect()
     }
 
-    /// Waits until there was an event of a kind.
+    /// Waits for an event of a kind.
     pub(crate) async fn until(&self, kind: &str) {
         while self.told().iter().all(|event| event["event"] != kind) {
             tokio::task::yield_now().await;
         }
     }
 
-    /// The texts of the notes.
+    /// Returns the texts of the notes.
     pub(crate) fn notes(&self) -> Vec<String> {
         let note = |event: &RunEvent| match event {
             RunEvent::Note { text, .. } => Some(text.clone()),
@@ -178,7 +178,7 @@ pub(crate) fn worker(rest: &str) -> TestHome {
     agent(home_with("a", ""), "worker", &format!("uses_tools: [a], {rest}"))
 }
 
-/// Adds an agent with instructions that name it.
+/// Adds an agent with instructions that contain its name.
 pub(crate) fn agent(home: TestHome, id: &str, rest: &str) -> TestHome {
     let yaml = format!(
         "id: {id}\nname: {id}\ndescription: Does the work of {id}.\nagent: {{instructions: You \
@@ -232,7 +232,7 @@ impl Stage {
         ThreadStore::new(self.rig.kernel.home()).create("worker").expect("a new thread")
     }
 
-    /// Says something to the worker, with nobody to consent to anything.
+    /// Sends a message to the worker, without a person for approvals.
     pub(crate) async fn say(
         &self,
         thread: &mut Thread,
@@ -261,12 +261,12 @@ impl Stage {
         self.rig.kernel.run_agent(thread, request, channel).await
     }
 
-    /// Every request to the model of an agent so far.
+    /// Returns every request to the model of an agent so far.
     pub(crate) fn asked(&self, agent: &str) -> Vec<ModelRequest> {
         locked(&self.models[agent].asked).clone()
     }
 
-    /// The last message of the last request to the worker's model.
+    /// Returns the last message of the last request to the worker's model.
     pub(crate) fn last(&self) -> Message {
         self.asked("worker")
             .last()
@@ -277,7 +277,7 @@ impl Stage {
             .clone()
     }
 
-    /// The transcript of a run, without times.
+    /// Returns the transcript of a run, without times.
     pub(crate) fn transcript(&self, run_id: &str) -> Vec<Value> {
         let path = format!("sandbox/data/kernel/runs/{run_id}.jsonl");
         let text = std::fs::read_to_string(self.rig.home.path(path)).expect("a transcript");
@@ -303,23 +303,23 @@ pub(crate) fn cancelled_by(prompt: &str, cancel: &CancellationToken) -> RunReque
     RunRequest { prompt, cancel, ..RunRequest::default() }
 }
 
-/// A reply of text, for ten tokens in and two out.
+/// Returns a reply of text, for ten tokens in and two out.
 pub(crate) fn says(text: &str) -> Step {
     Step::Reply(ModelReply { text: text.into(), usage: usage(10, 2), ..ModelReply::default() })
 }
 
-/// A reply that was cut off.
+/// Returns a truncated reply.
 pub(crate) fn breaks_off(text: &str) -> Step {
     let (text, stop) = (text.to_owned(), StopReason::Length);
     Step::Reply(ModelReply { text, stop, usage: usage(10, 2), ..ModelReply::default() })
 }
 
-/// A reply without anything.
+/// Returns an empty reply.
 pub(crate) fn is_silent(only_reasoning: bool) -> Step {
     Step::Reply(ModelReply { only_reasoning, usage: usage(10, 2), ..ModelReply::default() })
 }
 
-/// A reply of calls.
+/// Returns a reply of tool calls.
 pub(crate) fn calls(calls: impl Into<Vec<ModelToolCall>>) -> Step {
     let (calls, usage) = (calls.into(), usage(10, 2));
     Step::Reply(ModelReply { calls, usage, ..ModelReply::default() })
@@ -337,7 +337,7 @@ pub(crate) fn written(id: &str, name: &str, arguments: &str) -> ModelToolCall {
     ModelToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
 }
 
-/// A call that has the tool say something.
+/// Returns a call that makes the tool return a text.
 pub(crate) fn saying(id: &str, name: &str, text: &str) -> ModelToolCall {
     call(id, name, &json!({"do": "say", "text": text}))
 }

@@ -1,4 +1,4 @@
-//! The turn: what the model is given, what becomes of its reply.
+//! The turn: the request to the model, and the use of its reply.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ fn tool(name: &str) -> ModelTool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_goes_from_the_question_by_way_of_a_tool_to_the_answer() {
+async fn run_uses_tool_before_reply() {
     let home = misbehaving(
         worker("parallel_tool_calls: true, parameters: {temperature: 0}"),
         "b",
@@ -87,7 +87,7 @@ async fn a_run_goes_from_the_question_by_way_of_a_tool_to_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thread_goes_on_in_another_run() {
+async fn thread_continues_in_another_run() {
     let script = vec![says("one"), says("two")];
     let stage = Stage::set(worker(""), vec![("worker", script)]).await;
     let mut thread = stage.thread();
@@ -101,7 +101,7 @@ async fn a_thread_goes_on_in_another_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_are_made_at_once_and_answered_in_their_order() {
+async fn parallel_calls_keep_result_order() {
     let awaits = |id, topic| call(id, "a", &json!({"do": "await", "topic": topic}));
     let script = vec![calls([awaits("1", "late"), awaits("2", "early")]), says("done")];
     let home = misbehaving(worker(""), "b", "");
@@ -110,7 +110,7 @@ async fn calls_are_made_at_once_and_answered_in_their_order() {
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
     let emit = |topic| stage.rig.done("b", json!({"do": "emit", "topic": topic, "payload": 1}));
     let events = async {
-        // Both wait at the same time, and the second is answered first.
+        // Both wait at the same time, and the second gets its result first.
         drop(gate.reached("a a").await);
         drop(gate.reached("a a").await);
         emit("early").await;
@@ -127,7 +127,7 @@ async fn calls_are_made_at_once_and_answered_in_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_wants_one_call_at_a_time_gets_that() {
+async fn sequential_calls_run_one_by_one() {
     let hang = call("1", "a", &json!({"do": "act", "act": "hang"}));
     let script = vec![calls([hang, saying("2", "a", "never")])];
     let home = worker("parallel_tool_calls: false");
@@ -149,7 +149,7 @@ async fn an_agent_that_wants_one_call_at_a_time_gets_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_wrong_in_a_tool_is_told_to_the_model() {
+async fn tool_errors_reach_model() {
     let script = vec![
         calls([
             call("1", "a", &json!({"do": "act", "act": "fail"})),
@@ -184,7 +184,7 @@ async fn what_goes_wrong_in_a_tool_is_told_to_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_calls_wrongly_is_told_how() {
+async fn invalid_call_is_explained_to_model() {
     let schema = "config: {schema: {properties: {do: {type: string}}, required: [do], \
                   type: object}}";
     let home =
@@ -227,7 +227,7 @@ async fn a_model_that_calls_wrongly_is_told_how() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_says_nothing_is_asked_once_more() {
+async fn empty_reply_is_retried_once() {
     let script = vec![is_silent(false), says("here"), is_silent(false), is_silent(true)];
     let stage = Stage::set(worker(""), vec![("worker", script)]).await;
     let mut thread = stage.thread();
@@ -247,7 +247,7 @@ async fn a_model_that_says_nothing_is_asked_once_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reply_that_was_cut_off_is_said_to_be() {
+async fn truncated_reply_is_reported() {
     let stage = Stage::set(worker(""), vec![("worker", vec![breaks_off("half")])]).await;
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
     let outcome = stage.say_as(&mut thread, "go", &person).await.unwrap();
@@ -257,7 +257,7 @@ async fn a_reply_that_was_cut_off_is_said_to_be() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cancelled_leaves_a_thread_that_can_go_on() {
+async fn cancelled_run_leaves_usable_thread() {
     let asked = Arc::new(Notify::new());
     let hang = call("2", "a", &json!({"do": "act", "act": "hang"}));
     let script = vec![
@@ -283,7 +283,7 @@ async fn a_run_that_is_cancelled_leaves_a_thread_that_can_go_on() {
     let cancel = CancellationToken::new();
     let stop = async {
         let held = gate.reached("a a").await;
-        // The other call has been answered by then.
+        // The other call has its result by then.
         person.until("tool_ended").await;
         cancel.cancel();
         held.given_up().await;
@@ -309,7 +309,7 @@ async fn a_run_that_is_cancelled_leaves_a_thread_that_can_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_model_is_the_one_asked_for_then_the_settings_then_the_manifests() {
+async fn model_choice_follows_precedence() {
     let home = worker("model: own").settings("models: {agents: {other: chosen}}");
     let home = agent(home, "other", "model: own");
     let models = ["own", "wanted", "other"].map(|name| (name, vec![says(name)]));
@@ -324,7 +324,7 @@ async fn the_model_is_the_one_asked_for_then_the_settings_then_the_manifests() {
     };
     let wanted = stage.run(&mut thread, request("worker", Some("wanted")), &person).await.unwrap();
     let own = stage.run(&mut thread, request("worker", None), &person).await.unwrap();
-    // The source is asked for this agent's model, and not for the manifest's.
+    // The source is queried for this agent's model, and not for the manifest's.
     let chosen = stage.run(&mut thread, request("other", None), &person).await.unwrap();
     let texts = (&*wanted.text, &*own.text, &*chosen.text);
     assert_eq!(texts, ("wanted", "own", "other"));
@@ -333,7 +333,7 @@ async fn the_model_is_the_one_asked_for_then_the_settings_then_the_manifests() {
     assert_eq!(error.hint(), "see: skillhost models list");
     let error = stage.run(&mut thread, request("wroker", None), &person).await.unwrap_err();
     assert_eq!(error.to_string(), "agent `wroker` not found");
-    // What cannot begin leaves nothing behind: these are of the three runs that could.
+    // A run that cannot start leaves no file: these are of the three runs that could.
     assert_eq!(thread.messages().len(), 6);
     stage.end().await;
 }
