@@ -40,6 +40,7 @@ impl LibraryExtension {
         runtime: Handle,
         init: &ExtensionInit,
     ) -> Result<Self, CallError> {
+        // Opaque: a library cannot downcast the kernel's object.
         let host = HostApi_TO::from_value(
             HostApiImpl { callbacks: Arc::new(callbacks), runtime },
             TD_Opaque,

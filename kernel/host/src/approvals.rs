@@ -289,8 +289,8 @@ mod tests {
         let (_folder, home) = home();
         Approvals::append(&home, &record("a", "11")).unwrap();
         let path = approvals_file(&home);
-        let whole = fs::read(&path).unwrap();
-        let mut torn = whole.clone();
+        let complete = fs::read(&path).unwrap();
+        let mut torn = complete.clone();
         // A complete record without its line break.
         torn.extend(serde_json::to_vec(&record("a", "22")).unwrap());
         fs::write(&path, torn).unwrap();
@@ -299,7 +299,7 @@ mod tests {
         assert!(approvals.torn_note(&home).unwrap().contains("is incomplete"));
         Approvals::append(&home, &record("b", "33")).unwrap();
         let text = fs::read(&path).unwrap();
-        assert!(text.starts_with(&whole) && text.iter().filter(|b| **b == b'\n').count() == 2);
+        assert!(text.starts_with(&complete) && text.iter().filter(|b| **b == b'\n').count() == 2);
         assert_eq!(
             (digest(&home, "a"), digest(&home, "b")),
             (Some("11".into()), Some("33".into()))

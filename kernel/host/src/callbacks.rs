@@ -161,6 +161,7 @@ impl HostCallbacks {
         path: &str,
         payload: &[u8],
     ) -> Result<Vec<u8>, CallError> {
+        // The method is the rest of the path and may contain slashes.
         let mut parts = path.splitn(3, '/');
         let (Some(extension), Some(interface), Some(method)) =
             (parts.next(), parts.next(), parts.next())

@@ -93,13 +93,13 @@ impl PinnedChain {
             };
             let (extension, late) = (instance.manifest.id.clone(), instance.timed_out(limit));
             let prompt = Arc::clone(&prompt);
-            let asked = async move { instance.get_context(&context, &prompt, limit).await };
+            let request = async move { instance.get_context(&context, &prompt, limit).await };
             // Aborted when the turn is dropped.
-            let task = AbortOnDropHandle::new(tokio::spawn(asked.in_current_span()));
+            let task = AbortOnDropHandle::new(tokio::spawn(request.in_current_span()));
             async move {
                 let panicked = |_| Err(CallError::new(ErrorKind::Panicked, "the request panicked"));
                 let outcome = match timeout(limit.saturating_add(GRACE), task).await {
-                    Ok(asked) => asked.unwrap_or_else(panicked),
+                    Ok(joined) => joined.unwrap_or_else(panicked),
                     Err(_) => Err(late),
                 };
                 let outcome = match outcome {

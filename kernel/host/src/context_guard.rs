@@ -21,7 +21,7 @@ pub(crate) struct ContextGuard {
     in_place: AtomicU64,
     /// The start times of calls on other threads.
     elsewhere: Mutex<Vec<u64>>,
-    /// Whether `elsewhere` is not empty; read without the lock.
+    /// `elsewhere` is not empty; read without the lock.
     any_elsewhere: AtomicBool,
 }
 

@@ -53,6 +53,7 @@ fn restrict_tree(dir: &Path, recursive: bool, notes: &mut Vec<String>) -> usize 
         for entry in entries.flatten() {
             seen += 1;
             if seen > MAX_ENTRIES {
+                // A huge directory must not delay the start.
                 return repaired;
             }
             let path = entry.path();

@@ -302,6 +302,7 @@ fn read_manifests(
         }
     };
     let mut dirs: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    // The order of `read_dir` differs between file systems.
     dirs.sort();
     let mut found = Vec::new();
     // A hidden directory is unfinished: a new extension is written there and renamed.

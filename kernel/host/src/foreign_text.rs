@@ -73,6 +73,7 @@ fn sanitize_schema(schema: &mut Value, depth: usize) {
             values.iter_mut().for_each(|value| sanitize_schema(value, depth + 1));
         }
         Value::Object(fields) => {
+            // Property names are texts for the model, too.
             if fields.keys().any(|name| sanitize(name) != *name) {
                 *fields = std::mem::take(fields)
                     .into_iter()

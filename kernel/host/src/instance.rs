@@ -147,6 +147,7 @@ impl Instance {
     }
 
     pub(crate) async fn health_check(&self, limits: &KernelLimits) -> Result<(), CallError> {
+        // A failed service is an error even if the extension still replies.
         let failure = self.service_failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(error) = failure {
             return Err(error);
@@ -209,12 +210,12 @@ impl Instance {
             None => {
                 let (guard, remote) = (Arc::clone(&self.context), self.remote.share());
                 let (context, prompt) = (context.clone(), prompt.to_owned());
-                let asked = spawn_blocking(move || {
+                let request = spawn_blocking(move || {
                     let _call = guard.start_elsewhere();
                     let library = remote.as_library();
                     library.map(|library| library.ask_context(&context, &prompt)).transpose()
                 });
-                asked.await??
+                request.await??
             }
         };
         match reply {

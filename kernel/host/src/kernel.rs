@@ -250,6 +250,7 @@ impl KernelState {
         let mut queue: Vec<&ExtensionId> = from.depends_on.iter().map(|d| &d.id).collect();
         let mut seen = std::collections::BTreeSet::new();
         while let Some(id) = queue.pop() {
+            // A dependency may be reachable on several paths.
             if !seen.insert(id) {
                 continue;
             }
@@ -508,6 +509,7 @@ impl Kernel {
         let turn = self.shared.next_call_id();
         CallContext {
             agent_id: agent.manifest.id.to_string(),
+            // Turns without a session share that of the process.
             session_id: request
                 .session_id
                 .clone()

@@ -38,6 +38,7 @@ pub(crate) fn read_beginning(path: &Path, limit: u64, links: LinkPolicy) -> io::
 
 /// Opens a regular file without waiting for it.
 fn open_regular_file(path: &Path, links: LinkPolicy) -> io::Result<File> {
+    // The open of a FIFO must not block, and a terminal must not become the controlling one.
     let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     // Opening a device can have an effect, so the kind is also checked before.
     let before = match links {

@@ -403,6 +403,7 @@ impl PrivateCopy {
         ));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
+        // Other users must neither read nor replace the copy.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o700);
         let mut to = options.open(&path)?;

@@ -215,6 +215,7 @@ impl Settings {
         let settings: Self = figment
             .extract()
             .map_err(|error| SettingsError::Environment { message: error.to_string() })?;
+        // Not a part of the figment: the environment must not set it.
         let settings = Self { configured, ..settings };
         Ok(LoadedSettings { settings, figment, written: (path.to_owned(), written) })
     }
@@ -449,11 +450,11 @@ mod tests {
     fn deep_nesting_is_rejected() {
         for deep in ["[", "{", "- ", "a: [", "\t[", "\"a\" 'b': {"] {
             let text = deep.repeat(50_000);
-            let begun = std::time::Instant::now();
+            let started = std::time::Instant::now();
             let error = load(&text).unwrap_err();
             assert!(matches!(error, SettingsError::Invalid { .. }), "{deep:?}: {error}");
             // The parser would take seconds.
-            assert!(begun.elapsed() < std::time::Duration::from_secs(1), "{deep:?}");
+            assert!(started.elapsed() < std::time::Duration::from_secs(1), "{deep:?}");
         }
         let error = load(&format!("mcp: {}", "[".repeat(100))).unwrap_err();
         assert!(

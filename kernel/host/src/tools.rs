@@ -95,6 +95,7 @@ impl ToolError {
             Self::Id { .. } => "choose another id".to_owned(),
             Self::NameTaken { name, owner, .. } => {
                 let prefix = default_prefix(owner);
+                // A second prefix would not help, and a name has at most 64 characters.
                 let lines = match name.starts_with(&prefix) || name.len() + prefix.len() > 64 {
                     true => format!("{{rename: {{ITS_OWN_NAME: {}}}}}", alternative_name(name)),
                     false => format!("{{prefix: {prefix}}}"),
@@ -300,12 +301,14 @@ fn schema_error(spec: &ToolSpec) -> Option<ToolError> {
 
 /// Returns the prefix that separates an extension's tools from those of others.
 fn default_prefix(owner: &ExtensionId) -> String {
+    // Leaves half of a name's 64 characters to the tool.
     let id: String = owner.as_str().chars().take(31).collect();
     format!("{id}_")
 }
 
 /// Returns a name that differs from `name`.
 fn alternative_name(name: &str) -> String {
+    // Leaves room for the suffix within 64 characters.
     let stem: String = name.chars().take(62).collect();
     format!("{stem}_2")
 }
@@ -323,13 +326,13 @@ impl KernelShared {
         context: &CallContext,
         wanted: impl Fn(&ExtensionId, &str) -> bool,
     ) -> ListedTools {
-        let asked = |instance: &Instance| {
+        let is_wanted = |instance: &Instance| {
             instance.specs.iter().any(|spec| wanted(&instance.manifest.id, &spec.name))
         };
         // The state is dropped before the pins.
         let (instances, state) = self.pin_state(|state| {
-            let asked = state.instances.values().filter(|instance| asked(instance));
-            let pinned: Option<Vec<_>> = asked.map(Instance::pin).collect();
+            let chosen = state.instances.values().filter(|instance| is_wanted(instance));
+            let pinned: Option<Vec<_>> = chosen.map(Instance::pin).collect();
             Some((pinned?, Arc::clone(state)))
         });
         let (mut tools, mut failures) = (Vec::new(), Vec::new());
@@ -337,6 +340,7 @@ impl KernelShared {
             let id = &instance.manifest.id;
             let owned = |name: &str| {
                 let found = state.tools.find(name, context.origin).ok();
+                // A later list may contain names that belong to other extensions.
                 found.filter(|entry| entry.owner == *id)
             };
             match instance.tools(context, &self.limits).await {

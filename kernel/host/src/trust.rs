@@ -258,6 +258,7 @@ fn change_record(
         Ok(file)
     };
     let _guard = lock().map_err(failed)?;
+    // Read under the lock: another process may have changed the record.
     let mut homes = trusted_homes(environment)?;
     if !change(&mut homes) {
         return Ok(false);

@@ -106,7 +106,7 @@ fn display_rank(file: &PlannedFile) -> u8 {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     match () {
         () if file.path == MANIFEST => 0,
-        // An executable file is code, whatever its name.
+        // An executable file is code under any name.
         () if file.executable || file.path == "prompt.jinja2" => 1,
         () if name.starts_with("readme") => 3,
         () if TEXTS.contains(&ending.as_str()) || name == "license" => 2,

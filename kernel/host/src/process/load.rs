@@ -47,6 +47,7 @@ impl Kernel {
         let copy_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let path = std::env::var_os("PATH").unwrap_or_default();
         let (word, arguments) = command.split_first().expect("a command has a program");
+        // Resolved here, because the process gets another working directory than the kernel.
         let program = find_program(word, &folder.path, &path)?;
         let start = ProcessSpec {
             id: found.manifest.id.clone(),
