@@ -1,4 +1,4 @@
-//! The command line, as clap reads it.
+//! The arguments of the command line.
 
 mod events;
 mod export;
@@ -14,26 +14,25 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub(crate) use events::{EventsCommand, TailArgs};
+pub(crate) use events::{EventCommand, TailArgs};
 pub(crate) use export::ExportArgs;
-pub(crate) use mcp::{InstallArgs, McpClient, McpCommand};
-pub(crate) use models::{CheckArgs, ModelsCommand};
+pub(crate) use mcp::{McpArgs, McpClient, McpCommand, ServeArgs};
+pub(crate) use models::{CheckArgs, ModelCommand};
 pub(crate) use proposals::{
-    ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalsArgs, PruneArgs,
-    RebaseArgs, RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
+    ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalCommand,
+    ProposalsArgs, PruneArgs, RebaseArgs, RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
 };
 pub(crate) use skill::{
-    CostArgs, DisableArgs, DoctorArgs, EnableArgs, FmtArgs, GraphArgs, LintArgs, NewArgs,
-    PromptFormat, ReferenceArgs, RenderArgs, ReportFormat, RulesArgs, SearchArgs, SkillCommand,
-    SkillPaths, SkillRoots, ToPromptArgs, TriadsArgs, ValidateArgs,
+    CostArgs, DisableArgs, DoctorArgs, EnableArgs, ExplainArgs, FmtArgs, GraphArgs, LintArgs,
+    NewArgs, PromptFormat, ReferenceArgs, RenderArgs, ReportFormat, RolesArgs, RulesArgs,
+    SearchArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs, ValidateArgs,
 };
-pub(crate) use talk::{AskArgs, ChatArgs, ChatSessionArgs, ThreadsCommand};
+pub(crate) use talk::{AskArgs, ChatArgs, ChatSessionArgs, ThreadCommand};
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.
 ///
-/// Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 conflict, 5 I/O or permission,
-/// 70 a supervised kernel that crashes again and again, 75 a kernel that wants to be started again,
-/// 130 interrupted.
+/// Exit codes: 0 success, 1 findings, 2 usage error, 3 not found, 4 conflict, 5 I/O or permission
+/// error, 70 crash limit of a supervised kernel reached, 75 restart requested, 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "skillhost", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -47,73 +46,118 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalArgs {
-    /// The home directory, which has a sandbox/ [env: SKILLHOST_HOME] [default: the nearest folder
-    /// above with a sandbox/, else the user's data directory]
+    /// Home directory, which has a sandbox/ [env: SKILLHOST_HOME] [default: the nearest parent
+    /// directory with a sandbox/, else the user's data directory]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) home: Option<PathBuf>,
-    /// Load extensions of a home that is not trusted, for this call only
+    /// Load extensions of an untrusted home, for this call only
     #[arg(long, global = true)]
     pub(crate) trust_home: bool,
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Which log events to print on stderr, such as `info` or `extension=debug`
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILTER",
-        env = "SKILLHOST_LOG",
-        default_value = "warn"
-    )]
-    pub(crate) log: String,
-    /// Print log events as JSON lines
-    #[arg(long, global = true)]
-    pub(crate) log_json: bool,
+    /// Use of colors in the output
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
+    pub(crate) color: ColorArg,
+    /// Log errors only
+    #[arg(long, short, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Log more; `-vv` for debug events
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+    /// Filter for log events on stderr, such as `info` or `extension=debug` [default: warn]
+    #[arg(long, global = true, value_name = "FILTER", env = "SKILLHOST_LOG")]
+    log: Option<String>,
+    /// Format of log events
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+    /// The earlier spelling of `--log-format json`
+    #[arg(long, global = true, hide = true)]
+    log_json: bool,
+}
+
+impl GlobalArgs {
+    /// Returns the filter for log events: `--log` and its variable, else the verbosity.
+    pub(crate) fn log_filter(&self) -> &str {
+        match (&self.log, self.quiet, self.verbose) {
+            (_, true, _) => "error",
+            (_, _, 2..) => "debug",
+            (_, _, 1) => "info",
+            (Some(filter), ..) => filter,
+            (None, ..) => "warn",
+        }
+    }
+
+    /// Returns `true` if log events are printed as JSON lines.
+    pub(crate) fn has_json_log(&self) -> bool {
+        self.log_json || self.log_format == LogFormat::Json
+    }
+}
+
+/// A use of colors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorArg {
+    /// Where the output is a terminal that shows them
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// A format of log events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines of text
+    Text,
+    /// JSON lines
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TopLevelCommand {
-    /// Run all services until Ctrl-C, one line per event
+    /// Run all services until interrupted, one line per event
     ///
-    /// `ask` and `chat` on the same home talk to this kernel from then on.
+    /// `ask` and `chat` on the same home are then sent to this kernel.
     Run(RunArgs),
-    /// Ask an agent
+    /// Send one message to an agent and print the reply
     Ask(AskArgs),
-    /// Talk to an agent, line by line
+    /// Chat with an agent
     Chat(ChatArgs),
-    /// Look at the threads that `ask` and `chat` keep
-    #[command(subcommand)]
-    Threads(ThreadsCommand),
-    /// Look at events and at those that nobody could handle
-    #[command(subcommand)]
-    Events(EventsCommand),
-    /// Look at agents
+    /// List and show stored threads
+    #[command(subcommand, alias = "threads")]
+    Thread(ThreadCommand),
+    /// Show events and retry failed deliveries
+    #[command(subcommand, alias = "events")]
+    Event(EventCommand),
+    /// List and show agents
     #[command(subcommand)]
     Agent(AgentCommand),
-    /// Look at extensions, begin, build, reload them and roll them back
-    #[command(subcommand)]
-    Ext(ExtCommand),
-    /// Look at what happens at certain times, and let it happen now
+    /// Create, build, approve, reload and inspect extensions
+    #[command(subcommand, visible_alias = "ext")]
+    Extension(ExtensionCommand),
+    /// List schedules and run them on demand
     #[command(subcommand)]
     Schedule(ScheduleCommand),
     /// List and call tools
     #[command(subcommand)]
     Tool(ToolCommand),
-    /// Look at skills, check, format and measure them; loads no extension
+    /// Search, check, format and review skills; loads no extension
     #[command(subcommand)]
     Skill(SkillCommand),
-    /// Write skills into the folder of Claude Code, Codex or Gemini CLI, as copies or links
+    /// The earlier spelling of `skill export`
+    #[command(hide = true)]
     Export(ExportArgs),
-    /// Serve the registry to other agents with the Model Context Protocol
+    /// Serve the registry with the Model Context Protocol
     Mcp(McpArgs),
-    /// List the models that agents run on, and ask whether they answer
-    #[command(subcommand)]
-    Models(ModelsCommand),
-    /// Print the settings in force and where each comes from
-    Config,
+    /// List models and check whether they answer
+    #[command(subcommand, alias = "models")]
+    Model(ModelCommand),
+    /// Print the settings in force and their sources
+    Config(ConfigArgs),
     /// Print the JSON Schema of a file
     Schema(SchemaArgs),
-    /// Make a directory a home with the shipped skills and manifests
+    /// Create a home with the shipped skills and manifests
     Init(InitArgs),
     /// Trust a home, so that its extensions are loaded
     Trust(TrustArgs),
@@ -125,9 +169,9 @@ pub(crate) enum TopLevelCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Start the kernel again when it crashes, and when an agent or extension asks for it
+    /// Restart the kernel after a crash, and when an agent or an extension requests it
     ///
-    /// After five crashes in five minutes it stays down, exit code 70; see `supervisor` in
+    /// After five crashes in five minutes the supervisor exits with code 70; see `supervisor` in
     /// skillhost.yaml.
     #[arg(long)]
     pub(crate) supervised: bool,
@@ -139,102 +183,107 @@ pub(crate) enum AgentCommand {
     List,
     /// Print the layers of an agent's instructions
     Show {
-        /// The agent
+        /// Agent id
         id: String,
     },
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum ExtCommand {
-    /// List extensions: loaded, rejected and disabled
+pub(crate) enum ExtensionCommand {
+    /// List loaded, rejected and disabled extensions
     List,
-    /// Check every extension: phase, reason, what to do; exit 1 when something is wrong
+    /// Check every extension; exit 1 on a problem
     ///
-    /// Where `skillhost run` runs for the home, its kernel answers: a manifest or library that has
-    /// changed since it started counts after its next start.
+    /// Prints the phase, the reason and the remedy of each problem. If a kernel runs for the home,
+    /// that kernel reports: a manifest or library that has changed since its start counts after the
+    /// next start.
     Doctor,
-    /// Take a new build of an extension into use in the running kernel
+    /// Reload an extension in the running kernel
     ///
-    /// An extension that is not loaded is started, and with it what was rejected for want of it.
+    /// An extension that is not loaded is started, together with the extensions that were rejected
+    /// because it was missing.
     Reload {
-        /// The extension
+        /// Extension id
         id: String,
     },
-    /// Begin a new extension in sandbox/extensions/ID
-    New(ExtNewArgs),
-    /// Check, build, try, install and approve the extension in sandbox/extensions/ID
+    /// Create an extension in sandbox/extensions/ID
+    New(ExtensionNewArgs),
+    /// Check, build, try, install and approve an extension
     ///
-    /// Shows what it will be able to do and all its files, and asks. A crate is built offline, within limits, against the SDK of this
-    /// program; of a process extension the files are approved. See docs/building.md.
-    Build(ExtBuildArgs),
-    /// Take the library back that an extension had before it was last built
+    /// Shows the capabilities and all files of sandbox/extensions/ID and asks for approval. A crate
+    /// is built offline, within limits, against the SDK of this program; of a process extension the
+    /// files are approved. See docs/building.md.
+    Build(ExtensionBuildArgs),
+    /// Restore the previous build of an extension
     Rollback {
-        /// The extension
+        /// Extension id
         id: String,
     },
-    /// Approve the extension in sandbox/extensions/ID as it is
+    /// Approve the files of an extension as they are
     ///
-    /// Nothing in sandbox/extensions is used before a person approved exactly these files. Shows what
-    /// the extension will be able to do and its files, and asks. Without a terminal, --digest names
-    /// the files that --print has shown. A library or process is tried, and its tools are approved
-    /// with it. See docs/security.md.
-    Approve(ExtApproveArgs),
-    /// List what was approved in sandbox/extensions and what waits for it
+    /// Extensions in sandbox/extensions are inert until a person has approved exactly these files.
+    /// Shows the capabilities and the files, and asks. Without a terminal, --digest names the files
+    /// that --print has shown. A library or process is tried, and its tools are approved with it.
+    /// See docs/security.md.
+    Approve(ExtensionApproveArgs),
+    /// List approved extensions and those that wait for approval
     Approvals,
     /// Revoke the approval of an extension
     Revoke {
-        /// The extension
+        /// Extension id
         id: String,
     },
-    /// Load one extension, print what it is and end
+    /// Load one extension, print its description and exit
     #[command(hide = true)]
     Probe {
-        /// Its manifest
+        /// Path of the manifest
         manifest: PathBuf,
-        /// The home directory of a process [default: one in the home's data]
+        /// Home directory of a process [default: one in the home's data]
         #[arg(long, value_name = "DIR")]
         process_home: Option<PathBuf>,
     },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ExtNewArgs {
-    /// Its id: lower-case letters, digits, `_` and `-`
+pub(crate) struct ExtensionNewArgs {
+    /// Extension id: lowercase letters, digits, `_` and `-`
     pub(crate) id: String,
-    /// Sources of skillhost-sdk [default: those that belong to this executable]
+    /// Sources of skillhost-sdk [default: those of this executable]
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ExtApproveArgs {
-    /// The extension
+pub(crate) struct ExtensionApproveArgs {
+    /// Extension id
     pub(crate) id: String,
-    /// Digest of the files that were looked at, instead of a question
+    /// Digest of the inspected files, instead of a question
     #[arg(long, value_name = "SHA256", conflicts_with = "print")]
     pub(crate) digest: Option<String>,
-    /// Print what would be approved and its digest
+    /// Print the files and their digest without approving them
     #[arg(long)]
     pub(crate) print: bool,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ExtBuildArgs {
-    /// The extension
+pub(crate) struct ExtensionBuildArgs {
+    /// Extension id
     pub(crate) id: String,
-    /// Do not ask; for files that you know
+    /// Approve without a question; for files that you know
     #[arg(long)]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
-    /// List schedules: when each is due next, and what became of it the last time
+    /// List schedules with their next and last runs
     List,
-    /// Run a schedule now and wait for it, in the running kernel if there is one
+    /// Run a schedule now and wait for its end
+    ///
+    /// A running kernel of the home runs it; without one, this process does.
     Run {
-        /// The schedule
-        #[arg(value_name = "EXTENSION/NAME")]
+        /// Schedule, as EXTENSION/NAME
+        #[arg(value_name = "SCHEDULE")]
         id: String,
     },
 }
@@ -243,44 +292,18 @@ pub(crate) enum ScheduleCommand {
 pub(crate) enum ToolCommand {
     /// List tools
     List {
-        /// Only those offered to this agent
+        /// Only tools offered to this agent
         #[arg(long, value_name = "ID")]
         agent: Option<String>,
     },
     /// Call a tool as the operator
     Call {
-        /// The tool
+        /// Tool name
         name: String,
-        /// Its arguments, one JSON object; `-` reads standard input
+        /// Arguments as one JSON object; `-` reads standard input
         #[arg(default_value = "{}")]
         arguments: String,
     },
-}
-
-/// Serves one client on standard input and output, or many over HTTP, until it goes away or Ctrl-C.
-/// With a home, what its extensions export and its skills; without one, the skills in
-/// .agents/skills and .claude/skills of the working directory and of the user.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub(crate) struct McpArgs {
-    #[command(subcommand)]
-    pub(crate) command: Option<McpCommand>,
-    /// Serve skills from another folder too; may be given several times
-    #[arg(long = "root", value_name = "LABEL=PATH", value_parser = labelled_root)]
-    pub(crate) roots: Vec<LabelledRoot>,
-    /// Serve many clients over HTTP at this address, or at this port of 127.0.0.1; off loopback a
-    /// bearer token is needed
-    #[arg(long, value_name = "ADDR", value_parser = http_address)]
-    pub(crate) http: Option<SocketAddr>,
-    /// The bearer token that clients have to send over HTTP
-    #[arg(long, value_name = "TOKEN", env = "SKILLHOST_MCP_TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
-    /// A name under which the HTTP server may be addressed, beside localhost and its address
-    #[arg(long = "allow-host", value_name = "HOST", requires = "http")]
-    pub(crate) hosts: Vec<String>,
-    /// The origin of web pages that may use the HTTP server, beside those of this machine
-    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
-    pub(crate) origins: Vec<String>,
 }
 
 fn http_address(text: &str) -> Result<SocketAddr, String> {
@@ -292,7 +315,7 @@ fn http_address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// A folder with skills and what to call it.
+/// A labeled directory with skills.
 #[derive(Debug, Clone)]
 pub(crate) struct LabelledRoot {
     pub(crate) label: String,
@@ -308,10 +331,24 @@ fn labelled_root(text: &str) -> Result<LabelledRoot, String> {
     }
 }
 
+/// Prints the settings where no command is given.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<ConfigCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print the settings in force and their sources (the default)
+    Show,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct SchemaArgs {
-    /// Which file
-    pub(crate) of: SchemaTarget,
+    /// File to describe
+    #[arg(value_name = "FILE")]
+    pub(crate) target: SchemaTarget,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -324,33 +361,33 @@ pub(crate) enum SchemaTarget {
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The directory; made if it does not exist
+    /// Directory of the home; created if it does not exist
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// The home [default: the one found from here]
+    /// Home directory [default: the home of the working directory]
     #[arg(value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// List the homes trusted so far instead
+    /// List the trusted homes
     #[arg(long, conflicts_with = "dir")]
     pub(crate) list: bool,
-    /// Remove the record of a home, so that it is not trusted any longer
+    /// Remove the trust of a home
     #[arg(long, conflicts_with = "list")]
     pub(crate) remove: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// The folder they go into; made if it does not exist
+    /// Target directory; created if it does not exist
     #[arg(value_name = "DIR")]
     pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell
     pub(crate) shell: Shell,
 }

@@ -34,7 +34,9 @@ use std::time::Duration;
 use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, CompletionsArgs, GlobalArgs, TopLevelCommand};
+use crate::cli::{
+    Cli, ColorArg, CompletionsArgs, ConfigArgs, ConfigCommand, GlobalArgs, TopLevelCommand,
+};
 use crate::error::CliError;
 use crate::exit;
 use crate::output::queue::{self, LogWriter};
@@ -98,6 +100,7 @@ fn report_clap_error(error: &clap::Error) -> ExitCode {
 
 fn run(cli: &Cli) -> CommandResult {
     hide_memory();
+    set_color(cli.global.color);
     log_to_stderr(&cli.global)?;
     let session = CliContext::new(&cli.global)?;
     match &cli.command {
@@ -105,17 +108,19 @@ fn run(cli: &Cli) -> CommandResult {
         TopLevelCommand::Run(_) => run::cmd_run(&session),
         TopLevelCommand::Ask(args) => ask::cmd_ask(&session, args),
         TopLevelCommand::Chat(args) => chat::cmd_chat(&session, args),
-        TopLevelCommand::Threads(command) => threads::cmd_threads(&session, command),
-        TopLevelCommand::Events(command) => events::cmd_events(&session, command),
+        TopLevelCommand::Thread(command) => threads::cmd_threads(&session, command),
+        TopLevelCommand::Event(command) => events::cmd_events(&session, command),
         TopLevelCommand::Agent(command) => agent::cmd_agent(&session, command),
-        TopLevelCommand::Ext(command) => ext::cmd_ext(&session, command),
+        TopLevelCommand::Extension(command) => ext::cmd_ext(&session, command),
         TopLevelCommand::Schedule(command) => schedule::cmd_schedule(&session, command),
         TopLevelCommand::Tool(command) => tool::cmd_tool(&session, command),
         TopLevelCommand::Skill(command) => skill::cmd_skill(&session, command),
         TopLevelCommand::Export(args) => export::cmd_export(&session, args),
         TopLevelCommand::Mcp(args) => mcp::cmd_mcp(&session, args),
-        TopLevelCommand::Models(command) => models::cmd_models(&session, command),
-        TopLevelCommand::Config => config::cmd_config(&session),
+        TopLevelCommand::Model(command) => models::cmd_models(&session, command),
+        TopLevelCommand::Config(ConfigArgs { command: None | Some(ConfigCommand::Show) }) => {
+            config::cmd_config(&session)
+        }
         TopLevelCommand::Schema(args) => schema::cmd_schema(args),
         TopLevelCommand::Init(args) => init::cmd_init(&session, args),
         TopLevelCommand::Trust(args) => trust::cmd_trust(&session, args),
@@ -139,16 +144,25 @@ fn hide_memory() {
     }
 }
 
+/// Applies `--color`; without it, the terminal and its variables decide.
+fn set_color(color: ColorArg) {
+    match color {
+        ColorArg::Auto => {}
+        ColorArg::Always => anstream::ColorChoice::Always.write_global(),
+        ColorArg::Never => anstream::ColorChoice::Never.write_global(),
+    }
+}
+
 fn log_to_stderr(global: &GlobalArgs) -> Result<(), CliError> {
     // What a client of the MCP server does wrong is told to the client, and what goes wrong with a
     // model is an error of whoever asked it.
-    let filter =
-        EnvFilter::try_new(format!("rmcp=error,genai=off,{}", global.log)).map_err(|error| {
-            CliError::usage(format!("--log {}: {error}", global.log))
+    let filter = EnvFilter::try_new(format!("rmcp=error,genai=off,{}", global.log_filter()))
+        .map_err(|error| {
+            CliError::usage(format!("--log {}: {error}", global.log_filter()))
                 .with_hint("such as `info`, or `warn,extension=debug`")
         })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| LogWriter);
-    if global.log_json {
+    if global.has_json_log() {
         builder.json().init();
     } else {
         builder.without_time().init();

@@ -1,31 +1,33 @@
-//! `skillhost events`, as clap reads it.
+//! The arguments of `skillhost event`.
 
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum EventsCommand {
+pub(crate) enum EventCommand {
     /// Print the last events, one line each
     Tail(TailArgs),
-    /// List deliveries that were given up: of which event, to whom, and why
-    Dead,
-    /// Have a delivery that was given up made again, with all its attempts
+    /// List dead-lettered deliveries with their subscribers and errors
+    #[command(alias = "dead")]
+    DeadLetters,
+    /// Retry a dead-lettered delivery
     ///
-    /// The kernel that `skillhost run` runs makes it within a second; without one, the next to start.
+    /// The running kernel of the home retries it within a second; without one, the next kernel does.
     Retry {
-        /// The delivery, as `skillhost events dead` lists it
+        /// Delivery number, as `skillhost event dead-letters` lists it
+        #[arg(value_name = "DELIVERY")]
         id: i64,
     },
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TailArgs {
-    /// Go on with the events to come, until Ctrl-C
+    /// Print new events until interrupted
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// Only events of this topic, or below it
+    /// Only events of this topic or below it
     #[arg(long, value_name = "TOPIC", default_value = "")]
     pub(crate) topic: String,
-    /// How many of the past events
+    /// Number of past events
     #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = 20)]
     pub(crate) lines: u32,
 }

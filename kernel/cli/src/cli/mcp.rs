@@ -1,20 +1,66 @@
-//! What `skillhost mcp` does beside serving, as clap reads it.
+//! The arguments of `skillhost mcp`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::{LabelledRoot, http_address, labelled_root};
+
+/// Serves one client on standard input and output, or many over HTTP, until the client disconnects
+/// or the server is interrupted. With a home, the exports of its extensions and its skills are
+/// served; without one, the skills in .agents/skills and .claude/skills of the working directory and
+/// of the user.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct McpArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<McpCommand>,
+    #[command(flatten)]
+    pub(crate) serve: ServeArgs,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Print the lines that make a client use this server; writes nothing
-    Install(InstallArgs),
+    /// Serve clients (the default)
+    Serve(ServeArgs),
+    /// Print the configuration that makes a client use this server
+    Config {
+        /// Client
+        client: McpClient,
+    },
+    /// The earlier spelling of `mcp config`
+    #[command(hide = true)]
+    Install {
+        /// Client
+        client: McpClient,
+        /// Print the configuration; the files of clients are never written
+        #[arg(long, required = true)]
+        print: bool,
+    },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct InstallArgs {
-    /// The client
-    pub(crate) client: McpClient,
-    /// Print the lines; without it nothing is done, because no client's files are written
-    #[arg(long, required = true)]
-    pub(crate) print: bool,
+pub(crate) struct ServeArgs {
+    /// Additional directory with skills to serve; may be repeated
+    #[arg(long = "root", value_name = "LABEL=PATH", value_parser = labelled_root)]
+    pub(crate) roots: Vec<LabelledRoot>,
+    /// Address, or port of 127.0.0.1, to serve many clients over HTTP; an address other than
+    /// loopback requires a bearer token
+    #[arg(long, value_name = "ADDR", value_parser = http_address)]
+    pub(crate) http: Option<SocketAddr>,
+    /// File with the bearer token of HTTP clients; SKILLHOST_MCP_TOKEN may have the token instead
+    #[arg(long, value_name = "FILE", requires = "http")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The token itself, which other users of the machine can see in the list of processes
+    #[arg(long, value_name = "TOKEN", env = "SKILLHOST_MCP_TOKEN", hide = true)]
+    pub(crate) token: Option<String>,
+    /// Additional host name of the HTTP server, besides localhost and its address
+    #[arg(long = "allow-host", value_name = "HOST", requires = "http")]
+    pub(crate) hosts: Vec<String>,
+    /// Additional origin of web pages that may use the HTTP server, besides those of this machine
+    #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
+    pub(crate) origins: Vec<String>,
 }
 
 /// A client that can use an MCP server.

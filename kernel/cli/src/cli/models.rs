@@ -1,18 +1,18 @@
-//! What `skillhost models` does, as clap reads it.
+//! The arguments of `skillhost model`.
 
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum ModelsCommand {
-    /// List providers, the models that settings know, and which agent runs on which
+pub(crate) enum ModelCommand {
+    /// List providers, configured models and the agents that use them
     List,
-    /// Send one tiny request to each model; exit 1 when one does not answer
+    /// Send a minimal request to each model; exit 1 on a failure
     Check(CheckArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Models as provider/model [default: those that agents run on]
+    /// Models as PROVIDER/MODEL [default: the models of agents]
     #[arg(value_name = "NAME")]
     pub(crate) names: Vec<String>,
 }

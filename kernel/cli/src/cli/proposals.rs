@@ -1,39 +1,63 @@
-//! `skillhost skill …` about proposals and versions, as clap reads it.
+//! The arguments of `skillhost skill` about proposals and versions.
 
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
-    /// List what agents propose
-    Proposals(ProposalsArgs),
-    /// Look at proposals; on a terminal, decide about them one after the other
-    Review(ReviewArgs),
-    /// Approve a proposal, which is applied at once, or a skill that an agent created
+    /// List, review and decide proposals
+    #[command(subcommand)]
+    Proposal(ProposalCommand),
+    /// Approve a skill as it is
+    ///
+    /// Skills that agents created, and the tools that a skill names in `allowed-tools`, count after a
+    /// person approved the skill. A proposal id is accepted as well.
     Approve(ApproveArgs),
-    /// Turn a proposal down
+    /// The earlier spelling of `skill proposal list`
+    #[command(hide = true)]
+    Proposals(ProposalsArgs),
+    /// The earlier spelling of `skill proposal review`
+    #[command(hide = true)]
+    Review(ReviewArgs),
+    /// The earlier spelling of `skill proposal reject`
+    #[command(hide = true)]
     Reject(RejectArgs),
-    /// Make a proposal fit a file that has changed since
+    /// The earlier spelling of `skill proposal rebase`
+    #[command(hide = true)]
     Rebase(RebaseArgs),
     /// List the versions of a skill
     History(HistoryArgs),
-    /// Print what differs between two versions of a skill
+    /// Print the differences between two versions of a skill
     Diff(DiffArgs),
-    /// Make a skill what it was in an earlier version
+    /// Restore an earlier version of a skill
     Rollback(RollbackArgs),
-    /// Remove old versions and readings and give their space back
+    /// Remove old versions and usage records
     Prune(PruneArgs),
-    /// Print who did what to proposals and skills
+    /// Print the audit log of proposals and skills
     AuditLog(AuditLogArgs),
-    /// Print how much skills are used
+    /// Print usage statistics of skills
     Stats(StatsArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProposalCommand {
+    /// List proposals
+    List(ProposalsArgs),
+    /// Show proposals; on a terminal, decide them one by one
+    Review(ReviewArgs),
+    /// Approve a proposal and apply it at once
+    Approve(ApproveArgs),
+    /// Reject a proposal
+    Reject(RejectArgs),
+    /// Rebase a proposal onto the current file
+    Rebase(RebaseArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ProposalsArgs {
-    /// Also those that are decided
+    /// Include decided proposals
     #[arg(long)]
     pub(crate) all: bool,
-    /// Only those of a skill
+    /// Only proposals for this skill
     #[arg(long, value_name = "ID")]
     pub(crate) skill: Option<String>,
 }
@@ -43,120 +67,120 @@ pub(crate) struct ProposalsArgs {
 Keys: a approve, r reject, e edit the new text in $EDITOR, b rebase, s skip, q quit; arrows, page keys
 and the space bar scroll. Without a terminal, or with --json, everything is printed instead.")]
 pub(crate) struct ReviewArgs {
-    /// Only this one: its id, the start of it (six characters or more) or its number
+    /// Proposal: its id, a prefix of at least six characters, or its number
     pub(crate) id: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a terminal it shows what is approved and asks. Elsewhere it takes --yes and the digest of the text
-that was looked at, which `skillhost skill review ID` prints.
-Exit codes: 1 the answer was no, 2 without an explicit yes, 3 an unknown id, 4 another text, a file
-that has changed since or a decided proposal, 5 something that cannot be read or written.")]
+On a terminal the text is shown before the question. Elsewhere --yes and the digest of the inspected
+text are required, which `skillhost skill proposal review ID` prints.
+Exit codes: 1 not approved, 2 no explicit approval, 3 unknown id, 4 changed text or file, or a decided
+proposal, 5 I/O or permission error.")]
 pub(crate) struct ApproveArgs {
-    /// The proposal, or the skill
+    /// Skill or proposal
     pub(crate) id: String,
-    /// The digest of what is approved, or its first twelve digits or more
+    /// Digest of the approved text, or a prefix of at least twelve digits
     #[arg(long, value_name = "SHA")]
     pub(crate) digest: Option<String>,
-    /// Do not ask; goes with --digest
+    /// Approve without a question; requires --digest
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Why
+    /// Reason for the audit log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RejectArgs {
-    /// The proposal
+    /// Proposal
     pub(crate) id: String,
-    /// Why: whoever proposed it can learn from it
+    /// Reason, which the author of the proposal can read
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RebaseArgs {
-    /// The proposal
+    /// Proposal
     pub(crate) id: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// The skill
+    /// Skill
     pub(crate) skill: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The skill
+    /// Skill
     pub(crate) skill: String,
-    /// The older version [default: the one before the last]
+    /// Older version [default: the one before the last]
     #[arg(value_name = "A")]
     pub(crate) from: Option<u64>,
-    /// The newer version [default: the skill as it is now]
+    /// Newer version [default: the current skill]
     #[arg(value_name = "B")]
     pub(crate) to: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-On a terminal it shows what changes and asks. Elsewhere it takes --yes and the digest of the version
-to go back to, which `skillhost skill history SKILL` prints. Going back is itself a version.")]
+On a terminal the change is shown before the question. Elsewhere --yes and the digest of the version
+to restore are required, which `skillhost skill history SKILL` prints. A rollback is itself a version.")]
 pub(crate) struct RollbackArgs {
-    /// The skill
+    /// Skill
     pub(crate) skill: String,
-    /// The version to go back to [default: the one before the last]
+    /// Version to restore [default: the one before the last]
     pub(crate) version: Option<u64>,
-    /// The digest of that version, or its first twelve digits or more
+    /// Digest of that version, or a prefix of at least twelve digits
     #[arg(long, value_name = "SHA")]
     pub(crate) digest: Option<String>,
-    /// Do not ask; goes with --digest
+    /// Approve without a question; requires --digest
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Why
+    /// Reason for the audit log
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Kept in any case: the first version of each skill, versions that a person approved, and what open
-proposals need. Without options the rule is the one that `run` applies by itself: the newest 20
-versions, 100 of the last 30 days, the last one of each of the last 90 days; the texts of decided
-proposals for 30 days; 100,000 readings of the last 365 days.")]
+Always kept: the first version of each skill, versions that a person approved, and texts that open
+proposals need. The default is the retention rule of `run`: the newest 20 versions, 100 versions of
+the last 30 days, the last version of each of the last 90 days; the texts of decided proposals for
+30 days; 100,000 usage records of the last 365 days.")]
 pub(crate) struct PruneArgs {
-    /// Remove nothing, print what would be removed
+    /// Remove nothing and print the planned removals
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// The newest versions of each skill to keep [default: 20]
+    /// Number of newest versions to keep of each skill [default: 20]
     #[arg(long, value_name = "VERSIONS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) keep: Option<u32>,
-    /// The days for which up to 100 versions of each skill are kept [default: 30, or 0 with --keep]
+    /// Days for which up to 100 versions of each skill are kept [default: 30, or 0 with --keep]
     #[arg(long, value_name = "DAYS")]
     pub(crate) days: Option<u32>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditLogArgs {
-    /// Only what was done to a skill
+    /// Only entries about this skill
     #[arg(long, value_name = "ID")]
     pub(crate) skill: Option<String>,
-    /// Only what was done to a proposal, by its whole id
+    /// Only entries about this proposal, by its full id
     #[arg(long, value_name = "ID")]
     pub(crate) proposal: Option<String>,
-    /// Only what came after a line's number
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) since: Option<u64>,
-    /// At most so many lines, the newest
+    /// Only entries after this sequence number
+    #[arg(long, alias = "since", value_name = "SEQ")]
+    pub(crate) after: Option<u64>,
+    /// Maximum number of entries, newest first
     #[arg(long, value_name = "LINES", default_value_t = 100)]
     pub(crate) limit: usize,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct StatsArgs {
-    /// Only the last days [default: ever]
+    /// Only the last days [default: all]
     #[arg(long, value_name = "DAYS")]
     pub(crate) days: Option<u32>,
 }

@@ -1,34 +1,34 @@
-//! `skillhost skill …`, as clap reads it.
+//! The arguments of `skillhost skill`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::LedgerCommand;
+use super::{ExportArgs, LedgerCommand};
 
-/// Where the skills of a home come from.
+/// The roots of the skills of a home.
 #[derive(Debug, Args)]
 pub(crate) struct SkillRoots {
-    /// Look in this folder instead of the home's roots; may be given more than once
+    /// Directory of skills to use instead of the home's roots; may be repeated
     #[arg(long = "root", value_name = "DIR")]
     pub(crate) roots: Vec<PathBuf>,
 }
 
-/// Which skills on disk a command looks at; they need no home.
+/// The paths of skills on disk, which require no home.
 #[derive(Debug, Args)]
 pub(crate) struct SkillPaths {
-    /// Skill directories, SKILL.md files or folders of skills [default: the working directory]
+    /// Skill directories, SKILL.md files or directories of skills [default: the working directory]
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Take paths from a file too, one a line; `-` is standard input
-    #[arg(long, value_name = "FILE")]
-    pub(crate) paths_from: Option<PathBuf>,
+    /// File with more paths, one per line; `-` reads standard input
+    #[arg(long, alias = "paths-from", value_name = "FILE")]
+    pub(crate) files_from: Option<PathBuf>,
 }
 
-/// Whose rules count.
+/// A rule profile.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum ProfileArg {
-    /// What loading does
+    /// The checks of the loader
     Lenient,
     /// The text of the Agent Skills specification
     Spec,
@@ -38,7 +38,7 @@ pub(crate) enum ProfileArg {
     Skillscraft,
     /// The checklist of the formal specification
     SeedStrict,
-    /// What Anthropic's products accept
+    /// The limits of Anthropic's products
     Anthropic,
 }
 
@@ -55,20 +55,20 @@ impl From<ProfileArg> for skill_rules::Profile {
     }
 }
 
-/// The form of findings.
+/// A format of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
-    /// For people: the place in the file, what is wrong, what to do
+    /// Text with the place, the problem and the remedy
     Human,
     /// One JSON object
     Json,
-    /// One JSON object per skill, a line each
+    /// JSON lines, one object per skill
     Jsonl,
     /// SARIF 2.1.0
     Sarif,
     /// Workflow commands of GitHub Actions
     Github,
-    /// The lines of the reference validator; goes with --profile reference
+    /// Lines of the reference validator; requires --profile reference
     Reference,
 }
 
@@ -76,64 +76,72 @@ pub(crate) enum ReportFormat {
 pub(crate) enum SkillCommand {
     /// List skills
     List {
-        /// Only those whose id, name, description or tags contain this text
+        /// Text in the id, name, description or tags
         query: Option<String>,
-        /// Only those with this tag; given more than once, with all of them
+        /// Only skills with this tag; if repeated, with all of them
         #[arg(long, value_name = "TAG")]
         tag: Vec<String>,
         #[command(flatten)]
         roots: SkillRoots,
     },
-    /// Find the skills that fit a task, the best first
+    /// Search the skills that fit a task, best first
     Search(SearchArgs),
-    /// Print what is known about a skill: frontmatter, digest, tokens, diagnostics
+    /// Print frontmatter, digest, tokens and diagnostics of a skill
     Show {
-        /// The skill, or skill@root
+        /// Skill, or SKILL@ROOT
         id: String,
         #[command(flatten)]
         roots: SkillRoots,
     },
-    /// Offer skills again
+    /// Enable skills
     Enable(EnableArgs),
-    /// Take skills out of use, or offer them less
+    /// Disable skills or restrict their use
     Disable(DisableArgs),
-    /// Print a skill's instructions as an agent reads them
+    /// Print the instructions or a file of a skill as an agent reads them
     Read {
-        /// The skill, or skill@root
+        /// Skill, or SKILL@ROOT
         id: String,
+        /// File, relative to the skill [default: the instructions]
+        path: Option<String>,
         #[command(flatten)]
         roots: SkillRoots,
     },
-    /// Print a file of a skill
+    /// The earlier spelling of `skill read ID PATH`
+    #[command(hide = true)]
     Resource {
-        /// The skill, or skill@root
+        /// Skill, or SKILL@ROOT
         id: String,
-        /// The file, relative to the skill
+        /// File, relative to the skill
         path: String,
         #[command(flatten)]
         roots: SkillRoots,
     },
-    /// Check whether skills conform; exit 1 when one does not
+    /// Validate skills against a specification; exit 1 on an error
     Validate(ValidateArgs),
-    /// Check whether skills are good; exit 1 when there is something to mend
+    /// Lint skills; exit 1 on a finding
     Lint(LintArgs),
-    /// Bring the frontmatter of skills into its canonical form
+    /// Format the frontmatter of skills
     Fmt(FmtArgs),
-    /// Begin a new skill
+    /// Create a skill
     New(NewArgs),
-    /// Print the rules
+    /// Print the lint rules
     Rules(RulesArgs),
-    /// Print what skills cost in tokens
+    /// Print the token costs of skills
     Cost(CostArgs),
-    /// Say of each skill how far it gets on its way into an agent's prompt, and why no further
+    /// Explain why each skill does or does not reach an agent's prompt
     Doctor(DoctorArgs),
-    /// Check what skills need of each other and print the order to load them in
+    /// Explain the catalog that an agent is shown for a prompt
+    Explain(ExplainArgs),
+    /// Check the dependencies of skills and print their load order
     Graph(GraphArgs),
-    /// Show a skill as Markdown in the terminal
+    /// Render a skill as Markdown in the terminal
     Render(RenderArgs),
-    /// Print the roles of a set of skills and whether they balance
-    Triads(TriadsArgs),
-    /// Print the properties of a skill as the reference tool does
+    /// Print the roles of a set of skills and their balance
+    #[command(alias = "triads")]
+    Roles(RolesArgs),
+    /// Export skills for Claude Code, Codex or Gemini CLI
+    Export(ExportArgs),
+    /// Print the properties of a skill like the reference tool
     ReadProperties(ReferenceArgs),
     /// Print skills as a block for a system prompt
     ToPrompt(ToPromptArgs),
@@ -141,14 +149,14 @@ pub(crate) enum SkillCommand {
     Ledger(LedgerCommand),
 }
 
-/// What orders the results of a search.
+/// A ranking of search results.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum RankerArg {
-    /// What agents get
+    /// The ranking that agents get
     Standard,
-    /// A yardstick whose weights never change
+    /// A baseline with fixed weights
     Reference,
-    /// The first stage alone: words and how rare they are
+    /// BM25F over the fields alone
     Bm25f,
 }
 
@@ -164,23 +172,23 @@ impl From<RankerArg> for skill_store::Ranker {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-All texts of the skills are searched: name, description, tags, headings, instructions. Words count
-in any form and order; \"exact phrase\" (quote it for the shell) and prefix* narrow the result.
-Works without a network and without a model. Finding nothing is no error.")]
+All texts of the skills are searched: name, description, tags, headings, instructions. Words match
+in any form and order; \"exact phrase\" (quoted for the shell) and prefix* narrow the result.
+Requires neither a network nor a model. An empty result is not an error.")]
 pub(crate) struct SearchArgs {
-    /// The task, in plain words
+    /// Task in plain words
     #[arg(value_name = "QUERY", required = true)]
     pub(crate) query: Vec<String>,
-    /// Only skills with this tag; given more than once, with all of them
+    /// Only skills with this tag; if repeated, with all of them
     #[arg(long, value_name = "TAG")]
     pub(crate) tag: Vec<String>,
-    /// At most this many skills
+    /// Maximum number of skills
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     pub(crate) limit: usize,
-    /// Print how each skill comes by its score
+    /// Print the parts of each score
     #[arg(long)]
     pub(crate) explain: bool,
-    /// What orders the result
+    /// Ranking of the result
     #[arg(long, value_enum, default_value_t = RankerArg::Standard)]
     pub(crate) ranker: RankerArg,
     #[command(flatten)]
@@ -189,47 +197,47 @@ pub(crate) struct SearchArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 no errors, 1 errors (with --strict, warnings too) or a folder without a skill, 3 a path
-that does not exist, 5 something that cannot be read. The highest counts. One bad file never stops
+Exit codes: 0 no errors, 1 errors (with --strict, also warnings) or a directory without a skill,
+3 path not found, 5 I/O or permission error. The highest code is returned. A bad file does not stop
 the others.")]
 pub(crate) struct ValidateArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
-    /// Whose rules count
+    /// Rule profile to apply
     #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
     pub(crate) profile: ProfileArg,
-    /// The form of the result [default: human]
+    /// Output format [default: human]
     #[arg(long, value_enum)]
     pub(crate) format: Option<ReportFormat>,
-    /// The same as --format jsonl
-    #[arg(long)]
+    /// The earlier spelling of `--format jsonl`
+    #[arg(long, hide = true)]
     pub(crate) jsonl: bool,
-    /// Fail on warnings too
+    /// Fail on warnings
     #[arg(long)]
     pub(crate) strict: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit codes: 0 neither errors nor warnings, 1 some of them or a folder without a skill, 3 a path that
-does not exist, 4 a file that changed before it was mended, 5 something that cannot be read or
-written. The highest counts. One bad file never stops the others.")]
+Exit codes: 0 no errors or warnings, 1 errors, warnings or a directory without a skill, 3 path not
+found, 4 a file changed before it was fixed, 5 I/O or permission error. The highest code is returned.
+A bad file does not stop the others.")]
 pub(crate) struct LintArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
-    /// Whose rules count
+    /// Rule profile to apply
     #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
     pub(crate) profile: ProfileArg,
-    /// The form of the result [default: human]
+    /// Output format [default: human]
     #[arg(long, value_enum)]
     pub(crate) format: Option<ReportFormat>,
-    /// The same as --format jsonl
-    #[arg(long)]
+    /// The earlier spelling of `--format jsonl`
+    #[arg(long, hide = true)]
     pub(crate) jsonl: bool,
-    /// Mend what can be mended without a person
+    /// Apply automatic fixes
     #[arg(long)]
     pub(crate) fix: bool,
-    /// Print the page of a rule instead
+    /// Print the documentation of a rule
     #[arg(long, value_name = "RULE")]
     pub(crate) explain: Option<String>,
 }
@@ -238,32 +246,51 @@ pub(crate) struct LintArgs {
 pub(crate) struct FmtArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
-    /// Change nothing; exit 1 and name the files that would change
+    /// Change nothing; exit 1 and name the files to format
     #[arg(long)]
     pub(crate) check: bool,
     /// Move `tags`, `requires` and fields that are not in the specification under `metadata`
     #[arg(long)]
     pub(crate) portable: bool,
-    /// Print one JSON object per skill, a line each
-    #[arg(long)]
-    pub(crate) jsonl: bool,
+    /// Output format [default: human]
+    #[arg(long, value_enum)]
+    format: Option<RecordFormat>,
+    /// The earlier spelling of `--format jsonl`
+    #[arg(long, hide = true)]
+    jsonl: bool,
+}
+
+impl FmtArgs {
+    /// Returns `true` if one JSON object per skill is printed.
+    pub(crate) fn is_jsonl(&self) -> bool {
+        self.jsonl || self.format == Some(RecordFormat::Jsonl)
+    }
+}
+
+/// A format of one record per skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RecordFormat {
+    /// Text
+    Human,
+    /// JSON lines, one object per skill
+    Jsonl,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
-    /// Its id, which is its directory's name: lower-case letters, digits and single hyphens
+    /// Skill id, which is the directory name: lowercase letters, digits and single hyphens
     pub(crate) id: String,
-    /// What to begin with
+    /// Template
     #[arg(long, value_name = "TEMPLATE", default_value = "minimal")]
     pub(crate) template: String,
-    /// The folder it goes into [default: sandbox/skills of the home, else the working directory]
+    /// Parent directory [default: sandbox/skills of the home, else the working directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RulesArgs {
-    /// Only these; their pages whole
+    /// Only these rules, with their full documentation
     #[arg(value_name = "RULE")]
     pub(crate) rules: Vec<String>,
 }
@@ -272,42 +299,73 @@ pub(crate) struct RulesArgs {
 pub(crate) struct CostArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
-    /// Print one JSON object per skill, a line each
-    #[arg(long)]
-    pub(crate) jsonl: bool,
-    /// Only estimate (a quarter of the characters), which is fast
+    /// Output format [default: human]
+    #[arg(long, value_enum)]
+    format: Option<RecordFormat>,
+    /// The earlier spelling of `--format jsonl`
+    #[arg(long, hide = true)]
+    jsonl: bool,
+    /// Estimate (a quarter of the characters) instead of counting
     #[arg(long)]
     pub(crate) estimate: bool,
-    /// The context window of the model, in tokens: clients make room by it [default: unknown]
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) window: Option<u32>,
+    /// Context window of the model in tokens, from which clients derive their limits
+    /// [default: unknown]
+    #[arg(
+        long,
+        alias = "window",
+        value_name = "TOKENS",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    pub(crate) context_window: Option<u32>,
+}
+
+impl CostArgs {
+    /// Returns `true` if one JSON object per skill is printed.
+    pub(crate) fn is_jsonl(&self) -> bool {
+        self.jsonl || self.format == Some(RecordFormat::Jsonl)
+    }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     pub(crate) roots: SkillRoots,
-    /// Whose rules decide whether a skill is valid
+    /// Rule profile of the validity check
     #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
     pub(crate) profile: ProfileArg,
-    /// Say instead which skills this agent is shown for a prompt, and why not others
-    #[arg(long, value_name = "AGENT", requires = "prompt", conflicts_with_all = ["roots", "profile"])]
+    /// The earlier spelling of `skill explain`
+    #[arg(
+        long,
+        hide = true,
+        value_name = "AGENT",
+        requires = "prompt",
+        conflicts_with_all = ["roots", "profile"]
+    )]
     pub(crate) agent: Option<String>,
-    /// What the user says to the agent; `-` is standard input
-    #[arg(long, value_name = "TEXT", requires = "agent")]
+    /// The earlier spelling of `skill explain`
+    #[arg(long, hide = true, value_name = "TEXT", requires = "agent")]
     pub(crate) prompt: Option<String>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// Agent
+    #[arg(long, value_name = "AGENT")]
+    pub(crate) agent: String,
+    /// Message of the user; `-` reads standard input
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prompt: String,
+}
+
 const STATES_HELP: &str = "\
-Edits extensions.skill_registry.skills in skillhost.yaml; a kernel that runs for the home takes it
-over. Exit codes: 0 it is so, also where it was so before, 2 a skillhost.yaml that cannot be edited,
-3 a skill that does not exist, 4 a skillhost.yaml that changed meanwhile. Of several skills all are
-changed or none.";
+Edits extensions.skill_registry.skills in skillhost.yaml; a running kernel of the home applies the
+change. Either all skills are changed or none. Exit codes: 0 in force, even if nothing changed,
+2 skillhost.yaml cannot be edited, 3 skill not found, 4 skillhost.yaml changed at the same time.";
 
 #[derive(Debug, Args)]
 #[command(after_help = STATES_HELP)]
 pub(crate) struct EnableArgs {
-    /// The skills
+    /// Skills
     #[arg(value_name = "ID", required = true)]
     pub(crate) ids: Vec<String>,
 }
@@ -315,13 +373,13 @@ pub(crate) struct EnableArgs {
 #[derive(Debug, Args)]
 #[command(after_help = STATES_HELP)]
 pub(crate) struct DisableArgs {
-    /// The skills
+    /// Skills
     #[arg(value_name = "ID", required = true)]
     pub(crate) ids: Vec<String>,
-    /// Keep them, but with their name alone in prompts
+    /// Keep only the names in prompts
     #[arg(long, conflicts_with = "user_only")]
     pub(crate) name_only: bool,
-    /// Keep them for users: no model sees them
+    /// Keep for users and hide from models
     #[arg(long)]
     pub(crate) user_only: bool,
 }
@@ -330,40 +388,59 @@ pub(crate) struct DisableArgs {
 pub(crate) struct GraphArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
-    /// Print a Mermaid diagram
-    #[arg(long)]
-    pub(crate) mermaid: bool,
+    /// Output format [default: human]
+    #[arg(long, value_enum)]
+    format: Option<GraphFormat>,
+    /// The earlier spelling of `--format mermaid`
+    #[arg(long, hide = true)]
+    mermaid: bool,
+}
+
+impl GraphArgs {
+    /// Returns `true` if a Mermaid diagram is printed.
+    pub(crate) fn is_mermaid(&self) -> bool {
+        self.mermaid || self.format == Some(GraphFormat::Mermaid)
+    }
+}
+
+/// A format of a skill graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GraphFormat {
+    /// Text
+    Human,
+    /// A Mermaid diagram
+    Mermaid,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// A skill directory, a SKILL.md, or the id of a skill of the home
+    /// Skill directory, SKILL.md, or id of a skill of the home
     #[arg(value_name = "SKILL")]
     pub(crate) skill: PathBuf,
-    /// The width in columns [default: the terminal's, else 80]
+    /// Width in columns [default: that of the terminal, else 80]
     #[arg(long, value_name = "COLUMNS")]
     pub(crate) width: Option<u16>,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct TriadsArgs {
+pub(crate) struct RolesArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ReferenceArgs {
-    /// A skill directory or a SKILL.md
+    /// Skill directory or SKILL.md
     #[arg(value_name = "SKILL_PATH")]
     pub(crate) path: PathBuf,
 }
 
-/// The form of a prompt block.
+/// A format of a prompt block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PromptFormat {
-    /// `<available_skills>` as the reference tool prints it
+    /// `<available_skills>` of the reference tool
     Reference,
-    /// The XML of the formal specification, with trit, role and colour
+    /// XML of the formal specification, with trit, role and color
     Boxxy,
 }
 
@@ -372,7 +449,7 @@ pub(crate) struct ToPromptArgs {
     /// Skill directories or SKILL.md files
     #[arg(value_name = "SKILL_PATH", required = true)]
     pub(crate) paths: Vec<PathBuf>,
-    /// The form of the block
+    /// Format of the block
     #[arg(long, value_enum, default_value_t = PromptFormat::Reference)]
     pub(crate) format: PromptFormat,
 }

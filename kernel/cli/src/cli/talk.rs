@@ -1,27 +1,26 @@
-//! `skillhost ask`, `chat` and `threads`, as clap reads them.
+//! The arguments of `skillhost ask`, `chat` and `thread`.
 
 use clap::{Args, Subcommand};
 
-/// Exit codes of whatever runs an agent.
+/// The exit codes of commands that run an agent.
 const EXIT_CODES: &str = "\
-Exit codes: 1 the model or the agent failed, 2 usage or settings, 3 an unknown agent, model or thread,
-4 a thread that is in use, 5 a thread that cannot be read or written, or an API key that is missing or
-refused, 130 interrupted.";
+Exit codes: 1 model or agent failed, 2 usage or settings error, 3 unknown agent, model or thread,
+4 thread in use, 5 thread not readable or writable, or API key missing or rejected, 130 interrupted.";
 
-/// Who answers, on which model, in which thread.
+/// The agent, the model and the thread of a message.
 #[derive(Debug, Args)]
 pub(crate) struct ChatSessionArgs {
-    /// The agent [default: that of the thread, or orchestrator_agent]
+    /// Agent [default: that of the thread, or orchestrator_agent]
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
-    /// The model, as provider/model [default: as the settings and the agent's manifest say]
+    /// Model as PROVIDER/MODEL [default: the model of the settings or of the agent's manifest]
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// Go on with this thread instead of beginning one
+    /// Resume this thread
     #[arg(long, value_name = "ID")]
     pub(crate) thread: Option<String>,
-    /// Let this tool be called without asking; may be given more than once. Tools that ask every
-    /// time still ask, and are refused where nobody can be asked
+    /// Approve calls of this tool in advance; may be repeated. Tools that require an approval of each
+    /// call still ask, and are rejected where no approval channel is available
     #[arg(long, value_name = "TOOL")]
     pub(crate) approve: Vec<String>,
 }
@@ -31,11 +30,11 @@ pub(crate) struct ChatSessionArgs {
 pub(crate) struct AskArgs {
     #[command(flatten)]
     pub(crate) talk: ChatSessionArgs,
-    /// Print the system prompt of the turn instead of calling a model
+    /// Print the system prompt without calling a model
     #[arg(long, conflicts_with_all = ["model", "thread", "approve"])]
     pub(crate) print_prompt: bool,
-    /// What the user says; `-` reads standard input. May be left out with --thread: then the answer
-    /// to what was said there before is printed, and waited for where a kernel works on it
+    /// Message; `-` reads standard input. Optional with --thread: the reply to the last message of
+    /// the thread is then printed, after waiting for a kernel that works on it
     #[arg(value_name = "TEXT", required_unless_present = "thread")]
     pub(crate) text: Option<String>,
 }
@@ -48,12 +47,12 @@ pub(crate) struct ChatArgs {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum ThreadsCommand {
-    /// List threads, the one changed last first
+pub(crate) enum ThreadCommand {
+    /// List threads, newest change first
     List,
-    /// Print what a model would be shown of a thread
+    /// Print a thread as a model receives it
     Show {
-        /// The thread
+        /// Thread id
         id: String,
     },
 }

@@ -8,7 +8,7 @@ use skillhost_kernel::{CallError, DeadLetter, Journal, StoredEvent, TailQuery, h
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::run::format_payload;
-use crate::cli::{EventsCommand, TailArgs};
+use crate::cli::{EventCommand, TailArgs};
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{CommandResult, DIM, Output, display_safe};
@@ -20,13 +20,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Events read in one go.
 const PAGE: usize = 500;
 
-pub(super) fn cmd_events(session: &CliContext, command: &EventsCommand) -> CommandResult {
+pub(super) fn cmd_events(session: &CliContext, command: &EventCommand) -> CommandResult {
     let (output, journal) = (session.output, home_journal(&session.trusted_home()?));
     session.block_on(async {
         match command {
-            EventsCommand::Tail(args) => tail(output, &journal, args).await,
-            EventsCommand::Dead => list_dead_letters(output, &journal).await,
-            EventsCommand::Retry { id } => retry(output, &journal, *id).await,
+            EventCommand::Tail(args) => tail(output, &journal, args).await,
+            EventCommand::DeadLetters => list_dead_letters(output, &journal).await,
+            EventCommand::Retry { id } => retry(output, &journal, *id).await,
         }
     })?
 }

@@ -73,7 +73,7 @@ pub(super) fn cmd_export(session: &CliContext, args: &ExportArgs) -> CommandResu
     let publisher = SkillPublisher::new();
     let mut sources = Vec::with_capacity(chosen.len());
     for skill in chosen {
-        let source = match args.link {
+        let source = match args.symlink {
             true => ExportSource::link_to(skill),
             false => ExportSource::copy_of(&publisher, &store, &snapshot, skill),
         };
@@ -118,7 +118,7 @@ fn target(session: &CliContext, args: &ExportArgs) -> Result<PathBuf, CliError> 
     let below = match args.to.as_str() {
         "claude" => ".claude/skills",
         "codex" | "gemini" => ".agents/skills",
-        _ if args.user => {
+        _ if args.is_user_scope() => {
             return Err(CliError::usage("--user goes with claude, codex or gemini")
                 .with_hint("a folder is named whole: --to DIR"));
         }
@@ -134,7 +134,7 @@ fn target(session: &CliContext, args: &ExportArgs) -> Result<PathBuf, CliError> 
             return Ok(folder);
         }
     };
-    if !args.user {
+    if !args.is_user_scope() {
         return Ok(environment.current_dir.join(below));
     }
     let home = environment.user_home.as_ref().ok_or_else(|| {
@@ -174,7 +174,7 @@ fn select_skills<'s>(
 ) -> Result<(Vec<&'s Arc<Skill>>, Vec<SkippedSkill>), CliError> {
     let doubt = |skill: &Skill| {
         let id = skill.id().as_str();
-        if args.allow.iter().any(|allowed| allowed == id) {
+        if args.allow_untrusted.iter().any(|allowed| allowed == id) {
             return None;
         }
         if let Some(standing) = standing.get(skill.id()).filter(|standing| !standing.approved) {

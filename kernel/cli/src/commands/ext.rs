@@ -7,24 +7,24 @@ use skillhost_kernel::{LoadPhase, LoadReport, LoadedExtension, ReloadOutcome};
 
 use super::skill::stored::{REGISTRY, registry_config};
 use super::{ext_approve, ext_build, ext_new};
-use crate::cli::ExtCommand;
+use crate::cli::ExtensionCommand;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{BOLD, CommandResult, GREEN, Output, RED, YELLOW, display_safe};
 use crate::session::CliContext;
 
-pub(super) fn cmd_ext(session: &CliContext, command: &ExtCommand) -> CommandResult {
+pub(super) fn cmd_ext(session: &CliContext, command: &ExtensionCommand) -> CommandResult {
     match command {
-        ExtCommand::List => list(session),
-        ExtCommand::Doctor => doctor(session),
-        ExtCommand::Reload { id } => reload(session, id),
-        ExtCommand::New(args) => ext_new::cmd_ext_new(session, args),
-        ExtCommand::Build(args) => ext_build::cmd_ext_build(session, args),
-        ExtCommand::Rollback { id } => ext_build::cmd_ext_rollback(session, id),
-        ExtCommand::Approve(args) => ext_approve::approve(session, args),
-        ExtCommand::Approvals => ext_approve::list(session),
-        ExtCommand::Revoke { id } => ext_approve::revoke(session, id),
-        ExtCommand::Probe { manifest, process_home } => {
+        ExtensionCommand::List => list(session),
+        ExtensionCommand::Doctor => doctor(session),
+        ExtensionCommand::Reload { id } => reload(session, id),
+        ExtensionCommand::New(args) => ext_new::cmd_ext_new(session, args),
+        ExtensionCommand::Build(args) => ext_build::cmd_ext_build(session, args),
+        ExtensionCommand::Rollback { id } => ext_build::cmd_ext_rollback(session, id),
+        ExtensionCommand::Approve(args) => ext_approve::approve(session, args),
+        ExtensionCommand::Approvals => ext_approve::list(session),
+        ExtensionCommand::Revoke { id } => ext_approve::revoke(session, id),
+        ExtensionCommand::Probe { manifest, process_home } => {
             ext_build::cmd_ext_probe(session, manifest, process_home.as_deref())
         }
     }

@@ -11,7 +11,7 @@ use skillhost_kernel::{
 
 use super::events::shown_time;
 use super::talk::shown_details;
-use crate::cli::ExtApproveArgs;
+use crate::cli::ExtensionApproveArgs;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{BOLD, CommandResult, display_safe};
@@ -46,7 +46,7 @@ struct Listing {
     approvals: Vec<Listed>,
 }
 
-pub(super) fn approve(session: &CliContext, args: &ExtApproveArgs) -> CommandResult {
+pub(super) fn approve(session: &CliContext, args: &ExtensionApproveArgs) -> CommandResult {
     let output = session.output;
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;

@@ -14,13 +14,13 @@ use skillhost_kernel::{
 use skillhost_process::ProcessSupervisor;
 
 use super::talk::shown_details;
-use crate::cli::ExtBuildArgs;
+use crate::cli::ExtensionBuildArgs;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{BOLD, CommandResult, display_safe};
 use crate::session::CliContext;
 
-pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtBuildArgs) -> CommandResult {
+pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtensionBuildArgs) -> CommandResult {
     let output = session.output;
     let preview: BuildPreview =
         session.request_from_kernel(ControlRequest::PreviewBuild { id: args.id.clone() })?;

@@ -8,7 +8,7 @@ use skillhost_kernel::{Installation, discover_manifests, write_atomically};
 use skillhost_manifest::ExtensionId;
 
 use super::skill::new;
-use crate::cli::ExtNewArgs;
+use crate::cli::ExtensionNewArgs;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::CommandResult;
@@ -16,7 +16,7 @@ use crate::session::CliContext;
 
 const SDK_HINT: &str = "name them: --sdk DIR (kernel/sdk in the source tree)";
 
-pub(super) fn cmd_ext_new(session: &CliContext, args: &ExtNewArgs) -> CommandResult {
+pub(super) fn cmd_ext_new(session: &CliContext, args: &ExtensionNewArgs) -> CommandResult {
     let id = ExtensionId::new(&args.id)
         .map_err(|error| CliError::usage(error.to_string()).with_hint("such as `rss_reader`"))?;
     let home = session.home()?;

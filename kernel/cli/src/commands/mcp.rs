@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{LabelledRoot, McpArgs, McpCommand};
+use crate::cli::{LabelledRoot, McpArgs, McpCommand, ServeArgs};
 use crate::error::CliError;
 use crate::exit;
 use crate::output::CommandResult;
@@ -29,9 +29,13 @@ use folder::DirectoryBackend;
 const REGISTRY: &str = "skill_registry";
 
 pub(super) fn cmd_mcp(session: &CliContext, args: &McpArgs) -> CommandResult {
-    if let Some(McpCommand::Install(args)) = &args.command {
-        return install::cmd_mcp_install(session, args);
-    }
+    let args = match &args.command {
+        Some(McpCommand::Config { client } | McpCommand::Install { client, .. }) => {
+            return install::cmd_mcp_config(session, *client);
+        }
+        Some(McpCommand::Serve(args)) => args,
+        None => &args.serve,
+    };
     match prepare(session, args) {
         Ok(Served::Home(home, settings)) => serve_home(session, home, *settings, args),
         Ok(Served::Folders(roots)) => serve_folders(session, roots, args),
@@ -48,7 +52,7 @@ enum Served {
 }
 
 /// Finds what is to be served.
-fn prepare(session: &CliContext, args: &McpArgs) -> Result<Served, CliError> {
+fn prepare(session: &CliContext, args: &ServeArgs) -> Result<Served, CliError> {
     match session.find_trusted_home()? {
         Some(home) => {
             let mut settings = session.settings(&home)?.settings;
@@ -60,7 +64,7 @@ fn prepare(session: &CliContext, args: &McpArgs) -> Result<Served, CliError> {
 }
 
 /// Ends with an error, which a client that waits on the other side is answered with first.
-fn refuse(session: &CliContext, args: &McpArgs, error: CliError) -> CommandResult {
+fn refuse(session: &CliContext, args: &ServeArgs, error: CliError) -> CommandResult {
     if args.http.is_none() && !std::io::stdin().is_terminal() {
         let hint = error.hints().join("\n");
         let refusal = Refusal { message: error.message().to_owned(), hint };
@@ -78,7 +82,7 @@ fn serve_home(
     session: &CliContext,
     home: Home,
     settings: Settings,
-    args: &McpArgs,
+    args: &ServeArgs,
 ) -> CommandResult {
     let clients = settings.mcp.clone();
     let models = Arc::new(session.models(&home, &settings));
@@ -110,7 +114,7 @@ fn serve_home(
 fn serve_folders(
     session: &CliContext,
     roots: Vec<skill_store::SkillRoot>,
-    args: &McpArgs,
+    args: &ServeArgs,
 ) -> CommandResult {
     session.block_on(async {
         let stop = stop_on_signal()?;
@@ -122,7 +126,7 @@ fn serve_folders(
 async fn serve(
     session: &CliContext,
     backend: Arc<dyn Backend>,
-    args: &McpArgs,
+    args: &ServeArgs,
     stop: CancellationToken,
 ) -> CommandResult {
     let server = McpServer::new(backend, ClientLimits::default(), env!("CARGO_PKG_VERSION"));
@@ -141,10 +145,17 @@ async fn serve_http(
     session: &CliContext,
     server: &McpServer,
     address: SocketAddr,
-    args: &McpArgs,
+    args: &ServeArgs,
     stop: CancellationToken,
 ) -> CommandResult {
-    let token = args.token.as_deref().map(BearerToken::new).transpose();
+    let token = match &args.token_file {
+        Some(path) => {
+            let text = std::fs::read_to_string(session.environment.current_dir.join(path));
+            Some(text.map_err(|error| CliError::io(path, &error))?.trim_end().to_owned())
+        }
+        None => args.token.clone(),
+    };
+    let token = token.as_deref().map(BearerToken::new).transpose();
     let token = token.map_err(|error| {
         CliError::usage(error.to_string()).with_hint("such as the output of: openssl rand -hex 32")
     })?;

@@ -10,16 +10,16 @@ use skillhost_kernel::{
 };
 use skillhost_models::{ModelRegistry, ProviderStatus};
 
-use crate::cli::{CheckArgs, ModelsCommand};
+use crate::cli::{CheckArgs, ModelCommand};
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{BOLD, CommandResult, DIM, GREEN, RED, display_safe};
 use crate::session::CliContext;
 
-pub(super) fn cmd_models(session: &CliContext, command: &ModelsCommand) -> CommandResult {
+pub(super) fn cmd_models(session: &CliContext, command: &ModelCommand) -> CommandResult {
     match command {
-        ModelsCommand::List => list(session),
-        ModelsCommand::Check(args) => check(session, args),
+        ModelCommand::List => list(session),
+        ModelCommand::Check(args) => check(session, args),
     }
 }
 

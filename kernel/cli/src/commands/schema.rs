@@ -5,7 +5,7 @@ use crate::exit;
 use crate::output::{CommandResult, Output};
 
 pub(super) fn cmd_schema(args: &SchemaArgs) -> CommandResult {
-    let schema = match args.of {
+    let schema = match args.target {
         SchemaTarget::Manifest => skillhost_manifest::manifest_schema(),
         SchemaTarget::Settings => skillhost_kernel::Settings::schema(),
     };

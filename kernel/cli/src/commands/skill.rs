@@ -34,7 +34,8 @@ pub(super) mod stored;
 mod triads;
 mod validate;
 
-use crate::cli::{LedgerCommand, SkillCommand};
+use super::export;
+use crate::cli::{LedgerCommand, ProposalCommand, SkillCommand};
 use crate::output::CommandResult;
 use crate::session::CliContext;
 
@@ -47,8 +48,9 @@ pub(super) fn cmd_skill(session: &CliContext, command: &SkillCommand) -> Command
         SkillCommand::Enable(args) => states::cmd_skill_enable(session, args),
         SkillCommand::Disable(args) => states::cmd_skill_disable(session, args),
         SkillCommand::Show { id, roots } => stored::cmd_skill_show(session, id, roots),
-        SkillCommand::Read { id, roots } => stored::cmd_skill_read(session, id, roots),
-        SkillCommand::Resource { id, path, roots } => {
+        SkillCommand::Read { id, path: None, roots } => stored::cmd_skill_read(session, id, roots),
+        SkillCommand::Read { id, path: Some(path), roots }
+        | SkillCommand::Resource { id, path, roots } => {
             stored::cmd_skill_resource(session, id, path, roots)
         }
         SkillCommand::Validate(args) => validate::cmd_skill_validate(session, args),
@@ -60,7 +62,9 @@ pub(super) fn cmd_skill(session: &CliContext, command: &SkillCommand) -> Command
         SkillCommand::Doctor(args) => doctor::cmd_skill_doctor(session, args),
         SkillCommand::Graph(args) => graph::cmd_skill_graph(session, args),
         SkillCommand::Render(args) => render::cmd_skill_render(session, args),
-        SkillCommand::Triads(args) => triads::cmd_skill_triads(session, args),
+        SkillCommand::Export(args) => export::cmd_export(session, args),
+        SkillCommand::Explain(args) => doctor::cmd_skill_explain(session, args),
+        SkillCommand::Roles(args) => triads::cmd_skill_triads(session, args),
         SkillCommand::ReadProperties(args) => reference::cmd_skill_read_properties(session, args),
         SkillCommand::ToPrompt(args) => reference::cmd_skill_to_prompt(session, args),
         SkillCommand::Ledger(command) => ledger(session, command),
@@ -69,6 +73,7 @@ pub(super) fn cmd_skill(session: &CliContext, command: &SkillCommand) -> Command
 
 fn ledger(session: &CliContext, command: &LedgerCommand) -> CommandResult {
     match command {
+        LedgerCommand::Proposal(command) => proposal(session, command),
         LedgerCommand::Proposals(args) => proposals::cmd_skill_proposals(session, args),
         LedgerCommand::Review(args) => review::cmd_skill_review(session, args),
         LedgerCommand::Approve(args) => approve::cmd_skill_approve(session, args),
@@ -80,5 +85,15 @@ fn ledger(session: &CliContext, command: &LedgerCommand) -> CommandResult {
         LedgerCommand::Prune(args) => prune::prune(session, args),
         LedgerCommand::AuditLog(args) => audit_log::cmd_skill_audit_log(session, args),
         LedgerCommand::Stats(args) => stats::cmd_skill_stats(session, args),
+    }
+}
+
+fn proposal(session: &CliContext, command: &ProposalCommand) -> CommandResult {
+    match command {
+        ProposalCommand::List(args) => proposals::cmd_skill_proposals(session, args),
+        ProposalCommand::Review(args) => review::cmd_skill_review(session, args),
+        ProposalCommand::Approve(args) => approve::cmd_skill_approve(session, args),
+        ProposalCommand::Reject(args) => reject::cmd_skill_reject(session, args),
+        ProposalCommand::Rebase(args) => rebase::cmd_skill_rebase(session, args),
     }
 }

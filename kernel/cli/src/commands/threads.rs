@@ -4,17 +4,17 @@ use serde_json::json;
 use skill_store::format_rfc3339;
 use skillhost_kernel::{Message, ThreadContents, ThreadStore, ThreadSummary};
 
-use crate::cli::ThreadsCommand;
+use crate::cli::ThreadCommand;
 use crate::exit;
 use crate::output::{BOLD, CommandResult, DIM, display_safe};
 use crate::session::CliContext;
 
-pub(super) fn cmd_threads(session: &CliContext, command: &ThreadsCommand) -> CommandResult {
+pub(super) fn cmd_threads(session: &CliContext, command: &ThreadCommand) -> CommandResult {
     // They hold what was said, and nobody has talked in a home that is not trusted.
     let threads = ThreadStore::new(&session.trusted_home()?);
     match command {
-        ThreadsCommand::List => list(session, &threads),
-        ThreadsCommand::Show { id } => show_thread(session, &threads.read(id)?),
+        ThreadCommand::List => list(session, &threads),
+        ThreadCommand::Show { id } => show_thread(session, &threads.read(id)?),
     }
 }
 

@@ -1,11 +1,11 @@
-//! `skillhost mcp install`: what to tell a client, so that it starts this server.
+//! `skillhost mcp config`: the configuration that makes a client start this server.
 
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::{InstallArgs, McpClient};
+use crate::cli::McpClient;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{CommandResult, display_safe};
@@ -30,13 +30,13 @@ struct ClientConfigText {
 
 /// Prints the lines for a client. With a home in reach, they name it, because a client starts the
 /// server in a directory of its own choice.
-pub(super) fn cmd_mcp_install(session: &CliContext, args: &InstallArgs) -> CommandResult {
+pub(super) fn cmd_mcp_config(session: &CliContext, client: McpClient) -> CommandResult {
     let program = std::env::current_exe()?;
     let home = session.home().ok();
     let home = home.as_ref().map(|home| home.root());
     let arguments = arguments(home)?;
     let program = utf8(&program)?;
-    let lines = lines(args.client, program, &arguments);
+    let lines = lines(client, program, &arguments);
     let output = session.output;
     if output.json {
         output.print_json(&lines)?;

@@ -14,7 +14,7 @@ pub(super) fn cmd_skill_audit_log(session: &CliContext, args: &AuditLogArgs) -> 
     let filter = AuditFilter {
         skill: args.skill.as_deref(),
         proposal: args.proposal.as_deref(),
-        since: args.since,
+        since: args.after,
         limit: Some(args.limit),
     };
     let entries = desk.with_ledger(|ledger, _| ledger.audit(filter))?;

@@ -101,7 +101,7 @@ pub(super) fn worst_exit_code(a: u8, b: u8) -> u8 {
 /// The paths of the command line, then those of the list.
 fn listed(session: &CliContext, paths: &SkillPaths) -> Result<Vec<PathBuf>, CliError> {
     let mut list = paths.paths.clone();
-    if let Some(from) = &paths.paths_from {
+    if let Some(from) = &paths.files_from {
         let mut bytes = Vec::new();
         if from == Path::new("-") {
             io::stdin().lock().read_to_end(&mut bytes)?;

@@ -111,7 +111,7 @@ pub(super) fn cmd_skill_cost(session: &CliContext, args: &CostArgs) -> CommandRe
             code = batch::worst_exit_code(code, problem.code);
             report_problem(output, args, problem, &mut problems)?;
         }
-        if args.jsonl {
+        if args.is_jsonl() {
             return output.print_json(&cost);
         }
         skills.push(cost);
@@ -119,14 +119,14 @@ pub(super) fn cmd_skill_cost(session: &CliContext, args: &CostArgs) -> CommandRe
         Ok(())
     })?;
     code = batch::worst_exit_code(code, batch.code);
-    if args.jsonl {
+    if args.is_jsonl() {
         return Ok(code);
     }
     let costs = CostReport {
         encoding: (!args.estimate).then_some(ENCODING),
         estimate: ESTIMATE,
         total: total(&skills, &listings, &mut counter),
-        clients: clients::simulate_cuts(&listings, args.window),
+        clients: clients::simulate_cuts(&listings, args.context_window),
         skills,
         problems,
     };
@@ -145,7 +145,7 @@ fn report_problem(
     problem: CostProblem,
     problems: &mut Vec<CostProblem>,
 ) -> Result<(), CliError> {
-    if args.jsonl {
+    if args.is_jsonl() {
         return output.print_json(&problem);
     }
     let CostProblem { path, rule, message, help, code } = &problem;

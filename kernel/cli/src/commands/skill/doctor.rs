@@ -13,7 +13,7 @@ use self::chain::{ScanRemark, StageRow};
 use super::approve::offer_approvals;
 use super::consent::is_interactive;
 use super::stored;
-use crate::cli::DoctorArgs;
+use crate::cli::{DoctorArgs, ExplainArgs};
 use crate::exit;
 use crate::output::CommandResult;
 use crate::session::CliContext;
@@ -34,6 +34,10 @@ struct SkillDoctorReport {
     skills: Vec<StageRow>,
     /// The skills whose `allowed-tools` does not count, because nobody approved them as they are.
     not_granted: Vec<ToolGrant>,
+}
+
+pub(super) fn cmd_skill_explain(session: &CliContext, args: &ExplainArgs) -> CommandResult {
+    turn::explain_turn(session, &args.agent, &args.prompt)
 }
 
 pub(super) fn cmd_skill_doctor(session: &CliContext, args: &DoctorArgs) -> CommandResult {

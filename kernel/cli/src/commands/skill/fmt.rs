@@ -79,7 +79,7 @@ pub(super) fn cmd_skill_fmt(session: &CliContext, args: &FmtArgs) -> CommandResu
     let batch = for_each(session, &args.paths, false, |item| {
         let record = match item {
             BatchItem::Problem(found) if batch::exit_code_for(found.kind) == exit::OK => {
-                if !args.jsonl {
+                if !args.is_jsonl() {
                     output.print_note(format!("{}: {}", found.path.display(), found.message));
                 }
                 return Ok(());
@@ -89,7 +89,7 @@ pub(super) fn cmd_skill_fmt(session: &CliContext, args: &FmtArgs) -> CommandResu
         };
         summary.count(record.status);
         code = worst_exit_code(code, record.code());
-        if args.jsonl {
+        if args.is_jsonl() {
             output.print_json(&record)
         } else if output.json {
             records.push(record);
@@ -98,9 +98,9 @@ pub(super) fn cmd_skill_fmt(session: &CliContext, args: &FmtArgs) -> CommandResu
             print(output, &record)
         }
     })?;
-    if output.json && !args.jsonl {
+    if output.json && !args.is_jsonl() {
         output.print_json(&json!({ "skills": records, "summary": summary }))?;
-    } else if !args.jsonl {
+    } else if !args.is_jsonl() {
         print_summary(output, &summary)?;
     }
     Ok(worst_exit_code(batch.code, code))

@@ -17,7 +17,7 @@ use crate::session::CliContext;
 
 pub(super) fn cmd_skill_graph(session: &CliContext, args: &GraphArgs) -> CommandResult {
     let output = session.output;
-    if args.mermaid && output.json {
+    if args.is_mermaid() && output.json {
         return Err(CliError::usage("--mermaid and --json are two forms of the same result")
             .with_hint("choose one of them"));
     }
@@ -36,7 +36,7 @@ pub(super) fn cmd_skill_graph(session: &CliContext, args: &GraphArgs) -> Command
     for id in &graph.duplicates {
         output.print_note(format!("several skills are called `{id}`; the first counts"));
     }
-    if args.mermaid {
+    if args.is_mermaid() {
         let mut stdout = output.buffered();
         ignore_broken_pipe(
             stdout.write_all(render_mermaid(&graph).as_bytes()).and_then(|()| stdout.flush()),

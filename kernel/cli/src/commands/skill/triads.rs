@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use skill_rules::role::{RoleCounts, SkillRole};
 
 use super::loaded;
-use crate::cli::TriadsArgs;
+use crate::cli::RolesArgs;
 use crate::error::CliError;
 use crate::output::{BOLD, CommandResult, GREEN, Output, YELLOW, display_safe, ignore_broken_pipe};
 use crate::session::CliContext;
@@ -18,7 +18,7 @@ struct TriadMember {
     role: SkillRole,
 }
 
-pub(super) fn cmd_skill_triads(session: &CliContext, args: &TriadsArgs) -> CommandResult {
+pub(super) fn cmd_skill_triads(session: &CliContext, args: &RolesArgs) -> CommandResult {
     let mut members = Vec::new();
     let mut triads = RoleCounts::default();
     let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
