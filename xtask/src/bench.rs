@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use clap::Args;
 use serde_json::Value;
 
-use crate::install::build;
+use crate::install::{BuildProfile, build_product};
 use crate::process::{CommandUsage, cargo_command, run_command, usage_of};
 use crate::{Result, root, target};
 
@@ -34,16 +34,10 @@ struct BenchRow {
 
 /// Prints the table. A number that is missed is marked and fails nothing: machines are noisy.
 pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
-    build("release")?;
-    run_command(&mut cargo_command([
-        "build",
-        "--locked",
-        "--release",
-        "-p",
-        "bench",
-        "--bins",
-        "--examples",
-    ]))?;
+    build_product(BuildProfile::Dist)?;
+    let bench = ["build", "--locked", "-p", "bench", "--bins", "--examples"];
+    let arguments = bench.iter().chain(BuildProfile::Dist.arguments());
+    run_command(&mut cargo_command(arguments))?;
     let data = root().join(&args.data);
     let (floor, generator) = (data.join("coldfloor.rs"), data.join("gen_skills.py"));
     if !floor.is_file() || !generator.is_file() {
@@ -163,7 +157,8 @@ fn against_floor(
     runs: usize,
 ) -> Result<MedianUsage> {
     let text = |path: &Path| path.display().to_string();
-    let mut ours = vec![text(&target().join("release/skillhost")), "skill".to_owned()];
+    let mut ours =
+        vec![text(&BuildProfile::Dist.directory().join("skillhost")), "skill".to_owned()];
     ours.extend(command.iter().map(|&word| word.to_owned()).chain([text(skills)]));
     let theirs: Vec<String> = vec![text(floor), text(skills), "print".into()];
     let mut pairs: Vec<(CommandUsage, CommandUsage)> = Vec::new();
@@ -206,7 +201,7 @@ fn searches(rows: &mut Vec<BenchRow>) -> Result<()> {
 
 /// Runs the `bench` binary and reads what it has measured.
 fn bench_binary(argument: &OsStr) -> Result<Value> {
-    let output = Command::new(target().join("release/bench"))
+    let output = Command::new(BuildProfile::Dist.directory().join("bench"))
         .arg(argument)
         .stderr(Stdio::inherit())
         .output()?;

@@ -17,8 +17,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::install::build;
-use crate::{Result, target};
+use crate::Result;
+use crate::install::{BuildProfile, build_product};
 
 /// How long one step may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -28,7 +28,7 @@ const TASK: &str = "Review the echo extension for best practices";
 
 /// Builds in release and shows the main job.
 pub(crate) fn cmd_demo() -> Result<()> {
-    build("release")?;
+    build_product(BuildProfile::Release)?;
     let demo = DemoHome::new()?;
     let result = demo.steps();
     fs::remove_dir_all(&demo.home)?;
@@ -50,7 +50,7 @@ pub(crate) struct FlowArgs {
 
 /// Builds in release and has a real model do what the script does at the end of the demo.
 pub(crate) fn cmd_flow(args: &FlowArgs) -> Result<()> {
-    build("release")?;
+    build_product(BuildProfile::Release)?;
     let demo = DemoHome::new()?;
     let result = demo.flow(args);
     fs::remove_dir_all(&demo.home)?;
@@ -67,7 +67,7 @@ impl DemoHome {
         let home = std::env::temp_dir().join(format!("skillhost-demo-{}", std::process::id()));
         fs::create_dir_all(&home)?;
         let home = fs::canonicalize(home)?;
-        Ok(Self { binary: target().join("release/skillhost"), home })
+        Ok(Self { binary: BuildProfile::Release.directory().join("skillhost"), home })
     }
 
     fn steps(&self) -> Result<()> {

@@ -30,12 +30,12 @@ pub(crate) struct InstallArgs {
 
 /// Builds and installs below a prefix.
 pub(crate) fn cmd_install(args: &InstallArgs) -> Result<()> {
-    let profile = if args.debug { "debug" } else { "release" };
+    let profile = if args.debug { BuildProfile::Debug } else { BuildProfile::Dist };
     if !args.no_build {
-        build(profile)?;
+        build_product(profile)?;
     }
     let prefix = std::path::absolute(&args.prefix)?;
-    lay_out(&target().join(profile), &prefix)?;
+    lay_out(&profile.directory(), &prefix)?;
     println!("installed {}", prefix.join("bin/skillhost").display());
     println!("next: {} init ~/skillhost", prefix.join("bin/skillhost").display());
     Ok(())
@@ -43,7 +43,7 @@ pub(crate) fn cmd_install(args: &InstallArgs) -> Result<()> {
 
 /// Makes `target/package/skillhost-VERSION-TARGET.tar.gz`.
 pub(crate) fn cmd_package() -> Result<()> {
-    build("release")?;
+    build_product(BuildProfile::Dist)?;
     let name = format!(
         "skillhost-{}-{}-{}",
         env!("CARGO_PKG_VERSION"),
@@ -55,27 +55,58 @@ pub(crate) fn cmd_package() -> Result<()> {
     if stage.exists() {
         fs::remove_dir_all(&stage)?;
     }
-    lay_out(&target().join("release"), &stage)?;
+    lay_out(&BuildProfile::Dist.directory(), &stage)?;
     let archive = folder.join(format!("{name}.tar.gz"));
     run_command(Command::new("tar").arg("-C").arg(&folder).arg("-czf").arg(&archive).arg(&name))?;
     println!("made {}", archive.display());
     Ok(())
 }
 
-/// Builds what is installed.
+/// A profile of Cargo.toml.
+#[derive(Clone, Copy)]
+pub(crate) enum BuildProfile {
+    /// Not optimized; the build that tests run on.
+    Debug,
+    /// Optimized within each crate; quick to build.
+    Release,
+    /// Optimized across crates; the build that is installed and measured.
+    Dist,
+}
+
+impl BuildProfile {
+    /// Returns the directory of the built files.
+    pub(crate) fn directory(self) -> PathBuf {
+        target().join(match self {
+            Self::Debug => "debug",
+            Self::Release => "release",
+            Self::Dist => "dist",
+        })
+    }
+
+    /// Returns the arguments that select the profile.
+    pub(crate) fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Debug => &[],
+            Self::Release => &["--release"],
+            Self::Dist => &["--profile", "dist"],
+        }
+    }
+}
+
+/// Builds the program and its libraries.
 ///
-/// A release build is the product alone. A debug build is the same selection of packages as in
-/// `cargo xtask test`, which has then nothing left to compile.
-pub(crate) fn build(profile: &str) -> Result<()> {
+/// An optimized build contains the product alone. A debug build selects the same packages as
+/// `cargo xtask test`, so that neither has to compile anything for the other.
+pub(crate) fn build_product(profile: BuildProfile) -> Result<()> {
     let product =
         ["skillhost", "skill-registry", "skillhost-embedding", "core_tools", "skillhost-echo"];
     let product: Vec<_> = product.iter().flat_map(|name| ["-p", name]).collect();
-    let product = [&product[..], &["--release"]].concat();
-    let selection: &[&str] = match profile {
-        "release" => &product,
-        _ => &["--workspace", "--lib", "--bins", "--examples"],
+    let selection = match profile {
+        BuildProfile::Debug => vec!["--workspace", "--lib", "--bins", "--examples"],
+        _ => product,
     };
-    run_command(&mut cargo_command(["build", "--locked"].iter().chain(selection)))
+    let arguments = ["build", "--locked"].iter().chain(&selection).chain(profile.arguments());
+    run_command(&mut cargo_command(arguments))
 }
 
 /// Puts everything in its place below a prefix.

@@ -9,7 +9,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::{BenchRow, row};
-use crate::{Result, root, target};
+use crate::install::BuildProfile;
+use crate::{Result, root};
 
 /// Calls that are timed, after a tenth as many that warm up.
 const CALLS: usize = 5_000;
@@ -27,7 +28,7 @@ struct McpConnection {
 
 impl McpConnection {
     fn connect(home: &Path) -> Result<Self> {
-        let mut child = Command::new(target().join("release/skillhost"))
+        let mut child = Command::new(BuildProfile::Dist.directory().join("skillhost"))
             .arg("--home")
             .arg(home)
             .args(["--trust-home", "mcp"])
