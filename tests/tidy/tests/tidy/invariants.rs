@@ -100,7 +100,7 @@ fn offline_commands_boot_no_kernel() {
     );
     assert_exact(
         "commands that a kernel answers",
-        &["session.answer("],
+        &["request_from_kernel("],
         &commands,
         &[
             "kernel/cli/src/commands/agent.rs",
@@ -109,7 +109,7 @@ fn offline_commands_boot_no_kernel() {
             "kernel/cli/src/commands/ext_build.rs",
             "kernel/cli/src/commands/schedule.rs",
             "kernel/cli/src/commands/tool.rs",
-            // What a model would be shown, for `skill doctor --prompt` alone.
+            // The catalog of a prompt, for `skill explain` alone.
             "kernel/cli/src/commands/skill/doctor/turn.rs",
         ],
     );
