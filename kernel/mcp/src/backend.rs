@@ -1,4 +1,4 @@
-//! What an MCP server serves.
+//! The interface between an MCP server and the kernel.
 
 mod kernel;
 mod scope;
@@ -16,54 +16,54 @@ use tokio::sync::watch;
 pub use kernel::KernelBackend;
 pub use scope::ScopeError;
 
-/// What a person gave when invoking a skill, by the arguments' names.
+/// The arguments of a skill invocation, by name.
 pub type PromptArguments = BTreeMap<String, String>;
 
-/// Counts the changes of what a backend serves.
+/// A counter of changes in a backend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChangeCounter(pub u64);
 
-/// One client for as long as it is connected.
+/// The session of one connected client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientSession {
     /// Unique among all sessions.
     pub id: String,
-    /// What the client calls itself; nobody has checked it.
+    /// The name that the client reports for itself, unverified.
     pub client: String,
 }
 
-/// Why a backend could not answer.
+/// An error returned by a backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BackendError {
     /// The kind of failure.
     pub kind: ErrorKind,
-    /// What went wrong.
+    /// The description of the error.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// The suggested remedy; may be empty.
     pub hint: String,
 }
 
 impl BackendError {
-    /// Something that is not there, or not for this client.
+    /// Creates an error for an object that does not exist or is hidden from this client.
     #[must_use]
     pub fn not_found(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::NotFound, message: message.into(), hint: String::new() }
     }
 }
 
-/// Answers what clients ask for.
+/// A backend that executes the requests of clients.
 ///
-/// Ids and addresses come from strangers. Every future may be dropped before it is done.
+/// Ids and addresses are untrusted input. Every future may be dropped before it completes.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
-    /// What the server says about itself when a client arrives, for the model.
+    /// Returns the instructions for the model that a client receives on connecting.
     fn instructions(&self) -> String;
 
     /// Lists the tools that clients may call, sorted by name.
     async fn tools(&self, session: &ClientSession) -> Result<Vec<ToolSpec>, BackendError>;
 
-    /// Calls a tool with arguments as a JSON object; nothing if there is no such tool for clients.
+    /// Calls a tool with arguments as a JSON object; returns `None` if clients have no such tool.
     async fn call(
         &self,
         session: &ClientSession,
@@ -71,28 +71,30 @@ pub trait Backend: Send + Sync + 'static {
         arguments: &Map<String, Value>,
     ) -> Result<Option<ToolOutput>, BackendError>;
 
-    /// Returns what changes whenever [`Backend::skills`] may answer otherwise. Asked before every use
-    /// of the list, so it must be cheap.
+    /// Returns a value that changes whenever the result of [`Backend::skills`] may change.
+    ///
+    /// The server reads it before every use of the list, so it must be cheap.
     async fn generation(&self, session: &ClientSession) -> Result<(u64, u64), BackendError>;
 
-    /// Lists the skills that clients see, sorted by id; to all of them the same.
+    /// Lists the skills that clients see, sorted by id; the list is the same for all clients.
     async fn skills(&self, session: &ClientSession) -> Result<PublishedSkills, BackendError>;
 
-    /// Returns frontmatter and files of skills, in the order asked for; what is not there is left
-    /// out.
+    /// Returns frontmatter and files of skills in the given order; unknown ids are skipped.
     async fn details(
         &self,
         session: &ClientSession,
         skill_ids: &[&str],
     ) -> Result<Vec<PublishedDetails>, BackendError>;
 
-    /// Returns a number that changes whenever [`Backend::details`] of these skills may answer
-    /// otherwise, and costs less; by default `None`, and the details are asked for every time.
+    /// Returns a cheap value that changes whenever the [`Backend::details`] of these skills may
+    /// change.
+    ///
+    /// The default is `None`, which disables the cache of details.
     async fn stamp(&self, _session: &ClientSession, _skill_ids: &[&str]) -> Option<u64> {
         None
     }
 
-    /// Reads a whole file of a skill.
+    /// Reads a file of a skill completely.
     async fn read(&self, session: &ClientSession, uri: &str)
     -> Result<PublishedBody, BackendError>;
 
@@ -103,7 +105,7 @@ pub trait Backend: Send + Sync + 'static {
         uri: &str,
     ) -> Result<Vec<PublishedEntry>, BackendError>;
 
-    /// Returns what the model is told when a person invokes a skill.
+    /// Renders the text for the model when a user invokes a skill.
     async fn prompt(
         &self,
         session: &ClientSession,
@@ -111,8 +113,10 @@ pub trait Backend: Send + Sync + 'static {
         arguments: PromptArguments,
     ) -> Result<String, BackendError>;
 
-    /// Returns what a call's output asks a person to decide, if this client may ask its human and all
-    /// of it can be shown. By default nobody is asked.
+    /// Returns the proposal in a tool output that requires a decision.
+    ///
+    /// `None` if there is no proposal, if this client may not ask its user, or if the proposal
+    /// cannot be displayed completely. The default is `None`.
     async fn review(
         &self,
         _session: &ClientSession,
@@ -121,7 +125,7 @@ pub trait Backend: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Hands on what a person decided about an offer; returns what came of it, for the model.
+    /// Submits a user's decision about an offer; returns its result as text for the model.
     async fn decide(
         &self,
         _session: &ClientSession,
@@ -129,9 +133,9 @@ pub trait Backend: Send + Sync + 'static {
         _approve: bool,
         _reason: String,
     ) -> Result<String, BackendError> {
-        Err(BackendError::not_found(format!("nobody may decide about {}", offer.proposal)))
+        Err(BackendError::not_found(format!("proposal {} not found", offer.proposal)))
     }
 
-    /// Tells when tools, skills or files may have changed.
+    /// Returns a receiver that is notified when tools, skills or files may have changed.
     fn changes(&self) -> watch::Receiver<ChangeCounter>;
 }

@@ -1,10 +1,10 @@
-//! Many clients over streamable HTTP, at one path.
+//! The server for many clients over streamable HTTP, at one path.
 //!
-//! A request is decided about by its head alone: the `Host` and `CallOrigin`, so that no web page reaches
-//! a server on loopback under another name; then the bearer token, where there is one. Off loopback
-//! there has to be one. Of a request that is refused no byte of the body is read. Connections that
-//! have not come that far have places of their own and five seconds for a head, so that they keep no
-//! client waiting.
+//! A request is accepted or rejected by its head alone: first `Host` and `Origin`, so that no web
+//! page reaches a server on loopback under another name; then the bearer token, if one is set.
+//! Off loopback a token is required. The body of a rejected request is not read. Connections
+//! without an accepted request have a limit of their own and five seconds for a head, so that they
+//! delay no client.
 
 mod connections;
 mod guard;
@@ -42,14 +42,14 @@ use connections::{Connection, ConnectionLimits, Connections, WatchedBody, Watche
 use guard::{HeadError, HeadGuard};
 use sessions::Sessions;
 
-/// Where the protocol is spoken.
+/// The path of the MCP endpoint.
 pub const PATH: &str = "/mcp";
 
-/// How long a request's body may take.
-const BODY: Duration = Duration::from_secs(30);
+/// The timeout of a request body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long connections may go on once the server is to end.
-const LINGER: Duration = Duration::from_secs(2);
+/// The time that connections have to complete after `stop` is cancelled.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The header that names a client's session.
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -62,24 +62,24 @@ const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 type HttpBody = BoxBody<Bytes, Infallible>;
 
-/// Who may speak to a server.
+/// The rules for access to a server.
 #[derive(Debug, Clone, Default)]
 pub struct AccessPolicy {
-    /// What requests have to carry.
+    /// The bearer token that requests must send.
     pub token: Option<BearerToken>,
-    /// Names under which the server may be addressed beside those of loopback and its address.
+    /// Allowed host names in addition to those of loopback and the listening address.
     pub hosts: Vec<String>,
-    /// Origins of web pages that may speak to it beside those on loopback.
+    /// Allowed origins of web pages in addition to those on loopback.
     pub origins: Vec<String>,
 }
 
-/// Why a server may not listen somewhere.
+/// An error for an address off loopback without a bearer token.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} can be reached from other machines, and no bearer token is set")]
+#[error("{0} is reachable from other machines and requires a bearer token")]
 pub struct UnguardedAddressError(SocketAddr);
 
 impl AccessPolicy {
-    /// Refuses to be open to other machines without a token.
+    /// Checks that a server that other machines can reach has a token.
     ///
     /// # Errors
     /// [`UnguardedAddressError`] for an address off loopback without a token.
@@ -103,7 +103,7 @@ impl AccessPolicy {
 /// Serves clients until `stop` is cancelled.
 ///
 /// # Errors
-/// [`UnguardedAddressError`] before anybody is served.
+/// [`UnguardedAddressError`] before the first connection is accepted.
 pub async fn serve_http(
     server: &McpServer,
     listener: TcpListener,
@@ -112,60 +112,61 @@ pub async fn serve_http(
 ) -> std::io::Result<()> {
     let address = listener.local_addr()?;
     access.check(address).map_err(std::io::Error::other)?;
-    let door = Arc::new(HttpGuard::new(server, &access, address, &stop));
+    let guard = Arc::new(HttpGuard::new(server, &access, address, &stop));
     let open = Connections::new(ConnectionLimits::default());
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener) => accepted,
-            // Whatever has ended is taken out, so that the set does not grow.
+            accepted = accept_connection(&listener) => accepted,
+            // Finished tasks are removed, so that the set does not grow.
             Some(_) = connections.join_next() => continue,
         };
         let Some(stream) = accepted else { continue };
-        // Answers are small and waited for.
+        // Responses are small, and Nagle's algorithm would delay them. A failure is harmless.
         let _ = stream.set_nodelay(true);
-        connections.spawn(serve_connection(stream, open.open(), Arc::clone(&door), stop.clone()));
+        connections.spawn(serve_connection(stream, open.open(), Arc::clone(&guard), stop.clone()));
     }
     let ended = async { while connections.join_next().await.is_some() {} };
-    // Dropping the set ends the others.
-    let _ = tokio::time::timeout(LINGER, ended).await;
+    // Dropping the set aborts the remaining connections.
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, ended).await;
     Ok(())
 }
 
-/// Waits for a connection; nothing if it went away again.
-async fn accept(listener: &TcpListener) -> Option<TcpStream> {
+/// Waits for a connection; returns `None` if accepting it failed.
+async fn accept_connection(listener: &TcpListener) -> Option<TcpStream> {
     match listener.accept().await {
         Ok((stream, _)) => Some(stream),
         Err(error) => {
-            tracing::warn!(%error, "a connection was not accepted");
-            // Such as too many open files: trying again at once would not help.
+            tracing::warn!(%error, "connection not accepted");
+            // An immediate retry would spin, for example while too many files are open.
             tokio::time::sleep(Duration::from_millis(100)).await;
             None
         }
     }
 }
 
-/// Serves one connection until it ends, its time is up or it has to give way to another one.
+/// Serves one connection until it ends, times out or is closed in favor of another one.
 async fn serve_connection<S>(
     stream: S,
     connection: Connection,
-    door: Arc<HttpGuard>,
+    guard: Arc<HttpGuard>,
     stop: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let service = service_fn(|request| {
-        let (door, connection) = (Arc::clone(&door), connection.clone());
+        let (guard, connection) = (Arc::clone(&guard), connection.clone());
         async move {
-            let guard = connection.serve();
-            let answer = door.handle_request(request, &connection).await;
-            Ok::<_, Infallible>(answer.map(|body| WatchedBody { body, _guard: guard }))
+            let serving = connection.serve();
+            let response = guard.handle_request(request, &connection).await;
+            Ok::<_, Infallible>(response.map(|body| WatchedBody { body, _guard: serving }))
         }
     });
     let stream = WatchedStream { stream, connection: connection.clone() };
     let mut builder = http1::Builder::new();
-    // How long a head may take is the connection's to say.
+    // The connection itself limits the time of a head: its clock starts with the first byte and is
+    // shared with the idle timeout.
     builder.header_read_timeout(None).max_headers(64);
     let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut expired = std::pin::pin!(connection.expired());
@@ -173,6 +174,7 @@ async fn serve_connection<S>(
         outcome = served.as_mut() => outcome,
         () = expired.as_mut() => return,
         () = stop.cancelled() => {
+            // The current response is completed; no further request is accepted.
             served.as_mut().graceful_shutdown();
             tokio::select! {
                 outcome = served => outcome,
@@ -181,11 +183,11 @@ async fn serve_connection<S>(
         }
     };
     if let Err(error) = outcome {
-        tracing::debug!(%error, "a connection ended");
+        tracing::debug!(%error, "connection failed");
     }
 }
 
-/// What every request passes on its way in.
+/// The checks that every request passes before the protocol's service.
 struct HttpGuard {
     server: McpServer,
     service: StreamableHttpService<ServerSession, Sessions>,
@@ -225,7 +227,7 @@ impl HttpGuard {
         Self { server: server.clone(), service, sessions, guard, message }
     }
 
-    /// Answers a request. Only of one that its head lets in, the body is read.
+    /// Handles a request; its body is read only if its head is accepted.
     async fn handle_request<B>(
         &self,
         request: Request<B>,
@@ -236,35 +238,37 @@ impl HttpGuard {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Display,
     {
         if let Err(error) = self.guard.check(request.uri(), request.headers()) {
-            return head_refusal(error);
+            return head_error_response(error);
         }
+        // After the head check, so that a rejected request takes no client connection.
         if !connection.admit() {
             return error_response(StatusCode::SERVICE_UNAVAILABLE, "too many connections");
         }
         if request.uri().path() != PATH {
-            return error_response(StatusCode::NOT_FOUND, "MCP is spoken at /mcp");
+            return error_response(StatusCode::NOT_FOUND, "the MCP endpoint is /mcp");
         }
-        if may_begin_session(&request) && !self.sessions.has_room() {
+        if may_start_session(&request) && !self.sessions.has_room() {
             return error_response(StatusCode::SERVICE_UNAVAILABLE, "too many sessions");
         }
         let (head, body) = request.into_parts();
         let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        // A body that is announced as too large is rejected without reading it.
         if announced.is_some_and(|n| n.parse::<usize>().is_ok_and(|n| n > self.message)) {
-            return error_response(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large");
+            return error_response(StatusCode::PAYLOAD_TOO_LARGE, "message is too large");
         }
-        // Before the library waits for it, which it would do for ever.
-        let body = tokio::time::timeout(BODY, Limited::new(body, self.message).collect()).await;
+        // The body is read here, because the library would wait for it without a timeout.
+        let body = Limited::new(body, self.message).collect();
+        let body = tokio::time::timeout(BODY_TIMEOUT, body).await;
         match body {
-            Err(_) => {
-                error_response(StatusCode::REQUEST_TIMEOUT, "the message did not end in time")
-            }
+            Err(_) => error_response(StatusCode::REQUEST_TIMEOUT, "message timed out"),
             Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-                error_response(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large")
+                error_response(StatusCode::PAYLOAD_TOO_LARGE, "message is too large")
             }
-            Ok(Err(_)) => error_response(StatusCode::BAD_REQUEST, "the message was cut off"),
+            Ok(Err(_)) => error_response(StatusCode::BAD_REQUEST, "message is incomplete"),
             Ok(Ok(body)) => {
                 if head.headers.get(METHOD).is_some_and(|method| method == "tools/call") {
-                    // The library compares the headers of arguments with the tool's schema.
+                    // The library compares argument headers with the tool's schema, which it reads
+                    // from the cache only.
                     self.server.refresh_tools().await;
                 }
                 let request = Request::from_parts(head, Full::new(body.to_bytes()));
@@ -274,16 +278,18 @@ impl HttpGuard {
     }
 }
 
-/// Tells whether a request may be one that begins a session; the newest versions have none.
-fn may_begin_session<B>(request: &Request<B>) -> bool {
+/// Returns `true` if a request may start a session; the newest protocol version has none.
+fn may_start_session<B>(request: &Request<B>) -> bool {
     let headers = request.headers();
     let version = headers.get(VERSION).and_then(|version| version.to_str().ok());
+    // Versions are dates, so they sort as text.
     let newest = version.is_some_and(|v| v >= ProtocolVersion::V_2026_07_28.as_str());
     request.method() == http::Method::POST && !headers.contains_key(SESSION) && !newest
 }
 
-fn head_refusal(error: HeadError) -> Response<HttpBody> {
+fn head_error_response(error: HeadError) -> Response<HttpBody> {
     let mut response = error_response(error.status, error.text);
+    // HTTP requires a challenge in every 401 response (RFC 9110, section 15.5.2).
     if error.status == StatusCode::UNAUTHORIZED {
         let scheme = HeaderValue::from_static("Bearer realm=\"skillhost\"");
         response.headers_mut().insert(WWW_AUTHENTICATE, scheme);

@@ -1,11 +1,11 @@
 //! The MCP server: tools, skills, resources and prompts for every other agent.
 //!
-//! [`Server`] speaks the protocol and knows nothing about where its answers come from: that is a
-//! [`Backend`]. [`KernelBackend`] serves what a kernel has loaded. [`serve_stdio`] and [`http::serve`]
-//! connect a server with clients. This is the only crate that names the protocol's library.
+//! [`McpServer`] implements the protocol on top of a [`Backend`]. [`KernelBackend`] serves the
+//! tools and skills of a loaded kernel. [`serve_stdio`] and [`http::serve_http`] connect a server
+//! with clients. This is the only crate that depends on the protocol's library.
 //!
-//! Whatever a client says is a stranger's text: names are looked up, paths end in the provider's jail,
-//! and every size, count and time that a client decides has an upper bound in [`ClientLimits`].
+//! Input of clients is untrusted: names are looked up, paths end in the provider's jail, and every
+//! size, count and time that a client controls has an upper bound in [`ClientLimits`].
 
 mod backend;
 pub mod http;

@@ -1,29 +1,29 @@
-//! How much a client may ask for.
+//! The limits of a client.
 
 use std::time::Duration;
 
-/// Upper bounds of what clients decide.
+/// The upper bounds of sizes, counts and times that clients control.
 #[derive(Debug, Clone)]
 pub struct ClientLimits {
-    /// Bytes of one message that comes in.
+    /// Bytes of one incoming message.
     pub message: usize,
-    /// Bytes of a resource's content as it stands in an answer.
+    /// Bytes of a resource's content as encoded in a response.
     pub resource: usize,
-    /// Requests of one session that are worked on at the same time; more wait.
+    /// Concurrent requests of one session; more wait.
     pub running: usize,
-    /// Requests of one session that wait; more are refused.
+    /// Waiting requests of one session; more are rejected.
     pub waiting: usize,
     /// Entries of one page of a list.
     pub page: usize,
     /// Resources that one session may watch.
     pub watched: usize,
-    /// After this time a call reports its progress, and then again and again.
+    /// The interval of progress reports of a tool call.
     pub progress: Duration,
-    /// How often watched resources are compared with what they were.
+    /// The interval at which watched resources are checked for changes.
     pub watch: Duration,
-    /// How long requests are worked on once the client says nothing more.
+    /// The time that active requests have after the end of the client's input.
     pub farewell: Duration,
-    /// How long a human may think about a proposal.
+    /// The timeout of a user's decision about a proposal.
     pub review: Duration,
 }
 

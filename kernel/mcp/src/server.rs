@@ -1,4 +1,4 @@
-//! The protocol: which answer belongs to which request.
+//! The protocol: maps the requests of clients to the backend.
 
 mod asked;
 mod completion;
@@ -41,7 +41,7 @@ use notify::WatchedResources;
 use skills::SkillPages;
 use tools::KnownTools;
 
-/// Serves a backend to any number of clients; cheap to clone.
+/// A server that offers one backend to any number of clients; cheap to clone.
 #[derive(Clone)]
 pub struct McpServer {
     shared: Arc<ServerShared>,
@@ -54,23 +54,23 @@ struct ServerShared {
     listed: SkillListCache,
     pages: SkillPages,
     known_tools: KnownTools,
-    asked: PendingQuestions,
+    pending: PendingQuestions,
 }
 
-/// One client's side of a server.
+/// The server side of one client session.
 pub(crate) struct ServerSession {
     shared: Arc<ServerShared>,
     id: String,
     gate: RequestLimiter,
     watched: Arc<WatchedResources>,
-    /// What changed since the session began.
+    /// Changes since the start of the session.
     changes: watch::Receiver<ChangeCounter>,
-    /// Cancelled once the client says nothing more, where that can be seen.
-    left: CancellationToken,
+    /// Cancelled at the end of the client's input, where the transport reports it.
+    disconnected: CancellationToken,
 }
 
 impl McpServer {
-    /// Serves a backend. `version` is what clients are told.
+    /// Creates a server for a backend. Clients receive `version` in the server information.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>, limits: ClientLimits, version: &str) -> Self {
         let version = version.to_owned();
@@ -81,7 +81,7 @@ impl McpServer {
             listed: SkillListCache::default(),
             pages: SkillPages::default(),
             known_tools: KnownTools::default(),
-            asked: PendingQuestions::default(),
+            pending: PendingQuestions::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -90,10 +90,11 @@ impl McpServer {
         &self.shared.limits
     }
 
-    /// Begins a session of a client.
+    /// Starts a client session.
     pub(crate) fn session(&self) -> ServerSession {
         let limits = &self.shared.limits;
         let mut changes = self.shared.backend.changes();
+        // A new client has seen no list yet, so earlier changes are no news to it.
         changes.mark_unchanged();
         ServerSession {
             shared: Arc::clone(&self.shared),
@@ -101,7 +102,7 @@ impl McpServer {
             gate: RequestLimiter::new(limits.running, limits.waiting),
             watched: Arc::default(),
             changes,
-            left: CancellationToken::new(),
+            disconnected: CancellationToken::new(),
         }
     }
 }
@@ -113,52 +114,55 @@ impl ServerSession {
         &*self.shared.backend
     }
 
-    /// What to cancel once the client says nothing more.
+    /// Returns the token that the transport cancels at the end of the client's input.
     pub(crate) fn disconnect_token(&self) -> CancellationToken {
-        self.left.clone()
+        self.disconnected.clone()
     }
 
-    /// Returns when nobody waits for an answer any more, as far as can be known.
+    /// Waits until the client has disconnected and the farewell time has passed.
     async fn wait_until_idle(&self) {
-        self.left.cancelled().await;
+        self.disconnected.cancelled().await;
         tokio::time::sleep(self.shared.limits.farewell).await;
     }
 
-    /// Who asks, in the client's own words.
+    /// Returns the session id and the name that the client reports for itself.
     fn client(&self, context: &McpRequestContext) -> ClientSession {
         let client = context.client_info().map_or_else(|| "client".to_owned(), |info| info.name);
         ClientSession { id: self.id.clone(), client }
     }
 
-    /// Does the work of one request, unless there are too many or the client does not want it any
-    /// more.
+    /// Runs the work of one request within the request limit, until the client cancels it.
     async fn run_request<T>(
         &self,
         context: &McpRequestContext,
         work: impl Future<Output = Result<T, ErrorData>>,
     ) -> Result<T, ErrorData> {
         let work = async {
-            let _place = self.gate.acquire().await?;
+            let _permit = self.gate.acquire().await?;
             work.await
         };
         tokio::select! {
+            // A cancelled request must not start its work, so the cancellation is polled first.
             biased;
-            // The library sends no answer to a cancelled request.
+            // The library sends no response to a cancelled request, so this error is never seen.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
-            answer = work => answer,
-            // Else the library would wait for this one.
-            () = self.wait_until_idle() => Err(ErrorData::internal_error("the client left", None)),
+            outcome = work => outcome,
+            // Otherwise the library would wait for this request before it closes the session.
+            () = self.wait_until_idle() => {
+                Err(ErrorData::internal_error("client disconnected", None))
+            }
         }
     }
 
-    /// For how long an answer may be taken for the truth, and by whom.
+    /// Returns the time, in milliseconds, for which a response may be cached, and the cache scope.
     fn cache_control(&self) -> (u64, CacheScope) {
+        // A cached response must not outlive the interval at which changes are detected.
         let milliseconds = self.shared.limits.watch.min(Duration::from_secs(5)).as_millis();
         (u64::try_from(milliseconds).unwrap_or(u64::MAX), CacheScope::Private)
     }
 }
 
-/// A backend's error as one of the protocol: what is unknown is a wrong parameter.
+/// Converts a backend error to a protocol error; an unknown name is an invalid parameter.
 fn to_protocol_error(error: &BackendError) -> ErrorData {
     let code = match error.kind {
         ErrorKind::NotFound
@@ -171,8 +175,10 @@ fn to_protocol_error(error: &BackendError) -> ErrorData {
     ErrorData::new(code, error.message.clone(), Some(data))
 }
 
-/// As [`to_protocol_error`], for what was addressed as a resource: an unknown one has a code of its own, which
-/// the library replaces for clients of the newest version.
+/// Converts a backend error about a resource to a protocol error.
+///
+/// An unknown resource has its own code, which the library replaces for clients of the newest
+/// version.
 fn resource_error(error: &BackendError) -> ErrorData {
     let data = to_protocol_error(error);
     match error.kind {
@@ -181,15 +187,16 @@ fn resource_error(error: &BackendError) -> ErrorData {
     }
 }
 
-/// A resource that does not exist, or not for this client.
+/// Returns the error for a resource that does not exist or is hidden from this client.
 fn unknown_resource(uri: &str) -> ErrorData {
     ErrorData { code: ErrorCode::RESOURCE_NOT_FOUND, ..unknown_parameter_error("resource", uri) }
 }
 
-/// A parameter that names nothing, or nothing for this client.
-fn unknown_parameter_error(what: &str, name: &str) -> ErrorData {
-    let shown: String = name.chars().take(256).collect();
-    let message = format!("there is no {what} {shown:?}");
+/// Returns the error for a parameter whose value does not exist or is hidden from this client.
+fn unknown_parameter_error(subject: &str, name: &str) -> ErrorData {
+    // The name comes from the client; the error must not return megabytes of it.
+    let name: String = name.chars().take(256).collect();
+    let message = format!("{subject} {name:?} not found");
     ErrorData::invalid_params(message, Some(serde_json::json!({ "kind": ErrorKind::NotFound })))
 }
 

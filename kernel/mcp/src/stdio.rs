@@ -15,30 +15,31 @@ use transport::OrderlyTransport;
 
 pub use refusal::{Refusal, refuse, refuse_stdio};
 
-/// Why serving ended other than by the client's or the operator's will.
+/// An error that ended a session of a client on streams.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ServeError(pub(crate) String);
 
-/// Serves the client at the other end of standard input and output until it goes away or `stop` is
-/// cancelled. Nothing else may write to standard output meanwhile.
+/// Serves the client on standard input and output until it disconnects or `stop` is cancelled.
+///
+/// No other part of the process may write to standard output during this time.
 ///
 /// # Errors
-/// [`ServeError`] if the client does not begin as the protocol wants it.
+/// [`ServeError`] if the client violates the protocol's initialization or the session fails.
 pub async fn serve_stdio(server: &McpServer, stop: CancellationToken) -> Result<(), ServeError> {
     let (read, write) = stdio_pipes();
     serve_streams(server, read, write, stop).await
 }
 
-/// Serves the client at the other end of two streams, one message a line, as [`serve_stdio`] does.
+/// Serves the client on two streams, one message per line, like [`serve_stdio`].
 ///
-/// Once `read` has ended, what is still worked on has the time of [`ClientLimits::farewell`] to be answered:
-/// a client may write its questions, close that side, and read.
+/// After the end of `read`, active requests have the time of [`ClientLimits::farewell`] to
+/// complete: a client may write its requests, close its output, and read the responses.
 ///
 /// [`ClientLimits::farewell`]: crate::ClientLimits::farewell
 ///
 /// # Errors
-/// [`ServeError`] if the client does not begin as the protocol wants it.
+/// [`ServeError`] if the client violates the protocol's initialization or the session fails.
 pub async fn serve_streams(
     server: &McpServer,
     read: impl AsyncRead + Send + Unpin + 'static,
@@ -51,11 +52,11 @@ pub async fn serve_streams(
     let transport = OrderlyTransport::new(transport, limits.farewell, session.disconnect_token());
     let running = match session.serve_with_ct(transport, stop).await {
         Ok(running) => running,
-        // It went away before it said anything.
+        // A client that disconnects before `initialize` is a normal end, not an error.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             return Ok(());
         }
-        Err(error) => return Err(ServeError(format!("the client did not begin: {error}"))),
+        Err(error) => return Err(ServeError(format!("client failed to initialize: {error}"))),
     };
     match running.waiting().await {
         Ok(QuitReason::JoinError(error)) | Err(error) => Err(ServeError(error.to_string())),

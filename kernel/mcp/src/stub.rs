@@ -1,4 +1,4 @@
-//! A backend for tests, which counts what it is asked for.
+//! A stub backend for tests that counts its calls.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,11 +13,11 @@ use tokio::sync::watch;
 
 use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
 
-/// Serves skills that exist only here, and one tool with an argument in a header.
+/// A backend with generated skills and one tool that has an argument in a header.
 pub(crate) struct StubBackend {
     pub(crate) skills: usize,
     pub(crate) generation: AtomicU64,
-    /// The stamp of all details; zero for a backend that has none.
+    /// The stamp of all details; zero for a backend without stamps.
     pub(crate) stamp: AtomicU64,
     pub(crate) details: AtomicUsize,
     pub(crate) calls: Mutex<Vec<Value>>,
@@ -129,7 +129,7 @@ impl Backend for StubBackend {
                 let content = PublishedContent::Text("x".repeat(8 << 20));
                 Ok(PublishedBody { mime_type: "text/plain".to_owned(), content })
             }
-            _ => Err(BackendError::not_found(format!("there is no file {uri}"))),
+            _ => Err(BackendError::not_found(format!("file {uri} not found"))),
         }
     }
 
@@ -138,7 +138,7 @@ impl Backend for StubBackend {
         _: &ClientSession,
         uri: &str,
     ) -> Result<Vec<PublishedEntry>, BackendError> {
-        Err(BackendError::not_found(format!("there is no directory {uri}")))
+        Err(BackendError::not_found(format!("directory {uri} not found")))
     }
 
     async fn prompt(

@@ -1,5 +1,5 @@
-//! Calls that take their time: progress, cancellation, too many of them, a client that goes away.
-#![expect(clippy::unwrap_used, reason = "a test that cannot talk to its server has failed")]
+//! Tests of long tool calls: progress, cancellation, the request limit and disconnecting clients.
+#![expect(clippy::unwrap_used, reason = "a test without a connection to its server has failed")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,31 +21,31 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// After this time a test is stuck.
+/// The timeout of every step of a test.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// What happens to a call.
+/// A step of a tool call.
 #[derive(Debug, PartialEq)]
 enum Step {
-    Begun,
-    GivenUp,
+    Started,
+    Dropped,
 }
 
-/// A backend with tools that end, sooner or later, and one that never does.
-struct Slow(UnboundedSender<Step>, watch::Sender<ChangeCounter>);
+/// A backend with a quick tool, a slow tool and one that never ends.
+struct SlowBackend(UnboundedSender<Step>, watch::Sender<ChangeCounter>);
 
-/// Tells when a call's future is dropped.
-struct Watched<'a>(&'a Slow);
+/// A guard that reports the drop of a tool call's future.
+struct DropReporter<'a>(&'a SlowBackend);
 
-impl Drop for Watched<'_> {
+impl Drop for DropReporter<'_> {
     fn drop(&mut self) {
-        // The test may have ended.
-        let _ = self.0.0.send(Step::GivenUp);
+        // The receiver is closed after the end of the test.
+        let _ = self.0.0.send(Step::Dropped);
     }
 }
 
 #[async_trait]
-impl Backend for Slow {
+impl Backend for SlowBackend {
     fn instructions(&self) -> String {
         String::new()
     }
@@ -64,13 +64,13 @@ impl Backend for Slow {
             let text = "done".to_owned();
             return Ok(Some(ToolOutput { text, structured: None, is_error: false, skill: None }));
         }
-        self.0.send(Step::Begun).unwrap();
+        self.0.send(Step::Started).unwrap();
         if name == "slow" {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let text = "done at last".to_owned();
             return Ok(Some(ToolOutput { text, structured: None, is_error: false, skill: None }));
         }
-        let _watched = Watched(self);
+        let _watched = DropReporter(self);
         std::future::pending().await
     }
 
@@ -87,8 +87,8 @@ impl Backend for Slow {
         _: &ClientSession,
         _: &[&str],
     ) -> Result<Vec<PublishedDetails>, BackendError> {
-        // As a kernel without a provider of skills would answer.
-        Err(BackendError::not_found("nobody provides skills"))
+        // A kernel without a skill provider returns an error, too.
+        Err(BackendError::not_found("skill provider not found"))
     }
 
     async fn read(&self, _: &ClientSession, uri: &str) -> Result<PublishedBody, BackendError> {
@@ -118,25 +118,25 @@ impl Backend for Slow {
 }
 
 /// A client with its server.
-struct Talk {
+struct TestClient {
     read: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
     steps: UnboundedReceiver<Step>,
     server: JoinHandle<()>,
-    backend: Arc<Slow>,
+    backend: Arc<SlowBackend>,
 }
 
-impl Talk {
-    async fn begin(limits: ClientLimits) -> Self {
-        let mut talk = Self::introduced(limits).await;
-        talk.initialized().await;
-        talk
+impl TestClient {
+    async fn start(limits: ClientLimits) -> Self {
+        let mut client = Self::introduced(limits).await;
+        client.initialized().await;
+        client
     }
 
-    /// As [`McpConnection::connect`], before the client has said that it is ready.
+    /// Connects like [`TestClient::start`], without the `initialized` notification.
     async fn introduced(limits: ClientLimits) -> Self {
         let (sender, steps) = unbounded_channel();
-        let backend = Arc::new(Slow(sender, watch::channel(ChangeCounter::default()).0));
+        let backend = Arc::new(SlowBackend(sender, watch::channel(ChangeCounter::default()).0));
         let server = McpServer::new(Arc::clone(&backend) as _, limits, "0");
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let server = tokio::spawn(async move {
@@ -144,18 +144,19 @@ impl Talk {
             serve_streams(&server, read, write, CancellationToken::new()).await.unwrap();
         });
         let (read, write) = tokio::io::split(ours);
-        let mut talk = Self { read: BufReader::new(read).lines(), write, steps, server, backend };
-        talk.ask(
-            0,
-            "initialize",
-            json!({
-                "protocolVersion": "2025-11-25", "capabilities": {},
-                "clientInfo": { "name": "test", "version": "1" },
-            }),
-        )
-        .await;
-        assert_eq!(talk.told().await["id"], 0);
-        talk
+        let mut client = Self { read: BufReader::new(read).lines(), write, steps, server, backend };
+        client
+            .ask(
+                0,
+                "initialize",
+                json!({
+                    "protocolVersion": "2025-11-25", "capabilities": {},
+                    "clientInfo": { "name": "test", "version": "1" },
+                }),
+            )
+            .await;
+        assert_eq!(client.receive().await["id"], 0);
+        client
     }
 
     async fn initialized(&mut self) {
@@ -181,13 +182,13 @@ impl Talk {
         self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
     }
 
-    /// The next message of the server.
-    async fn told(&mut self) -> Value {
+    /// Returns the next message of the server.
+    async fn receive(&mut self) -> Value {
         let line = tokio::time::timeout(DEADLINE, self.read.next_line()).await;
         serde_json::from_str(&line.unwrap().unwrap().unwrap()).unwrap()
     }
 
-    /// What happens next to a call.
+    /// Returns the next step of a tool call.
     async fn step(&mut self) -> Step {
         tokio::time::timeout(DEADLINE, self.steps.recv()).await.unwrap().unwrap()
     }
@@ -199,116 +200,118 @@ fn one_at_a_time() -> ClientLimits {
 }
 
 #[tokio::test]
-async fn a_long_call_reports_that_it_goes_on_until_it_is_cancelled() {
-    let mut talk = Talk::begin(one_at_a_time()).await;
+async fn long_call_reports_progress() {
+    let mut client = TestClient::start(one_at_a_time()).await;
     let meta = json!({ "progressToken": "p-1" });
     let call = json!({ "name": "hang", "arguments": {}, "_meta": meta });
-    talk.ask(1, "tools/call", call).await;
-    assert_eq!(talk.step().await, Step::Begun);
+    client.ask(1, "tools/call", call).await;
+    assert_eq!(client.step().await, Step::Started);
     let mut last = 0.0;
     for _ in 0..3 {
-        let told = talk.told().await;
-        assert_eq!(told["method"], "notifications/progress", "{told}");
-        assert_eq!(told["params"]["progressToken"], "p-1");
-        let progress = told["params"]["progress"].as_f64().unwrap();
-        assert!(progress > last, "{told}");
+        let message = client.receive().await;
+        assert_eq!(message["method"], "notifications/progress", "{message}");
+        assert_eq!(message["params"]["progressToken"], "p-1");
+        let progress = message["params"]["progress"].as_f64().unwrap();
+        assert!(progress > last, "{message}");
         last = progress;
     }
-    talk.cancel(1).await;
-    assert_eq!(talk.step().await, Step::GivenUp);
-    // Its place is free, and it gets no answer: whatever comes before the next one's is progress
-    // that was under way.
-    talk.call(2, "quick").await;
+    client.cancel(1).await;
+    assert_eq!(client.step().await, Step::Dropped);
+    // The place is free and the cancelled call gets no response: any message before the next
+    // response is a progress report that was already sent.
+    client.call(2, "quick").await;
     loop {
-        let told = talk.told().await;
-        if told["method"] != "notifications/progress" {
-            assert_eq!((&told["id"], &told["result"]["isError"]), (&json!(2), &json!(false)));
+        let message = client.receive().await;
+        if message["method"] != "notifications/progress" {
+            assert_eq!((&message["id"], &message["result"]["isError"]), (&json!(2), &json!(false)));
             break;
         }
     }
 }
 
 #[tokio::test]
-async fn a_call_nobody_wants_progress_of_says_nothing() {
-    let mut talk = Talk::begin(one_at_a_time()).await;
-    talk.call(1, "hang").await;
-    assert_eq!(talk.step().await, Step::Begun);
+async fn progress_requires_token() {
+    let mut client = TestClient::start(one_at_a_time()).await;
+    client.call(1, "hang").await;
+    assert_eq!(client.step().await, Step::Started);
     tokio::time::sleep(Duration::from_millis(30)).await;
-    talk.cancel(1).await;
-    assert_eq!(talk.step().await, Step::GivenUp);
-    talk.call(2, "quick").await;
-    assert_eq!(talk.told().await["id"], 2);
+    client.cancel(1).await;
+    assert_eq!(client.step().await, Step::Dropped);
+    client.call(2, "quick").await;
+    assert_eq!(client.receive().await["id"], 2);
 }
 
 #[tokio::test]
-async fn too_many_calls_are_refused_and_the_rest_goes_on() {
-    let mut talk = Talk::begin(one_at_a_time()).await;
-    talk.call(1, "hang").await;
-    assert_eq!(talk.step().await, Step::Begun);
-    // One of these waits, the other is one too many.
-    talk.call(2, "quick").await;
-    talk.call(3, "quick").await;
-    let refused = talk.told().await;
-    let error = json!({ "code": -32000, "message": "more than 2 requests are under way" });
-    assert_eq!(refused["error"], error);
-    let waits = if refused["id"] == 2 { 3 } else { 2 };
-    talk.cancel(1).await;
-    assert_eq!(talk.step().await, Step::GivenUp);
-    let answer = talk.told().await;
+async fn excess_calls_are_rejected() {
+    let mut client = TestClient::start(one_at_a_time()).await;
+    client.call(1, "hang").await;
+    assert_eq!(client.step().await, Step::Started);
+    // One of these waits, the other exceeds the limit.
+    client.call(2, "quick").await;
+    client.call(3, "quick").await;
+    let rejected = client.receive().await;
+    let error = json!({ "code": -32000, "message": "more than 2 requests are active" });
+    assert_eq!(rejected["error"], error);
+    let waits = if rejected["id"] == 2 { 3 } else { 2 };
+    client.cancel(1).await;
+    assert_eq!(client.step().await, Step::Dropped);
+    let answer = client.receive().await;
     assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(waits), &json!(false)));
-    talk.call(4, "quick").await;
-    assert_eq!(talk.told().await["id"], 4);
+    client.call(4, "quick").await;
+    assert_eq!(client.receive().await["id"], 4);
 }
 
 #[tokio::test]
-async fn what_a_client_left_behind_is_given_up() {
+async fn disconnect_cancels_calls() {
     let farewell = Duration::from_millis(5);
-    let mut talk = Talk::begin(ClientLimits { farewell, ..one_at_a_time() }).await;
-    talk.call(1, "hang").await;
-    assert_eq!(talk.step().await, Step::Begun);
-    // This one has no place yet.
-    talk.call(2, "quick").await;
-    let Talk { read, write, mut steps, server, .. } = talk;
-    let left = Instant::now();
+    let mut client = TestClient::start(ClientLimits { farewell, ..one_at_a_time() }).await;
+    client.call(1, "hang").await;
+    assert_eq!(client.step().await, Step::Started);
+    // This call waits for a permit.
+    client.call(2, "quick").await;
+    let TestClient { read, write, mut steps, server, .. } = client;
+    let disconnected = Instant::now();
     drop((read, write));
-    let given_up = tokio::time::timeout(DEADLINE, steps.recv()).await.unwrap();
-    assert_eq!(given_up, Some(Step::GivenUp));
+    let step = tokio::time::timeout(DEADLINE, steps.recv()).await.unwrap();
+    assert_eq!(step, Some(Step::Dropped));
     tokio::time::timeout(DEADLINE, server).await.unwrap().unwrap();
     // The library alone would wait for five seconds.
-    assert!(left.elapsed() < Duration::from_secs(4), "{:?}", left.elapsed());
+    let elapsed = disconnected.elapsed();
+    assert!(elapsed < Duration::from_secs(4), "{elapsed:?}");
 }
 
 #[tokio::test]
-async fn who_only_stops_talking_is_still_answered() {
-    let mut talk = Talk::begin(ClientLimits { farewell: DEADLINE, ..one_at_a_time() }).await;
-    talk.call(1, "slow").await;
-    assert_eq!(talk.step().await, Step::Begun);
-    talk.call(2, "quick").await;
-    talk.write.shutdown().await.unwrap();
-    let mut answered = [talk.told().await, talk.told().await];
+async fn half_closed_client_gets_responses() {
+    let mut client =
+        TestClient::start(ClientLimits { farewell: DEADLINE, ..one_at_a_time() }).await;
+    client.call(1, "slow").await;
+    assert_eq!(client.step().await, Step::Started);
+    client.call(2, "quick").await;
+    client.write.shutdown().await.unwrap();
+    let mut answered = [client.receive().await, client.receive().await];
     answered.sort_by_key(|answer| answer["id"].as_u64());
     let texts = answered.map(|answer| answer["result"]["content"][0]["text"].clone());
     assert_eq!(texts, ["done at last", "done"]);
-    tokio::time::timeout(DEADLINE, talk.server).await.unwrap().unwrap();
+    tokio::time::timeout(DEADLINE, client.server).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn without_a_skill_no_details_are_asked_for() {
-    let mut talk = Talk::begin(ClientLimits::default()).await;
+async fn empty_list_requests_no_details() {
+    let mut client = TestClient::start(ClientLimits::default()).await;
     for (id, method, key) in [(1, "skills/list", "skills"), (2, "prompts/list", "prompts")] {
-        talk.ask(id, method, json!({})).await;
-        let answer = talk.told().await;
+        client.ask(id, method, json!({})).await;
+        let answer = client.receive().await;
         assert_eq!(answer["result"][key], json!([]), "{answer}");
     }
 }
 
 #[tokio::test]
-async fn a_change_before_the_client_is_listened_for_reaches_it() {
-    let mut talk = Talk::introduced(ClientLimits::default()).await;
-    talk.backend.1.send_modify(|change| change.0 += 1);
-    talk.initialized().await;
+async fn early_change_reaches_client() {
+    let mut client = TestClient::introduced(ClientLimits::default()).await;
+    client.backend.1.send_modify(|change| change.0 += 1);
+    client.initialized().await;
     for list in ["tools", "resources", "prompts"] {
-        let told = talk.told().await;
-        assert_eq!(told["method"], format!("notifications/{list}/list_changed"));
+        let message = client.receive().await;
+        assert_eq!(message["method"], format!("notifications/{list}/list_changed"));
     }
 }

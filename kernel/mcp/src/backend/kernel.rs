@@ -1,4 +1,4 @@
-//! What a kernel has loaded, for MCP clients.
+//! The backend that serves a loaded kernel to MCP clients.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -13,10 +13,10 @@ use tokio::sync::watch;
 use super::scope::{ScopeError, check_scope};
 use super::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
 
-/// Longest name of a client that is kept.
-const CLIENT_NAME: usize = 64;
+/// The maximum length of a client name, in characters.
+const MAX_CLIENT_NAME: usize = 64;
 
-/// Serves the tools that manifests export and the skills that a provider publishes.
+/// A backend that serves exported tools and published skills of a kernel.
 pub struct KernelBackend {
     kernel: Kernel,
     catalog: CatalogScope,
@@ -25,12 +25,13 @@ pub struct KernelBackend {
 }
 
 impl KernelBackend {
-    /// Serves a kernel as its settings want it.
+    /// Creates a backend for a kernel with the settings' catalog scope and review mode.
     ///
-    /// Must be called within a runtime: changes are listened for until the backend is dropped.
+    /// Must be called within a Tokio runtime: it spawns a task that receives events until the
+    /// backend is dropped.
     ///
     /// # Errors
-    /// For a glob that is none.
+    /// [`ScopeError`] for an invalid glob in the catalog scope.
     pub fn new(kernel: Kernel, settings: &McpSettings) -> Result<Self, ScopeError> {
         let catalog = settings.catalog.scope();
         check_scope(&catalog)?;
@@ -43,7 +44,7 @@ impl KernelBackend {
                     () = sender.closed() => return,
                     event = events.recv() => match event {
                         Ok(event) => is_change(&event),
-                        // Whatever was missed may have been one.
+                        // One of the dropped events may have been a change.
                         Err(RecvError::Lagged(_)) => true,
                         Err(RecvError::Closed) => return,
                     },
@@ -67,23 +68,24 @@ impl KernelBackend {
     }
 }
 
-/// The part of a tool's answer that says that a person is to decide.
+/// The part of a tool output that announces a proposal.
 #[derive(serde::Deserialize)]
 struct ProposalNotice {
     proposal: String,
 }
 
-/// Whether an event means that a client may see something else than before.
+/// Returns `true` if an event changes the tools or skills that clients see.
 fn is_change(event: &Event) -> bool {
-    let of_a_skill = ["added", "changed", "removed", "renamed"];
+    // Topics of proposals and versions also start with `skill.`, but clients see neither.
+    let skill_changes = ["added", "changed", "removed", "renamed"];
     event.topic == topic::RELOADED
-        || event.topic.strip_prefix("skill.").is_some_and(|what| of_a_skill.contains(&what))
+        || event.topic.strip_prefix("skill.").is_some_and(|change| skill_changes.contains(&change))
 }
 
-/// Under what name a client acts: its own word for itself, fit for a log line and a file.
+/// Returns the agent id of a client: its reported name, sanitized for log lines and file names.
 fn agent_id(client: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
-    format!("mcp:{}", client.chars().take(CLIENT_NAME).map(fit).collect::<String>())
+    format!("mcp:{}", client.chars().take(MAX_CLIENT_NAME).map(fit).collect::<String>())
 }
 
 impl From<CallError> for BackendError {
@@ -110,7 +112,8 @@ impl Backend for KernelBackend {
     async fn tools(&self, session: &ClientSession) -> Result<Vec<ToolSpec>, BackendError> {
         let (tools, failures) = self.kernel.exported_tools(&self.context(session)).await;
         for (id, error) in failures {
-            tracing::warn!(%id, %error, "its tools are not offered");
+            // One broken extension must not hide the tools of the others.
+            tracing::warn!(%id, %error, "tools of the extension not available");
         }
         Ok(tools.into_iter().map(|tool| tool.spec).collect())
     }
@@ -124,6 +127,7 @@ impl Backend for KernelBackend {
         let arguments = Value::Object(arguments.clone()).to_string();
         match self.kernel.invoke_exported(self.context(session), name, &arguments).await {
             Ok(output) => Ok(Some(output)),
+            // An unknown tool is a protocol error, every other failure a tool result.
             Err(KernelError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -219,14 +223,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_cannot_choose_a_name_that_does_harm() {
+    fn agent_id_is_sanitized() {
         assert_eq!(agent_id("claude-code"), "mcp:claude-code");
         assert_eq!(agent_id("a b/../\u{1b}[0m"), "mcp:a-b-..---0m");
-        assert_eq!(agent_id(&"x".repeat(500)).len(), "mcp:".len() + CLIENT_NAME);
+        assert_eq!(agent_id(&"x".repeat(500)).len(), "mcp:".len() + MAX_CLIENT_NAME);
     }
 
     #[test]
-    fn only_events_that_clients_can_see_are_changes() {
+    fn only_visible_events_are_changes() {
         let change = |topic: &str| {
             let payload = serde_json::value::to_raw_value(&()).unwrap();
             is_change(&Event::new(topic, "", payload))

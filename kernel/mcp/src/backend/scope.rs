@@ -1,18 +1,20 @@
-//! The skills that the settings let clients see: globs that have to be ones.
+//! Validation of the catalog scope, the globs that select the skills visible to clients.
 
 use globset::Glob;
 use skillhost_contract::payload::CatalogScope;
 
-/// A pattern of a scope is no glob.
+/// An error for a scope pattern that is not a valid glob.
 #[derive(Debug, thiserror::Error)]
-#[error("`{pattern}` is not a glob: {reason}")]
+#[error("`{pattern}` is not a valid glob: {reason}")]
 pub struct ScopeError {
     pattern: String,
     reason: String,
 }
 
-/// Checks a scope before a server starts with it. Whoever answers calls applies it: the skills, the
-/// tools and the resources of a client are then the same ones.
+/// Validates a scope before a server starts with it.
+///
+/// The skill provider applies the scope to every call, so that skills, tools and resources of a
+/// client are consistent.
 pub(super) fn check_scope(catalog: &CatalogScope) -> Result<(), ScopeError> {
     let CatalogScope::Globs { include, exclude } = catalog else { return Ok(()) };
     for pattern in include.iter().chain(exclude) {
@@ -29,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_globs_stand_in_a_scope() {
+    fn scope_requires_valid_globs() {
         let checked = |include: &str, exclude: &str| {
             let (include, exclude) = (vec![include.to_owned()], vec![exclude.to_owned()]);
             check_scope(&CatalogScope::Globs { include, exclude })
@@ -38,7 +40,7 @@ mod tests {
         assert_eq!(checked("a*", "{b,c}"), Ok(()));
         for (include, exclude) in [("[", "a"), ("a", "[")] {
             let error = checked(include, exclude).unwrap_err();
-            assert!(error.starts_with("`[` is not a glob: "), "{error}");
+            assert!(error.starts_with("`[` is not a valid glob: "), "{error}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The connections of a server: how many there are, how long each may be silent, which one gives way.
+//! The connections of a server: their limits, their timeouts and the choice of the one to close.
 //!
-//! A connection is a stranger's until the head of one of its requests has passed the checks; from
-//! then on it is a client's. Strangers and clients have places of their own, so that half-open
-//! connections take none from a client. Where strangers' places run out, the one that has waited
-//! longest for its head gives way to the new one.
+//! A connection is a stranger until the head of one of its requests has passed the checks; from
+//! then on it belongs to a client. Strangers and clients have separate limits, so that half-open
+//! connections displace no client. At the limit of strangers, the one that has waited longest for
+//! its head is closed in favor of the new one.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -17,17 +17,16 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Upper bounds of what connections take.
+/// The limits of the number and the idle times of connections.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionLimits {
     /// Connections without an accepted request.
     pub(super) strangers: usize,
     /// Connections of clients.
     pub(super) clients: usize,
-    /// How long a request's head may take, from its first byte on; the first one, from the
-    /// connection on.
+    /// The timeout of a request head from its first byte; of the first head, from the connection.
     pub(super) head: Duration,
-    /// How long a client's connection may be silent between two requests.
+    /// The idle timeout of a client's connection between two requests.
     pub(super) idle: Duration,
 }
 
@@ -42,7 +41,7 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Every open connection.
+/// The open connections with their limits.
 #[derive(Debug)]
 pub(super) struct Connections {
     limits: ConnectionLimits,
@@ -53,29 +52,30 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct OpenConnections {
     next: u64,
-    by_number: BTreeMap<u64, Entry>,
-    /// Counts what happened, so that what is longest ago is found without a clock.
+    by_number: BTreeMap<u64, ConnectionEntry>,
+    /// A counter of events, which orders phases without a clock.
     events: u64,
 }
 
+/// The state of one open connection.
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     is_client: bool,
     phase: Phase,
-    /// When the phase began, as a count of events.
+    /// The start of the phase, as a count of events.
     since: u64,
     close: CancellationToken,
     changed: Arc<Notify>,
 }
 
-/// What a connection is doing.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nothing, between two requests.
+    /// Idle between two requests, since the given time.
     Idle(Instant),
-    /// Sending the head of a request, since then.
+    /// Receiving the head of a request, since the given time.
     Head(Instant),
-    /// A request is worked on or answered.
+    /// Handling a request or sending its response.
     Serving,
 }
 
@@ -84,18 +84,18 @@ impl Connections {
         Arc::new(Self { limits, open: Mutex::default() })
     }
 
-    /// Takes up a new connection; where there are too many strangers, one of them is closed.
+    /// Registers a new connection; at the limit of strangers, one of them is closed.
     pub(super) fn open(self: &Arc<Self>) -> Connection {
         let mut open = self.lock();
         let strangers = open.by_number.values().filter(|entry| !entry.is_client).count();
         if strangers >= self.limits.strangers {
-            open.close_longest(|entry| !entry.is_client);
+            open.close_oldest(|entry| !entry.is_client);
         }
         let number = open.next;
         open.next += 1;
-        let since = open.count();
+        let since = open.next_event();
         let (close, changed) = (CancellationToken::new(), Arc::<Notify>::default());
-        let entry = Entry {
+        let entry = ConnectionEntry {
             is_client: false,
             phase: Phase::Head(Instant::now()),
             since,
@@ -113,30 +113,30 @@ impl Connections {
 }
 
 impl OpenConnections {
-    fn count(&mut self) -> u64 {
+    fn next_event(&mut self) -> u64 {
         self.events += 1;
         self.events
     }
 
-    /// Closes the one that has waited longest among those that are not being answered; tells whether
-    /// there was one.
-    fn close_longest(&mut self, among: impl Fn(&Entry) -> bool) -> bool {
+    /// Closes the connection that has waited longest, except those that are served.
+    ///
+    /// Returns `false` if every connection is served.
+    fn close_oldest(&mut self, among: impl Fn(&ConnectionEntry) -> bool) -> bool {
         let waiting = self.by_number.iter().filter(|(_, entry)| entry.phase != Phase::Serving);
-        let longest =
-            waiting.filter(|(_, entry)| among(entry)).min_by_key(|(_, entry)| entry.since);
-        let Some(number) = longest.map(|(number, _)| *number) else { return false };
-        // Its place is free at once, its task ends as soon as it can.
+        let oldest = waiting.filter(|(_, entry)| among(entry)).min_by_key(|(_, entry)| entry.since);
+        let Some(number) = oldest.map(|(number, _)| *number) else { return false };
+        // Removed here and not by the drop of the registration, because its task ends later.
         let Some(entry) = self.by_number.remove(&number) else { return false };
         entry.close.cancel();
         true
     }
 }
 
-/// One connection; clones stand for the same.
+/// A handle of one connection; clones refer to the same connection.
 #[derive(Debug, Clone)]
 pub(super) struct Connection(Arc<Registration>);
 
-/// A place among the connections, given back when dropped.
+/// The registration of a connection; removed on drop.
 #[derive(Debug)]
 struct Registration {
     all: Arc<Connections>,
@@ -152,17 +152,19 @@ impl Drop for Registration {
 }
 
 impl Connection {
-    /// Makes the connection a client's; tells whether there was a place for one. Where there is
-    /// none, the client that has been silent longest gives way.
+    /// Marks the connection as a client's; at the limit, the client idle for longest is closed.
+    ///
+    /// Returns `false` if no place is free or this connection has been closed.
     pub(super) fn admit(&self) -> bool {
         let mut open = self.0.all.lock();
         match open.by_number.get(&self.0.number) {
+            // It has been closed in favor of another one while its head arrived.
             None => return false,
             Some(entry) if entry.is_client => return true,
             Some(_) => {}
         }
         let clients = open.by_number.values().filter(|entry| entry.is_client).count();
-        if clients >= self.0.all.limits.clients && !open.close_longest(|entry| entry.is_client) {
+        if clients >= self.0.all.limits.clients && !open.close_oldest(|entry| entry.is_client) {
             return false;
         }
         if let Some(entry) = open.by_number.get_mut(&self.0.number) {
@@ -171,18 +173,19 @@ impl Connection {
         true
     }
 
-    /// Notes that a request's head is complete; the guard is dropped with the answer's last byte.
+    /// Marks the head of a request as complete; the guard is dropped with the response's last byte.
     pub(super) fn serve(&self) -> ServingGuard {
-        self.enter(|_| Phase::Serving);
+        self.update_phase(|_| Phase::Serving);
         ServingGuard(self.clone())
     }
 
-    /// Returns once the connection is to be closed: its time is up, or it has to give way.
+    /// Waits until the connection has timed out or is closed in favor of another one.
     pub(super) async fn expired(&self) {
         loop {
+            // Created before the deadline is read, so that a change in between is not missed.
             let changed = self.0.changed.notified();
             let deadline = self.deadline();
-            let up = async {
+            let timeout = async {
                 match deadline {
                     Some(deadline) => tokio::time::sleep_until(deadline).await,
                     None => std::future::pending().await,
@@ -190,7 +193,7 @@ impl Connection {
             };
             tokio::select! {
                 () = self.0.close.cancelled() => return,
-                () = up => return,
+                () = timeout => return,
                 () = changed => {}
             }
         }
@@ -204,42 +207,43 @@ impl Connection {
             Phase::Serving => None,
             Phase::Head(since) => Some(since + limits.head),
             Phase::Idle(since) if entry.is_client => Some(since + limits.idle),
+            // A stranger may not idle longer than it may take for a head.
             Phase::Idle(since) => Some(since + limits.head),
         }
     }
 
-    /// Notes that bytes have come in.
-    fn heard(&self) {
-        self.enter(|phase| match phase {
+    /// Starts the head phase of an idle connection on its first bytes.
+    fn mark_received(&self) {
+        self.update_phase(|phase| match phase {
             Phase::Idle(_) => Phase::Head(Instant::now()),
             other => other,
         });
     }
 
-    fn enter(&self, next: impl FnOnce(Phase) -> Phase) {
+    fn update_phase(&self, next: impl FnOnce(Phase) -> Phase) {
         let mut open = self.0.all.lock();
-        let since = open.count();
+        let since = open.next_event();
         let Some(entry) = open.by_number.get_mut(&self.0.number) else { return };
         let phase = next(entry.phase);
         if phase != entry.phase {
             (entry.phase, entry.since) = (phase, since);
-            // One waits; a notice that comes before it does is kept for it.
+            // Only `expired` waits, and `notify_one` stores a permit if it does not wait yet.
             entry.changed.notify_one();
         }
     }
 }
 
-/// A request that is being answered, until dropped.
+/// A guard for a request in progress; the connection becomes idle on drop.
 #[derive(Debug)]
 pub(super) struct ServingGuard(Connection);
 
 impl Drop for ServingGuard {
     fn drop(&mut self) {
-        self.0.enter(|_| Phase::Idle(Instant::now()));
+        self.0.update_phase(|_| Phase::Idle(Instant::now()));
     }
 }
 
-/// A stream that notes when bytes come in.
+/// A stream that reports incoming bytes to its connection.
 pub(super) struct WatchedStream<S> {
     pub(super) stream: S,
     pub(super) connection: Connection,
@@ -251,10 +255,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
+        // The buffer may hold bytes of an earlier read, so only an increase counts.
         let before = buf.filled().len();
         let outcome = Pin::new(&mut self.stream).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.connection.heard();
+            self.connection.mark_received();
         }
         outcome
     }
@@ -290,7 +295,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
     }
 }
 
-/// The body of an answer, with the guard that is dropped after its last byte.
+/// The body of a response with the guard that is dropped after its last byte.
 pub(super) struct WatchedBody<B> {
     pub(super) body: B,
     pub(super) _guard: ServingGuard,

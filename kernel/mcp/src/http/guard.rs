@@ -1,4 +1,4 @@
-//! Checks of a request's head, before a byte of its body is read.
+//! Checks of a request's head before its body is read.
 
 use std::net::SocketAddr;
 
@@ -8,10 +8,10 @@ use http::{HeaderMap, StatusCode, Uri};
 
 use super::{AccessPolicy, BearerToken};
 
-/// Names of loopback, under which every server may be addressed.
+/// The loopback names, which are always allowed as hosts.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The reason why a request is refused; the text goes to the client.
+/// An error for a rejected request head; the client receives its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeadError {
     pub(super) status: StatusCode,
@@ -24,7 +24,7 @@ impl HeadError {
     }
 }
 
-/// The rules for the heads of requests: `Host`, then `CallOrigin`, then the bearer token.
+/// The rules for request heads: `Host`, then `Origin`, then the bearer token.
 #[derive(Debug)]
 pub(super) struct HeadGuard {
     hosts: Vec<AllowedHost>,
@@ -32,14 +32,14 @@ pub(super) struct HeadGuard {
     token: Option<BearerToken>,
 }
 
-/// A name under which the server may be addressed, with its port if that matters.
+/// An allowed host name; any port if it has none.
 #[derive(Debug, PartialEq, Eq)]
 struct AllowedHost {
     host: String,
     port: Option<u16>,
 }
 
-/// An origin of web pages that may speak to the server; any port unless it names one.
+/// An allowed origin of web pages; any port if it has none.
 #[derive(Debug, PartialEq, Eq)]
 enum AllowedOrigin {
     Null,
@@ -47,7 +47,7 @@ enum AllowedOrigin {
 }
 
 impl HeadGuard {
-    /// Makes the rules of a server that listens at an address.
+    /// Creates the rules of a server that listens at an address.
     pub(super) fn new(access: &AccessPolicy, address: SocketAddr) -> Self {
         let hosts = allowed_hosts(access, address);
         let origins = allowed_origins(access);
@@ -58,16 +58,16 @@ impl HeadGuard {
         }
     }
 
-    /// Checks `Host`, `CallOrigin` and token, in this order.
+    /// Checks `Host`, `Origin` and token, in this order.
     ///
     /// # Errors
-    /// The first of them that is wrong.
+    /// [`HeadError`] for the first of them that is not allowed.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HeadError> {
         self.check_host(uri, headers)?;
         self.check_origin(headers)?;
         match &self.token {
-            Some(token) if !bearer(headers).is_some_and(|given| token.matches(given)) => {
-                Err(HeadError::new(StatusCode::UNAUTHORIZED, "a bearer token is required"))
+            Some(token) if !bearer_token(headers).is_some_and(|given| token.matches(given)) => {
+                Err(HeadError::new(StatusCode::UNAUTHORIZED, "bearer token is required"))
             }
             _ => Ok(()),
         }
@@ -75,8 +75,9 @@ impl HeadGuard {
 
     fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HeadError> {
         const INVALID: HeadError = HeadError::new(StatusCode::BAD_REQUEST, "Host is not valid");
-        let host = match single(headers, &HOST).map_err(|()| INVALID)? {
+        let host = match single_value(headers, &HOST).map_err(|()| INVALID)? {
             Some(host) => host.parse::<Authority>().map_err(|_| INVALID)?,
+            // HTTP/2 and absolute request targets carry the host in the target.
             None => uri.authority().cloned().ok_or(INVALID)?,
         };
         let (name, port) = (normalize_host(host.host()), host.port_u16());
@@ -90,19 +91,23 @@ impl HeadGuard {
     }
 
     fn check_origin(&self, headers: &HeaderMap) -> Result<(), HeadError> {
-        const REFUSED: HeadError = HeadError::new(StatusCode::FORBIDDEN, "Origin is not allowed");
-        let Some(origin) = single(headers, &ORIGIN).map_err(|()| REFUSED)? else { return Ok(()) };
+        const DENIED: HeadError = HeadError::new(StatusCode::FORBIDDEN, "Origin is not allowed");
+        // Only browsers send an origin; other clients pass without one.
+        let Some(origin) = single_value(headers, &ORIGIN).map_err(|()| DENIED)? else {
+            return Ok(());
+        };
         if origin.eq_ignore_ascii_case("null") {
             return match self.origins.contains(&AllowedOrigin::Null) {
                 true => Ok(()),
-                false => Err(REFUSED),
+                false => Err(DENIED),
             };
         }
-        let origin: Uri = origin.parse().map_err(|_| REFUSED)?;
+        let origin: Uri = origin.parse().map_err(|_| DENIED)?;
         let (Some(scheme), Some(site)) = (origin.scheme_str(), origin.authority()) else {
-            return Err(REFUSED);
+            return Err(DENIED);
         };
         let scheme = scheme.to_ascii_lowercase();
+        // Browsers omit the default port, while an allowed origin may name it.
         let port = site.port_u16().or_else(|| default_port(&scheme));
         let name = normalize_host(site.host());
         let fits = |allowed: &AllowedOrigin| match allowed {
@@ -113,14 +118,15 @@ impl HeadGuard {
         };
         match self.origins.iter().any(fits) {
             true => Ok(()),
-            false => Err(REFUSED),
+            false => Err(DENIED),
         }
     }
 }
 
-/// Returns the names under which a server may be addressed.
+/// Returns the allowed host names of a server.
 pub(super) fn allowed_hosts(access: &AccessPolicy, address: SocketAddr) -> Vec<String> {
     let mut hosts = LOOPBACK.map(str::to_owned).to_vec();
+    // `0.0.0.0` and `::` are not addresses that a client can name.
     if !address.ip().is_unspecified() {
         hosts.push(address.ip().to_string());
     }
@@ -128,7 +134,7 @@ pub(super) fn allowed_hosts(access: &AccessPolicy, address: SocketAddr) -> Vec<S
     hosts
 }
 
-/// Returns the origins of web pages that may speak to a server.
+/// Returns the allowed origins of web pages.
 pub(super) fn allowed_origins(access: &AccessPolicy) -> Vec<String> {
     let loopback = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
     loopback.map(str::to_owned).into_iter().chain(access.origins.iter().cloned()).collect()
@@ -139,7 +145,7 @@ fn parse_allowed_host(text: &str) -> Option<AllowedHost> {
     if text.is_empty() {
         return None;
     }
-    // An address of IPv6 without brackets is no authority.
+    // An IPv6 address without brackets is not a valid authority.
     Some(match text.parse::<Authority>() {
         Ok(found) => AllowedHost { host: normalize_host(found.host()), port: found.port_u16() },
         Err(_) => AllowedHost { host: normalize_host(text), port: None },
@@ -151,6 +157,7 @@ fn parse_allowed_origin(text: &str) -> Option<AllowedOrigin> {
     if text.eq_ignore_ascii_case("null") {
         return Some(AllowedOrigin::Null);
     }
+    // `:*` is the library's notation for any port, which is the default here.
     let uri: Uri = text.strip_suffix(":*").unwrap_or(text).parse().ok()?;
     let (scheme, site) = (uri.scheme_str()?.to_ascii_lowercase(), uri.authority()?);
     let host = AllowedHost { host: normalize_host(site.host()), port: site.port_u16() };
@@ -169,19 +176,22 @@ fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-/// Returns the only value of a header, if there is one.
-fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, ()> {
+/// Returns the single value of a header, or `None` if the header is absent.
+///
+/// # Errors
+/// `Err` for a repeated header and for a value that is not ASCII text.
+fn single_value<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => value.to_str().map(Some).map_err(|_| ()),
-        // Others may go by another one of them.
+        // A proxy in between may have checked a different one of the values.
         (Some(_), Some(_)) => Err(()),
     }
 }
 
-/// Returns what a request says after `Bearer`.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+/// Returns the bearer token of a request.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
@@ -214,7 +224,7 @@ mod tests {
 
     #[test]
     fn head_is_checked_in_order() {
-        // Each fault hides those after it.
+        // Each error hides the later ones.
         let wrong = [(HOST, "evil.example"), (ORIGIN, "http://evil.example"), (AUTHORIZATION, "x")];
         let right = [(HOST, "localhost"), (ORIGIN, "http://localhost:1"), (AUTHORIZATION, TOKEN)];
         let [wrong_host, wrong_origin, wrong_token] = wrong;
@@ -231,7 +241,7 @@ mod tests {
         let two_wrong = [host.clone(), wrong_origin, wrong_token.clone()];
         assert_eq!(text(&two_wrong), Err("Origin is not allowed"));
         let one_wrong = [host.clone(), origin.clone(), wrong_token];
-        assert_eq!(text(&one_wrong), Err("a bearer token is required"));
+        assert_eq!(text(&one_wrong), Err("bearer token is required"));
         assert_eq!(text(&[host, origin, token]), Ok(()));
     }
 
@@ -298,16 +308,16 @@ mod tests {
     }
 
     #[test]
-    fn a_bearer_token_is_found_where_it_belongs() {
+    fn bearer_token_is_parsed() {
         let found = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, value.parse().unwrap());
-            bearer(&headers).map(str::to_owned)
+            bearer_token(&headers).map(str::to_owned)
         };
         assert_eq!(found("Bearer abc").as_deref(), Some("abc"));
         assert_eq!(found("bearer  abc ").as_deref(), Some("abc"));
         assert_eq!(found("Basic abc"), None);
         assert_eq!(found("Bearer"), None);
-        assert_eq!(bearer(&HeaderMap::new()), None);
+        assert_eq!(bearer_token(&HeaderMap::new()), None);
     }
 }

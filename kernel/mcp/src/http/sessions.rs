@@ -1,8 +1,8 @@
-//! The sessions of clients that begin with `initialize`, and which one ends when there are too many.
+//! The sessions of clients that start with `initialize`, and their eviction at the limit.
 //!
-//! A new session is refused only while every other one is in use. Otherwise the one that has been
-//! idle longest ends, those first whose client has said nothing since `initialize`; a client whose
-//! session ended is answered 404 and begins another, as the protocol has it.
+//! A new session is rejected only while every other one is in use. Otherwise the session that has
+//! been idle for longest ends, first those without a message after `initialize`. A client whose
+//! session has ended receives 404 and starts another one, as the protocol requires.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -17,16 +17,16 @@ use rmcp::transport::streamable_http_server::session::local::{
 };
 use rmcp::transport::streamable_http_server::{SessionId, SessionManager};
 
-/// Sessions at the same time.
+/// The limit of concurrent sessions.
 const MAX_SESSIONS: usize = 512;
 
-/// An error of the sessions of a server.
+/// An error of session management.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionError {
     /// Every session is in use.
     #[error("too many sessions are in use")]
     AllBusy,
-    /// The library's.
+    /// An error of the library's session manager.
     #[error(transparent)]
     Local(#[from] LocalSessionManagerError),
 }
@@ -50,52 +50,53 @@ impl Sessions {
         Self { local: Arc::default(), table: Arc::new(Mutex::new(table)) }
     }
 
-    /// Tells whether one more session can begin.
+    /// Returns `true` if one more session can start.
     pub(super) fn has_room(&self) -> bool {
-        let table = lock(&self.table);
+        let table = lock_table(&self.table);
         table.uses.len() < table.limit || table.longest_idle(None).is_some()
     }
 
-    /// Counts a session as in use until the guard is dropped.
-    fn enter(&self, id: &SessionId) -> BusyGuard {
-        lock(&self.table).begin_use(id);
+    /// Marks a session as in use until the guard is dropped.
+    fn mark_busy(&self, id: &SessionId) -> BusyGuard {
+        lock_table(&self.table).start_use(id);
         BusyGuard { table: Arc::clone(&self.table), id: Arc::clone(id) }
     }
 }
 
-fn lock(table: &Mutex<SessionTable>) -> MutexGuard<'_, SessionTable> {
+fn lock_table(table: &Mutex<SessionTable>) -> MutexGuard<'_, SessionTable> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How the sessions are used.
+/// The table of session uses.
 #[derive(Debug)]
 struct SessionTable {
     limit: usize,
     uses: HashMap<SessionId, SessionUse>,
-    /// Counts what happened, so that what is longest ago is found without a clock.
+    /// A counter of events, which orders uses without a clock.
     events: u64,
 }
 
+/// The use of one session.
 #[derive(Debug, Default)]
 struct SessionUse {
     /// The last use, as a count of events.
     last: u64,
-    /// The client has said something after `initialize`.
+    /// `true` after the first message that follows `initialize`.
     is_confirmed: bool,
-    /// Requests and streams that are open.
+    /// The number of open requests and streams.
     open: usize,
 }
 
 impl SessionTable {
-    fn count(&mut self) -> u64 {
+    fn next_event(&mut self) -> u64 {
         self.events += 1;
         self.events
     }
 
-    /// Adds a session; returns the one that has to end for it.
+    /// Adds a session and returns the evicted one, if the limit was reached.
     ///
     /// # Errors
-    /// [`SessionError::AllBusy`] if none can.
+    /// [`SessionError::AllBusy`] if every session is in use.
     fn insert(&mut self, id: &SessionId) -> Result<Option<SessionId>, SessionError> {
         let ends = match self.uses.len() < self.limit {
             true => None,
@@ -104,27 +105,28 @@ impl SessionTable {
         if let Some(ends) = &ends {
             self.uses.remove(ends);
         }
-        let last = self.count();
+        let last = self.next_event();
         self.uses.insert(Arc::clone(id), SessionUse { last, ..SessionUse::default() });
         Ok(ends)
     }
 
     fn longest_idle(&self, except: Option<&SessionId>) -> Option<SessionId> {
         let idle = self.uses.iter().filter(|(id, used)| used.open == 0 && Some(*id) != except);
+        // `false` sorts first, so unconfirmed sessions are evicted before used ones.
         let longest = idle.min_by_key(|(_, used)| (used.is_confirmed, used.last));
         longest.map(|(id, _)| Arc::clone(id))
     }
 
-    fn begin_use(&mut self, id: &SessionId) {
-        let last = self.count();
+    fn start_use(&mut self, id: &SessionId) {
+        let last = self.next_event();
         if let Some(used) = self.uses.get_mut(id) {
             (used.last, used.is_confirmed) = (last, true);
             used.open += 1;
         }
     }
 
-    fn end_use(&mut self, id: &SessionId) {
-        let last = self.count();
+    fn stop_use(&mut self, id: &SessionId) {
+        let last = self.next_event();
         if let Some(used) = self.uses.get_mut(id) {
             used.last = last;
             used.open = used.open.saturating_sub(1);
@@ -132,7 +134,7 @@ impl SessionTable {
     }
 }
 
-/// A use of a session, until dropped.
+/// A guard for one use of a session, which ends on drop.
 #[derive(Debug)]
 struct BusyGuard {
     table: Arc<Mutex<SessionTable>>,
@@ -141,11 +143,11 @@ struct BusyGuard {
 
 impl Drop for BusyGuard {
     fn drop(&mut self) {
-        lock(&self.table).end_use(&self.id);
+        lock_table(&self.table).stop_use(&self.id);
     }
 }
 
-/// A stream of messages during which a session counts as in use.
+/// A stream of messages that keeps its session in use.
 struct BusyStream<S> {
     messages: Pin<Box<S>>,
     _guard: BusyGuard,
@@ -175,17 +177,18 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), SessionError> {
         let (id, transport) = self.local.create_session().await?;
-        let inserted = lock(&self.table).insert(&id);
+        let inserted = lock_table(&self.table).insert(&id);
         let (ends, error) = match inserted {
             Ok(ends) => (ends, None),
+            // The library has created the session already, so the new one is closed again.
             Err(error) => (Some(Arc::clone(&id)), Some(error)),
         };
         if let Some(ends) = ends {
             let local = Arc::clone(&self.local);
-            // Its worker may take its time; the new client does not wait for it.
+            // Closing waits for the session's worker, which must not delay the new client.
             tokio::spawn(async move {
                 if let Err(error) = local.close_session(&ends).await {
-                    tracing::debug!(%error, "a session did not end in order");
+                    tracing::debug!(%error, "session close failed");
                 }
             });
         }
@@ -208,7 +211,8 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
-        lock(&self.table).uses.remove(id);
+        // The client has ended its session itself, so its place is free at once.
+        lock_table(&self.table).uses.remove(id);
         Ok(self.local.close_session(id).await?)
     }
 
@@ -217,7 +221,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        let guard = self.enter(id);
+        let guard = self.mark_busy(id);
         Ok(BusyStream::new(self.local.create_stream(id, message).await?, guard))
     }
 
@@ -226,7 +230,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<(), SessionError> {
-        let _guard = self.enter(id);
+        let _guard = self.mark_busy(id);
         Ok(self.local.accept_message(id, message).await?)
     }
 
@@ -234,7 +238,7 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        let guard = self.enter(id);
+        let guard = self.mark_busy(id);
         Ok(BusyStream::new(self.local.create_standalone_stream(id).await?, guard))
     }
 
@@ -243,7 +247,7 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        let guard = self.enter(id);
+        let guard = self.mark_busy(id);
         Ok(BusyStream::new(self.local.resume(id, last_event_id).await?, guard))
     }
 }
@@ -261,25 +265,25 @@ mod tests {
     }
 
     #[test]
-    fn longest_idle_session_gives_way() {
+    fn longest_idle_session_is_evicted() {
         let mut table = table(3);
         for name in ["a", "b", "c"] {
             assert_eq!(table.insert(&id(name)).unwrap(), None);
-            table.begin_use(&id(name));
-            table.end_use(&id(name));
+            table.start_use(&id(name));
+            table.stop_use(&id(name));
         }
-        table.begin_use(&id("a"));
-        table.end_use(&id("a"));
+        table.start_use(&id("a"));
+        table.stop_use(&id("a"));
         assert_eq!(table.insert(&id("d")).unwrap(), Some(id("b")));
-        // Nothing was said in it yet.
+        // This session has no message after `initialize` yet.
         assert_eq!(table.insert(&id("e")).unwrap(), Some(id("d")));
-        table.begin_use(&id("c"));
+        table.start_use(&id("c"));
         assert_eq!(table.insert(&id("f")).unwrap(), Some(id("e")));
-        table.begin_use(&id("f"));
+        table.start_use(&id("f"));
         assert_eq!(table.insert(&id("g")).unwrap(), Some(id("a")));
-        table.begin_use(&id("g"));
+        table.start_use(&id("g"));
         assert!(matches!(table.insert(&id("h")), Err(SessionError::AllBusy)));
-        table.end_use(&id("f"));
+        table.stop_use(&id("f"));
         assert_eq!(table.insert(&id("h")).unwrap(), Some(id("f")));
     }
 
@@ -287,8 +291,8 @@ mod tests {
     fn initialize_flood_spares_used_sessions() {
         let mut table = table(512);
         table.insert(&id("client")).unwrap();
-        table.begin_use(&id("client"));
-        table.end_use(&id("client"));
+        table.start_use(&id("client"));
+        table.stop_use(&id("client"));
         for number in 0..5_000 {
             table.insert(&id(&number.to_string())).unwrap();
         }

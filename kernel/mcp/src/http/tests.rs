@@ -1,4 +1,4 @@
-//! Connections over HTTP, in memory and with a clock that tests move.
+//! Tests of HTTP connections in memory, with a paused clock.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,20 +19,20 @@ const TOKEN: &str = "0123456789abcdef";
 const NEWEST: &str = "2026-07-28";
 
 /// A server whose connections are in memory.
-struct Scene {
+struct TestServer {
     backend: Arc<StubBackend>,
-    door: Arc<HttpGuard>,
+    guard: Arc<HttpGuard>,
     open: Arc<Connections>,
     stop: CancellationToken,
 }
 
 /// The client's end of a connection.
-struct Wire {
+struct TestConnection {
     stream: DuplexStream,
     served: JoinHandle<()>,
 }
 
-impl Scene {
+impl TestServer {
     fn new() -> Self {
         Self::with_limits(ConnectionLimits::default())
     }
@@ -50,19 +50,19 @@ impl Scene {
         };
         let stop = CancellationToken::new();
         let address = "127.0.0.1:1".parse().unwrap();
-        let door = HttpGuard::with_sessions(&server, &access, address, &stop, sessions);
-        Self { backend, door: Arc::new(door), open: Connections::new(limits), stop }
+        let guard = HttpGuard::with_sessions(&server, &access, address, &stop, sessions);
+        Self { backend, guard: Arc::new(guard), open: Connections::new(limits), stop }
     }
 
-    fn connect(&self) -> Wire {
+    fn connect(&self) -> TestConnection {
         let (stream, theirs) = tokio::io::duplex(64 * 1024);
-        let (door, stop) = (Arc::clone(&self.door), self.stop.clone());
-        let served = tokio::spawn(serve_connection(theirs, self.open.open(), door, stop));
-        Wire { stream, served }
+        let (guard, stop) = (Arc::clone(&self.guard), self.stop.clone());
+        let served = tokio::spawn(serve_connection(theirs, self.open.open(), guard, stop));
+        TestConnection { stream, served }
     }
 }
 
-/// The head and the body of a request with the token.
+/// Returns the head and the body of a request with the token.
 fn request(headers: &[(&str, &str)], body: &str) -> String {
     let mut text = format!(
         "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\
@@ -76,17 +76,17 @@ fn request(headers: &[(&str, &str)], body: &str) -> String {
     format!("{text}\r\n{body}")
 }
 
-/// A request that is answered in one piece.
+/// Returns a request with a short response.
 fn probe() -> String {
     format!("GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n")
 }
 
-impl Wire {
+impl TestConnection {
     async fn send(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Reads until a text has come; returns everything so far.
+    /// Reads until a text arrives and returns all text so far.
     async fn read_until(&mut self, text: &str) -> String {
         let mut seen = Vec::new();
         let mut buffer = [0; 4096];
@@ -108,21 +108,21 @@ impl Wire {
 
 #[tokio::test(start_paused = true)]
 async fn half_open_head_times_out() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     for start in ["", "POST /mcp HTTP/1.1\r\nHost: localhost\r\n"] {
-        let begun = Instant::now();
-        let mut wire = scene.connect();
+        let started = Instant::now();
+        let mut wire = server.connect();
         wire.send(start).await;
         assert_eq!(wire.read_to_end().await, "");
-        assert_eq!(begun.elapsed().as_secs(), 5, "{start:?}");
+        assert_eq!(started.elapsed().as_secs(), 5, "{start:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn trickled_head_times_out() {
-    let scene = Scene::new();
-    let begun = Instant::now();
-    let mut wire = scene.connect();
+    let server = TestServer::new();
+    let started = Instant::now();
+    let mut wire = server.connect();
     // A byte a second keeps no connection open.
     let trickle = async {
         while wire.stream.write_all(b"G").await.is_ok() {
@@ -133,89 +133,89 @@ async fn trickled_head_times_out() {
         () = trickle => {}
         outcome = wire.served => outcome.unwrap(),
     }
-    assert_eq!(begun.elapsed().as_secs(), 5);
+    assert_eq!(started.elapsed().as_secs(), 5);
 }
 
 #[tokio::test(start_paused = true)]
 async fn client_connection_may_idle() {
-    let scene = Scene::new();
-    let mut wire = scene.connect();
+    let server = TestServer::new();
+    let mut wire = server.connect();
     wire.send(&probe()).await;
-    wire.read_until("MCP is spoken").await;
+    wire.read_until("the MCP endpoint").await;
     tokio::time::sleep(Duration::from_secs(50)).await;
     wire.send(&probe()).await;
-    wire.read_until("MCP is spoken").await;
-    let begun = Instant::now();
+    wire.read_until("the MCP endpoint").await;
+    let started = Instant::now();
     assert_eq!(wire.read_to_end().await, "");
-    assert_eq!(begun.elapsed().as_secs(), 60);
+    assert_eq!(started.elapsed().as_secs(), 60);
     // A later head has no more time than the first one.
-    let mut wire = scene.connect();
+    let mut wire = server.connect();
     wire.send(&probe()).await;
-    wire.read_until("MCP is spoken").await;
-    let begun = Instant::now();
+    wire.read_until("the MCP endpoint").await;
+    let started = Instant::now();
     wire.send("POST").await;
     assert_eq!(wire.read_to_end().await, "");
-    assert_eq!(begun.elapsed().as_secs(), 5);
+    assert_eq!(started.elapsed().as_secs(), 5);
 }
 
 #[tokio::test(start_paused = true)]
 async fn half_open_connections_delay_no_client() {
-    let scene = Scene::new();
-    let mut old = scene.connect();
+    let server = TestServer::new();
+    let mut old = server.connect();
     old.send(&probe()).await;
-    old.read_until("MCP is spoken").await;
-    let begun = Instant::now();
+    old.read_until("the MCP endpoint").await;
+    let started = Instant::now();
     let mut half_open = Vec::new();
     for _ in 0..1_000 {
-        let mut wire = scene.connect();
+        let mut wire = server.connect();
         wire.send("POST /mcp HTTP/1.1\r\n").await;
         half_open.push(wire);
     }
-    let mut new = scene.connect();
+    let mut new = server.connect();
     for wire in [&mut old, &mut new] {
         wire.send(&probe()).await;
-        wire.read_until("MCP is spoken").await;
+        wire.read_until("the MCP endpoint").await;
     }
-    assert_eq!(begun.elapsed(), Duration::ZERO);
-    // Those that gave way are gone.
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    // The oldest half-open connections have been closed.
     for wire in &mut half_open[..1_000 - 256] {
         assert_eq!(wire.read_to_end().await, "");
     }
-    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_client_gives_way() {
+async fn idle_client_is_closed() {
     let limits = ConnectionLimits { clients: 2, ..ConnectionLimits::default() };
-    let scene = Scene::with_limits(limits);
-    let mut wires = [scene.connect(), scene.connect(), scene.connect()];
+    let server = TestServer::with_limits(limits);
+    let mut wires = [server.connect(), server.connect(), server.connect()];
     for wire in &mut wires {
         wire.send(&probe()).await;
-        wire.read_until("MCP is spoken").await;
+        wire.read_until("the MCP endpoint").await;
     }
     let [first, second, third] = &mut wires;
     assert_eq!(first.read_to_end().await, "");
     for wire in [second, third] {
         wire.send(&probe()).await;
-        wire.read_until("MCP is spoken").await;
+        wire.read_until("the MCP endpoint").await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn busy_clients_keep_their_places() {
     let limits = ConnectionLimits { clients: 1, ..ConnectionLimits::default() };
-    let scene = Scene::with_limits(limits);
-    let mut busy = scene.connect();
-    // Its body is still to come.
-    let whole = request(&[], &"x".repeat(100));
-    busy.send(&whole[..whole.len() - 100]).await;
+    let server = TestServer::with_limits(limits);
+    let mut busy = server.connect();
+    // The body of this request is not sent.
+    let text = request(&[], &"x".repeat(100));
+    busy.send(&text[..text.len() - 100]).await;
     tokio::task::yield_now().await;
-    let mut other = scene.connect();
-    // Its head has been read by now.
+    let mut other = server.connect();
+    // The server needs this time to read the head of the first connection.
     tokio::time::sleep(Duration::from_millis(1)).await;
     other.send(&probe()).await;
-    let refused = other.read_until("too many connections").await;
-    assert!(refused.starts_with("HTTP/1.1 503"), "{refused}");
+    let rejected = other.read_until("too many connections").await;
+    assert!(rejected.starts_with("HTTP/1.1 503"), "{rejected}");
 }
 
 /// A body that must not be read.
@@ -234,8 +234,8 @@ impl hyper::body::Body for Untouched {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_body_is_not_read() {
-    let scene = Scene::new();
+async fn rejected_body_is_not_read() {
+    let server = TestServer::new();
     let bearer = format!("Bearer {TOKEN}");
     for (host, origin, token, status) in [
         ("evil.example", "http://localhost", &*bearer, 403),
@@ -249,20 +249,20 @@ async fn refused_body_is_not_read() {
             .header("Content-Length", "10")
             .body(Untouched)
             .unwrap();
-        let connection = scene.open.open();
-        let answer = scene.door.handle_request(request, &connection).await;
+        let connection = server.open.open();
+        let answer = server.guard.handle_request(request, &connection).await;
         assert_eq!(answer.status(), status, "{host} {origin} {token}");
     }
-    // The same on the wire, where the body never comes.
-    let mut wire = scene.connect();
+    // The same on a connection where the body never arrives.
+    let mut wire = server.connect();
     wire.send("POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n").await;
-    let begun = Instant::now();
-    let refused = wire.read_until("a bearer token is required").await;
-    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
-    assert_eq!(begun.elapsed(), Duration::ZERO);
+    let started = Instant::now();
+    let rejected = wire.read_until("bearer token is required").await;
+    assert!(rejected.starts_with("HTTP/1.1 401"), "{rejected}");
+    assert_eq!(started.elapsed(), Duration::ZERO);
 }
 
-/// A call of the newest version.
+/// Returns a tool call of the newest version.
 fn call(arguments: &Value, headers: &[(&str, &str)]) -> String {
     let body = json!({
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
@@ -283,7 +283,7 @@ fn call(arguments: &Value, headers: &[(&str, &str)]) -> String {
 
 #[tokio::test]
 async fn parameter_headers_match_the_arguments() {
-    let scene = Scene::new();
+    let server = TestServer::new();
     let arguments = json!({ "region": "eu", "text": "x" });
     for (arguments, headers) in [
         (&arguments, &[][..]),
@@ -292,27 +292,27 @@ async fn parameter_headers_match_the_arguments() {
         (&arguments, &[("Mcp-Param-Region", "eu"), ("Mcp-Param-Region", "eu")]),
         (&json!({ "text": "x" }), &[("Mcp-Param-Region", "eu")]),
     ] {
-        let mut wire = scene.connect();
+        let mut wire = server.connect();
         wire.send(&call(arguments, headers)).await;
-        let refused = wire.read_until("\"error\"").await;
-        assert!(refused.starts_with("HTTP/1.1 400"), "{headers:?}: {refused}");
-        assert!(refused.contains("-32020"), "{headers:?}: {refused}");
+        let rejected = wire.read_until("\"error\"").await;
+        assert!(rejected.starts_with("HTTP/1.1 400"), "{headers:?}: {rejected}");
+        assert!(rejected.contains("-32020"), "{headers:?}: {rejected}");
     }
-    assert_eq!(*scene.backend.calls.lock().unwrap(), Vec::<Value>::new());
+    assert_eq!(*server.backend.calls.lock().unwrap(), Vec::<Value>::new());
     for (arguments, headers) in [
         (&arguments, &[("Mcp-Param-Region", "eu")][..]),
         (&arguments, &[("mcp-param-region", "=?base64?ZXU=?=")]),
         (&json!({ "text": "x" }), &[]),
     ] {
-        let mut wire = scene.connect();
+        let mut wire = server.connect();
         wire.send(&call(arguments, headers)).await;
         let answer = wire.read_until("routed").await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{headers:?}: {answer}");
     }
-    assert_eq!(scene.backend.calls.lock().unwrap().len(), 3);
+    assert_eq!(server.backend.calls.lock().unwrap().len(), 3);
 }
 
-/// The beginning of a session.
+/// Returns the first request of a session.
 fn initialize() -> String {
     let body = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
@@ -324,43 +324,43 @@ fn initialize() -> String {
     request(&[], &body.to_string())
 }
 
-/// Begins a session and returns its id.
-async fn begin(scene: &Scene) -> String {
-    let mut wire = scene.connect();
+/// Starts a session and returns its id.
+async fn start_session(server: &TestServer) -> String {
+    let mut wire = server.connect();
     wire.send(&initialize()).await;
     let answer = wire.read_until("serverInfo").await;
     let line = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
     line.unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
-/// Returns the status of the answer to a message in a session.
-async fn status_in(scene: &Scene, session: &str, body: &Value) -> String {
+/// Returns the status of the response to a message in a session.
+async fn status_in(server: &TestServer, session: &str, body: &Value) -> String {
     let headers = [("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")];
-    let mut wire = scene.connect();
+    let mut wire = server.connect();
     wire.send(&request(&headers, &body.to_string())).await;
     wire.read_until("\r\n\r\n").await[9..12].to_owned()
 }
 
 #[tokio::test]
 async fn initialize_flood_locks_out_no_client() {
-    let scene = Scene::with(ConnectionLimits::default(), Sessions::with_limit(4));
-    let session = begin(&scene).await;
+    let server = TestServer::with(ConnectionLimits::default(), Sessions::with_limit(4));
+    let session = start_session(&server).await;
     let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-    assert_eq!(status_in(&scene, &session, &initialized).await, "202");
+    assert_eq!(status_in(&server, &session, &initialized).await, "202");
     let mut flood = Vec::new();
     for _ in 0..20 {
-        flood.push(begin(&scene).await);
+        flood.push(start_session(&server).await);
     }
     // The used session is still there, the oldest unused ones are not.
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
-    assert_eq!(status_in(&scene, &session, &ping).await, "200");
-    assert_eq!(status_in(&scene, &flood[0], &ping).await, "404");
-    let late = begin(&scene).await;
-    assert_eq!(status_in(&scene, &late, &initialized).await, "202");
+    assert_eq!(status_in(&server, &session, &ping).await, "200");
+    assert_eq!(status_in(&server, &flood[0], &ping).await, "404");
+    let late = start_session(&server).await;
+    assert_eq!(status_in(&server, &late, &initialized).await, "202");
 }
 
 #[test]
-fn other_machines_need_a_token() {
+fn remote_access_requires_token() {
     let open = AccessPolicy::default();
     let guarded = AccessPolicy { token: Some(BearerToken::new(TOKEN).unwrap()), ..open.clone() };
     for (address, alone) in

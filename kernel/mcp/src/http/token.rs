@@ -1,34 +1,35 @@
-//! The bearer token.
+//! The bearer token of the HTTP server.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// What requests have to carry; only a hash of it is kept.
+/// A bearer token that requests must send; only its hash is stored.
 #[derive(Clone)]
 pub struct BearerToken([u8; 32]);
 
-/// Why a text cannot be a token.
+/// An error for a text that is not a valid token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// It could be guessed.
-    #[error("the bearer token has fewer than {} characters", BearerToken::MIN)]
+    /// The token is short enough to be guessed.
+    #[error("bearer token requires at least {} characters", BearerToken::MIN)]
     Short,
-    /// No header could carry it.
-    #[error("the bearer token has a character other than visible ASCII")]
+    /// The token cannot be sent in a header.
+    #[error("bearer token requires visible ASCII characters")]
     Character,
 }
 
 impl BearerToken {
-    /// The fewest characters of a token.
+    /// The minimum length of a token, in characters.
     pub const MIN: usize = 16;
 
-    /// Takes a text as the token; white space around it does not count.
+    /// Creates a token from a text without its surrounding white space.
     ///
     /// # Errors
-    /// For a text that could be guessed or not be sent.
+    /// [`TokenError`] for a text that is too short or cannot be sent in a header.
     pub fn new(text: &str) -> Result<Self, TokenError> {
+        // Token files usually end with a line break.
         let text = text.trim();
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(TokenError::Character);
@@ -39,7 +40,7 @@ impl BearerToken {
         Ok(Self(Sha256::digest(text).into()))
     }
 
-    /// Compares in a time that depends on the given text's length alone.
+    /// Compares with a given text in a time that depends on the length of that text alone.
     #[must_use]
     pub fn matches(&self, given: &str) -> bool {
         self.0.ct_eq(Sha256::digest(given).as_slice()).into()
@@ -48,6 +49,7 @@ impl BearerToken {
 
 impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not even the hash belongs into a log.
         f.write_str("Token(..)")
     }
 }
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_token_is_the_token() {
+    fn only_exact_token_matches() {
         let token = BearerToken::new(" 0123456789abcdef\n").unwrap();
         assert!(token.matches("0123456789abcdef"));
         for other in ["", "0123456789abcde", "0123456789abcdeF", "0123456789abcdef0"] {
@@ -67,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_guessed_is_no_token() {
+    fn weak_token_is_rejected() {
         assert_eq!(BearerToken::new("").unwrap_err(), TokenError::Short);
         assert_eq!(BearerToken::new("0123456789abcde").unwrap_err(), TokenError::Short);
         assert_eq!(BearerToken::new("0123456789 abcdef").unwrap_err(), TokenError::Character);

@@ -1,7 +1,7 @@
-//! Questions that a client takes to its human between two requests: what was asked about, until the
-//! answer comes.
+//! Pending review questions, which a client shows to its user between two requests.
 //!
-//! It stays here; the client carries a handle, which is worth one answer to the same call.
+//! The question stays on the server. The client receives a handle, which is valid for one answer
+//! to the same tool call.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::{ReviewOffer, ToolOutput};
 
-/// Questions that are open at the same time; another one takes the place of the oldest.
-const OPEN: usize = 256;
+/// The limit of pending questions; a further one replaces the oldest.
+const MAX_PENDING: usize = 256;
 
-/// A hash of a tool's name and its arguments.
+/// A hash of a tool name and its arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallHash([u8; 32]);
 
@@ -24,41 +24,40 @@ impl CallHash {
     }
 }
 
-/// What a question is about.
+/// The subject of a review question.
 pub(super) struct PendingQuestion {
-    /// The call that led to it.
+    /// The tool call that led to the question.
     pub(super) call: CallHash,
-    /// What is to be decided.
+    /// The proposal to decide about.
     pub(super) offer: ReviewOffer,
-    /// What the call has answered.
+    /// The result of the tool call before the decision.
     pub(super) output: ToolOutput,
 }
 
-/// A question with its handle.
+/// A pending question with its handle.
 struct QuestionEntry {
     handle: String,
     since: Instant,
     question: PendingQuestion,
 }
 
-/// The open questions, the oldest first.
+/// The pending questions, the oldest first.
 #[derive(Default)]
 pub(super) struct PendingQuestions(Mutex<VecDeque<QuestionEntry>>);
 
 impl PendingQuestions {
-    /// Keeps a question and gives its handle, which nobody can guess.
+    /// Stores a question and returns its unguessable handle.
     pub(super) fn insert(&self, question: PendingQuestion) -> String {
         let handle = ulid::Ulid::generate().to_string();
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while open.len() >= OPEN {
+        while open.len() >= MAX_PENDING {
             open.pop_front();
         }
         open.push_back(QuestionEntry { handle: handle.clone(), since: Instant::now(), question });
         handle
     }
 
-    /// Gives back what was asked about, if it was asked in this call and not too long ago. After that
-    /// it is not open any more.
+    /// Removes and returns a question of this call, or `None` if it is unknown or expired.
     pub(super) fn take(
         &self,
         handle: &str,
@@ -67,7 +66,8 @@ impl PendingQuestions {
     ) -> Option<PendingQuestion> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|open| open.since.elapsed() <= within);
-        // Another call does not close it.
+        // A handle that is sent with another call leaves the question open, so that a client cannot
+        // use up the question of another one.
         let at =
             open.iter().position(|open| open.handle == handle && open.question.call == call)?;
         open.remove(at).map(|open| open.question)
@@ -90,30 +90,30 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_is_worth_one_answer_to_the_same_call() {
-        let asked = PendingQuestions::default();
-        let handle = asked.insert(question("a"));
+    fn handle_accepts_one_answer() {
+        let pending = PendingQuestions::default();
+        let handle = pending.insert(question("a"));
         let call = question("a").call;
-        assert!(asked.take("", call, LONG).is_none());
-        assert!(asked.take(&handle, question("b").call, LONG).is_none());
+        assert!(pending.take("", call, LONG).is_none());
+        assert!(pending.take(&handle, question("b").call, LONG).is_none());
         let mut arguments = Map::new();
         arguments.insert("x".to_owned(), json!(1));
-        assert!(asked.take(&handle, CallHash::new("a", &arguments), LONG).is_none());
-        assert_eq!(asked.take(&handle, call, LONG).unwrap().offer.proposal, "a");
-        assert!(asked.take(&handle, call, LONG).is_none());
+        assert!(pending.take(&handle, CallHash::new("a", &arguments), LONG).is_none());
+        assert_eq!(pending.take(&handle, call, LONG).unwrap().offer.proposal, "a");
+        assert!(pending.take(&handle, call, LONG).is_none());
     }
 
     #[test]
-    fn a_question_does_not_stay_open_for_ever() {
-        let asked = PendingQuestions::default();
-        let handle = asked.insert(question("a"));
-        assert!(asked.take(&handle, question("a").call, Duration::ZERO).is_none());
-        assert!(asked.take(&handle, question("a").call, LONG).is_none());
-        let first = asked.insert(question("a"));
-        for _ in 0..OPEN {
-            asked.insert(question("b"));
+    fn pending_question_expires() {
+        let pending = PendingQuestions::default();
+        let handle = pending.insert(question("a"));
+        assert!(pending.take(&handle, question("a").call, Duration::ZERO).is_none());
+        assert!(pending.take(&handle, question("a").call, LONG).is_none());
+        let first = pending.insert(question("a"));
+        for _ in 0..MAX_PENDING {
+            pending.insert(question("b"));
         }
-        assert!(asked.take(&first, question("a").call, LONG).is_none());
-        assert_eq!(asked.0.lock().unwrap().len(), OPEN);
+        assert!(pending.take(&first, question("a").call, LONG).is_none());
+        assert_eq!(pending.0.lock().unwrap().len(), MAX_PENDING);
     }
 }

@@ -1,10 +1,11 @@
-//! Completion: the ids of skills and the paths of their files.
+//! Completion of skill ids and of file paths within skills.
 
 use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData};
 
 use super::resources::TEMPLATE;
 use super::{McpRequestContext, ServerSession, to_protocol_error, unknown_parameter_error};
 
+/// Completes an argument of a prompt or of the resource template.
 pub(super) async fn complete_argument(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -15,9 +16,9 @@ pub(super) async fn complete_argument(
     if let Some(name) = request.r#ref.as_prompt_name() {
         let all = session.shared.skills(&client).await?;
         let known = all.skills.iter().any(|skill| skill.user_invocable && skill.id == name);
-        // What goes into an argument of a skill is for its author to know.
+        // Skills declare no values for their arguments, so there are no suggestions.
         return if known {
-            Ok(offer(Vec::new()))
+            Ok(completion_result(Vec::new()))
         } else {
             Err(unknown_parameter_error("prompt", name))
         };
@@ -29,7 +30,7 @@ pub(super) async fn complete_argument(
     match request.argument.name.as_str() {
         "skill_id" => {
             let all = session.shared.skills(&client).await?;
-            Ok(offer(matching(all.skills.iter().map(|skill| &*skill.id), typed)))
+            Ok(completion_result(matching_values(all.skills.iter().map(|skill| &*skill.id), typed)))
         }
         "path" => {
             let id = request.context.as_ref().and_then(|given| given.get_argument("skill_id"));
@@ -39,27 +40,28 @@ pub(super) async fn complete_argument(
             };
             let details = details.map_err(|error| to_protocol_error(&error))?;
             let files = details.iter().flat_map(|details| details.files.iter().flatten());
-            Ok(offer(matching(files.map(|file| &*file.path), typed)))
+            Ok(completion_result(matching_values(files.map(|file| &*file.path), typed)))
         }
         other => Err(unknown_parameter_error("argument", other)),
     }
 }
 
-/// What begins with the text typed so far, then what contains it, each in order.
-fn matching<'a>(candidates: impl Iterator<Item = &'a str>, typed: &str) -> Vec<String> {
+/// Returns the candidates that start with the typed text, then those that contain it, each in
+/// order.
+fn matching_values<'a>(candidates: impl Iterator<Item = &'a str>, typed: &str) -> Vec<String> {
     let typed = typed.to_lowercase();
     let at = candidates
         .filter_map(|candidate| Some((candidate.to_lowercase().find(&typed)?, candidate)));
-    let (begin, contain): (Vec<_>, Vec<_>) = at.partition(|(at, _)| *at == 0);
-    begin.into_iter().chain(contain).map(|(_, candidate)| candidate.to_owned()).collect()
+    let (prefixed, contained): (Vec<_>, Vec<_>) = at.partition(|(at, _)| *at == 0);
+    prefixed.into_iter().chain(contained).map(|(_, candidate)| candidate.to_owned()).collect()
 }
 
-fn offer(mut values: Vec<String>) -> CompleteResult {
+fn completion_result(mut values: Vec<String>) -> CompleteResult {
     let total = values.len();
     values.truncate(CompletionInfo::MAX_VALUES);
     let more = total > values.len();
     let info = CompletionInfo::with_pagination(values, u32::try_from(total).ok(), more);
-    // It has been cut to what the protocol allows.
+    // The only error is too many values, and these have been truncated to the protocol's maximum.
     CompleteResult::new(info.unwrap_or_default())
 }
 
@@ -68,18 +70,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_begins_with_the_text_comes_first() {
+    fn prefix_matches_come_first() {
         let ids = ["a-review", "b", "review", "Review-2"];
-        assert_eq!(matching(ids.into_iter(), "rev"), ["review", "Review-2", "a-review"]);
-        assert_eq!(matching(ids.into_iter(), "").len(), 4);
+        assert_eq!(matching_values(ids.into_iter(), "rev"), ["review", "Review-2", "a-review"]);
+        assert_eq!(matching_values(ids.into_iter(), "").len(), 4);
     }
 
     #[test]
-    fn at_most_a_hundred_are_offered_and_the_rest_is_counted() {
-        let offered = offer((0..250).map(|n| n.to_string()).collect()).completion;
+    fn completion_is_limited_and_counted() {
+        let offered = completion_result((0..250).map(|n| n.to_string()).collect()).completion;
         let found = (offered.values.len(), offered.total, offered.has_more);
         assert_eq!(found, (100, Some(250), Some(true)));
-        let offered = offer(vec!["a".to_owned()]).completion;
+        let offered = completion_result(vec!["a".to_owned()]).completion;
         assert_eq!((offered.total, offered.has_more), (Some(1), Some(false)));
     }
 }

@@ -1,52 +1,53 @@
-//! How many requests of one client are worked on, and how many wait.
+//! The limit of active and waiting requests of one client.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::model::{ErrorCode, ErrorData};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// The code of a refusal that passes; from the range the protocol leaves to servers.
+/// The error code of a temporary overload; from the range that the protocol leaves to servers.
 const BUSY: ErrorCode = ErrorCode(-32000);
 
-/// Lets some in, has more wait, and sends the rest away.
+/// A limiter that runs some requests, queues more and rejects the rest.
 pub(super) struct RequestLimiter {
     running: Semaphore,
-    inside: AtomicUsize,
-    most: usize,
+    admitted: AtomicUsize,
+    max_admitted: usize,
 }
 
-/// A place behind a gate, given back when dropped.
+/// A permit to run one request; released on drop.
 pub(super) struct Permit<'g> {
-    gate: &'g RequestLimiter,
+    limiter: &'g RequestLimiter,
     _running: Option<SemaphorePermit<'g>>,
 }
 
 impl RequestLimiter {
     pub(super) fn new(running: usize, waiting: usize) -> Self {
-        let most = running.saturating_add(waiting);
-        Self { running: Semaphore::new(running), inside: AtomicUsize::new(0), most }
+        let max_admitted = running.saturating_add(waiting);
+        Self { running: Semaphore::new(running), admitted: AtomicUsize::new(0), max_admitted }
     }
 
-    /// Waits for a place.
+    /// Waits for a permit.
     ///
     /// # Errors
-    /// When too many wait already.
+    /// [`BUSY`] if too many requests wait already.
     pub(super) async fn acquire(&self) -> Result<Permit<'_>, ErrorData> {
-        // Taken before the wait and given back by the drop, however it ends.
-        let mut place = Permit { gate: self, _running: None };
-        if self.inside.fetch_add(1, Ordering::Relaxed) >= self.most {
-            let message = format!("more than {} requests are under way", self.most);
+        // Created before the count is raised, so that its drop lowers the count even if this future
+        // is dropped during the wait.
+        let mut permit = Permit { limiter: self, _running: None };
+        if self.admitted.fetch_add(1, Ordering::Relaxed) >= self.max_admitted {
+            let message = format!("more than {} requests are active", self.max_admitted);
             return Err(ErrorData::new(BUSY, message, None));
         }
-        // It is never closed.
-        place._running = self.running.acquire().await.ok();
-        Ok(place)
+        // `acquire` fails only for a closed semaphore, and this one is never closed.
+        permit._running = self.running.acquire().await.ok();
+        Ok(permit)
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.gate.inside.fetch_sub(1, Ordering::Relaxed);
+        self.limiter.admitted.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -57,17 +58,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_get_in_more_wait_and_the_rest_is_refused() {
+    fn limiter_queues_then_rejects() {
         let gate = RequestLimiter::new(1, 1);
         let first = gate.acquire().now_or_never().unwrap().unwrap();
         let mut second = Box::pin(gate.acquire());
         assert!(second.as_mut().now_or_never().is_none());
-        let refused = gate.acquire().now_or_never().unwrap().map(|_| ()).unwrap_err();
-        assert_eq!((refused.code, &*refused.message), (BUSY, "more than 2 requests are under way"));
+        let error = gate.acquire().now_or_never().unwrap().map(|_| ()).unwrap_err();
+        assert_eq!((error.code, &*error.message), (BUSY, "more than 2 requests are active"));
         drop(first);
         let second = second.now_or_never().unwrap().unwrap();
         drop(second);
-        // Whoever was refused, or gave up while waiting, holds no place.
+        // A request that was rejected or cancelled while waiting holds no permit.
         let _first = gate.acquire().now_or_never().unwrap().unwrap();
         drop(Box::pin(gate.acquire()).as_mut().now_or_never());
         assert!(Box::pin(gate.acquire()).as_mut().now_or_never().is_none());

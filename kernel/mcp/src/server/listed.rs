@@ -1,5 +1,5 @@
-//! The list of skills, kept as long as nothing changed: a client that reads it page by page, or asks
-//! for one of a thousand skills, does not have it made anew every time.
+//! The cached list of skills. It is valid for one generation of the backend, so that a client that
+//! reads it page by page, or reads one of a thousand skills, does not cause a new list per request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,10 +9,10 @@ use skillhost_contract::payload::PublishedSkills;
 use super::{ServerShared, to_protocol_error};
 use crate::backend::ClientSession;
 
-/// The list, and of which generation it is.
+/// The list with its generation.
 type CachedList = ((u64, u64), Arc<PublishedSkills>);
 
-/// The last list that was made.
+/// A cache of the latest list.
 #[derive(Default)]
 pub(super) struct SkillListCache(Mutex<Option<CachedList>>);
 
@@ -22,18 +22,20 @@ impl ServerShared {
         &self,
         client: &ClientSession,
     ) -> Result<Arc<PublishedSkills>, ErrorData> {
-        // Asked first: what changes while the list is made shows the next time.
+        // Read before the list: a change during the listing then invalidates it at the next
+        // request.
         let generation =
             self.backend.generation(client).await.map_err(|error| to_protocol_error(&error))?;
-        let kept = self.listed.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, skills)) = kept.filter(|(of, _)| *of == generation) {
+        let cached = self.listed.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, skills)) = cached.filter(|(of, _)| *of == generation) {
             return Ok(skills);
         }
         let skills =
             self.backend.skills(client).await.map_err(|error| to_protocol_error(&error))?;
         let skills = Arc::new(skills);
-        let kept = Some((generation, Arc::clone(&skills)));
-        *self.listed.0.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        // Two concurrent requests may both make the list; the later one wins, and both are valid.
+        let cached = Some((generation, Arc::clone(&skills)));
+        *self.listed.0.lock().unwrap_or_else(PoisonError::into_inner) = cached;
         Ok(skills)
     }
 }

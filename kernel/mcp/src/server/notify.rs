@@ -1,4 +1,4 @@
-//! Notifications: what changed, to clients that listen.
+//! Change notifications to clients that subscribe to them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,27 +13,30 @@ use super::skills::find_skill;
 use super::{McpRequestContext, ServerSession, ServerShared};
 use crate::backend::{ChangeCounter, ClientSession};
 
-/// A hash of something; nothing where it could not be had.
+/// A hash of a resource, or `None` if the resource could not be read.
 type ResourceHash = Option<[u8; 32]>;
 
-/// The resources that a session watches, and what each was when it was looked at last.
+/// The resources that a session watches, each with its hash at the last check.
 #[derive(Default)]
 pub(super) struct WatchedResources {
     resources: Mutex<BTreeMap<String, ResourceHash>>,
 }
 
 impl WatchedResources {
+    /// Stops watching a resource.
     pub(super) fn forget(&self, uri: &str) {
         self.lock().remove(uri);
     }
 
-    fn remember(&self, uri: String, seen: ResourceHash, most: usize) -> bool {
+    /// Watches a resource; returns `false` if the limit is reached.
+    fn remember(&self, uri: String, seen: ResourceHash, limit: usize) -> bool {
         let mut resources = self.lock();
-        let room = resources.len() < most || resources.contains_key(&uri);
-        if room {
+        // A repeated request for the same resource must succeed at the limit, too.
+        let has_room = resources.len() < limit || resources.contains_key(&uri);
+        if has_room {
             resources.insert(uri, seen);
         }
-        room
+        has_room
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ResourceHash>> {
@@ -41,7 +44,7 @@ impl WatchedResources {
     }
 }
 
-/// What a session is told of changes with; each way has its own.
+/// The destination of notifications: a session of the older versions or a subscription.
 #[derive(Clone)]
 enum NotifyTarget {
     Session(Peer<RoleServer>),
@@ -49,8 +52,8 @@ enum NotifyTarget {
 }
 
 impl NotifyTarget {
-    /// Tells what kinds of lists may be different. A client that did not ask for a kind does not get
-    /// it; whether the rest arrives is seen at its connection.
+    /// Sends a notification for each kind of list that may have changed and that the client has
+    /// subscribed to. A failed delivery is only logged.
     async fn notify_lists_changed(&self, tools: bool) {
         match self {
             Self::Session(peer) => {
@@ -88,13 +91,14 @@ impl NotifyTarget {
 
 fn log_send_error<E: std::fmt::Display>(sent: Result<(), E>) {
     if let Err(error) = sent {
-        tracing::debug!(%error, "a client was not told of a change");
+        // The connection's own task reports a lost client; here it is of no consequence.
+        tracing::debug!(%error, "change notification not delivered");
     }
 }
 
-/// Tells a session of the older versions of every change, for as long as it lasts.
+/// Spawns a task that notifies a session of the older versions of every change until it ends.
 pub(super) fn notify_session(session: &ServerSession, peer: Peer<RoleServer>) {
-    let teller = ChangeNotifier {
+    let notifier = ChangeNotifier {
         client: ClientSession {
             id: session.id.clone(),
             client: peer.peer_info().map_or_else(String::new, |info| info.client_info.name.clone()),
@@ -102,24 +106,25 @@ pub(super) fn notify_session(session: &ServerSession, peer: Peer<RoleServer>) {
         shared: Arc::clone(&session.shared),
         watched: Arc::clone(&session.watched),
         changes: session.changes.clone(),
-        way: NotifyTarget::Session(peer.clone()),
+        target: NotifyTarget::Session(peer.clone()),
     };
     tokio::spawn(async move {
         tokio::select! {
-            () = closed(&peer) => {}
-            () = teller.run() => {}
+            () = wait_until_closed(&peer) => {}
+            () = notifier.run() => {}
         }
     });
 }
 
-/// Returns when a client is gone.
-async fn closed(peer: &Peer<RoleServer>) {
+/// Waits until a client has disconnected.
+async fn wait_until_closed(peer: &Peer<RoleServer>) {
+    // The library offers no future for this, so the state is polled.
     while !peer.is_transport_closed() {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     }
 }
 
-/// What a client may ask to be told: of everything, and of only so many resources.
+/// Returns the accepted part of a subscription: every list, and resources up to the limit.
 pub(super) fn accept_filter(
     session: &ServerSession,
     requested: &SubscriptionFilter,
@@ -131,38 +136,39 @@ pub(super) fn accept_filter(
     accepted
 }
 
-/// Tells a subscription of what it asked for until it ends.
+/// Notifies a subscription of the changes that it covers until it ends.
 pub(super) async fn notify_subscription(
     session: &ServerSession,
     context: &SubscriptionContext,
 ) -> Result<(), ErrorData> {
     let client = session.client(context.request_context());
-    let tell = async {
+    let notify = async {
         let watched = Arc::new(WatchedResources::default());
         let limits = &session.shared.limits;
         for uri in context.accepted().resource_subscriptions.iter().flatten() {
             let seen = hash_resource(&session.shared, &client, uri).await;
             watched.remember(uri.clone(), seen, limits.watched);
         }
-        let teller = ChangeNotifier {
+        let notifier = ChangeNotifier {
             client: client.clone(),
             shared: Arc::clone(&session.shared),
             watched,
             changes: session.changes.clone(),
-            way: NotifyTarget::Subscription(context.sink().clone()),
+            target: NotifyTarget::Subscription(context.sink().clone()),
         };
-        teller.run().await;
+        notifier.run().await;
     };
     tokio::select! {
         () = context.cancelled() => {}
-        // Else the library would wait for this one, although nobody reads what it says.
-        () = session.left.cancelled() => {}
-        () = tell => {}
+        // Otherwise the library would wait for this subscription, although the client has
+        // disconnected.
+        () = session.disconnected.cancelled() => {}
+        () = notify => {}
     }
     Ok(())
 }
 
-/// Begins to watch a resource for a session of the older versions.
+/// Starts watching a resource for a session of the older versions.
 pub(super) async fn watch_resource(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -171,82 +177,86 @@ pub(super) async fn watch_resource(
     let client = session.client(context);
     find_skill(&session.shared, &client, &uri).await?;
     let seen = hash_resource(&session.shared, &client, &uri).await;
-    let most = session.shared.limits.watched;
-    match session.watched.remember(uri, seen, most) {
+    let limit = session.shared.limits.watched;
+    match session.watched.remember(uri, seen, limit) {
         true => Ok(()),
         false => {
-            let message = format!("more than {most} resources are watched");
+            let message = format!("more than {limit} resources are watched");
             Err(ErrorData::invalid_params(message, None))
         }
     }
 }
 
-/// Waits for changes on behalf of one client and tells it.
+/// A task that waits for changes and notifies one client of them.
 struct ChangeNotifier {
     client: ClientSession,
     shared: Arc<ServerShared>,
     watched: Arc<WatchedResources>,
-    /// Since the session began: a client may have asked before it was listened for changes.
+    /// Changes since the start of the session, because a client may have read a list before this
+    /// task started.
     changes: watch::Receiver<ChangeCounter>,
-    way: NotifyTarget,
+    target: NotifyTarget,
 }
 
 impl ChangeNotifier {
-    /// Returns when the backend is gone.
+    /// Runs until the backend is dropped.
     async fn run(mut self) {
         let mut tools = self.tools().await;
         if self.changes.has_changed().unwrap_or(true) {
-            // They may be the new ones already, and the client may have seen the old ones.
+            // These may already be the new tools, while the client has seen the old ones.
             tools = None;
         }
         loop {
-            // A file beside a SKILL.md changes without a word, so those that are watched are looked
-            // at from time to time.
-            let again = tokio::time::sleep(self.shared.limits.watch);
+            // A change of another file of a skill produces no event, so watched resources are also
+            // compared at an interval.
+            let interval = tokio::time::sleep(self.shared.limits.watch);
             let changed = tokio::select! {
                 changed = self.changes.changed() => match changed {
                     Ok(()) => true,
                     Err(_) => return,
                 },
-                () = again => false,
+                () = interval => false,
             };
             if changed {
                 let now = self.tools().await;
+                // An unreadable list counts as changed: a superfluous notification is harmless.
                 let different = now.is_none() || now != tools;
                 tools = now;
-                self.way.notify_lists_changed(different).await;
+                self.target.notify_lists_changed(different).await;
             }
             self.check_resources().await;
         }
     }
 
     async fn check_resources(&self) {
-        let known: Vec<_> = self.watched.lock().clone().into_iter().collect();
-        for (uri, seen) in known {
+        // Copied, because the lock must not be held across an `await`.
+        let watched: Vec<_> = self.watched.lock().clone().into_iter().collect();
+        for (uri, seen) in watched {
             let now = hash_resource(&self.shared, &self.client, &uri).await;
             if now == seen {
                 continue;
             }
-            // Unless it was forgotten meanwhile.
-            let known = self.watched.lock().get_mut(&uri).map(|seen| *seen = now).is_some();
-            if known {
-                self.way.notify_updated(uri).await;
+            // The client may have unsubscribed since the copy was made.
+            let is_watched = self.watched.lock().get_mut(&uri).map(|seen| *seen = now).is_some();
+            if is_watched {
+                self.target.notify_updated(uri).await;
             }
         }
     }
 
-    /// A hash of the tools as the client sees them.
+    /// Returns a hash of the tools that the client sees.
     async fn tools(&self) -> ResourceHash {
         let tools = self.shared.backend.tools(&self.client).await.ok()?;
         Some(Sha256::digest(serde_json::to_vec(&tools).ok()?).into())
     }
 }
 
-/// Hashes what stands at an address.
+/// Returns the hash of the resource at an address.
 async fn hash_resource(shared: &ServerShared, client: &ClientSession, uri: &str) -> ResourceHash {
     let skill = find_skill(shared, client, uri).await.ok()?;
     let details = shared.backend.details(client, &[&skill.id]).await.ok()?.pop()?;
     if let Some(files) = details.files {
+        // The digest of the file saves reading its content.
         let file = files.iter().find(|file| file.uri == uri)?;
         return Some(Sha256::digest(&file.sha256).into());
     }

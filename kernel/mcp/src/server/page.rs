@@ -1,15 +1,15 @@
-//! Pages of lists. A cursor names the entry before the page, so that a change of the list in between
-//! neither repeats nor skips what stays.
+//! Pages of lists. A cursor names the entry before the page, so that a change of the list between
+//! two requests neither repeats nor skips the remaining entries.
 
 use rmcp::model::{ErrorData, PaginatedRequestParams};
 
-/// What a cursor begins with: a client is not meant to make one.
+/// The prefix of cursors; it marks them as opaque values that clients must not construct.
 const PREFIX: &str = "after:";
 
 /// Returns one page of a list that is sorted by `key`, and the cursor of the next.
 ///
 /// # Errors
-/// For a cursor that no list has given out.
+/// An invalid-parameter error for a cursor without the prefix.
 pub(super) fn paginate<'l, T>(
     list: &'l [T],
     key: impl Fn(&T) -> &str,
@@ -19,9 +19,10 @@ pub(super) fn paginate<'l, T>(
     let start = match request.and_then(|request| request.cursor.as_deref()) {
         None => 0,
         Some(cursor) => {
-            let after = cursor.strip_prefix(PREFIX).ok_or_else(|| {
-                ErrorData::invalid_params("the cursor is not one of this server's", None)
-            })?;
+            let after = cursor
+                .strip_prefix(PREFIX)
+                .ok_or_else(|| ErrorData::invalid_params("cursor is not valid", None))?;
+            // The entry itself may have been removed; its successors are found all the same.
             list.partition_point(|entry| key(entry) <= after)
         }
     };
@@ -42,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other_whatever_comes_and_goes() {
+    fn pages_follow_changing_list() {
         let list = ["a", "b", "c", "d"];
         let of = |entries: &[&str]| entries.iter().map(|&e| e.to_owned()).collect::<Vec<_>>();
         assert_eq!(pages(&list, None), (of(&["a", "b"]), Some("after:b".to_owned())));
@@ -53,9 +54,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_of_somebody_else_is_refused() {
+    fn foreign_cursor_is_rejected() {
         let request = PaginatedRequestParams::default().with_cursor(Some("2".to_owned()));
         let error = paginate(&["a"], |entry| entry, Some(&request), 2).unwrap_err();
-        assert_eq!(error.message, "the cursor is not one of this server's");
+        assert_eq!(error.message, "cursor is not valid");
     }
 }

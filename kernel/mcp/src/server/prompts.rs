@@ -1,4 +1,4 @@
-//! Prompts: one per skill that a person may invoke.
+//! Prompts: one per skill that users may invoke.
 
 use rmcp::model::{
     ErrorData, GetPromptRequestParams, GetPromptResponse, GetPromptResult, ListPromptsResult,
@@ -11,6 +11,7 @@ use super::page::paginate;
 use super::{McpRequestContext, ServerSession, to_protocol_error, unknown_parameter_error};
 use crate::backend::PromptArguments;
 
+/// Lists the prompts of user-invocable skills.
 pub(super) async fn list_prompts(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -22,6 +23,7 @@ pub(super) async fn list_prompts(
     let invocable: Vec<_> = all.skills.iter().filter(|skill| skill.user_invocable).collect();
     let (skills, next) = paginate(&invocable, |skill| &skill.id, request.as_ref(), size)?;
     let ids: Vec<_> = skills.iter().map(|skill| &*skill.id).collect();
+    // A kernel without a skill provider rejects a request for details, even an empty one.
     let details = match ids.is_empty() {
         true => Vec::new(),
         false => {
@@ -30,7 +32,7 @@ pub(super) async fn list_prompts(
     };
     let prompts = skills.iter().map(|skill| {
         let details = details.iter().find(|details| details.id == skill.id);
-        prompt(skill, details.map_or(&[], |details| &details.arguments))
+        to_prompt(skill, details.map_or(&[], |details| &details.arguments))
     });
     let mut result = ListPromptsResult::with_all_items(prompts.collect());
     result.next_cursor = next;
@@ -38,7 +40,7 @@ pub(super) async fn list_prompts(
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
 }
 
-fn prompt(skill: &PublishedSkill, arguments: &[PublishedArgument]) -> Prompt {
+fn to_prompt(skill: &PublishedSkill, arguments: &[PublishedArgument]) -> Prompt {
     let arguments = arguments.iter().map(|argument| {
         let described = PromptArgument::new(&argument.name).with_required(argument.required);
         match &argument.description {
@@ -50,6 +52,7 @@ fn prompt(skill: &PublishedSkill, arguments: &[PublishedArgument]) -> Prompt {
         .with_title(&skill.name)
 }
 
+/// Renders the prompt of a user-invocable skill.
 pub(super) async fn get_prompt(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -75,7 +78,10 @@ pub(super) async fn get_prompt(
     Ok(result.with_description(&skill.description).into())
 }
 
-/// What the client gave, as far as the skill asks for it.
+/// Returns the client's arguments as text.
+///
+/// # Errors
+/// An invalid-parameter error for a value that is not a string and for a missing argument.
 fn accepted_arguments(
     arguments: &[PublishedArgument],
     arguments_given: serde_json::Map<String, Value>,
@@ -83,14 +89,14 @@ fn accepted_arguments(
     let mut given = PromptArguments::new();
     for (name, value) in arguments_given {
         let Value::String(text) = value else {
-            let message = format!("the argument {name:?} is not a text");
+            let message = format!("argument {name:?} is not a string");
             return Err(ErrorData::invalid_params(message, None));
         };
         given.insert(name, text);
     }
     match arguments.iter().find(|a| a.required && !given.contains_key(&a.name)) {
         Some(missing) => {
-            let message = format!("the argument {:?} is missing", missing.name);
+            let message = format!("argument {:?} is required", missing.name);
             Err(ErrorData::invalid_params(message, None))
         }
         None => Ok(given),

@@ -1,4 +1,4 @@
-//! Resources: every file of every skill.
+//! Resources: the files of skills.
 
 use rmcp::model::{
     DIRECTORY_MIME_TYPE, ErrorData, ListResourceTemplatesResult, ListResourcesResult,
@@ -11,10 +11,12 @@ use super::page::paginate;
 use super::skills::find_skill;
 use super::{McpRequestContext, ServerSession, resource_error};
 
-/// The template of the files' addresses.
+/// The template of resource addresses.
 pub(super) const TEMPLATE: &str = "skill://{skill_id}/{+path}";
 
-/// Lists the SKILL.md of each skill; its other files are in the skill's entry and its directories.
+/// Lists the SKILL.md of each skill.
+///
+/// The other files appear in the entry of the skill and in its directories.
 pub(super) async fn list_resources(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -24,14 +26,15 @@ pub(super) async fn list_resources(
     let size = session.shared.limits.page;
     let offered: Vec<_> = all.skills.iter().filter(|skill| skill.model_invocable).collect();
     let (skills, next) = paginate(&offered, |skill| &skill.id, request.as_ref(), size)?;
-    let resources = skills.iter().map(|skill| resource(skill)).collect();
+    let resources = skills.iter().map(|skill| to_resource(skill)).collect();
     let mut result = ListResourcesResult::with_all_items(resources);
     result.next_cursor = next;
     let (ttl, scope) = session.cache_control();
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
 }
 
-fn resource(skill: &PublishedSkill) -> Resource {
+fn to_resource(skill: &PublishedSkill) -> Resource {
+    // Clients show little but the description, so a warning belongs into it.
     let description = match skill.trusted {
         true => skill.description.clone(),
         false => format!("{} (from {}, not trusted)", skill.description, skill.source),
@@ -42,6 +45,7 @@ fn resource(skill: &PublishedSkill) -> Resource {
         .with_mime_type("text/markdown")
 }
 
+/// Returns the only resource template.
 pub(super) fn list_templates(session: &ServerSession) -> ListResourceTemplatesResult {
     let template = ResourceTemplate::new(TEMPLATE, "skill-file")
         .with_title("A file of a skill")
@@ -52,18 +56,20 @@ pub(super) fn list_templates(session: &ServerSession) -> ListResourceTemplatesRe
         .with_cache_scope(scope)
 }
 
+/// Reads one file of a skill.
 pub(super) async fn read_resource(
     session: &ServerSession,
     context: &McpRequestContext,
     uri: &str,
 ) -> Result<ReadResourceResponse, ErrorData> {
     let client = session.client(context);
+    // The backend serves every file; the visibility of a skill is checked here.
     find_skill(&session.shared, &client, uri).await?;
     let body = session.backend().read(&client, uri).await.map_err(|e| resource_error(&e))?;
     let (PublishedContent::Text(content) | PublishedContent::Base64(content)) = &body.content;
     let limit = session.shared.limits.resource;
     if content.len() > limit {
-        return Err(too_large(uri, content.len(), limit));
+        return Err(size_error(uri, content.len(), limit));
     }
     let contents = match body.content {
         PublishedContent::Text(text) => ResourceContents::text(text, uri),
@@ -74,20 +80,21 @@ pub(super) async fn read_resource(
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope).into())
 }
 
-/// A resource that clients could not take: theirs have limits, too.
-fn too_large(uri: &str, size: usize, limit: usize) -> ErrorData {
-    let message = format!("{uri} takes {size} bytes in an answer, more than {limit}");
+/// Returns the error for a resource that exceeds the size limit of responses.
+fn size_error(uri: &str, size: usize, limit: usize) -> ErrorData {
+    let message = format!("{uri} takes {size} bytes in a response, more than {limit}");
     let kind = serde_json::json!({ "kind": ErrorKind::TooLarge });
     ErrorData::invalid_params(message, Some(kind))
 }
 
+/// Lists one directory of a skill.
 pub(super) async fn read_directory(
     session: &ServerSession,
     context: &McpRequestContext,
     request: ReadResourceDirectoryRequestParams,
 ) -> Result<ListResourcesResult, ErrorData> {
     let client = session.client(context);
-    // The address of a directory may end with a slash.
+    // Clients may send the address of a directory with or without a final slash.
     let uri = request.uri.strip_suffix('/').unwrap_or(&request.uri);
     find_skill(&session.shared, &client, uri).await?;
     let entries =

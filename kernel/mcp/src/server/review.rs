@@ -1,7 +1,7 @@
-//! Review by elicitation: a client asks its human about what a call has proposed.
+//! Review by elicitation: a client asks its user to decide about a proposal of a tool call.
 //!
-//! Whether anybody is asked is the backend's to say, and it says no unless the settings say yes: the
-//! answer is only as trustworthy as the client that brings it.
+//! The backend enables reviews, and only if the settings allow them: the answer is only as
+//! trustworthy as the client that sends it.
 
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
@@ -14,22 +14,23 @@ use super::asked::{CallHash, PendingQuestion};
 use super::{McpRequestContext, ServerSession};
 use crate::backend::ClientSession;
 
-/// Longest reason that is kept.
-const REASON: usize = 1_000;
+/// The maximum length of a reason, in characters.
+const MAX_REASON: usize = 1_000;
 
-/// What the question is called where a client carries it.
+/// The key of the review question in an elicitation request.
 const KEY: &str = "review";
 
-/// What becomes of a call that may be something to decide about.
+/// The outcome of a tool call that may contain a proposal.
 pub(super) enum ElicitationOutcome {
-    /// It is answered.
+    /// The tool call is complete.
     Done(ToolOutput),
-    /// The client is to ask its human, and to call again with the answer.
+    /// The client has to ask its user and to repeat the call with the answer.
     Asks(InputRequiredResult),
 }
 
-/// Shows a person what a call has proposed, if the client can; what they decide is done, and added to
-/// the call's output. Without a decision the proposal stays open.
+/// Asks the client's user to decide about the proposal of a tool call, if the client can.
+///
+/// The decision is applied and added to the output. Without a decision the proposal stays open.
 pub(super) async fn ask_for_review(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -40,16 +41,16 @@ pub(super) async fn ask_for_review(
     let Some(offer) = find_offer(session, context, client, &output).await else {
         return ElicitationOutcome::Done(output);
     };
-    let question = match question(&offer.text) {
+    let question = match review_form(&offer.text) {
         Ok(question) => question,
         Err(error) => {
-            tracing::warn!(%error, "a proposal is not shown");
+            tracing::warn!(%error, "proposal not offered for review");
             return ElicitationOutcome::Done(output);
         }
     };
-    // From this version on a server asks nothing by itself.
+    // From this version on a server sends no requests; the client repeats its call with the answer.
     if context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28) {
-        let handle = session.shared.asked.insert(PendingQuestion { call, offer, output });
+        let handle = session.shared.pending.insert(PendingQuestion { call, offer, output });
         let question = InputRequest::Elicitation(ElicitRequest::new(question));
         let questions = InputRequests::from([(KEY.to_owned(), question)]);
         return ElicitationOutcome::Asks(InputRequiredResult::new(Some(questions), Some(handle)));
@@ -57,15 +58,16 @@ pub(super) async fn ask_for_review(
     let limit = Some(session.shared.limits.review);
     match context.peer.create_elicitation_with_timeout(question, limit).await {
         Ok(answer) => decide(session, client, offer, &answer, &mut output).await,
-        Err(error) => tracing::warn!(%error, "nobody was asked about a proposal"),
+        // The proposal stays open, so the call itself has still succeeded.
+        Err(error) => tracing::warn!(%error, "review request to the client failed"),
     }
     ElicitationOutcome::Done(output)
 }
 
-/// Takes the answer to a question that the client has carried to its human.
+/// Applies the answer to a question that the client has shown to its user.
 ///
 /// # Errors
-/// For a handle that is not one of this call, and one that is used up or too old.
+/// An invalid-parameter error for a handle of another call and for a used or expired handle.
 pub(super) async fn handle_answer(
     session: &ServerSession,
     client: &ClientSession,
@@ -73,42 +75,43 @@ pub(super) async fn handle_answer(
     handle: &str,
     answers: Option<InputResponses>,
 ) -> Result<ToolOutput, ErrorData> {
-    let asked = session.shared.asked.take(handle, call, session.shared.limits.review);
-    let Some(PendingQuestion { offer, mut output, .. }) = asked else {
-        let message = "the requestState is not one of this call, or not open any more";
+    let pending = session.shared.pending.take(handle, call, session.shared.limits.review);
+    let Some(PendingQuestion { offer, mut output, .. }) = pending else {
+        let message = "requestState does not belong to this call or has expired";
         return Err(ErrorData::invalid_params(message, None));
     };
     let answer = answers.and_then(|mut answers| answers.remove(KEY));
     match answer.map(serde_json::from_value).transpose() {
         Ok(Some(answer)) => decide(session, client, offer, &answer, &mut output).await,
+        // The user has not answered; the proposal stays open.
         Ok(None) => {}
         Err(error) => {
-            let message = format!("the answer to {KEY:?} is none: {error}");
+            let message = format!("response to {KEY:?} is not valid: {error}");
             return Err(ErrorData::invalid_params(message, None));
         }
     }
     Ok(output)
 }
 
-/// What a person is to decide, if this client can ask one.
+/// Returns the proposal to decide about, if this client can ask its user.
 async fn find_offer(
     session: &ServerSession,
     context: &McpRequestContext,
     client: &ClientSession,
     output: &ToolOutput,
 ) -> Option<ReviewOffer> {
-    let asks = context.client_capabilities()?.elicitation?;
-    // Only that it can open an address is not enough; nothing at all is how older ones say `form`.
-    if asks.form.is_none() && asks.url.is_some() {
+    let elicitation = context.client_capabilities()?.elicitation?;
+    // The ability to open an address is not enough. Older clients declare `form` by an empty value.
+    if elicitation.form.is_none() && elicitation.url.is_some() {
         return None;
     }
     session.backend().review(client, output).await.unwrap_or_else(|error| {
-        tracing::warn!(%error, "a proposal is not shown");
+        tracing::warn!(%error, "proposal not offered for review");
         None
     })
 }
 
-/// Does what a person has decided and adds it to a call's output.
+/// Applies the decision of a user and adds its result to the output of the tool call.
 async fn decide(
     session: &ServerSession,
     client: &ClientSession,
@@ -116,44 +119,48 @@ async fn decide(
     answer: &ElicitResult,
     output: &mut ToolOutput,
 ) {
-    let Some((approve, reason)) = decision(answer) else { return };
+    let Some((approve, reason)) = parse_decision(answer) else { return };
     match session.backend().decide(client, offer, approve, reason).await {
-        Ok(text) => settle(output, &text, Some(if approve { "applied" } else { "rejected" })),
+        Ok(text) => {
+            replace_announcement(output, &text, Some(if approve { "applied" } else { "rejected" }));
+        }
         Err(error) => {
             let text = format!("A person decided, but it could not be done: {error}");
-            settle(output, &text, None);
+            // The proposal keeps its state, since the decision had no effect.
+            replace_announcement(output, &text, None);
         }
     }
 }
 
-/// Makes a call's output say what came of the decision instead of what was to come: the text that it
-/// announced as `next` gives way, and so does its state.
-fn settle(output: &mut ToolOutput, decided: &str, state: Option<&str>) {
+/// Replaces the announced `next` text and the state in a tool output by the result of the decision.
+fn replace_announcement(output: &mut ToolOutput, decided: &str, state: Option<&str>) {
     let value = output.structured.as_ref().and_then(|text| serde_json::from_str(text.get()).ok());
     let Some(Value::Object(mut value)) = value else {
-        append(&mut output.text, decided);
+        append_line(&mut output.text, decided);
         return;
     };
+    // An empty `next` would match everywhere in the text.
     let announced = value.get("next").and_then(Value::as_str).filter(|next| !next.is_empty());
     match announced.filter(|next| output.text.contains(*next)) {
         Some(next) => output.text = output.text.replacen(next, decided, 1),
-        None => append(&mut output.text, decided),
+        None => append_line(&mut output.text, decided),
     }
     for (key, text) in [("next", Some(decided)), ("state", state)] {
-        if let (Some(known), Some(text)) = (value.get_mut(key), text) {
-            *known = text.into();
+        // Only fields that the tool has sent are replaced, so that its schema stays valid.
+        if let (Some(field), Some(text)) = (value.get_mut(key), text) {
+            *field = text.into();
         }
     }
     value.insert("review".to_owned(), decided.into());
     output.structured = serde_json::value::to_raw_value(&value).ok();
 }
 
-fn append(text: &mut String, line: &str) {
+fn append_line(text: &mut String, line: &str) {
     text.push('\n');
     text.push_str(line);
 }
 
-fn question(text: &str) -> Result<ElicitRequestParams, ErrorData> {
+fn review_form(text: &str) -> Result<ElicitRequestParams, ErrorData> {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -163,7 +170,7 @@ fn question(text: &str) -> Result<ElicitRequestParams, ErrorData> {
                 "description": "approve changes the skill now; reject leaves it as it is",
                 "enum": ["approve", "reject"],
             },
-            "reason": { "type": "string", "title": "Reason", "maxLength": REASON },
+            "reason": { "type": "string", "title": "Reason", "maxLength": MAX_REASON },
         },
         "required": ["decision"],
     });
@@ -174,8 +181,8 @@ fn question(text: &str) -> Result<ElicitRequestParams, ErrorData> {
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
-/// What a person decided and why; nothing unless they said it in so many words.
-fn decision(answer: &ElicitResult) -> Option<(bool, String)> {
+/// Returns the decision of a user and its reason, or `None` unless the answer is explicit.
+fn parse_decision(answer: &ElicitResult) -> Option<(bool, String)> {
     let content = answer.content.as_ref().filter(|_| answer.action == ElicitationAction::Accept)?;
     let approve = match content["decision"].as_str()? {
         "approve" => true,
@@ -183,9 +190,9 @@ fn decision(answer: &ElicitResult) -> Option<(bool, String)> {
         _ => return None,
     };
     let reason = content["reason"].as_str().unwrap_or_default().trim();
-    // A rejection has to have one.
+    // The registry requires a reason for a rejection.
     let reason = if reason.is_empty() && !approve { "no reason given" } else { reason };
-    Some((approve, reason.chars().take(REASON).collect()))
+    Some((approve, reason.chars().take(MAX_REASON).collect()))
 }
 
 #[cfg(test)]
@@ -193,11 +200,11 @@ mod tests {
     use super::*;
 
     fn decided(action: ElicitationAction, content: Value) -> Option<(bool, String)> {
-        decision(&ElicitResult::new(action).with_content(content))
+        parse_decision(&ElicitResult::new(action).with_content(content))
     }
 
     #[test]
-    fn only_an_explicit_answer_decides() {
+    fn review_requires_explicit_answer() {
         use ElicitationAction::{Accept, Cancel, Decline};
         let yes = json!({ "decision": "approve", "reason": " Good. " });
         assert_eq!(decided(Accept, yes.clone()), Some((true, "Good.".to_owned())));
@@ -210,14 +217,14 @@ mod tests {
         {
             assert_eq!(decided(Accept, content.clone()), None, "{content}");
         }
-        assert_eq!(decision(&ElicitResult::new(Accept)), None);
+        assert_eq!(parse_decision(&ElicitResult::new(Accept)), None);
     }
 
-    fn settled(text: &str, value: &Value, state: Option<&str>) -> (String, Value) {
+    fn replaced(text: &str, value: &Value, state: Option<&str>) -> (String, Value) {
         let structured = serde_json::value::to_raw_value(value).ok();
         let text = text.to_owned();
         let mut output = ToolOutput { text, structured, is_error: false, skill: None };
-        settle(&mut output, "Approved.", state);
+        replace_announcement(&mut output, "Approved.", state);
         (output.text, serde_json::from_str(output.structured.unwrap().get()).unwrap())
     }
 
@@ -225,7 +232,7 @@ mod tests {
     fn decision_replaces_the_announcement() {
         let value = json!({ "proposal": "p", "state": "open", "next": "A person decides." });
         let (text, value) =
-            settled("Recorded. A person decides.\nNote: n.", &value, Some("applied"));
+            replaced("Recorded. A person decides.\nNote: n.", &value, Some("applied"));
         assert_eq!(text, "Recorded. Approved.\nNote: n.");
         let expected = json!({
             "proposal": "p", "state": "applied", "next": "Approved.", "review": "Approved.",
@@ -235,15 +242,15 @@ mod tests {
 
     #[test]
     fn decision_without_announcement_is_appended() {
-        let (text, value) = settled("Recorded.", &json!({ "state": "open" }), None);
+        let (text, value) = replaced("Recorded.", &json!({ "state": "open" }), None);
         assert_eq!(text, "Recorded.\nApproved.");
         assert_eq!(value, json!({ "state": "open", "review": "Approved." }));
-        let (text, value) = settled("Recorded.", &json!([1]), Some("applied"));
+        let (text, value) = replaced("Recorded.", &json!([1]), Some("applied"));
         assert_eq!((&*text, value), ("Recorded.\nApproved.", json!([1])));
     }
 
     #[test]
-    fn the_question_has_a_form_that_clients_can_show() {
-        assert!(question("What changes.").is_ok());
+    fn review_form_is_valid() {
+        assert!(review_form("What changes.").is_ok());
     }
 }

@@ -16,14 +16,14 @@ use super::{
 };
 use crate::backend::ClientSession;
 
-/// Pages of `skills/list` that are kept; where there are more, all of them are made anew.
+/// The limit of cached pages of `skills/list`; the cache is cleared when it is full.
 const MAX_PAGES: usize = 64;
 
-/// The pages that were made, by the id of their first skill.
+/// The cached pages by the id of their first skill.
 #[derive(Default)]
 pub(super) struct SkillPages(Mutex<HashMap<String, SkillPage>>);
 
-/// The entries of a page, and what they were made of.
+/// The entries of a page with the list and the stamp from which they were made.
 struct SkillPage {
     list: Arc<PublishedSkills>,
     skill_ids: Vec<String>,
@@ -32,7 +32,7 @@ struct SkillPage {
 }
 
 impl SkillPages {
-    /// Returns the entries of a page of a list, if they were made of the same.
+    /// Returns the cached entries of a page, if the list, the stamp and the skills are the same.
     fn find(
         &self,
         list: &Arc<PublishedSkills>,
@@ -41,17 +41,18 @@ impl SkillPages {
     ) -> Option<Arc<Vec<Skill>>> {
         let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let page = pages.get(*skill_ids.first()?)?;
+        // The list is cached, too, so the same list is the same allocation.
         let is_same = Arc::ptr_eq(&page.list, list)
             && page.stamp == stamp
             && page.skill_ids.iter().eq(skill_ids);
         is_same.then(|| Arc::clone(&page.entries))
     }
 
-    /// Keeps a page; those of an earlier list are dropped.
+    /// Stores a page and drops those of an earlier list.
     fn insert(&self, page: SkillPage) {
         let Some(first) = page.skill_ids.first().cloned() else { return };
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.retain(|_, kept| Arc::ptr_eq(&kept.list, &page.list));
+        pages.retain(|_, cached| Arc::ptr_eq(&cached.list, &page.list));
         if pages.len() >= MAX_PAGES {
             pages.clear();
         }
@@ -59,6 +60,7 @@ impl SkillPages {
     }
 }
 
+/// Lists the skills that models may invoke.
 pub(super) async fn list_skills(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -76,17 +78,18 @@ pub(super) async fn list_skills(
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
 }
 
+/// Returns the entry of the skill with an address.
 pub(super) async fn get_skill(
     session: &ServerSession,
     context: &McpRequestContext,
     uri: &str,
 ) -> Result<GetSkillResult, ErrorData> {
     let client = session.client(context);
-    // A skill is not a resource: one that does not exist is a wrong parameter to every version.
+    // A skill is not a resource: an unknown one is an invalid parameter in every protocol version.
     let skill = find_skill(&session.shared, &client, uri)
         .await
         .map_err(|_| unknown_parameter_error("skill", uri))?;
-    let found = entries(session, &client, &[&skill]).await?;
+    let found = skill_entries(session, &client, &[&skill]).await?;
     let found = found.into_iter().find(|found| found.uri == uri);
     let (ttl, scope) = session.cache_control();
     match found {
@@ -95,7 +98,7 @@ pub(super) async fn get_skill(
     }
 }
 
-/// The entries of a page of a list, made anew only if one of them may have changed.
+/// Returns the entries of a page, from the cache unless one of them may have changed.
 async fn page_entries(
     session: &ServerSession,
     client: &ClientSession,
@@ -103,7 +106,7 @@ async fn page_entries(
     page: &[&PublishedSkill],
 ) -> Result<Arc<Vec<Skill>>, ErrorData> {
     let skill_ids: Vec<_> = page.iter().map(|skill| &*skill.id).collect();
-    // Taken first: what changes while the entries are made shows the next time.
+    // Read before the entries: a change while they are made then invalidates them next time.
     let stamp = match skill_ids.is_empty() {
         true => None,
         false => session.backend().stamp(client, &skill_ids).await,
@@ -112,7 +115,7 @@ async fn page_entries(
     if let Some(entries) = stamp.and_then(|stamp| pages.find(list, &skill_ids, stamp)) {
         return Ok(entries);
     }
-    let entries = Arc::new(entries(session, client, page).await?);
+    let entries = Arc::new(skill_entries(session, client, page).await?);
     if let Some(stamp) = stamp {
         let skill_ids = skill_ids.into_iter().map(str::to_owned).collect();
         let (list, entries) = (Arc::clone(list), Arc::clone(&entries));
@@ -121,16 +124,17 @@ async fn page_entries(
     Ok(entries)
 }
 
-/// Finds the skill that an address belongs to.
+/// Returns the skill to which an address belongs.
 ///
 /// # Errors
-/// For an address that is none, and for a skill that the client does not see.
+/// A not-found error for an address outside of all skills that the client sees.
 pub(super) async fn find_skill(
     shared: &ServerShared,
     client: &ClientSession,
     uri: &str,
 ) -> Result<PublishedSkill, ErrorData> {
     let all = shared.skills(client).await?;
+    // A bare prefix would match `skill://a` for `skill://ab`.
     let below = |root: &str| {
         uri.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
@@ -138,8 +142,9 @@ pub(super) async fn find_skill(
     found.cloned().ok_or_else(|| unknown_resource(uri))
 }
 
-/// The entries of skills; one that the extension has no form for is left out and logged.
-async fn entries(
+/// Returns the entries of skills; a skill that the extension cannot represent is skipped and
+/// logged.
+async fn skill_entries(
     session: &ServerSession,
     client: &ClientSession,
     skills: &[&PublishedSkill],
@@ -153,13 +158,13 @@ async fn entries(
     let mut details: HashMap<_, _> =
         details.into_iter().map(|details| (details.id.clone(), details)).collect();
     let entries = skills.iter().filter_map(|skill| {
-        // Removed between the two questions.
+        // The skill may have been removed since the list was made.
         let details = details.remove(&skill.id)?;
         let reason = match details.unlisted.clone() {
             Some(reason) => reason,
             None => {
-                let entry = entry(skill, details);
-                // One entry that breaks a rule of the protocol would take the whole list with it.
+                let entry = to_skill_entry(skill, details);
+                // Clients reject the complete list for one entry that violates the protocol.
                 match entry.validate() {
                     Ok(()) => return Some(entry),
                     Err(error) => error.to_string(),
@@ -172,7 +177,8 @@ async fn entries(
     Ok(entries.collect())
 }
 
-fn entry(skill: &PublishedSkill, details: PublishedDetails) -> Skill {
+fn to_skill_entry(skill: &PublishedSkill, details: PublishedDetails) -> Skill {
+    // `name` and `description` are fields of their own, and must not appear twice.
     let mut extra = details.frontmatter;
     extra.remove("name");
     let description = match extra.remove("description") {

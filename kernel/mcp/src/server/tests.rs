@@ -1,4 +1,4 @@
-//! Requests of one client over a stub of a backend.
+//! Tests of one client's requests with a stub backend.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// Reads `skills/list` to its end; returns the entries.
+    /// Reads all pages of `skills/list` and returns the entries.
     async fn list(&mut self) -> Vec<Value> {
         let (mut entries, mut params) = (Vec::new(), json!({}));
         loop {
@@ -86,7 +86,7 @@ impl Client {
     }
 }
 
-/// What is in every request of the newest version.
+/// Returns the metadata of every request of the newest version.
 fn meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -114,7 +114,7 @@ async fn unchanged_list_is_made_once() {
 }
 
 #[tokio::test]
-async fn list_without_stamp_is_made_anew() {
+async fn list_without_stamp_is_not_cached() {
     let mut client = Client::initialized(2).await;
     client.backend.stamp.store(0, Ordering::Relaxed);
     client.list().await;
@@ -123,9 +123,9 @@ async fn list_without_stamp_is_made_anew() {
 }
 
 #[tokio::test]
-async fn unknown_resource_has_the_code_of_its_version() {
+async fn unknown_resource_code_depends_on_version() {
     let mut client = Client::initialized(1).await;
-    let uris = ["skill://nobody/SKILL.md", "skill://s0000/none"];
+    let uris = ["skill://unknown/SKILL.md", "skill://s0000/none"];
     for uri in uris {
         for method in ["resources/read", "resources/directory/read"] {
             let answer = client.request(method, &json!({ "uri": uri })).await;
@@ -144,19 +144,19 @@ async fn unknown_resource_has_the_code_of_its_version() {
 }
 
 #[tokio::test]
-async fn oversized_resource_is_refused() {
+async fn oversized_resource_is_rejected() {
     let mut client = Client::initialized(1).await;
     let fits = client.request("resources/read", &json!({ "uri": "skill://s0000/fits" })).await;
     assert_eq!(fits["result"]["contents"][0]["text"].as_str().unwrap().len(), 8 << 20);
     let large = client.request("resources/read", &json!({ "uri": "skill://s0000/large" })).await;
     assert_eq!(large["error"]["code"], -32602);
-    let message = "skill://s0000/large takes 8388609 bytes in an answer, more than 8388608";
+    let message = "skill://s0000/large takes 8388609 bytes in a response, more than 8388608";
     assert_eq!(large["error"]["message"], message);
 }
 
 #[tokio::test]
 async fn late_subscription_ends_with_its_client() {
-    // The end is there before the request has been looked at.
+    // The end of the input arrives before the server handles the requests.
     let farewell = Duration::from_secs(3_600);
     let mut client = Client::new(1, ClientLimits { farewell, ..ClientLimits::default() });
     let params = json!({ "_meta": meta(), "notifications": { "toolsListChanged": true } });
@@ -169,8 +169,8 @@ async fn late_subscription_ends_with_its_client() {
     client.write.shutdown().await.unwrap();
     let mut answered = 0;
     while let Some(line) = client.read.next_line().await.unwrap() {
-        let told: Value = serde_json::from_str(&line).unwrap();
-        answered += usize::from(told["result"].is_object());
+        let message: Value = serde_json::from_str(&line).unwrap();
+        answered += usize::from(message["result"].is_object());
     }
     assert_eq!(answered, 20);
     let ended = tokio::time::timeout(Duration::from_secs(4), client.server).await;
@@ -179,17 +179,17 @@ async fn late_subscription_ends_with_its_client() {
 
 #[tokio::test]
 async fn open_subscription_ends_with_its_client() {
-    // Calls are waited for, and this is none.
+    // The farewell time applies to tool calls, and a subscription is not one.
     let farewell = Duration::from_secs(3_600);
     let mut client = Client::new(1, ClientLimits { farewell, ..ClientLimits::default() });
     let params = json!({ "_meta": meta(), "notifications": { "toolsListChanged": true } });
     let listen =
         json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params });
     client.send(&listen).await;
-    let told = client.receive().await;
-    assert_eq!(told["method"], "notifications/subscriptions/acknowledged", "{told}");
+    let message = client.receive().await;
+    assert_eq!(message["method"], "notifications/subscriptions/acknowledged", "{message}");
     client.write.shutdown().await.unwrap();
-    // The library alone would give up after five seconds.
+    // The library alone would time out after five seconds.
     let ended = tokio::time::timeout(Duration::from_secs(4), client.server).await;
     ended.unwrap().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Tools: what there is to call, and calls.
+//! Tools: their list and their calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,71 +20,74 @@ use super::{
 };
 use crate::backend::{BackendError, ChangeCounter, ClientSession};
 
-/// Where in the `_meta` of a result programs find a value that is not structured content.
+/// The key in the `_meta` of a result for a value that is not structured content.
 const STRUCTURED: &str = "skillhost/structured";
 
-/// The exported tools by name, and of which state of the backend that is true.
+/// A cache of the exported tools by name, with the backend state to which it belongs.
 #[derive(Default)]
 pub(super) struct KnownTools(Mutex<Option<(ChangeCounter, ToolsByName)>>);
 
 type ToolsByName = Arc<BTreeMap<String, Tool>>;
 
 impl ServerShared {
-    /// Returns the exported tools, of which only a change of the backend makes others.
+    /// Returns the exported tools, from the cache until the backend changes.
     async fn known_tools(
         &self,
         client: &ClientSession,
         now: ChangeCounter,
     ) -> Result<ToolsByName, BackendError> {
-        let KnownTools(kept) = &self.known_tools;
-        let known = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let KnownTools(cache) = &self.known_tools;
+        let known = cache.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, tools)) = known.filter(|(of, _)| *of == now) {
             return Ok(tools);
         }
         let specs = self.backend.tools(client).await?;
-        let tools = specs.iter().map(|spec| (spec.name.clone(), tool(spec)));
+        let tools = specs.iter().map(|spec| (spec.name.clone(), to_tool(spec)));
         let tools: ToolsByName = Arc::new(tools.collect());
-        let kept = &mut *kept.lock().unwrap_or_else(PoisonError::into_inner);
-        *kept = Some((now, Arc::clone(&tools)));
+        let cache = &mut *cache.lock().unwrap_or_else(PoisonError::into_inner);
+        *cache = Some((now, Arc::clone(&tools)));
         Ok(tools)
     }
 
-    /// Returns an exported tool as it was when the tools were looked at last.
+    /// Returns an exported tool as of the last refresh, without waiting for the backend.
     pub(super) fn known_tool(&self, name: &str) -> Option<Tool> {
-        let KnownTools(kept) = &self.known_tools;
-        let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.as_ref().and_then(|(_, tools)| tools.get(name).cloned())
+        let KnownTools(cache) = &self.known_tools;
+        let cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.as_ref().and_then(|(_, tools)| tools.get(name).cloned())
     }
 }
 
 impl McpServer {
-    /// Looks at the exported tools if they may have changed; [`CliContext::get_tool`] cannot wait.
+    /// Refreshes the cached tools if they may have changed.
+    ///
+    /// [`rmcp::ServerHandler::get_tool`] is synchronous and reads only the cache.
     pub(crate) async fn refresh_tools(&self) {
-        // Taken first: what changes while the tools are listed shows the next time.
+        // Read before the tools: a change during the listing then invalidates it next time.
         let now = *self.shared.backend.changes().borrow();
         let client = ClientSession { id: "mcp-http".to_owned(), client: "http".to_owned() };
         if let Err(error) = self.shared.known_tools(&client, now).await {
-            tracing::warn!(%error, "the exported tools are not known");
+            tracing::warn!(%error, "exported tools not available");
         }
     }
 }
 
 impl ServerSession {
-    /// Tells whether a tool has declared what its value looks like.
+    /// Returns `true` if a tool declares an output schema.
     async fn declares(&self, client: &ClientSession, name: &str) -> Result<bool, BackendError> {
-        // Taken first: what changes while the tools are listed shows the next time.
+        // Read before the tools: a change during the listing then invalidates it next time.
         let now = *self.changes.borrow();
         let tools = self.shared.known_tools(client, now).await?;
         Ok(tools.get(name).is_some_and(|tool| tool.output_schema.is_some()))
     }
 }
 
-/// What a tool says that its value looks like; the protocol wants it to be an object.
+/// Returns the declared output schema of a tool, if its type is `object` as the protocol requires.
 fn declared_output_schema(spec: &ToolSpec) -> Option<&Map<String, Value>> {
     let schema = spec.output_schema.as_ref()?.as_object()?;
     (schema.get("type")? == "object").then_some(schema)
 }
 
+/// Lists the exported tools.
 pub(super) async fn list_tools(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -97,18 +100,18 @@ pub(super) async fn list_tools(
         .map_err(|e| to_protocol_error(&e))?;
     let size = session.shared.limits.page;
     let (specs, next) = paginate(&specs, |spec| &spec.name, request.as_ref(), size)?;
-    let mut result = ListToolsResult::with_all_items(specs.iter().map(tool).collect());
+    let mut result = ListToolsResult::with_all_items(specs.iter().map(to_tool).collect());
     result.next_cursor = next;
     let (ttl, scope) = session.cache_control();
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
 }
 
-fn tool(spec: &ToolSpec) -> Tool {
+fn to_tool(spec: &ToolSpec) -> Tool {
     let object = |value: &Value| Arc::new(value.as_object().cloned().unwrap_or_default());
     let annotations = ToolAnnotations::new()
         .read_only(spec.read_only)
         .destructive(spec.destructive)
-        // What a tool reaches is its owner's business; none of ours says more than this.
+        // Tool specifications have no such field, and no tool of the kernel reaches the network.
         .open_world(false);
     let tool = Tool::new(spec.name.clone(), spec.description.clone(), object(&spec.input_schema))
         .with_annotations(annotations);
@@ -118,6 +121,7 @@ fn tool(spec: &ToolSpec) -> Tool {
     }
 }
 
+/// Calls a tool, or completes an earlier call with the answer of the client's user.
 pub(super) async fn call_tool(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -129,10 +133,10 @@ pub(super) async fn call_tool(
         session.declares(&client, &request.name).await.map_err(|e| to_protocol_error(&e))?;
     let hash = CallHash::new(&request.name, &arguments);
     if let Some(handle) = &request.request_state {
-        // What was called has been done; only the answer about it was missing.
+        // The tool has already run; a second run would repeat its effects.
         let answers = request.input_responses;
         let output = review::handle_answer(session, &client, hash, handle, answers).await?;
-        return Ok(result(output, declared).into());
+        return Ok(to_call_result(output, declared).into());
     }
     let call = session.backend().call(&client, &request.name, &arguments);
     let outcome = match context.meta.get_progress_token() {
@@ -148,17 +152,19 @@ pub(super) async fn call_tool(
         Ok(None) => Err(unknown_parameter_error("tool", &request.name)),
         Ok(Some(output)) => {
             match review::ask_for_review(session, context, &client, hash, output).await {
-                ElicitationOutcome::Done(output) => Ok(result(output, declared).into()),
-                ElicitationOutcome::Asks(asks) => Ok(asks.into()),
+                ElicitationOutcome::Done(output) => Ok(to_call_result(output, declared).into()),
+                ElicitationOutcome::Asks(request) => Ok(request.into()),
             }
         }
-        Err(error) => Ok(failure(&error).into()),
+        Err(error) => Ok(to_error_result(&error).into()),
     }
 }
 
-/// Clients that get structured content show it to the model instead of the text. So it is there only
-/// where the tool has declared it, and then says as much as the text.
-fn result(output: ToolOutput, declared: bool) -> CallToolResult {
+/// Converts a tool output to a call result.
+///
+/// Clients show structured content to the model instead of the text. Therefore it is included only
+/// if the tool declares it; it then has the same information as the text.
+fn to_call_result(output: ToolOutput, declared: bool) -> CallToolResult {
     let content = vec![ContentBlock::text(output.text)];
     let mut result = match output.is_error {
         true => CallToolResult::error(content),
@@ -174,15 +180,17 @@ fn result(output: ToolOutput, declared: bool) -> CallToolResult {
     result
 }
 
-/// A value for programs that no model is shown.
+/// Returns metadata with a value that is meant for programs and hidden from models.
 fn meta_value(value: Value) -> MetaObject {
     let mut meta = MetaObject::new();
     meta.insert(STRUCTURED.to_owned(), value);
     meta
 }
 
-/// A tool's error is for the model, which can do something about it.
-fn failure(error: &BackendError) -> CallToolResult {
+/// Converts an error to a call result.
+///
+/// A protocol error would not reach the model, which may be able to correct its call.
+fn to_error_result(error: &BackendError) -> CallToolResult {
     let BackendError { kind, message, hint } = error;
     let text = match hint.is_empty() {
         true => message.clone(),
@@ -190,12 +198,12 @@ fn failure(error: &BackendError) -> CallToolResult {
     };
     let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     let described = json!({ "error": { "kind": kind, "message": message, "hint": hint } });
-    // Clients hold structured content against the schema of a tool that has one.
+    // Clients validate structured content against the tool's output schema, which errors violate.
     result.meta = Some(meta_value(described));
     result
 }
 
-/// Says again and again that a call is still going on; how far it is nobody knows.
+/// Reports the elapsed time of a call at an interval; the total is unknown.
 async fn report_progress(
     session: &ServerSession,
     context: &McpRequestContext,
@@ -209,7 +217,7 @@ async fn report_progress(
         let progress = ProgressNotificationParam::new(token.clone(), seconds)
             .with_message(format!("working for {seconds} s"));
         if let Err(error) = context.peer.notify_progress(progress).await {
-            tracing::debug!(%error, "the progress of a call was not reported");
+            tracing::debug!(%error, "progress of a call not reported");
         }
     }
 }
@@ -219,27 +227,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_declared_and_did_not_fail_is_structured_content() {
-        let told = |value: &Value, is_error: bool, declared: bool| {
+    fn structured_content_requires_declaration() {
+        let convert = |value: &Value, is_error: bool, declared: bool| {
             let structured = serde_json::value::to_raw_value(value).ok();
-            let output = ToolOutput { text: "Told.".to_owned(), structured, is_error, skill: None };
-            let told = serde_json::to_value(result(output, declared)).unwrap();
-            assert_eq!(told["content"][0]["text"], "Told.");
-            assert_eq!(told["isError"], is_error);
-            (told["structuredContent"].clone(), told["_meta"][STRUCTURED].clone())
+            let output = ToolOutput { text: "Text.".to_owned(), structured, is_error, skill: None };
+            let result = serde_json::to_value(to_call_result(output, declared)).unwrap();
+            assert_eq!(result["content"][0]["text"], "Text.");
+            assert_eq!(result["isError"], is_error);
+            (result["structuredContent"].clone(), result["_meta"][STRUCTURED].clone())
         };
         let object = json!({ "a": 1 });
-        let nothing = Value::Null;
-        assert_eq!(told(&object, false, true), (object.clone(), nothing.clone()));
+        let null = Value::Null;
+        assert_eq!(convert(&object, false, true), (object.clone(), null.clone()));
         for (value, is_error, declared) in
             [(&object, false, false), (&object, true, true), (&json!([1]), false, true)]
         {
-            assert_eq!(told(value, is_error, declared), (nothing.clone(), value.clone()));
+            assert_eq!(convert(value, is_error, declared), (null.clone(), value.clone()));
         }
     }
 
     #[test]
-    fn a_schema_that_is_not_one_of_objects_is_not_declared() {
+    fn output_schema_must_be_object() {
         let mut spec: ToolSpec = serde_json::from_value(json!({
             "name": "a", "description": "", "input_schema": {},
         }))
@@ -252,7 +260,7 @@ mod tests {
         ] {
             spec.output_schema = schema;
             assert_eq!(declared_output_schema(&spec).is_some(), is_declared, "{spec:?}");
-            assert_eq!(tool(&spec).output_schema.is_some(), is_declared, "{spec:?}");
+            assert_eq!(to_tool(&spec).output_schema.is_some(), is_declared, "{spec:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A server that cannot serve, and says so to its client.
+//! A minimal server that answers every request with the same error.
 
 use rmcp::transport::io::stdio_pipes;
 use serde_json::{Value, json};
@@ -8,30 +8,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::ClientLimits;
 
-/// The code of the refusal; from the range that JSON-RPC leaves to servers.
+/// The error code of an unavailable server; from the range that JSON-RPC leaves to servers.
 const UNAVAILABLE: i64 = -32000;
 
-/// The code of a message that is not one.
+/// The JSON-RPC error code of a message that is not valid JSON.
 const PARSE_ERROR: i64 = -32700;
 
-/// The reason why nothing is served.
+/// The reason for which the server is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong.
+    /// The description of the error.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// The suggested remedy; may be empty.
     pub hint: String,
 }
 
-/// Answers every request on standard input with an error until the client goes away or `stop` is
-/// cancelled. A client whose server ends before that reports a closed connection, and not why.
+/// Answers every request on standard input with an error until the client disconnects or `stop` is
+/// cancelled.
+///
+/// If the server exited instead, the client would report a closed connection without the reason.
 pub async fn refuse_stdio(refusal: &Refusal, stop: CancellationToken) {
     let (read, write) = stdio_pipes();
     refuse(refusal, read, write, stop).await;
 }
 
-/// Answers every request at the other end of two streams with an error, one message a line, as
-/// [`refuse_stdio`] does.
+/// Answers every request on two streams with an error, one message per line, like [`refuse_stdio`].
 pub async fn refuse(
     refusal: &Refusal,
     read: impl AsyncRead + Unpin,
@@ -40,13 +41,13 @@ pub async fn refuse(
 ) {
     tokio::select! {
         () = stop.cancelled() => {}
-        outcome = answer_each(refusal, read, write) => if let Err(error) = outcome {
-            tracing::debug!(%error, "the client was not answered");
+        outcome = answer_requests(refusal, read, write) => if let Err(error) = outcome {
+            tracing::debug!(%error, "response to the client failed");
         },
     }
 }
 
-async fn answer_each(
+async fn answer_requests(
     refusal: &Refusal,
     read: impl AsyncRead + Unpin,
     mut write: impl AsyncWrite + Unpin,
@@ -56,35 +57,38 @@ async fn answer_each(
     let mut line = Vec::new();
     loop {
         line.clear();
-        let most = u64::try_from(limit).unwrap_or(u64::MAX);
-        let length = (&mut read).take(most).read_until(b'\n', &mut line).await?;
-        let Some(answer) = answer(refusal, &line) else {
+        // Without the limit, an endless line would fill the memory.
+        let max_length = u64::try_from(limit).unwrap_or(u64::MAX);
+        let length = (&mut read).take(max_length).read_until(b'\n', &mut line).await?;
+        let Some(response) = refusal_response(refusal, &line) else {
+            // The input has ended, or the line has no end within the limit.
             if length == 0 || length == limit {
                 return Ok(());
             }
             continue;
         };
-        write.write_all(format!("{answer}\n").as_bytes()).await?;
+        write.write_all(format!("{response}\n").as_bytes()).await?;
         write.flush().await?;
     }
 }
 
-/// Makes the answer to a line; `None` to one that is not a request.
-fn answer(refusal: &Refusal, line: &[u8]) -> Option<Value> {
+/// Returns the response to a line, or `None` if it is not a request.
+fn refusal_response(refusal: &Refusal, line: &[u8]) -> Option<Value> {
     if line.trim_ascii().is_empty() {
         return None;
     }
     let message: Value = match serde_json::from_slice(line) {
         Ok(message) => message,
         Err(_) => {
-            let error = json!({ "code": PARSE_ERROR, "message": "the message is not JSON" });
+            let error = json!({ "code": PARSE_ERROR, "message": "message is not valid JSON" });
             return Some(json!({ "jsonrpc": "2.0", "id": null, "error": error }));
         }
     };
+    // Notifications have no id and get no response.
     let id = message.get("id").filter(|id| id.is_string() || id.is_number())?;
     message.get("method")?;
     let Refusal { message, hint } = refusal;
-    // Few clients show anything but the message.
+    // Most clients display only the message, so the hint is repeated in it.
     let text = match hint.is_empty() {
         true => message.clone(),
         false => format!("{message}; {hint}"),
@@ -107,7 +111,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_request_is_refused() {
+    async fn every_request_gets_error() {
         let input = b"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{}}\n\
             {\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n\n\
             nonsense\n[1]\n{\"id\":\"a\",\"method\":\"ping\"}";
@@ -115,7 +119,7 @@ mod tests {
             "code": -32000, "message": "not trusted; skillhost trust",
             "data": { "hint": "skillhost trust" },
         });
-        let parse = json!({ "code": -32700, "message": "the message is not JSON" });
+        let parse = json!({ "code": -32700, "message": "message is not valid JSON" });
         assert_eq!(
             answers(input).await,
             [

@@ -1,8 +1,8 @@
-//! A transport that ends after its answers.
+//! A transport that delays the end of the input until all responses are sent.
 //!
-//! Once it is told that a client says nothing more, the library delivers nothing but answers, so a
-//! request that has to notify its client first would wait for five seconds in vain. So the end of the
-//! input is held back until every request has its answer, or nobody waits for one any more.
+//! After the end of the input, the library delivers only responses. A request that has to notify
+//! its client first would then wait for five seconds in vain. Therefore the end of the input is
+//! delayed until every request has its response or the farewell time has passed.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -15,33 +15,33 @@ use rmcp::transport::Transport;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long after the farewell the last answers may take to be handed over.
+/// The time after the farewell in which the last responses reach the transport.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// A transport that holds its end back while requests are open.
+/// A transport that delays its end while requests are open.
 pub(super) struct OrderlyTransport<T> {
     inner: T,
-    /// Requests without an answer.
+    /// Requests without a response.
     open: HashSet<RequestId>,
-    /// When the end is passed on at the latest; none before the client has said its last.
+    /// The deadline of the delayed end; `None` before the end of the input.
     deadline: Option<Instant>,
     farewell: Duration,
-    /// Cancelled once the client says nothing more.
-    left: CancellationToken,
+    /// Cancelled at the end of the client's input.
+    disconnected: CancellationToken,
 }
 
 impl<T> OrderlyTransport<T> {
-    pub(super) fn new(inner: T, farewell: Duration, left: CancellationToken) -> Self {
-        Self { inner, open: HashSet::new(), deadline: None, farewell, left }
+    pub(super) fn new(inner: T, farewell: Duration, disconnected: CancellationToken) -> Self {
+        Self { inner, open: HashSet::new(), deadline: None, farewell, disconnected }
     }
 
-    fn note(&mut self, message: &ClientJsonRpcMessage) {
+    fn track_message(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
                 self.open.insert(request.id.clone());
             }
             JsonRpcMessage::Notification(notification) => {
-                // A cancelled request has no answer.
+                // A cancelled request gets no response, so it must not delay the end.
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -72,17 +72,18 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for OrderlyTransport<T> {
         self.inner.send(message)
     }
 
-    // Dropped and called again for every answer, so that it need not be woken.
+    // The library drops this future and calls it again after every sent response, so the check of
+    // `open` needs no wake-up of its own.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         let deadline = match self.deadline {
             Some(deadline) => deadline,
             None => match self.inner.receive().await {
                 Some(message) => {
-                    self.note(&message);
+                    self.track_message(&message);
                     return Some(message);
                 }
                 None => {
-                    self.left.cancel();
+                    self.disconnected.cancel();
                     let farewell = self.farewell.saturating_add(GRACE);
                     *self.deadline.insert(Instant::now() + farewell)
                 }

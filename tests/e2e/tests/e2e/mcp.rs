@@ -70,7 +70,7 @@ fn only_exported_tools_are_available() {
     assert_eq!(response["isError"], json!(false));
     for name in ["echo", "approve", ""] {
         let call = json!({ "name": name, "arguments": { "text": "x" } });
-        let expected = (-32602, format!("there is no tool {name:?}"));
+        let expected = (-32602, format!("tool {name:?} not found"));
         assert_eq!(client.expect_error("tools/call", call), expected);
     }
 }
@@ -215,7 +215,7 @@ fn long_lists_are_paged() {
         unique.dedup();
         assert_eq!((unique.len(), unique.is_sorted()), (251, true), "{method}");
         let error = client.expect_error(method, json!({ "cursor": "100" }));
-        assert_eq!(error, (-32602, "the cursor is not one of this server's".to_owned()));
+        assert_eq!(error, (-32602, "cursor is not valid".to_owned()));
     }
 }
 
@@ -373,7 +373,7 @@ fn prompts_are_user_invocable_skills() {
     let text = get("review", json!({ "file": "a.rs" }));
     assert!(text.contains("\nReview a.rs.\n"), "{text}");
     // A model has no access to skills for people only.
-    let unknown = (-32602, "there is no prompt \"hidden\"".to_owned());
+    let unknown = (-32602, "prompt \"hidden\" not found".to_owned());
     assert_eq!(client.expect_error("prompts/get", json!({ "name": "hidden" })), unknown);
     let complete = json!({
         "ref": { "type": "ref/prompt", "name": "hidden" }, "argument": { "name": "a", "value": "" },

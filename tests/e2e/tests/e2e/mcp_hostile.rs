@@ -105,7 +105,7 @@ fn invalid_handshake_is_rejected() {
     client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     let output = client.wait_for_exit();
     assert_eq!(output.status, 1);
-    assert!(output.stderr.starts_with("error: the client did not begin"), "{}", output.stderr);
+    assert!(output.stderr.starts_with("error: client failed to initialize"), "{}", output.stderr);
 }
 
 #[test]

@@ -262,11 +262,11 @@ fn token_is_required_off_loopback() {
     let home = home();
     for address in ["0.0.0.0:0", "[::]:0"] {
         let output = home.skillhost(["mcp", "--http", address]).exits(2);
-        assert!(output.stderr.contains("no bearer token is set"), "{}", output.stderr);
+        assert!(output.stderr.contains("requires a bearer token"), "{}", output.stderr);
         assert!(output.stderr.contains("SKILLHOST_MCP_TOKEN"), "{}", output.stderr);
     }
     let short = home.skillhost(["mcp", "--http", "0", "--token", "secret"]).exits(2);
-    assert!(short.stderr.contains("fewer than 16 characters"), "{}", short.stderr);
+    assert!(short.stderr.contains("at least 16 characters"), "{}", short.stderr);
     let mut command = home.command();
     let server = HttpServer::start(
         &home,
