@@ -1,4 +1,4 @@
-//! A child process as the operating system sees it: its group, its limits, its last words, its end.
+//! A child process in the operating system: its group, its limits, its standard error and its exit.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,29 +13,29 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::printable;
+use crate::to_printable;
 
-/// The longest line of standard error that is logged, in bytes; what follows is left out.
-const LOGGED: usize = 4096;
+/// The maximum length of a logged line of standard error, in bytes; the rest is dropped.
+const MAX_LOGGED_LINE: usize = 4096;
 
-/// Lines that are kept to explain an end, and how much of each, in characters.
-const KEPT: usize = 6;
-const KEPT_LENGTH: usize = 300;
+/// The number of the latest lines that explain an exit, and their maximum length in characters.
+const MAX_RECENT_LINES: usize = 6;
+const MAX_RECENT_LENGTH: usize = 300;
 
-/// How long the last words of a process that has ended may take to arrive.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+/// The timeout for the rest of standard error after the exit of a process.
+const STDERR_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// A process and everything it has started. Killed when dropped.
+/// A process and its process group; killed on drop.
 pub(crate) struct ChildProcess {
     child: tokio::process::Child,
-    /// The group has the number of its first process.
+    /// The process group, whose number is that of its first process.
     group: Option<Pid>,
-    said: Arc<Mutex<VecDeque<String>>>,
+    recent_lines: Arc<Mutex<VecDeque<String>>>,
     reader: JoinHandle<()>,
 }
 
 impl ChildProcess {
-    /// Starts a process in a group of its own, with nothing but the environment that it is given.
+    /// Spawns a process in its own process group, with only the environment of its specification.
     pub(crate) fn spawn(start: &ProcessSpec) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut child = Command::new(&start.program)
             .args(&start.arguments)
@@ -48,70 +48,76 @@ impl ChildProcess {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
+        // Process group 0 makes the process the leader of a new group with its own number.
         let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if let (Some(pid), Some(number)) = (group, child.id()) {
             limit_memory(pid, start);
+            // The record lets the next kernel kill the process if this one crashes. A failure does
+            // not prevent the start.
             if let Err(error) = start.record_pid(number) {
-                tracing::warn!(id = %start.id, %error, "its process is not noted");
+                tracing::warn!(id = %start.id, %error, "process id not recorded");
             }
         }
         let missing = || io::Error::other("the process has no standard streams");
         let stdin = child.stdin.take().ok_or_else(missing)?;
         let stdout = child.stdout.take().ok_or_else(missing)?;
         let stderr = child.stderr.take().ok_or_else(missing)?;
-        let said = Arc::default();
-        let reader = tokio::spawn(listen(start.id.to_string(), stderr, Arc::clone(&said)));
-        Ok((Self { child, group, said, reader }, stdin, stdout))
+        let recent_lines = Arc::default();
+        let lines = Arc::clone(&recent_lines);
+        let reader = tokio::spawn(log_stderr(start.id.to_string(), stderr, lines));
+        Ok((Self { child, group, recent_lines, reader }, stdin, stdout))
     }
 
-    /// Waits until the process has ended. May be given up and called again.
+    /// Waits until the process has exited. Cancel-safe.
     pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.child.wait().await
     }
 
-    /// Says how the process ended, if it does so soon, and what it said last.
-    pub(crate) async fn describe_exit(&mut self, soon: Duration) -> String {
-        let how = match timeout(soon, self.wait()).await {
-            Ok(Ok(status)) => describe(status),
+    /// Describes the exit of the process within a limit, with its latest lines of standard error.
+    pub(crate) async fn describe_exit(&mut self, limit: Duration) -> String {
+        let how = match timeout(limit, self.wait()).await {
+            Ok(Ok(status)) => describe_status(status),
             Ok(Err(error)) => format!("is lost: {error}"),
             Err(_) => "closed its standard output".to_owned(),
         };
-        // What it has started may hold the stream open.
-        let _ = timeout(LAST_WORDS, &mut self.reader).await;
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        match said.is_empty() {
+        // Processes that it has started may hold the stream open, so the reader may never finish.
+        let _ = timeout(STDERR_TIMEOUT, &mut self.reader).await;
+        let recent = self.recent_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        match recent.is_empty() {
             true => how,
             false => {
-                let lines: Vec<_> = said.iter().map(String::as_str).collect();
-                format!("{how}\nlast on its standard error:\n{}", lines.join("\n"))
+                let lines: Vec<_> = recent.iter().map(String::as_str).collect();
+                format!("{how}\nlast lines of standard error:\n{}", lines.join("\n"))
             }
         }
     }
 
-    /// Waits for an end that was asked for by closing the input; what takes longer is told, then
-    /// killed. Whatever the process has started ends with it. Takes at most `limit`.
+    /// Waits for the exit after the input was closed, then sends SIGTERM, then SIGKILL.
+    ///
+    /// SIGKILL goes to the complete process group. Takes at most `limit`.
     pub(crate) async fn shutdown(&mut self, limit: Duration) {
+        // Three waits, and a reserve for the reading of standard error.
         let part = limit / 4;
         if timeout(part, self.wait()).await.is_err() {
             self.signal(Signal::TERM);
             if timeout(part, self.wait()).await.is_err() {
-                tracing::warn!("a process did not end in time and is killed");
+                tracing::warn!("process did not stop in time and is killed");
             }
         }
         self.kill(part).await;
     }
 
-    /// Kills the process and everything in its group, and waits until it is gone, at most `limit`.
+    /// Kills the process group and waits for the exit of the process, at most `limit`.
     pub(crate) async fn kill(&mut self, limit: Duration) {
         self.signal(Signal::KILL);
         let _ = timeout(limit, self.wait()).await;
-        // From here on the number may be somebody else's.
+        // The operating system may reuse the number from here on.
         self.group = None;
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // It may have ended by itself meanwhile.
+            // The group may have exited by itself, which is no error here.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -124,22 +130,23 @@ impl Drop for ChildProcess {
     }
 }
 
-/// Limits what the process, and each that it starts from now on, may have of writable memory.
+/// Limits the writable memory of the process and of each process that it starts from now on.
 #[cfg(target_os = "linux")]
 fn limit_memory(pid: Pid, start: &ProcessSpec) {
     use rustix::process::{Resource, Rlimit, prlimit};
     let limit = Rlimit { current: Some(start.memory), maximum: Some(start.memory) };
-    // Data, not the address space: some runtimes reserve far more of that than they ever use.
+    // The data segment and not the address space: some runtimes reserve far more addresses than
+    // they use.
     if let Err(error) = prlimit(Some(pid), Resource::Data, limit) {
-        tracing::warn!(id = %start.id, %error, "its memory is not limited");
+        tracing::warn!(id = %start.id, %error, "memory limit not set");
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 fn limit_memory(_: Pid, _: &ProcessSpec) {}
 
-/// How a process ended, as the rest of a sentence.
-fn describe(status: ExitStatus) -> String {
+/// Describes the exit status of a process as a predicate without a subject.
+fn describe_status(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with exit code {code}"),
@@ -148,44 +155,46 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// Writes what a process says on standard error to the log, and keeps the last of it.
-async fn listen(id: String, mut stderr: ChildStderr, said: Arc<Mutex<VecDeque<String>>>) {
+/// Logs the standard error of a process and retains its latest lines.
+async fn log_stderr(id: String, mut stderr: ChildStderr, recent: Arc<Mutex<VecDeque<String>>>) {
     let mut lines = LineSplitter::default();
     let mut chunk = vec![0; 8 * 1024];
-    while let Ok(read @ 1..) = read(&mut stderr, &mut chunk).await {
-        lines.take(&chunk[..read], &mut |line| push_log_line(&id, line, &said));
+    while let Ok(read @ 1..) = read_chunk(&mut stderr, &mut chunk).await {
+        lines.push(&chunk[..read], &mut |line| push_log_line(&id, line, &recent));
     }
-    lines.finish(&mut |line| push_log_line(&id, line, &said));
+    // The last line may lack its line break.
+    lines.finish(&mut |line| push_log_line(&id, line, &recent));
 }
 
-async fn read(from: &mut (impl AsyncRead + Unpin), chunk: &mut [u8]) -> io::Result<usize> {
+async fn read_chunk(from: &mut (impl AsyncRead + Unpin), chunk: &mut [u8]) -> io::Result<usize> {
     from.read(chunk).await
 }
 
-fn push_log_line(id: &str, line: &[u8], said: &Mutex<VecDeque<String>>) {
-    let line = printable(&String::from_utf8_lossy(line), LOGGED);
+fn push_log_line(id: &str, line: &[u8], recent: &Mutex<VecDeque<String>>) {
+    let line = to_printable(&String::from_utf8_lossy(line), MAX_LOGGED_LINE);
     if line.is_empty() {
         return;
     }
     tracing::info!(target: "extension", id, origin = "stderr", "{line}");
-    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-    if said.len() == KEPT {
-        said.pop_front();
+    let mut recent = recent.lock().unwrap_or_else(PoisonError::into_inner);
+    if recent.len() == MAX_RECENT_LINES {
+        recent.pop_front();
     }
-    said.push_back(printable(&line, KEPT_LENGTH));
+    recent.push_back(to_printable(&line, MAX_RECENT_LENGTH));
 }
 
-/// Cuts a stream into lines, and each line where it gets too long.
+/// A splitter of a stream into lines, each truncated at the maximum length.
 #[derive(Default)]
 struct LineSplitter {
     line: Vec<u8>,
 }
 
 impl LineSplitter {
-    fn take(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8])) {
+    fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(&[u8])) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let text = part.strip_suffix(b"\n").unwrap_or(part);
-            let room = LOGGED.saturating_sub(self.line.len());
+            // The rest of a long line is dropped, so that it cannot fill the memory.
+            let room = MAX_LOGGED_LINE.saturating_sub(self.line.len());
             self.line.extend_from_slice(&text[..text.len().min(room)]);
             if text.len() < part.len() {
                 each(&self.line);
@@ -206,16 +215,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn standard_error_is_cut_into_lines_of_limited_length() {
+    fn long_stderr_line_is_truncated() {
         let mut lines = Vec::new();
         let mut each = |line: &[u8]| lines.push(String::from_utf8_lossy(line).into_owned());
-        let mut cut = LineSplitter::default();
-        cut.take(b"on", &mut each);
-        cut.take(b"e\ntwo\n\nth", &mut each);
-        cut.take(&[b'x'; 2 * LOGGED], &mut each);
-        cut.take(b"\nlast", &mut each);
-        cut.finish(&mut each);
-        let long = format!("th{}", "x".repeat(LOGGED - 2));
+        let mut splitter = LineSplitter::default();
+        splitter.push(b"on", &mut each);
+        splitter.push(b"e\ntwo\n\nth", &mut each);
+        splitter.push(&[b'x'; 2 * MAX_LOGGED_LINE], &mut each);
+        splitter.push(b"\nlast", &mut each);
+        splitter.finish(&mut each);
+        let long = format!("th{}", "x".repeat(MAX_LOGGED_LINE - 2));
         assert_eq!(lines, ["one", "two", "", &long, "last"]);
     }
 }

@@ -1,11 +1,11 @@
-//! Extensions that are processes of their own, over the Model Context Protocol.
+//! Extensions that run as separate processes, over the Model Context Protocol.
 //!
-//! The kernel says what to start (a [`ProcessSpec`] with a folder that it has checked); here it is
-//! started, spoken to through its standard input and output, watched, started again when it crashes,
-//! and ended. [`ProcessSupervisor`] is the whole surface. One concern per file: `wire` turns lines into
-//! messages and mistrusts them, `skim` reads what is too long for that, `child` is the operating system's side, `running` one process from
-//! its handshake to its end, `supervised` what lives on when that end was unasked for, `tools` the
-//! two shapes that a tool has.
+//! The kernel supplies a [`ProcessSpec`] with a directory that it has checked. This crate starts
+//! the process, exchanges messages over its standard input and output, supervises and restarts it,
+//! and stops it. [`ProcessSupervisor`] is the only public type. Each module has one concern: `wire`
+//! parses and validates lines, `skim` reads lines that are too long for that, `child` wraps the
+//! operating system, `running` is one process from its handshake to its exit, `supervised` restarts
+//! it after a crash, and `tools` converts tools and results.
 
 mod child;
 mod running;
@@ -23,18 +23,20 @@ use skillhost_kernel::{CallError, ErrorKind, ProcessExtension, ProcessLauncher, 
 
 use crate::supervised::SupervisedProcess;
 
-/// Starts process extensions and keeps them running: after a crash one is started again, after five
-/// in five minutes it is given up.
+/// A launcher that starts process extensions and restarts them after a crash.
+///
+/// Five crashes within five minutes reach the restart limit.
 #[derive(Debug, Clone, Default)]
 pub struct ProcessSupervisor {
     restarts: SupervisorSettings,
 }
 
 impl ProcessSupervisor {
-    /// As [`ProcessSupervisor::default`], with another wait after the first crash; each further one doubles
+    /// Creates a supervisor with another delay after the first crash; each further crash doubles
     /// it.
     #[must_use]
     pub fn with_delay(delay: Duration) -> Self {
+        // A delay beyond 64 bits of milliseconds is unreachable anyway.
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         Self { restarts: SupervisorSettings { delay_ms, ..SupervisorSettings::default() } }
     }
@@ -47,29 +49,30 @@ impl ProcessLauncher for ProcessSupervisor {
     }
 }
 
-/// An error without a hint.
-fn error(kind: ErrorKind, message: impl Into<String>) -> CallError {
+/// Returns an error without a hint.
+fn call_error(kind: ErrorKind, message: impl Into<String>) -> CallError {
     CallError { kind, message: message.into(), hint: String::new() }
 }
 
-/// Text of a process as people and logs may see it: one line, without control characters, cut.
-fn printable(text: &str, longest: usize) -> String {
-    let mut shown = String::new();
+/// Sanitizes text of a process for terminals and logs: one line, without control characters,
+/// truncated after `max_chars` characters.
+fn to_printable(text: &str, max_chars: usize) -> String {
+    let mut safe = String::new();
     for (count, character) in text.trim_end().chars().enumerate() {
-        if count == longest {
-            shown.push('…');
+        if count == max_chars {
+            safe.push('…');
             break;
         }
         match character {
-            '\t' => shown.push(' '),
-            // Direction marks and other invisible characters would change what is read.
+            '\t' => safe.push(' '),
+            // Direction marks and other invisible characters could disguise the text.
             hidden if hidden.is_control() || is_invisible(hidden) => {
-                shown.extend(hidden.escape_unicode());
+                safe.extend(hidden.escape_unicode());
             }
-            plain => shown.push(plain),
+            plain => safe.push(plain),
         }
     }
-    shown
+    safe
 }
 
 fn is_invisible(character: char) -> bool {
@@ -78,12 +81,12 @@ fn is_invisible(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use super::to_printable;
 
     #[test]
-    fn text_of_a_process_is_shown_without_what_a_terminal_obeys() {
-        assert_eq!(printable("a\tb\u{1b}[2Jc\r\n", 100), "a b\\u{1b}[2Jc");
-        assert_eq!(printable("x\u{202e}y", 100), "x\\u{202e}y");
-        assert_eq!(printable("äöü", 2), "äö…");
+    fn control_characters_are_escaped() {
+        assert_eq!(to_printable("a\tb\u{1b}[2Jc\r\n", 100), "a b\\u{1b}[2Jc");
+        assert_eq!(to_printable("x\u{202e}y", 100), "x\\u{202e}y");
+        assert_eq!(to_printable("äöü", 2), "äö…");
     }
 }

@@ -1,4 +1,4 @@
-//! One process, from its handshake to its end.
+//! One process, from its handshake to its exit.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,49 +17,49 @@ use tokio_util::sync::CancellationToken;
 
 use crate::child::ChildProcess;
 use crate::wire::{ConnectionStatus, LineTransport};
-use crate::{error, printable, tools};
+use crate::{call_error, to_printable, tools};
 
-/// The most tools that one process may have, and the most pages they may come on.
-const MOST_TOOLS: usize = 128;
-const MOST_PAGES: usize = 16;
+/// The limits of the tools of one process and of the pages of their list.
+const MAX_TOOLS: usize = 128;
+const MAX_PAGES: usize = 16;
 
-/// How long a process that closed its output may take to end, before it is killed.
-const SOON: Duration = Duration::from_secs(1);
+/// The timeout for the exit of a process that has closed its output, before it is killed.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a call waits to hear why its process ended.
-const REASON: Duration = Duration::from_secs(3);
+/// The timeout for the exit reason of a process during a call.
+const EXIT_REASON_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A process that has answered the handshake.
+/// A process that has completed the handshake.
 pub(crate) struct RunningProcess {
     pub(crate) connection: Arc<ProcessConnection>,
     child: ChildProcess,
-    line: ConnectionStatus,
-    /// Ends with the connection; dropped, it ends it.
+    status: ConnectionStatus,
+    /// The protocol's service, which closes the connection on drop.
     _service: RunningService<RoleClient, KernelMcpClient>,
-    over: watch::Sender<Option<String>>,
+    exit_reason: watch::Sender<Option<String>>,
 }
 
-/// The way to a running process.
+/// A connection to a running process.
 pub(crate) struct ProcessConnection {
     peer: Peer<RoleClient>,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) version: String,
-    /// Why it is over.
-    over: watch::Receiver<Option<String>>,
-    /// It did not answer anything after a call was given up.
+    /// The exit reason; `None` while the process runs.
+    exit_reason: watch::Receiver<Option<String>>,
+    /// Cancelled if the process does not respond after a cancelled call.
     stuck: CancellationToken,
-    flights: Mutex<InFlightCalls>,
+    in_flight: Mutex<InFlightCalls>,
     grace: Duration,
 }
 
-/// The calls that the process works on, in the order in which they were made.
+/// The calls in progress, in the order of their start.
 #[derive(Default)]
 struct InFlightCalls {
     next: u64,
     open: BTreeSet<u64>,
 }
 
-/// One call that the process works on; dropped before its answer it is given up.
+/// A call in progress; it is cancelled if it is dropped before its response.
 struct InFlightCall {
     number: u64,
     connection: Arc<ProcessConnection>,
@@ -67,94 +67,100 @@ struct InFlightCall {
 }
 
 impl RunningProcess {
-    /// Starts a process, greets it and asks for its tools.
+    /// Starts a process, completes the handshake and lists its tools.
     ///
     /// # Errors
-    /// What went wrong, with what the process said last; nothing of it runs any more then.
+    /// The cause, with the latest lines of standard error. The process has been killed then.
     pub(crate) async fn start(start: &ProcessSpec) -> Result<Self, CallError> {
         let (mut child, stdin, stdout) = ChildProcess::spawn(start).map_err(|e| CallError {
             kind: ErrorKind::Io,
             message: format!("{}: {e}", start.program.display()),
-            hint: "check that it is a program, and that what it needs is installed".to_owned(),
+            hint: "check that it is executable and that its dependencies are installed".to_owned(),
         })?;
-        let line = ConnectionStatus::default();
+        let status = ConnectionStatus::default();
         let client = KernelMcpClient { id: start.id.to_string() };
-        let wire = LineTransport::new(stdout, stdin, line.clone());
-        let greeting = async {
+        let wire = LineTransport::new(stdout, stdin, status.clone());
+        let handshake = async {
             let service =
-                client.serve(wire).await.map_err(|e| HandshakeError::Greeting(Box::new(e)))?;
+                client.serve(wire).await.map_err(|e| HandshakeError::Initialize(Box::new(e)))?;
             let tools = list_tools(service.peer()).await?;
             Ok::<_, HandshakeError>((service, tools))
         };
-        let (service, tools) = match timeout(start.handshake, greeting).await {
-            Ok(Ok(greeted)) => greeted,
-            Ok(Err(unmet)) => {
-                let failed = unmet.into_call_error(&line, &mut child).await;
-                child.kill(SOON).await;
+        let (service, tools) = match timeout(start.handshake, handshake).await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(cause)) => {
+                // Described before the kill, which would hide the process's own exit status.
+                let failed = cause.into_call_error(&status, &mut child).await;
+                child.kill(EXIT_TIMEOUT).await;
                 return Err(failed);
             }
             Err(_) => {
                 let limit = start.handshake.as_millis();
-                child.kill(SOON).await;
-                let end = child.describe_exit(Duration::ZERO).await;
-                let said = end.split_once('\n').map(|(_, said)| format!("\n{said}"));
+                child.kill(EXIT_TIMEOUT).await;
+                // The status is that of the kill; only standard error has information.
+                let exit = child.describe_exit(Duration::ZERO).await;
+                let stderr = exit.split_once('\n').map(|(_, lines)| format!("\n{lines}"));
                 return Err(CallError {
                     kind: ErrorKind::Timeout,
                     message: format!(
-                        "did not answer `initialize` and `tools/list` within {limit} ms{}",
-                        said.unwrap_or_default()
+                        "`initialize` and `tools/list` timed out after {limit} ms{}",
+                        stderr.unwrap_or_default()
                     ),
-                    hint: "answer both before any long work; flush the output after each message"
-                        .to_owned(),
+                    hint:
+                        "answer both before any long work, and flush the output after each message"
+                            .to_owned(),
                 });
             }
         };
         let peer = service.peer().clone();
-        let named = peer.peer_info().and_then(|info| info.server_info.clone());
-        let version = named.map(|named| printable(&named.version, 64)).unwrap_or_default();
-        let (sender, over) = watch::channel(None);
+        let server = peer.peer_info().and_then(|info| info.server_info.clone());
+        let version = server.map(|server| to_printable(&server.version, 64)).unwrap_or_default();
+        let (sender, exit_reason) = watch::channel(None);
         let connection = ProcessConnection {
             peer,
             tools,
             version,
-            over,
+            exit_reason,
             stuck: CancellationToken::new(),
-            flights: Mutex::default(),
+            in_flight: Mutex::default(),
             grace: start.grace,
         };
         let connection = Arc::new(connection);
-        Ok(Self { connection, child, line, _service: service, over: sender })
+        Ok(Self { connection, child, status, _service: service, exit_reason: sender })
     }
 
-    /// Waits until the process is over, whyever, and makes sure that it is. Its calls then fail with
-    /// what is returned.
+    /// Waits for the exit of the process, or kills it after a violation of the protocol.
+    ///
+    /// Returns the reason, with which its calls fail from then on.
     pub(crate) async fn wait_until_exited(&mut self) -> String {
         tokio::select! {
-            // Its last words and its fault say more when they are waited for below.
+            // The status is ignored: the protocol error and standard error below explain more.
             _ = self.child.wait() => {}
-            () = self.line.over.cancelled() => {}
+            () = self.status.closed.cancelled() => {}
             () = self.connection.stuck.cancelled() => {}
         }
         let why = if self.connection.stuck.is_cancelled() {
             let grace = self.connection.grace.as_millis();
-            format!("answered nothing for {grace} ms after a call was given up, and was killed")
+            format!("was killed because it did not respond for {grace} ms after a cancelled call")
         } else {
-            // Lines that came before the end are still to be read.
-            let _ = timeout(SOON, self.line.over.cancelled()).await;
-            match self.line.protocol_error() {
-                Some(fault) => fault.to_owned(),
-                None => self.child.describe_exit(SOON).await,
+            // The transport may still have to read lines that were written before the exit.
+            let _ = timeout(EXIT_TIMEOUT, self.status.closed.cancelled()).await;
+            match self.status.protocol_error() {
+                Some(error) => error.to_owned(),
+                None => self.child.describe_exit(EXIT_TIMEOUT).await,
             }
         };
-        self.child.kill(SOON).await;
-        self.over.send_replace(Some(why.clone()));
+        // Even after an exit, since other processes of the group may still run.
+        self.child.kill(EXIT_TIMEOUT).await;
+        self.exit_reason.send_replace(Some(why.clone()));
         why
     }
 
-    /// Ends the process in order, within a limit.
+    /// Closes the input of the process and stops it within a limit.
     pub(crate) async fn shutdown(mut self, limit: Duration) {
-        self.over.send_replace(Some("was stopped".to_owned()));
-        self.line.end.cancel();
+        // Calls in progress fail at once with this reason.
+        self.exit_reason.send_replace(Some("was stopped".to_owned()));
+        self.status.close_input.cancel();
         self.child.shutdown(limit).await;
     }
 }
@@ -163,42 +169,47 @@ impl ProcessConnection {
     /// Calls a tool.
     ///
     /// # Errors
-    /// What the process answers, or why it did not.
+    /// The error of the process, or [`ErrorKind::Unavailable`] with its exit reason.
     pub(crate) async fn call(
         self: &Arc<Self>,
         name: &str,
         arguments: JsonObject,
     ) -> Result<ToolOutput, CallError> {
-        let mut flight = InFlightCall::register(self);
+        let mut call = InFlightCall::register(self);
         let request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        // Dropped, this tells the process that the call is given up.
-        let answer = self.peer.call_tool_once(request).await;
-        flight.answered = true;
-        match answer {
+        // If this future is dropped, the library sends `notifications/cancelled` to the process.
+        let response = self.peer.call_tool_once(request).await;
+        call.answered = true;
+        match response {
             Ok(CallToolResponse::Complete(result)) => tools::to_tool_output(result),
-            Ok(_) => Err(error(ErrorKind::Protocol, "it asks for what this kernel does not give")),
-            Err(ServiceError::McpError(refused)) => Err(tools::to_call_error(&refused)),
+            Ok(_) => {
+                let message = "unsupported request from the extension process";
+                Err(call_error(ErrorKind::Protocol, message))
+            }
+            Err(ServiceError::McpError(error)) => Err(tools::to_call_error(&error)),
             Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
                 Err(self.exit_error().await)
             }
-            Err(other) => Err(error(ErrorKind::Protocol, other.to_string())),
+            Err(other) => Err(call_error(ErrorKind::Protocol, other.to_string())),
         }
     }
 
-    /// Asks for any answer at all. While it works on calls it may be too busy for that, and each of
-    /// them has its own limit.
+    /// Checks that the process responds to a ping.
+    ///
+    /// A process with calls in progress counts as healthy: it may be too busy to respond, and each
+    /// call has its own timeout.
     ///
     /// # Errors
-    /// Why there is none.
+    /// [`ErrorKind::Unavailable`] with the exit reason.
     pub(crate) async fn health(&self) -> Result<(), CallError> {
-        if !self.flights().open.is_empty() {
+        if !self.in_flight().open.is_empty() {
             return Ok(());
         }
         match self.ping().await {
             Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)) => {
                 Err(self.exit_error().await)
             }
-            // That it cannot be pinged is an answer.
+            // An error response shows that the process is alive, too.
             _ => Ok(()),
         }
     }
@@ -208,28 +219,29 @@ impl ProcessConnection {
         self.peer.send_request(request).await.map(drop)
     }
 
-    /// The error of a call whose process ended.
+    /// Returns the error of a call whose process has exited.
     async fn exit_error(&self) -> CallError {
-        let mut over = self.over.clone();
-        let why = timeout(REASON, over.wait_for(Option::is_some)).await;
+        // The connection closes before the supervisor knows the reason of the exit.
+        let mut exit_reason = self.exit_reason.clone();
+        let why = timeout(EXIT_REASON_TIMEOUT, exit_reason.wait_for(Option::is_some)).await;
         let why = why.ok().and_then(Result::ok).and_then(|why| why.clone());
         CallError {
             kind: ErrorKind::Unavailable,
             message: format!("the process {}", why.unwrap_or_else(|| "ended".to_owned())),
-            hint: "it is started again; what it was doing may be half done".to_owned(),
+            hint: "check for partial effects of the call; the process is restarted".to_owned(),
         }
     }
 
-    /// Sees to it that a process that hangs in a call that was given up does not hang for ever.
-    async fn watch(self: Arc<Self>, given_up: u64) {
+    /// Marks the process as stuck if it does not respond after a cancelled call.
+    async fn watch_cancelled_call(self: Arc<Self>, cancelled: u64) {
         let ping = self.ping();
         tokio::pin!(ping);
         loop {
             tokio::select! {
                 _ = &mut ping => return,
                 () = sleep(self.grace) => {
-                    // One that takes calls in turn may be at work on an earlier one.
-                    if self.flights().open.first().is_none_or(|first| *first > given_up) {
+                    // A process that handles calls in sequence may be busy with an earlier one.
+                    if self.in_flight().open.first().is_none_or(|first| *first > cancelled) {
                         self.stuck.cancel();
                         return;
                     }
@@ -238,68 +250,78 @@ impl ProcessConnection {
         }
     }
 
-    fn flights(&self) -> std::sync::MutexGuard<'_, InFlightCalls> {
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    fn in_flight(&self) -> std::sync::MutexGuard<'_, InFlightCalls> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl InFlightCall {
     fn register(connection: &Arc<ProcessConnection>) -> Self {
-        let mut flights = connection.flights();
-        let number = flights.next;
-        flights.next += 1;
-        flights.open.insert(number);
-        drop(flights);
+        let mut in_flight = connection.in_flight();
+        let number = in_flight.next;
+        in_flight.next += 1;
+        in_flight.open.insert(number);
+        drop(in_flight);
         Self { number, connection: Arc::clone(connection), answered: false }
     }
 }
 
 impl Drop for InFlightCall {
     fn drop(&mut self) {
-        self.connection.flights().open.remove(&self.number);
+        self.connection.in_flight().open.remove(&self.number);
+        // The drop may happen outside of a runtime, for example during its shutdown.
         if let (false, Ok(runtime)) = (self.answered, tokio::runtime::Handle::try_current()) {
-            runtime.spawn(Arc::clone(&self.connection).watch(self.number));
+            runtime.spawn(Arc::clone(&self.connection).watch_cancelled_call(self.number));
         }
     }
 }
 
-/// What became of a handshake.
+/// An error of a handshake.
 enum HandshakeError {
-    Greeting(Box<ClientInitializeError>),
+    Initialize(Box<ClientInitializeError>),
     Listing(ServiceError),
     Tools(CallError),
 }
 
 impl HandshakeError {
-    /// The best explanation there is: what it wrote, how it ended, what it answered.
-    async fn into_call_error(self, line: &ConnectionStatus, child: &mut ChildProcess) -> CallError {
-        let hint = "nothing but messages of the protocol goes to standard output, one a line; \
-                    everything else belongs on standard error";
-        if let Some(fault) = line.protocol_error() {
-            let (message, hint) = (fault.to_owned(), hint.to_owned());
+    /// Converts to a call error with the most specific cause: invalid output, then the exit, then
+    /// the error response.
+    async fn into_call_error(
+        self,
+        status: &ConnectionStatus,
+        child: &mut ChildProcess,
+    ) -> CallError {
+        let hint = "write only protocol messages to standard output, one per line, and all \
+                    other output to standard error";
+        if let Some(error) = status.protocol_error() {
+            let (message, hint) = (error.to_owned(), hint.to_owned());
             return CallError { kind: ErrorKind::Protocol, message, hint };
         }
         match self {
-            Self::Listing(ServiceError::McpError(refused)) => CallError {
-                message: format!("refuses `tools/list`: {}", printable(&refused.message, 300)),
-                ..tools::to_call_error(&refused)
+            Self::Listing(ServiceError::McpError(error)) => CallError {
+                message: format!("rejected `tools/list`: {}", to_printable(&error.message, 300)),
+                ..tools::to_call_error(&error)
             },
             Self::Tools(error) => error,
-            _ if line.over.is_cancelled() => {
-                let end = child.describe_exit(SOON).await;
-                let (how, said) =
-                    end.split_once('\n').map_or((&*end, ""), |(how, said)| (how, said));
-                let message = format!("{how} before it answered the handshake\n{said}");
-                error(ErrorKind::Failed, message.trim_end())
+            _ if status.closed.is_cancelled() => {
+                let exit = child.describe_exit(EXIT_TIMEOUT).await;
+                let (how, stderr) = exit.split_once('\n').unwrap_or((&*exit, ""));
+                let message = format!("{how} before it answered the handshake\n{stderr}");
+                call_error(ErrorKind::Failed, message.trim_end())
             }
-            Self::Greeting(unmet) => match *unmet {
-                ClientInitializeError::JsonRpcError(refused) => CallError {
-                    message: format!("refuses `initialize`: {}", printable(&refused.message, 300)),
-                    ..tools::to_call_error(&refused)
+            Self::Initialize(cause) => match *cause {
+                ClientInitializeError::JsonRpcError(error) => CallError {
+                    message: format!(
+                        "rejected `initialize`: {}",
+                        to_printable(&error.message, 300)
+                    ),
+                    ..tools::to_call_error(&error)
                 },
-                other => error(ErrorKind::Protocol, printable(&other.to_string(), 300)),
+                other => call_error(ErrorKind::Protocol, to_printable(&other.to_string(), 300)),
             },
-            Self::Listing(other) => error(ErrorKind::Protocol, printable(&other.to_string(), 300)),
+            Self::Listing(other) => {
+                call_error(ErrorKind::Protocol, to_printable(&other.to_string(), 300))
+            }
         }
     }
 }
@@ -307,27 +329,28 @@ impl HandshakeError {
 async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<ToolSpec>, HandshakeError> {
     let mut specs = Vec::new();
     let mut cursor = None;
-    for _ in 0..MOST_PAGES {
+    // Cursors come from the process, which could return one without end.
+    for _ in 0..MAX_PAGES {
         let request = PaginatedRequestParams::default().with_cursor(cursor.take());
         let page = peer.list_tools(Some(request)).await.map_err(HandshakeError::Listing)?;
         for tool in page.tools {
             specs.push(tools::to_tool_spec(tool).map_err(HandshakeError::Tools)?);
         }
         cursor = page.next_cursor;
-        if cursor.is_none() || specs.len() > MOST_TOOLS {
+        if cursor.is_none() || specs.len() > MAX_TOOLS {
             break;
         }
     }
-    if cursor.is_some() || specs.len() > MOST_TOOLS {
-        let many = format!(
-            "has more than {MOST_TOOLS} tools, or lists them on more than {MOST_PAGES} pages"
+    if cursor.is_some() || specs.len() > MAX_TOOLS {
+        let message = format!(
+            "has more than {MAX_TOOLS} tools, or lists them on more than {MAX_PAGES} pages"
         );
-        return Err(HandshakeError::Tools(error(ErrorKind::TooLarge, many)));
+        return Err(HandshakeError::Tools(call_error(ErrorKind::TooLarge, message)));
     }
     Ok(specs)
 }
 
-/// The kernel as a client of the process: it offers nothing that the process could call.
+/// The kernel as a client of the process, without methods that the process could call.
 struct KernelMcpClient {
     id: String,
 }
@@ -340,6 +363,7 @@ impl ClientHandler for KernelMcpClient {
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        tracing::info!(id = %self.id, "has other tools now; they are taken over by a reload");
+        // The tool table of the kernel is fixed until a reload.
+        tracing::info!(id = %self.id, "tool list changed; reload the extension to use it");
     }
 }

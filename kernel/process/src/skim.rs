@@ -1,21 +1,21 @@
-//! What can be learned from a message that is too long to keep: which request it answers.
+//! The request id of a response that is too long to store.
 
 use serde_json::Value;
 
-/// Bytes of a name or a value that are kept; ids and the names of the protocol are shorter.
+/// The stored bytes of a name or a value; ids and the names of the protocol are shorter.
 const MAX_TOKEN: usize = 128;
 
-/// Follows the structure of one JSON object, byte by byte, and keeps its `id`.
+/// A scanner that follows the structure of one JSON object and stores its `id`.
 #[derive(Debug, Default)]
 pub(crate) struct MessageSkim {
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// The outermost object has ended.
+    /// `true` after the end of the outermost object.
     complete: bool,
-    /// Something stands where a JSON object has nothing.
+    /// `true` after text outside of the outermost object.
     broken: bool,
-    /// Whether the next token of the outermost object is a value, and of which name.
+    /// The name of the field whose value is read; `None` while a name is read.
     name: Option<Vec<u8>>,
     /// The name or scalar that is read in the outermost object.
     token: Vec<u8>,
@@ -23,48 +23,50 @@ pub(crate) struct MessageSkim {
     has_method: bool,
 }
 
-/// What a skimmed line was.
+/// The kind of a skimmed line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Skimmed {
-    /// The answer to the request with this id.
-    Answer(Value),
+pub(crate) enum SkimmedLine {
+    /// A response to the request with this id.
+    Response(Value),
     /// A request or a notification.
     Other,
-    /// No message of the protocol.
-    Garbage,
+    /// An invalid message.
+    Invalid,
 }
 
 impl MessageSkim {
-    /// Reads more of the line.
+    /// Scans more bytes of the line.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         for &byte in bytes {
+            // The result is fixed from here on, so the rest of the line is skipped.
             if self.broken {
                 return;
             }
             match self.in_string {
-                true => self.in_string(byte),
-                false => self.between(byte),
+                true => self.scan_string(byte),
+                false => self.scan_structure(byte),
             }
         }
     }
 
-    /// Says what the line was, now that it is over.
-    pub(crate) fn finish(self) -> Skimmed {
+    /// Returns the kind of the complete line.
+    pub(crate) fn finish(self) -> SkimmedLine {
         if self.broken || !self.complete {
-            return Skimmed::Garbage;
+            return SkimmedLine::Invalid;
         }
         if self.has_method {
-            return Skimmed::Other;
+            return SkimmedLine::Other;
         }
+        // JSON-RPC allows only strings and numbers as ids of requests.
         let id = self.id.and_then(|id| serde_json::from_slice::<Value>(&id).ok());
         match id {
-            Some(id) if id.is_string() || id.is_number() => Skimmed::Answer(id),
-            _ => Skimmed::Garbage,
+            Some(id) if id.is_string() || id.is_number() => SkimmedLine::Response(id),
+            _ => SkimmedLine::Invalid,
         }
     }
 
-    fn in_string(&mut self, byte: u8) {
-        self.keep(byte);
+    fn scan_string(&mut self, byte: u8) {
+        self.push_token(byte);
         if self.escaped {
             self.escaped = false;
         } else if byte == b'\\' {
@@ -74,7 +76,7 @@ impl MessageSkim {
         }
     }
 
-    fn between(&mut self, byte: u8) {
+    fn scan_structure(&mut self, byte: u8) {
         let is_space = byte.is_ascii_whitespace();
         if self.complete || (self.depth == 0 && byte != b'{') {
             self.broken |= !is_space;
@@ -83,30 +85,32 @@ impl MessageSkim {
         match byte {
             b'"' => {
                 self.in_string = true;
-                self.keep(byte);
+                self.push_token(byte);
             }
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
                 if self.depth == 1 {
-                    self.end_of_field();
+                    // The last field has no comma after it.
+                    self.finish_field();
                     self.complete = true;
                 }
                 self.depth -= 1;
             }
             b':' if self.depth == 1 => self.name = Some(std::mem::take(&mut self.token)),
-            b',' if self.depth == 1 => self.end_of_field(),
+            b',' if self.depth == 1 => self.finish_field(),
             _ if is_space => {}
-            _ => self.keep(byte),
+            _ => self.push_token(byte),
         }
     }
 
-    fn keep(&mut self, byte: u8) {
+    fn push_token(&mut self, byte: u8) {
+        // A truncated token is not valid JSON, so a longer id makes the line invalid.
         if self.depth == 1 && self.token.len() < MAX_TOKEN {
             self.token.push(byte);
         }
     }
 
-    fn end_of_field(&mut self) {
+    fn finish_field(&mut self) {
         let value = std::mem::take(&mut self.token);
         match self.name.take().as_deref() {
             Some(b"\"id\"") => self.id = Some(value),
@@ -122,33 +126,33 @@ mod tests {
 
     use super::*;
 
-    /// The whole at once and byte by byte.
-    fn skim(text: &str) -> Skimmed {
+    /// Skims a text at once and byte by byte, with the same result.
+    fn skim(text: &str) -> SkimmedLine {
         let mut skim = MessageSkim::default();
         skim.push(text.as_bytes());
         let mut slowly = MessageSkim::default();
         text.bytes().for_each(|byte| slowly.push(&[byte]));
-        let whole = skim.finish();
-        assert_eq!(slowly.finish(), whole, "{text}");
-        whole
+        let result = skim.finish();
+        assert_eq!(slowly.finish(), result, "{text}");
+        result
     }
 
     #[test]
-    fn answer_is_known_by_its_id() {
+    fn response_id_is_found() {
         let long = "x\\\"}{[,:".repeat(1000);
         for (text, id) in [
             (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"t":"{long}"}}}}"#), json!(7)),
             (format!(r#" {{"result":{{"id":1,"a":["{long}"]}},"id": 12 }} "#), json!(12)),
             (format!(r#"{{"x":"{long}","id":"a-\"1","error":{{}}}}"#), json!("a-\"1")),
         ] {
-            assert_eq!(skim(&text), Skimmed::Answer(id), "{text}");
+            assert_eq!(skim(&text), SkimmedLine::Response(id), "{text}");
         }
     }
 
     #[test]
-    fn other_lines_are_told_apart() {
+    fn other_lines_are_distinguished() {
         for text in [r#"{"method":"m","params":{}}"#, r#"{"id":1,"method":"m"}"#] {
-            assert_eq!(skim(text), Skimmed::Other, "{text}");
+            assert_eq!(skim(text), SkimmedLine::Other, "{text}");
         }
         for text in [
             "",
@@ -161,9 +165,9 @@ mod tests {
             "{\"id\":{\"a\":1}}",
             "{\"result\":{\"id\":1}}",
         ] {
-            assert_eq!(skim(text), Skimmed::Garbage, "{text}");
+            assert_eq!(skim(text), SkimmedLine::Invalid, "{text}");
         }
         let id = "9".repeat(1000);
-        assert_eq!(skim(&format!("{{\"id\":\"{id}\"}}")), Skimmed::Garbage);
+        assert_eq!(skim(&format!("{{\"id\":\"{id}\"}}")), SkimmedLine::Invalid);
     }
 }

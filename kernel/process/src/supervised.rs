@@ -1,4 +1,4 @@
-//! What lives on when a process crashes.
+//! Supervision of a process extension across crashes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,36 +11,32 @@ use skillhost_kernel::{
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::error;
+use crate::call_error;
 use crate::running::{ProcessConnection, RunningProcess};
 
-/// A process extension: one process after the other.
+/// A process extension whose process is restarted after a crash.
 pub(crate) struct SupervisedProcess {
     id: String,
-    /// What the first process said: the kernel's tables were made from it.
+    /// The tools of the first process, from which the kernel has made its tool table.
     tools: Vec<ToolSpec>,
     version: String,
     state: Arc<Mutex<ProcessState>>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
-    /// Who drops the extension without ending it ends it.
+    /// Stops the process when the extension is dropped without a stop.
     _stop_when_dropped: DropGuard,
 }
 
-/// Whether there is a process, and if not why.
+/// The state of the process of an extension.
 #[derive(Clone)]
 enum ProcessState {
+    /// The process runs.
     Up(Arc<ProcessConnection>),
-    /// It ended and is started again after a while.
-    Down {
-        why: String,
-        wait: Duration,
-    },
-    /// It ended too often.
-    GivenUp {
-        why: String,
-        crashes: usize,
-    },
+    /// The process has exited and is restarted after a delay.
+    Down { why: String, wait: Duration },
+    /// The process has crashed too often.
+    RestartLimit { why: String, crashes: usize },
+    /// The extension was stopped.
     Stopped,
 }
 
@@ -48,7 +44,7 @@ impl SupervisedProcess {
     /// Starts the first process.
     ///
     /// # Errors
-    /// As for [`RunningKernel::start`]: the first one is not tried again.
+    /// The errors of [`RunningProcess::start`]; a failed first start is not retried.
     pub(crate) async fn start(
         start: ProcessSpec,
         backoff: RestartBackoff,
@@ -58,9 +54,9 @@ impl SupervisedProcess {
         let state = Arc::new(Mutex::new(ProcessState::Up(Arc::clone(&connection))));
         let stop = CancellationToken::new();
         let id = start.id.to_string();
-        let keeper =
+        let supervision =
             SupervisionLoop { start, state: Arc::clone(&state), stop: stop.clone(), backoff };
-        let task = tokio::spawn(keeper.run(running));
+        let task = tokio::spawn(supervision.run(running));
         Ok(Self {
             id,
             tools: connection.tools.clone(),
@@ -72,6 +68,10 @@ impl SupervisedProcess {
         })
     }
 
+    /// Returns the connection to the running process.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] with the reason and a hint while no process runs.
     fn connection(&self) -> Result<Arc<ProcessConnection>, CallError> {
         let id = &self.id;
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -79,16 +79,16 @@ impl SupervisedProcess {
             ProcessState::Up(connection) => return Ok(connection),
             ProcessState::Down { why, wait } => (
                 format!("the process of `{id}` {why}"),
-                format!("it is started again {} ms after that; try later", wait.as_millis()),
+                format!("retry after {} ms; the process is restarted then", wait.as_millis()),
             ),
-            ProcessState::GivenUp { why, crashes } => (
+            ProcessState::RestartLimit { why, crashes } => (
                 format!(
-                    "the process of `{id}` crashed {crashes} times in a short while and is not \
-                     started again; the last time it {why}"
+                    "the process of `{id}` crashed {crashes} times and reached the restart limit; \
+                     the last time it {why}"
                 ),
                 format!("correct it, then: skillhost ext build {id} and skillhost ext reload {id}"),
             ),
-            ProcessState::Stopped => (format!("`{id}` has ended"), String::new()),
+            ProcessState::Stopped => (format!("`{id}` has stopped"), String::new()),
         };
         Err(CallError { kind: ErrorKind::Unavailable, message, hint })
     }
@@ -111,7 +111,8 @@ impl ProcessExtension for SupervisedProcess {
         arguments: &str,
     ) -> Result<ToolOutput, CallError> {
         let arguments = serde_json::from_str(arguments).map_err(|e| {
-            error(ErrorKind::InvalidArgument, format!("the arguments are no JSON object: {e}"))
+            let message = format!("arguments are not a valid JSON object: {e}");
+            call_error(ErrorKind::InvalidArgument, message)
         })?;
         self.connection()?.call(name, arguments).await
     }
@@ -122,14 +123,16 @@ impl ProcessExtension for SupervisedProcess {
 
     async fn stop(&self) {
         self.stop.cancel();
+        // The lock must not be held across the `await`; a second stop finds no task.
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {
+            // The task fails only by a panic, and the process is killed on its drop then.
             let _ = task.await;
         }
     }
 }
 
-/// Keeps a process running until it is told to stop, or it crashes too often.
+/// The task that restarts a process until it is stopped or reaches the restart limit.
 struct SupervisionLoop {
     start: ProcessSpec,
     state: Arc<Mutex<ProcessState>>,
@@ -139,57 +142,62 @@ struct SupervisionLoop {
 
 impl SupervisionLoop {
     async fn run(mut self, mut running: RunningProcess) {
-        let began = Instant::now();
+        // Exits are counted in a time window, which is measured from the first start.
+        let started = Instant::now();
         loop {
-            let over = tokio::select! {
+            let exit = tokio::select! {
                 why = running.wait_until_exited() => Some(why),
                 () = self.stop.cancelled() => None,
             };
-            let Some(why) = over else {
-                self.set(ProcessState::Stopped);
+            let Some(why) = exit else {
+                // Set first, so that no call starts during the shutdown.
+                self.set_state(ProcessState::Stopped);
                 running.shutdown(self.start.stop).await;
                 return;
             };
+            // The old process and its group must be gone before the next one starts.
             drop(running);
-            running = match self.restart(why, began).await {
+            running = match self.restart(why, started).await {
                 Some(next) => next,
                 None => return,
             };
-            tracing::info!(id = %self.start.id, "its process runs again");
-            self.set(ProcessState::Up(Arc::clone(&running.connection)));
+            tracing::info!(id = %self.start.id, "process restarted");
+            self.set_state(ProcessState::Up(Arc::clone(&running.connection)));
         }
     }
 
-    /// Starts the next process, as often as the rules allow; nothing when that is over.
-    async fn restart(&mut self, mut why: String, began: Instant) -> Option<RunningProcess> {
+    /// Restarts the process within the restart limit; returns `None` once the extension is stopped.
+    async fn restart(&mut self, mut why: String, started: Instant) -> Option<RunningProcess> {
         let stop = self.stop.clone();
         loop {
             let id = &self.start.id;
-            match self.backoff.record_exit(ExitCause::Crashed, began.elapsed()) {
+            match self.backoff.record_exit(ExitCause::Crashed, started.elapsed()) {
                 RestartDecision::Stop(crashes) => {
-                    tracing::error!(%id, why, crashes, "its process crashed too often; given up");
-                    self.set(ProcessState::GivenUp { why, crashes });
+                    tracing::error!(%id, why, crashes, "restart limit reached");
+                    self.set_state(ProcessState::RestartLimit { why, crashes });
+                    // Calls report the restart limit until the extension is stopped or reloaded.
                     stop.cancelled().await;
-                    self.set(ProcessState::Stopped);
+                    self.set_state(ProcessState::Stopped);
                     return None;
                 }
                 RestartDecision::Restart(wait) => {
-                    tracing::warn!(%id, why, ?wait, "its process is over and is started again");
-                    self.set(ProcessState::Down { why, wait });
+                    tracing::warn!(%id, why, ?wait, "process exited; restart scheduled");
+                    self.set_state(ProcessState::Down { why, wait });
                     let next = async {
                         tokio::time::sleep(wait).await;
                         RunningProcess::start(&self.start).await
                     };
-                    // Dropped in the middle of its start, a process is killed.
+                    // A start that is dropped before its end kills its process.
                     let next = tokio::select! {
                         next = next => next,
                         () = stop.cancelled() => {
-                            self.set(ProcessState::Stopped);
+                            self.set_state(ProcessState::Stopped);
                             return None;
                         }
                     };
                     match next {
                         Ok(running) => return Some(running),
+                        // A failed start counts as a crash, so that it cannot loop without end.
                         Err(failed) => why = failed.message,
                     }
                 }
@@ -197,7 +205,7 @@ impl SupervisionLoop {
         }
     }
 
-    fn set(&self, state: ProcessState) {
+    fn set_state(&self, state: ProcessState) {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 }

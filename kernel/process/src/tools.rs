@@ -1,4 +1,4 @@
-//! Tools and their results: the protocol's shapes become the kernel's.
+//! Conversion of tools and results from the protocol's types to the kernel's.
 
 use std::sync::Arc;
 
@@ -6,29 +6,30 @@ use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceCo
 use serde_json::Value;
 use skillhost_kernel::{ApprovalPolicy, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec};
 
-use crate::wire::OVERSIZED;
-use crate::{error, printable};
+use crate::wire::OVERSIZED_CODE;
+use crate::{call_error, to_printable};
 
-/// The key in a tool's `_meta` that says when it asks before it acts.
+/// The key of a tool's approval policy in its `_meta`.
 const NEEDS_APPROVAL: &str = "skillhost/needs_approval";
 
-/// Takes a tool over as the kernel offers it.
+/// Converts a tool to its specification in the kernel.
 ///
 /// # Errors
-/// Where the tool says something about itself that has no meaning.
+/// [`ErrorKind::Protocol`] for an unknown approval policy.
 pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
     let hints = tool.annotations.unwrap_or_default();
     let read_only = hints.read_only_hint.unwrap_or(false);
     let needs_approval = match tool.meta.as_ref().and_then(|meta| meta.get(NEEDS_APPROVAL)) {
-        Some(said) => serde_json::from_value(said.clone()).map_err(|_| CallError {
+        Some(policy) => serde_json::from_value(policy.clone()).map_err(|_| CallError {
             kind: ErrorKind::Protocol,
             message: format!(
-                "the tool `{}` has {NEEDS_APPROVAL}: {}",
-                printable(&tool.name, 64),
-                printable(&said.to_string(), 64)
+                "{NEEDS_APPROVAL} of tool `{}` is not valid: {}",
+                to_printable(&tool.name, 64),
+                to_printable(&policy.to_string(), 64)
             ),
-            hint: "it is one of never, unless_granted and always".to_owned(),
+            hint: "use never, unless_granted or always".to_owned(),
         })?,
+        // A tool without effects needs no approval; any other one is assumed to have effects.
         None if read_only => ApprovalPolicy::Never,
         None => ApprovalPolicy::UnlessGranted,
     };
@@ -41,22 +42,27 @@ pub(crate) fn to_tool_spec(tool: Tool) -> Result<ToolSpec, CallError> {
         read_only,
         destructive: hints.destructive_hint.unwrap_or(false),
         needs_approval,
+        // The protocol has no audience, so the tools of a process are for agents.
         audience: ToolAudience::Agent,
     })
 }
 
-/// Takes the result of a call over: text for the model, the structured part beside it.
+/// Converts the result of a tool call to text for the model and a structured value.
 ///
 /// # Errors
-/// Where the structured part cannot be passed on.
+/// [`ErrorKind::Protocol`] for a structured value that cannot be serialized.
 pub(crate) fn to_tool_output(result: CallToolResult) -> Result<ToolOutput, CallError> {
     let structured = match result.structured_content.as_ref().map(serde_json::value::to_raw_value) {
         Some(Ok(value)) => Some(value),
-        Some(Err(e)) => return Err(error(ErrorKind::Protocol, format!("its result: {e}"))),
+        Some(Err(e)) => {
+            let message = format!("structured result is not valid: {e}");
+            return Err(call_error(ErrorKind::Protocol, message));
+        }
         None => None,
     };
-    let parts: Vec<_> = result.content.into_iter().map(text).collect();
+    let parts: Vec<_> = result.content.into_iter().map(to_text).collect();
     let text = match (&structured, parts.is_empty()) {
+        // Models read only the text, so a result without text shows its structured value.
         (Some(value), true) => value.get().to_owned(),
         _ => parts.join("\n"),
     };
@@ -64,38 +70,39 @@ pub(crate) fn to_tool_output(result: CallToolResult) -> Result<ToolOutput, CallE
     Ok(ToolOutput { text, structured, is_error, skill: None })
 }
 
-/// What a model can read of a part of a result; of the rest, what it is.
-fn text(part: ContentBlock) -> String {
+/// Returns the text of a part of a result, or a placeholder for a part that is not text.
+fn to_text(part: ContentBlock) -> String {
     match part {
         ContentBlock::Text(text) => text.text,
-        ContentBlock::Image(image) => format!("[an image, {}, is left out]", image.mime_type),
-        ContentBlock::Audio(audio) => format!("[a sound, {}, is left out]", audio.mime_type),
+        ContentBlock::Image(image) => format!("[image omitted: {}]", image.mime_type),
+        ContentBlock::Audio(audio) => format!("[audio omitted: {}]", audio.mime_type),
         ContentBlock::Resource(resource) => match resource.resource {
             ResourceContents::TextResourceContents { text, .. } => text,
             ResourceContents::BlobResourceContents { uri, .. } => {
-                format!("[a file, {uri}, is left out]")
+                format!("[file omitted: {uri}]")
             }
-            _ => "[something this kernel does not know is left out]".to_owned(),
+            _ => "[unknown content omitted]".to_owned(),
         },
         ContentBlock::ResourceLink(link) => format!("[{}]({})", link.name, link.uri),
-        _ => "[something this kernel does not know is left out]".to_owned(),
+        _ => "[unknown content omitted]".to_owned(),
     }
 }
 
-/// Takes an error of the protocol over.
-pub(crate) fn to_call_error(refused: &ErrorData) -> CallError {
-    let kind = match refused.code {
+/// Converts a protocol error to a call error.
+pub(crate) fn to_call_error(error: &ErrorData) -> CallError {
+    let kind = match error.code {
         ErrorCode::INVALID_PARAMS => ErrorKind::InvalidArgument,
         ErrorCode::METHOD_NOT_FOUND => ErrorKind::NotFound,
-        ErrorCode(OVERSIZED) => {
+        // This code is set by the transport of this crate, not by the process.
+        ErrorCode(OVERSIZED_CODE) => {
             return CallError {
-                hint: "ask for less at once".to_owned(),
-                ..error(ErrorKind::TooLarge, refused.message.to_string())
+                hint: "request less data at once".to_owned(),
+                ..call_error(ErrorKind::TooLarge, error.message.to_string())
             };
         }
         _ => ErrorKind::Failed,
     };
-    error(kind, refused.message.to_string())
+    call_error(kind, error.message.to_string())
 }
 
 #[cfg(test)]
@@ -112,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_asks_first_unless_it_only_reads_or_says_otherwise() {
+    fn approval_policy_has_safe_default() {
         let approval = |more| read(&more).unwrap().needs_approval;
         assert_eq!(approval(json!({})), ApprovalPolicy::UnlessGranted);
         let read_only = json!({"readOnlyHint": true});
@@ -124,7 +131,8 @@ mod tests {
         );
         assert_eq!(approval(json!({"_meta": meta("never")})), ApprovalPolicy::Never);
         let error = read(&json!({"_meta": meta("sometimes")})).unwrap_err();
-        assert_eq!(error.message, "the tool `t` has skillhost/needs_approval: \"sometimes\"");
+        let message = "skillhost/needs_approval of tool `t` is not valid: \"sometimes\"";
+        assert_eq!(error.message, message);
         let hints = json!({"annotations": {"destructiveHint": true}, "description": "D"});
         let expected = ToolSpec {
             name: "t".to_owned(),
@@ -140,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_is_text_and_names_what_is_none() {
+    fn non_text_content_is_named() {
         let result =
             |value| to_tool_output(serde_json::from_value::<CallToolResult>(value).unwrap());
         let mixed = result(json!({"content": [
@@ -153,9 +161,9 @@ mod tests {
         .unwrap();
         let lines = [
             "one",
-            "[an image, image/png, is left out]",
+            "[image omitted: image/png]",
             "two",
-            "[a file, file:///b, is left out]",
+            "[file omitted: file:///b]",
             "[c](file:///c)",
         ];
         assert_eq!((mixed.text, mixed.is_error), (lines.join("\n"), true));

@@ -1,7 +1,7 @@
-//! Lines on a process's standard output, one message of the protocol each, and the way back.
+//! The transport over standard input and output, with one protocol message per line.
 //!
-//! Whatever else stands there ends the connection: a program that prints what it should not has lost
-//! its place, and the line says where to look. An answer that is too long fails its call alone.
+//! Any other output closes the connection, because its position in the message stream is lost; the
+//! error quotes the line. A response that is too long fails only its own call.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,67 +13,69 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::printable;
-use crate::skim::{MessageSkim, Skimmed};
+use crate::skim::{MessageSkim, SkimmedLine};
+use crate::to_printable;
 
-/// The longest line that is read, in bytes.
-pub(crate) const LONGEST_LINE: usize = 4 * 1024 * 1024;
+/// The maximum length of a message, in bytes.
+pub(crate) const MAX_MESSAGE: usize = 4 * 1024 * 1024;
 
-/// The longest line that is passed over, in bytes; one without an end is none.
+/// The maximum length of a skipped line, in bytes; a longer one closes the connection.
 const MAX_LINE: usize = 64 * 1024 * 1024;
 
-/// The error code of an answer that was passed over; no other code of the protocol.
-pub(crate) const OVERSIZED: i32 = -32_099;
+/// The error code of a skipped response; the protocol does not use it.
+pub(crate) const OVERSIZED_CODE: i32 = -32_099;
 
-/// As much of a bad line as is shown, in characters.
-const SHOWN: usize = 160;
+/// The maximum length of the excerpt of an invalid line, in characters.
+const MAX_EXCERPT: usize = 160;
 
-/// Messages that wait to be written.
-const QUEUE: usize = 64;
+/// The limit of messages that wait to be written.
+const QUEUE_LIMIT: usize = 64;
 
-/// Whether a connection is over, and what was wrong if something was.
+/// The shared status of a connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ConnectionStatus {
-    /// Nothing more is read: the process closed its output, or wrote what it must not.
-    pub(crate) over: CancellationToken,
-    /// The process's standard input is to be closed.
-    pub(crate) end: CancellationToken,
-    fault: Arc<OnceLock<String>>,
+    /// Cancelled when reading ends: the process has closed its output or violated the protocol.
+    pub(crate) closed: CancellationToken,
+    /// Cancelled to close the standard input of the process.
+    pub(crate) close_input: CancellationToken,
+    protocol_error: Arc<OnceLock<String>>,
 }
 
 impl ConnectionStatus {
-    /// What the process wrote that it must not.
+    /// Returns the violation of the protocol that closed the connection.
     pub(crate) fn protocol_error(&self) -> Option<&str> {
-        self.fault.get().map(String::as_str)
+        self.protocol_error.get().map(String::as_str)
     }
 }
 
 /// The transport of one connection.
 pub(crate) struct LineTransport<R> {
     read: BufReader<R>,
-    line: ConnectionStatus,
-    /// What was read of the line so far; a read that is given up goes on here.
+    status: ConnectionStatus,
+    /// The start of the current line; a cancelled read continues here.
     buffer: Vec<u8>,
-    /// The line is longer than that: what is known of it, and its bytes.
+    /// The skimmed structure and the length of a line that exceeds the buffer.
     long: Option<(MessageSkim, usize)>,
     lines: u64,
     sender: mpsc::Sender<Vec<u8>>,
 }
 
-/// Nothing can be written any more.
+/// An error of a write after the standard input of the process was closed.
 #[derive(Debug, thiserror::Error)]
-#[error("its standard input is closed")]
+#[error("standard input is closed")]
 pub(crate) struct ClosedInputError;
 
 impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
-    /// Connects the two ends. The task that writes holds the only handle to the input: it is closed
-    /// when [`ConnectionStatus::end`] says so, or the connection is dropped.
-    pub(crate) fn new<W>(read: R, mut write: W, line: ConnectionStatus) -> Self
+    /// Creates a transport and spawns its writing task.
+    ///
+    /// The task owns the only handle of the input, which is closed when
+    /// [`ConnectionStatus::close_input`] is cancelled or the connection is dropped.
+    pub(crate) fn new<W>(read: R, mut write: W, status: ConnectionStatus) -> Self
     where
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let (sender, mut queue) = mpsc::channel::<Vec<u8>>(QUEUE);
-        let end = line.end.clone();
+        let (sender, mut queue) = mpsc::channel::<Vec<u8>>(QUEUE_LIMIT);
+        let close = status.close_input.clone();
         tokio::spawn(async move {
             let writing = async {
                 while let Some(message) = queue.recv().await {
@@ -82,17 +84,17 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
                     }
                 }
             };
-            // A process that reads nothing would hold a write for ever.
+            // A write to a process that does not read would block for ever.
             tokio::select! {
                 () = writing => {}
-                () = end.cancelled() => {}
+                () = close.cancelled() => {}
             }
         });
-        Self { read: BufReader::new(read), line, buffer: Vec::new(), long: None, lines: 0, sender }
+        let read = BufReader::new(read);
+        Self { read, status, buffer: Vec::new(), long: None, lines: 0, sender }
     }
 
-    /// Reads one line without its end; nothing at the end of the output. May be given up and called
-    /// again.
+    /// Reads one line without its line break, or `None` at the end of the output. Cancel-safe.
     async fn read_line(&mut self) -> Result<Option<WireLine>, String> {
         loop {
             let available = match self.read.fill_buf().await {
@@ -108,21 +110,24 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
                 skim.push(&available[..part]);
                 *bytes += part;
                 if *bytes > MAX_LINE {
-                    return Err(self.too_long(MAX_LINE));
+                    return Err(self.length_error(MAX_LINE));
                 }
-            } else if self.buffer.len() + part > LONGEST_LINE {
+            } else if self.buffer.len() + part > MAX_MESSAGE {
+                // Only an object can be a response that is worth skipping to its end.
                 if self.buffer.trim_ascii_start().first() != Some(&b'{') {
-                    return Err(self.too_long(LONGEST_LINE));
+                    return Err(self.length_error(MAX_MESSAGE));
                 }
                 let mut skim = MessageSkim::default();
                 skim.push(&self.buffer);
                 skim.push(&available[..part]);
                 self.long = Some((skim, self.buffer.len() + part));
-                self.buffer.truncate(4 * SHOWN);
+                // Four bytes per character are enough for the excerpt in an error.
+                self.buffer.truncate(4 * MAX_EXCERPT);
                 self.buffer.shrink_to_fit();
             } else {
                 self.buffer.extend_from_slice(&available[..part]);
             }
+            // Consumed only after the bytes are stored, so that a cancelled read loses none.
             let consumed = part + usize::from(newline.is_some());
             self.read.consume(consumed);
             if newline.is_some() {
@@ -130,50 +135,51 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
                 let text = std::mem::take(&mut self.buffer);
                 return Ok(Some(match self.long.take() {
                     Some((skim, bytes)) => WireLine::Long { start: text, skim, bytes },
-                    None => WireLine::Whole(text),
+                    None => WireLine::Complete(text),
                 }));
             }
         }
     }
 
-    fn too_long(&self, limit: usize) -> String {
+    fn length_error(&self, limit: usize) -> String {
         format!(
             "wrote more than {} MiB as line {} of its standard output: `{}`",
             limit / (1024 * 1024),
             self.lines + 1,
-            shown(&self.buffer)
+            excerpt(&self.buffer)
         )
     }
 
-    async fn next(&mut self) -> Result<Option<RxJsonRpcMessage<RoleClient>>, String> {
+    async fn next_message(&mut self) -> Result<Option<RxJsonRpcMessage<RoleClient>>, String> {
         loop {
-            let garbage = |lines: u64, line: &[u8]| {
+            let invalid = |lines: u64, line: &[u8]| {
                 format!(
-                    "wrote what is no message of the protocol as line {lines} of its standard \
-                     output: `{}`",
-                    shown(line)
+                    "wrote an invalid protocol message as line {lines} of its standard output: \
+                     `{}`",
+                    excerpt(line)
                 )
             };
             let line = match self.read_line().await? {
                 None => return Ok(None),
-                Some(WireLine::Whole(line)) => line,
+                Some(WireLine::Complete(line)) => line,
                 Some(WireLine::Long { start, skim, bytes }) => match skim.finish() {
-                    Skimmed::Answer(id) => {
+                    SkimmedLine::Response(id) => {
+                        // An error response in its place fails only the call that it answers.
                         let message = format!(
-                            "its answer has {bytes} bytes, more than the {LONGEST_LINE} that are read"
+                            "response has {bytes} bytes, more than the limit of {MAX_MESSAGE}"
                         );
-                        let error = json!({ "code": OVERSIZED, "message": message });
-                        let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
-                        match serde_json::from_value(answer) {
+                        let error = json!({ "code": OVERSIZED_CODE, "message": message });
+                        let response = json!({ "jsonrpc": "2.0", "id": id, "error": error });
+                        match serde_json::from_value(response) {
                             Ok(message) => return Ok(Some(message)),
-                            Err(_) => return Err(garbage(self.lines, &start)),
+                            Err(_) => return Err(invalid(self.lines, &start)),
                         }
                     }
-                    Skimmed::Other => {
-                        tracing::warn!(bytes, "a message of a process is too long and is left out");
+                    SkimmedLine::Other => {
+                        tracing::warn!(bytes, "message of a process is too long; skipped");
                         continue;
                     }
-                    Skimmed::Garbage => return Err(garbage(self.lines, &start)),
+                    SkimmedLine::Invalid => return Err(invalid(self.lines, &start)),
                 },
             };
             if line.trim_ascii().is_empty() {
@@ -181,30 +187,28 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
             }
             match serde_json::from_slice(&line) {
                 Ok(message) => return Ok(Some(message)),
+                // Later versions of the protocol may add notifications, which may be ignored.
                 Err(_) if is_unknown_notification(&line) => {}
-                Err(_) => return Err(garbage(self.lines, &line)),
+                Err(_) => return Err(invalid(self.lines, &line)),
             }
         }
     }
 }
 
-/// One line as it was read.
+/// A line of output.
 enum WireLine {
-    Whole(Vec<u8>),
-    /// Longer than what is kept of it.
-    Long {
-        start: Vec<u8>,
-        skim: MessageSkim,
-        bytes: usize,
-    },
+    /// A complete line within the limit.
+    Complete(Vec<u8>),
+    /// The start and the structure of a line beyond the limit.
+    Long { start: Vec<u8>, skim: MessageSkim, bytes: usize },
 }
 
-/// The start of a line, for people.
-fn shown(line: &[u8]) -> String {
-    printable(&String::from_utf8_lossy(&line[..line.len().min(4 * SHOWN)]), SHOWN)
+/// Returns the start of a line in printable form.
+fn excerpt(line: &[u8]) -> String {
+    to_printable(&String::from_utf8_lossy(&line[..line.len().min(4 * MAX_EXCERPT)]), MAX_EXCERPT)
 }
 
-/// Whether a line tells something that this build does not know, and expects no answer.
+/// Returns `true` if a line is a notification that this build does not know.
 fn is_unknown_notification(line: &[u8]) -> bool {
     let Ok(Value::Object(message)) = serde_json::from_slice(line) else { return false };
     message.get("jsonrpc").is_some_and(|version| version == "2.0")
@@ -221,7 +225,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleClient> for LineTransport<R> {
     ) -> impl Future<Output = Result<(), ClosedInputError>> + Send + 'static {
         let sender = self.sender.clone();
         async move {
-            // A message is made of JSON values, so it can always be written.
+            // A message consists of JSON values, so its serialization cannot fail.
             let mut line = serde_json::to_vec(&message).map_err(|_| ClosedInputError)?;
             line.push(b'\n');
             sender.send(line).await.map_err(|_| ClosedInputError)
@@ -229,23 +233,24 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleClient> for LineTransport<R> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let next = match self.line.over.is_cancelled() {
+        // The library may call again after the end, and output after an error is not trusted.
+        let next = match self.status.closed.is_cancelled() {
             true => Ok(None),
-            false => self.next().await,
+            false => self.next_message().await,
         };
         if let Ok(Some(message)) = next {
             return Some(message);
         }
-        if let Err(fault) = next {
-            // Only the first one matters, and only one is read.
-            let _ = self.line.fault.set(fault);
+        if let Err(error) = next {
+            // Reading ends with the first error, so the cell is still empty.
+            let _ = self.status.protocol_error.set(error);
         }
-        self.line.over.cancel();
+        self.status.closed.cancel();
         None
     }
 
     async fn close(&mut self) -> Result<(), ClosedInputError> {
-        self.line.end.cancel();
+        self.status.close_input.cancel();
         Ok(())
     }
 }
@@ -254,84 +259,96 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleClient> for LineTransport<R> {
 mod tests {
     use super::*;
 
-    /// How many messages a process's output has, and what ends it.
+    /// Returns the number of messages in a process's output and the protocol error.
     async fn read(output: &[u8]) -> (usize, Option<String>) {
-        let line = ConnectionStatus::default();
-        let mut wire = LineTransport::new(output, tokio::io::sink(), line.clone());
+        let status = ConnectionStatus::default();
+        let mut wire = LineTransport::new(output, tokio::io::sink(), status.clone());
         let mut messages = 0;
         while wire.receive().await.is_some() {
             messages += 1;
         }
-        assert!(line.over.is_cancelled());
-        (messages, line.protocol_error().map(str::to_owned))
+        assert!(status.closed.is_cancelled());
+        (messages, status.protocol_error().map(str::to_owned))
     }
 
     const ANSWER: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
 
     #[tokio::test]
-    async fn messages_are_lines_and_an_unknown_notification_is_none_of_ours() {
-        let news = r#"{"jsonrpc":"2.0","method":"notifications/of_tomorrow","params":{"a":1}}"#;
-        let output = format!("{ANSWER}\r\n\n{news}\n{ANSWER}\n{{\"half\":");
-        let (messages, fault) = read(output.as_bytes()).await;
+    async fn unknown_notification_is_ignored() {
+        let notification =
+            r#"{"jsonrpc":"2.0","method":"notifications/of_tomorrow","params":{"a":1}}"#;
+        let output = format!("{ANSWER}\r\n\n{notification}\n{ANSWER}\n{{\"half\":");
+        let (messages, protocol_error) = read(output.as_bytes()).await;
         assert!((2..=3).contains(&messages), "{messages}");
-        assert_eq!(fault, None);
+        assert_eq!(protocol_error, None);
     }
 
     #[tokio::test]
-    async fn what_is_no_message_ends_the_connection_and_is_shown() {
+    async fn invalid_line_closes_connection() {
         let output = format!("{ANSWER}\n\u{1b}[31mdebug\n{ANSWER}\n");
-        let expected = "wrote what is no message of the protocol as line 2 of its standard \
-                        output: `\\u{1b}[31mdebug`";
+        let expected = "wrote an invalid protocol message as line 2 of its standard output: \
+                        `\\u{1b}[31mdebug`";
         assert_eq!(read(output.as_bytes()).await, (1, Some(expected.to_owned())));
         for garbage in ["{\"id\":1}", "[1]", "null", "\u{0}\u{ff}"] {
-            let (messages, fault) = read(format!("{garbage}\n").as_bytes()).await;
+            let (messages, protocol_error) = read(format!("{garbage}\n").as_bytes()).await;
             assert_eq!(messages, 0, "{garbage}");
-            assert!(fault.is_some_and(|fault| fault.contains(" as line 1 of ")), "{garbage}");
+            assert!(
+                protocol_error
+                    .is_some_and(|protocol_error| protocol_error.contains(" as line 1 of ")),
+                "{garbage}"
+            );
         }
     }
 
     #[tokio::test]
-    async fn a_line_without_end_is_read_up_to_the_limit() {
-        let mut output = vec![b'x'; LONGEST_LINE + 1];
-        let (messages, fault) = read(&output).await;
-        let fault = fault.unwrap();
-        assert!(fault.starts_with("wrote more than 4 MiB as line 1 of its standard output: `xxx"));
-        assert!(fault.len() < 300 && messages == 0, "{fault}");
-        output.truncate(LONGEST_LINE);
-        assert_eq!(read(&output).await, (0, None), "half a line is no message and no fault");
+    async fn endless_line_is_limited() {
+        let mut output = vec![b'x'; MAX_MESSAGE + 1];
+        let (messages, protocol_error) = read(&output).await;
+        let protocol_error = protocol_error.unwrap();
+        assert!(
+            protocol_error
+                .starts_with("wrote more than 4 MiB as line 1 of its standard output: `xxx")
+        );
+        assert!(protocol_error.len() < 300 && messages == 0, "{protocol_error}");
+        output.truncate(MAX_MESSAGE);
+        assert_eq!(
+            read(&output).await,
+            (0, None),
+            "a partial line is neither a message nor an error"
+        );
         let mut endless = vec![b' '; MAX_LINE + 2];
         endless[0] = b'{';
-        let (_, fault) = read(&endless).await;
-        assert!(fault.unwrap().starts_with("wrote more than 64 MiB as line 1 of its "));
+        let (_, protocol_error) = read(&endless).await;
+        assert!(protocol_error.unwrap().starts_with("wrote more than 64 MiB as line 1 of its "));
     }
 
     #[tokio::test]
-    async fn oversized_answer_is_an_error_reply() {
-        let text = "x".repeat(LONGEST_LINE);
-        let news = format!(r#"{{"jsonrpc":"2.0","method":"notifications/m","params":"{text}"}}"#);
+    async fn oversized_response_becomes_error() {
+        let text = "x".repeat(MAX_MESSAGE);
+        let notification =
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/m","params":"{text}"}}"#);
         let answer = format!(r#"{{"result":{{"a":"{text}"}},"jsonrpc":"2.0","id":9}}"#);
-        let output = format!("{news}\n{answer}\n{ANSWER}\n");
+        let output = format!("{notification}\n{answer}\n{ANSWER}\n");
         let mut wire =
             LineTransport::new(output.as_bytes(), tokio::io::sink(), ConnectionStatus::default());
-        let refused = serde_json::to_value(wire.receive().await.unwrap()).unwrap();
+        let response = serde_json::to_value(wire.receive().await.unwrap()).unwrap();
         let message =
-            format!("its answer has {} bytes, more than the 4194304 that are read", answer.len());
-        let error = json!({ "code": OVERSIZED, "message": message });
-        assert_eq!(refused, json!({ "jsonrpc": "2.0", "id": 9, "error": error }));
+            format!("response has {} bytes, more than the limit of 4194304", answer.len());
+        let error = json!({ "code": OVERSIZED_CODE, "message": message });
+        assert_eq!(response, json!({ "jsonrpc": "2.0", "id": 9, "error": error }));
         assert!(wire.receive().await.is_some(), "the connection goes on");
         for garbage in [format!("{{\"id\":1,\"result\":\"{text}\"}}}}"), format!("{{{text}")] {
-            let (messages, fault) = read(format!("{garbage}\n").as_bytes()).await;
+            let (messages, protocol_error) = read(format!("{garbage}\n").as_bytes()).await;
             assert_eq!(messages, 0);
-            assert!(fault.unwrap().starts_with("wrote what is no message of the protocol"));
+            assert!(protocol_error.unwrap().starts_with("wrote an invalid protocol message"));
         }
     }
 
     #[tokio::test]
-    async fn closing_gives_the_input_back_though_nobody_reads_it() {
+    async fn close_aborts_blocked_write() {
         use tokio::io::AsyncReadExt as _;
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let line = ConnectionStatus::default();
-        let mut wire = LineTransport::new(tokio::io::empty(), ours, line.clone());
+        let mut wire = LineTransport::new(tokio::io::empty(), ours, ConnectionStatus::default());
         let message: TxJsonRpcMessage<RoleClient> =
             serde_json::from_str(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#).unwrap();
         wire.send(message).await.unwrap();

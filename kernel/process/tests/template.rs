@@ -1,5 +1,5 @@
-//! The Python template of the skill extension-development, as it stands.
-#![expect(clippy::unwrap_used, reason = "what cannot be set up fails its test")]
+//! Tests of the Python template of the skill extension-development.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails its test")]
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,12 +12,11 @@ use skillhost_kernel::{ApprovalPolicy, CallContext, ProcessLauncher as _, Proces
 use skillhost_manifest::ExtensionId;
 use skillhost_process::ProcessSupervisor;
 
-/// The interpreter, or nothing, said aloud: these tests alone need more than Rust.
+/// Returns the Python interpreter, or `None` with a notice: only these tests need more than Rust.
 fn python() -> Option<PathBuf> {
     let found = test_support::program("python3");
     if found.is_none() {
-        let _ =
-            writeln!(std::io::stderr(), "SKIPPED: there is no python3 to run the template with");
+        let _ = writeln!(std::io::stderr(), "SKIPPED: python3 not found");
     }
     found
 }
@@ -27,8 +26,8 @@ fn template() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(templates)
 }
 
-/// Feeds lines to the server and returns its answers; it ends when they do.
-fn talk(python: &Path, lines: &[&str]) -> (Vec<Value>, String) {
+/// Sends lines to the server and returns its responses and its standard error.
+fn exchange(python: &Path, lines: &[&str]) -> (Vec<Value>, String) {
     let mut child = Command::new(python)
         .args(["-B", "server.py"])
         .current_dir(template())
@@ -50,7 +49,7 @@ fn talk(python: &Path, lines: &[&str]) -> (Vec<Value>, String) {
 }
 
 #[test]
-fn every_request_gets_its_answer() {
+fn template_answers_every_request() {
     let Some(python) = python() else { return };
     let call = |id: u32, name: &str, arguments: Value| {
         let params = json!({"name": name, "arguments": arguments});
@@ -71,7 +70,7 @@ fn every_request_gets_its_answer() {
         &call(8, "count_words", json!({"text": "one two three four"})),
         &call(9, "count_words", json!({"text": 5})),
     ];
-    let (answers, stderr) = talk(&python, &lines);
+    let (answers, stderr) = exchange(&python, &lines);
     let error = |id: Value, code: i32, message: &str| json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
     let result = |id: Value, result: Value| json!({"jsonrpc": "2.0", "id": id, "result": result});
     let failed = |id: u32, text: &str| {
@@ -106,11 +105,11 @@ fn every_request_gets_its_answer() {
         failed(9, "the tool failed: AttributeError: 'int' object has no attribute 'split'"),
     ];
     assert_eq!(answers, expected);
-    assert!(stderr.contains("server.py\", line "), "the log has the place: {stderr}");
+    assert!(stderr.contains("server.py\", line "), "missing source position: {stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_kernel_starts_it_and_has_its_tool() {
+async fn template_starts_in_kernel() {
     let Some(program) = python() else { return };
     let note = tempfile::tempdir().unwrap();
     let start = ProcessSpec {
@@ -127,8 +126,8 @@ async fn the_kernel_starts_it_and_has_its_tool() {
     };
     let process = ProcessSupervisor::default().start(start).await.unwrap();
     let tools = process.tools().await.unwrap();
-    let shown: Vec<_> = tools.iter().map(|tool| (&*tool.name, tool.needs_approval)).collect();
-    assert_eq!(shown, [("count_words", ApprovalPolicy::Never)]);
+    let listed: Vec<_> = tools.iter().map(|tool| (&*tool.name, tool.needs_approval)).collect();
+    assert_eq!(listed, [("count_words", ApprovalPolicy::Never)]);
     let arguments = json!({"text": "a bc"}).to_string();
     let output = process.invoke(&CallContext::default(), "count_words", &arguments).await.unwrap();
     assert_eq!(output.text, "2 words, the longest is 'bc'");

@@ -147,7 +147,7 @@ fn trial_has_secrets_and_home() {
 fn manifest_start_timeout_applies() {
     let home = sample_home("silent", "start_timeout_ms: 1000\n");
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
-    let reason = "did not answer `initialize` and `tools/list` within 1000 ms";
+    let reason = "`initialize` and `tools/list` timed out after 1000 ms";
     assert!(doctor.stdout.contains(reason), "{doctor}");
 }
 
@@ -327,7 +327,7 @@ fn missing_api_key_exits_with_five() {
         "models:\n  default: far/model\n  providers:\n    far: {wire: anthropic, base_url: 'https://127.0.0.1:1/v1', key: FAR_KEY}\n",
     );
     let output = home.skillhost(["ask", "hi"]).exits(5);
-    assert!(output.stderr.contains("the key FAR_KEY of the provider `far` is not there"));
+    assert!(output.stderr.contains("key FAR_KEY of provider `far` not found"));
     let kernel = start_kernel(&home);
     home.skillhost(["ask", "hi"]).exits(5);
     kernel.interrupt().success();

@@ -199,10 +199,10 @@ fn crashed_process_is_restarted() {
     exit 1
     --- stderr
     error: the process ended with exit code 7
-    last on its standard error:
+    last lines of standard error:
     about to end
     TypeError: it was made to fail
-    hint: it is started again; what it was doing may be half done
+    hint: check for partial effects of the call; the process is restarted
     ");
     let second = process_pid(&home);
     assert_ne!(first, second);
@@ -210,8 +210,8 @@ fn crashed_process_is_restarted() {
     insta::assert_snapshot!(home.skillhost(call_args("garbage", "{}")), @"
     exit 1
     --- stderr
-    error: the process wrote what is no message of the protocol as line 5 of its standard output: `debug: here I am`
-    hint: it is started again; what it was doing may be half done
+    error: the process wrote an invalid protocol message as line 5 of its standard output: `debug: here I am`
+    hint: check for partial effects of the call; the process is restarted
     ");
     assert_ne!(process_pid(&home), second);
     home.skillhost(["ext", "doctor"]).success();
@@ -225,7 +225,7 @@ fn failed_process_start_is_rejected() {
         (
             "garbage",
             "start",
-            "wrote what is no message of the protocol as line 1 of its standard output: `Starting up, please wait\\u{1b}[2J`",
+            "wrote an invalid protocol message as line 1 of its standard output: `Starting up, please wait\\u{1b}[2J`",
         ),
         ("crowded", "start", "has more than 128 tools, or lists them on more than 16 pages"),
     ] {
