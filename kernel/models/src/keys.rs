@@ -1,23 +1,24 @@
-//! Keys of providers, by name.
+//! The keys of providers, by name.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use skillhost_kernel::SecretStore;
 
-/// Where keys are looked up.
+/// A source of keys.
 pub trait KeySource: Send + Sync {
-    /// Finds the key of a name, such as `OPENAI_API_KEY`.
+    /// Returns the key with a name such as `OPENAI_API_KEY`.
     fn key(&self, name: &str) -> Option<String>;
 }
 
 impl KeySource for SecretStore {
     fn key(&self, name: &str) -> Option<String> {
+        // A blank value in a file or the environment means that the key is not set.
         self.get(name).map(|key| key.trim().to_owned()).filter(|key| !key.is_empty())
     }
 }
 
-/// Several places, asked in order.
+/// A chain of sources, of which the first one with a key is used.
 struct KeySourceChain(Vec<Box<dyn KeySource>>);
 
 impl KeySource for KeySourceChain {
@@ -26,35 +27,36 @@ impl KeySource for KeySourceChain {
     }
 }
 
-/// The keys of a home: from the system's keyring (in a program built with the feature `keyring`),
-/// else from the environment, else from the home's `.env`. Also returns a note where that file
-/// cannot be read.
+/// Returns the keys of a home, with a note if its `.env` file cannot be read.
+///
+/// The sources are the system's keyring (in a program built with the feature `keyring`), then the
+/// environment, then the `.env` file of the home.
 #[must_use]
 pub fn home_keys(home: &Path) -> (Arc<dyn KeySource>, Option<String>) {
     let (secrets, note) = SecretStore::load(home);
-    (in_order(secrets), note)
+    (chain_sources(secrets), note)
 }
 
-/// The keys of the keyring and the environment alone, for a home that is not trusted.
+/// Returns the keys of the keyring and the environment only, for an untrusted home.
 #[must_use]
 pub fn keys_of_environment() -> Arc<dyn KeySource> {
-    in_order(SecretStore::of_environment())
+    chain_sources(SecretStore::of_environment())
 }
 
-fn in_order(secrets: SecretStore) -> Arc<dyn KeySource> {
-    let places: Vec<Box<dyn KeySource>> = vec![
+fn chain_sources(secrets: SecretStore) -> Arc<dyn KeySource> {
+    let sources: Vec<Box<dyn KeySource>> = vec![
         #[cfg(feature = "keyring")]
-        Box::new(system::Keyring),
+        Box::new(system::SystemKeyring),
         Box::new(secrets),
     ];
-    Arc::new(KeySourceChain(places))
+    Arc::new(KeySourceChain(sources))
 }
 
 #[cfg(feature = "keyring")]
 mod system {
     use super::KeySource;
 
-    /// The service under which keys are kept.
+    /// The name of the service that stores the keys.
     const SERVICE: &str = "skillhost";
 
     /// The keyring of the system.
@@ -63,13 +65,13 @@ mod system {
     impl KeySource for SystemKeyring {
         fn key(&self, name: &str) -> Option<String> {
             let name = name.to_owned();
-            // On a thread of its own: it may wait for a person, and it brings its own runtime.
-            let asked = std::thread::spawn(move || {
+            // On its own thread: the lookup may wait for the user, and it starts its own runtime.
+            let lookup = std::thread::spawn(move || {
                 let entry = keyring::Entry::new(SERVICE, &name).ok()?;
                 entry.get_password().ok()
             });
-            // A machine without a keyring is as one whose keyring lacks the key.
-            asked.join().ok().flatten().filter(|key| !key.is_empty())
+            // A machine without a keyring is treated like one whose keyring lacks the key.
+            lookup.join().ok().flatten().filter(|key| !key.is_empty())
         }
     }
 }
@@ -78,24 +80,27 @@ mod system {
 mod tests {
     use super::*;
 
-    struct Only(&'static str, &'static str);
+    /// A source with one key.
+    struct SingleKey(&'static str, &'static str);
 
-    impl KeySource for Only {
+    impl KeySource for SingleKey {
         fn key(&self, name: &str) -> Option<String> {
             (name == self.0).then(|| self.1.to_owned())
         }
     }
 
     #[test]
-    fn the_first_place_that_has_a_key_counts() {
-        let keys = KeySourceChain(vec![Box::new(Only("A", "1")), Box::new(Only("A", "2"))]);
+    fn first_source_with_key_wins() {
+        let keys =
+            KeySourceChain(vec![Box::new(SingleKey("A", "1")), Box::new(SingleKey("A", "2"))]);
         assert_eq!(keys.key("A").as_deref(), Some("1"));
-        let keys = KeySourceChain(vec![Box::new(Only("B", "1")), Box::new(Only("A", "2"))]);
+        let keys =
+            KeySourceChain(vec![Box::new(SingleKey("B", "1")), Box::new(SingleKey("A", "2"))]);
         assert_eq!((keys.key("A").as_deref(), keys.key("C")), (Some("2"), None));
     }
 
     #[test]
-    fn a_homes_file_has_keys_and_blanks_are_none() {
+    fn blank_key_is_missing() {
         let home = tempfile::tempdir().unwrap();
         let text = "MODELS_TEST_KEY=' k1 '\nMODELS_TEST_BLANK=' '\n";
         std::fs::write(home.path().join(".env"), text).unwrap();

@@ -1,11 +1,11 @@
-//! Models behind the kernel: the wires of their providers, and a scripted one.
+//! The models of the kernel: those of providers and scripted ones.
 //!
-//! [`Models`] is what the kernel asks for a model. A model of a provider is spoken to through
-//! genai, in `wire`: `request` and `reply` are the conversions, `failure` sorts what goes wrong,
-//! `names` keeps the names of tools and calls within what wires allow. A scripted model, in
-//! `script`, needs no key and no network; the one that ships is `script/demo`.
+//! The kernel gets its models from [`ModelRegistry`]. The module `wire` sends requests to providers
+//! through genai: `request` and `reply` are the conversions, `failure` classifies errors, `names`
+//! maps tool names and call ids to the characters that protocols allow. A scripted model, in
+//! `script`, requires no key and no network; the bundled one is `script/demo`.
 //!
-//! No key is ever part of a message.
+//! No error message contains a key.
 
 mod keys;
 mod models;

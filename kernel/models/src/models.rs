@@ -1,4 +1,4 @@
-//! The source of models: settings, keys and names come together here.
+//! The source of models, which resolves names by the settings and the keys.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,46 +17,46 @@ use crate::retry::{RetryTimer, SystemRetryTimer};
 use crate::script::{ModelScript, ScriptModel};
 use crate::wire::{ProviderEndpoint, ProviderModel, ReasoningCache};
 
-/// The name of the script that ships, as a model of the provider `script`.
-const SHIPPED_SCRIPT: &str = "demo";
+/// The model name of the bundled script in the provider `script`.
+const BUNDLED_SCRIPT: &str = "demo";
 
-/// Models as the settings of a home have them.
+/// The models of a home according to its settings.
 pub struct ModelRegistry {
     settings: ModelsSettings,
     home: PathBuf,
     keys: Arc<dyn KeySource>,
-    pause: Arc<dyn RetryTimer>,
-    /// By provider: what is kept from one model to the next.
-    open: Mutex<BTreeMap<String, ProviderHandle>>,
+    timer: Arc<dyn RetryTimer>,
+    /// The state that the models of a provider share, by provider.
+    handles: Mutex<BTreeMap<String, ProviderHandle>>,
 }
 
-/// A client of a provider, and what its models thought.
+/// The client of a provider and the reasoning of its models.
 #[derive(Clone)]
 struct ProviderHandle {
     client: genai::Client,
-    thoughts: Arc<ReasoningCache>,
+    reasoning: Arc<ReasoningCache>,
 }
 
-/// A provider, and whether it can be asked.
+/// A provider and its readiness for requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProviderStatus {
-    /// Its name.
+    /// The name of the provider.
     pub name: String,
-    /// Its protocol; absent where the settings do not say and the name does not tell.
+    /// Its protocol; absent if neither the settings nor the name determine it.
     pub wire: Option<ProviderProtocol>,
-    /// Where it is; absent for scripts.
+    /// Its base URL; absent for scripts.
     pub base_url: Option<String>,
-    /// The name of its key; absent where it needs none.
+    /// The name of its key; absent if it requires none.
     pub key: Option<String>,
-    /// Whether the key is there; true where none is needed.
+    /// `true` if the key is present or none is required.
     pub key_present: bool,
-    /// The settings name it.
+    /// `true` if the settings name the provider.
     pub configured: bool,
-    /// Why it cannot be asked, whatever its key.
+    /// The reason for which it cannot be used, apart from a missing key.
     pub problem: Option<String>,
 }
 
-/// The facts of a wire that hold until the settings say otherwise.
+/// The defaults of a protocol, which the settings may override.
 struct ProtocolDefaults {
     base_url: &'static str,
     key: Option<&'static str>,
@@ -81,34 +81,36 @@ impl ProtocolDefaults {
     }
 }
 
-/// A provider as it is asked.
+/// A provider with its protocol, its settings and the name of its key.
 struct ResolvedProvider {
     wire: ProviderProtocol,
     settings: ProviderSettings,
-    /// The name of its key.
+    /// The name of the key; `None` if the provider requires none.
     key: Option<String>,
 }
 
 impl ModelRegistry {
-    /// Models of a home. Nothing is read and nobody is asked before a model is wanted.
+    /// Creates the registry of a home.
+    ///
+    /// No file is read and no connection is opened before a model is resolved.
     #[must_use]
     pub fn new(settings: ModelsSettings, home: &Path, keys: Arc<dyn KeySource>) -> Self {
         Self {
             settings,
             home: home.to_owned(),
             keys,
-            pause: Arc::new(SystemRetryTimer),
-            open: Mutex::default(),
+            timer: Arc::new(SystemRetryTimer),
+            handles: Mutex::default(),
         }
     }
 
-    /// As it is, with another notion of time between attempts.
+    /// Replaces the timer between attempts.
     #[must_use]
-    pub fn with_retry_timer(self, pause: Arc<dyn RetryTimer>) -> Self {
-        Self { pause, ..self }
+    pub fn with_retry_timer(self, timer: Arc<dyn RetryTimer>) -> Self {
+        Self { timer, ..self }
     }
 
-    /// Every provider, those first that are there without being named.
+    /// Returns all providers, first those that exist without settings.
     #[must_use]
     pub fn providers(&self) -> Vec<ProviderStatus> {
         let named = self.settings.providers.keys().map(String::as_str);
@@ -118,11 +120,11 @@ impl ModelRegistry {
             .iter()
             .map(|wire| wire.as_str())
             .chain(other)
-            .map(|name| self.state(name))
+            .map(|name| self.provider_status(name))
             .collect()
     }
 
-    fn state(&self, name: &str) -> ProviderStatus {
+    fn provider_status(&self, name: &str) -> ProviderStatus {
         let configured = self.settings.providers.contains_key(name);
         let mut state = ProviderStatus {
             name: name.to_owned(),
@@ -136,6 +138,7 @@ impl ModelRegistry {
         let endpoint = self.provider(name).and_then(|provider| {
             state.wire = Some(provider.wire);
             state.key.clone_from(&provider.key);
+            // Set before the endpoint is checked, so that a later error does not hide them.
             state.key_present = self.key_of(&provider).is_some() || provider.key.is_none();
             match provider.wire {
                 ProviderProtocol::Script => self.script(name, None, &provider).map(|_| None),
@@ -149,11 +152,11 @@ impl ModelRegistry {
         state
     }
 
-    /// The names of models that the settings mention, and the one that ships.
+    /// Returns the names of the models in the settings and of the bundled one.
     #[must_use]
     pub fn known_models(&self) -> Vec<String> {
         let settings = &self.settings;
-        let shipped = format!("{}/{SHIPPED_SCRIPT}", ProviderProtocol::Script);
+        let shipped = format!("{}/{BUNDLED_SCRIPT}", ProviderProtocol::Script);
         let mut names: Vec<_> = settings.known.keys().chain(settings.agents.values()).collect();
         names.extend([&settings.default, &shipped]);
         names.sort();
@@ -161,7 +164,7 @@ impl ModelRegistry {
         names.into_iter().cloned().collect()
     }
 
-    /// What is known of a model.
+    /// Returns the metadata of a model in the settings.
     #[must_use]
     pub fn metadata(&self, name: &str) -> ModelMetadata {
         let known = self.settings.known.get(name).cloned().unwrap_or_default();
@@ -169,7 +172,7 @@ impl ModelRegistry {
         ModelMetadata { name: name.to_owned(), context_window, price }
     }
 
-    /// The provider of a name.
+    /// Resolves a provider by its name.
     fn provider(&self, name: &str) -> Result<ResolvedProvider, ModelLookupError> {
         let settings = self.settings.providers.get(name);
         let named = ProviderProtocol::ALL.into_iter().find(|wire| wire.as_str() == name);
@@ -177,8 +180,8 @@ impl ModelRegistry {
         let Some(wire) = wire else {
             return Err(match settings {
                 Some(_) => ModelLookupError::new(
-                    format!("the provider `{name}` names no wire"),
-                    format!("say `wire: openai`, or another one, for `models.providers.{name}`"),
+                    format!("provider `{name}` requires a `wire`"),
+                    format!("set `wire: openai`, or another one, in `models.providers.{name}`"),
                 ),
                 None => {
                     let known = self.settings.providers.keys().map(String::as_str);
@@ -186,9 +189,9 @@ impl ModelRegistry {
                     let near = suggest_similar(name, known);
                     let near = near.first().map(|near| format!("did you mean `{near}`? "));
                     ModelLookupError::new(
-                        format!("there is no provider `{name}`"),
+                        format!("provider `{name}` not found"),
                         format!(
-                            "{}skillhost models list shows the providers; settings add others",
+                            "{}see skillhost models list, or add the provider to the settings",
                             near.unwrap_or_default()
                         ),
                     )
@@ -196,7 +199,7 @@ impl ModelRegistry {
             });
         };
         let settings = settings.cloned().unwrap_or_default();
-        // A server of one's own wants the keys of nobody else.
+        // A custom server must not receive the key of a public provider by default.
         let usual = ProtocolDefaults::for_protocol(wire).key.filter(|_| named == Some(wire));
         let key = settings.key.clone().or_else(|| usual.map(str::to_owned));
         Ok(ResolvedProvider { wire, settings, key: key.filter(|key| !key.is_empty()) })
@@ -217,10 +220,11 @@ impl ModelRegistry {
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or_else(|| {
                 ModelLookupError::new(
-                    "the provider's base_url is not an http or https address",
-                    "such as http://127.0.0.1:8000/v1",
+                    "base_url of the provider is not a valid http or https address",
+                    "use an address such as http://127.0.0.1:8000/v1",
                 )
             })?;
+        // A relative path would replace the last segment of a base without a final slash.
         if !base_url.path().ends_with('/') {
             base_url.set_path(&format!("{}/", base_url.path()));
         }
@@ -231,14 +235,17 @@ impl ModelRegistry {
             key: self.key_of(provider),
             key_name: provider.key.clone(),
             connect: millis(settings.connect_ms, 10_000),
-            silence: millis(settings.silence_ms, 120_000),
-            whole: millis(settings.timeout_ms, 600_000),
+            idle: millis(settings.silence_ms, 120_000),
+            total: millis(settings.timeout_ms, 600_000),
             retries: settings.retries.unwrap_or(3),
             stream: settings.stream.unwrap_or(true),
         })
     }
 
-    /// The script of a provider; `model` is wanted of it.
+    /// Returns the script of a provider.
+    ///
+    /// # Errors
+    /// [`ModelLookupError`] for an invalid script and for a `model` that the provider lacks.
     fn script(
         &self,
         name: &str,
@@ -249,13 +256,13 @@ impl ModelRegistry {
             Some(file) => ModelScript::load(&self.home.join(file)).map_err(|error| {
                 ModelLookupError::new(
                     error.to_string(),
-                    "docs/models.md says what a script may say",
+                    "see docs/models.md for the format of scripts",
                 )
             }),
-            None if model.is_some_and(|model| model != SHIPPED_SCRIPT) => {
+            None if model.is_some_and(|model| model != BUNDLED_SCRIPT) => {
                 Err(ModelLookupError::new(
-                    format!("the provider `{name}` has the model `{SHIPPED_SCRIPT}` alone"),
-                    "a provider with `wire: script` and `script: FILE` plays another script",
+                    format!("provider `{name}` has only the model `{BUNDLED_SCRIPT}`"),
+                    "add a provider with `wire: script` and `script: FILE` for another script",
                 ))
             }
             None => Ok(ModelScript::bundled()),
@@ -268,22 +275,23 @@ impl ModelRegistry {
             .filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
         else {
             return Err(ModelLookupError::new(
-                "a model is named as provider/model",
-                "such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
+                "a model name requires the form provider/model",
+                "use a name such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
             ));
         };
         let provider = self.provider(provider_name)?;
-        let facts = self.metadata(name);
+        let metadata = self.metadata(name);
         if provider.wire == ProviderProtocol::Script {
             let script = self.script(provider_name, Some(model), &provider)?;
-            return Ok(Arc::new(ScriptModel::new(script, facts)));
+            return Ok(Arc::new(ScriptModel::new(script, metadata)));
         }
         let endpoint = self.endpoint(&provider)?;
+        // Reported here, before a request would fail with a less specific error of the provider.
         if let (Some(key), None) = (&provider.key, &endpoint.key) {
             return Err(ModelLookupError {
                 kind: ModelErrorKind::Key,
                 ..ModelLookupError::new(
-                    format!("the key {key} of the provider `{provider_name}` is not there"),
+                    format!("key {key} of provider `{provider_name}` not found"),
                     format!(
                         "set {key} in the environment or in {}, or run script/demo, which needs none",
                         self.home.join(".env").display()
@@ -291,37 +299,40 @@ impl ModelRegistry {
                 )
             });
         }
-        let ProviderHandle { client, thoughts } = self.opened(provider_name, &endpoint)?;
+        let ProviderHandle { client, reasoning } =
+            self.provider_handle(provider_name, &endpoint)?;
         Ok(Arc::new(ProviderModel {
-            facts,
+            metadata,
             model: model.to_owned(),
             max_output_tokens: self.settings.known.get(name).and_then(|it| it.max_output_tokens),
             endpoint,
             client,
-            pause: Arc::clone(&self.pause),
-            thoughts,
+            timer: Arc::clone(&self.timer),
+            reasoning,
         }))
     }
 
-    fn opened(
+    fn provider_handle(
         &self,
         provider: &str,
         endpoint: &ProviderEndpoint,
     ) -> Result<ProviderHandle, ModelLookupError> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(open) = open.get(provider) {
-            return Ok(open.clone());
+        // Shared by all models of the provider: connections are reused, and the reasoning of a call
+        // must be found by the next run.
+        let mut handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = handles.get(provider) {
+            return Ok(handle.clone());
         }
         let client = endpoint.client().map_err(|words| ModelLookupError {
             kind: ModelErrorKind::Network,
             ..ModelLookupError::new(
-                format!("no TLS for {}: {words}", endpoint.display_url()),
+                format!("TLS is not available for {}: {words}", endpoint.display_url()),
                 "install the certificates of the system (often a package ca-certificates)",
             )
         })?;
-        let new = ProviderHandle { client, thoughts: Arc::default() };
-        open.insert(provider.to_owned(), new.clone());
-        Ok(new)
+        let handle = ProviderHandle { client, reasoning: Arc::default() };
+        handles.insert(provider.to_owned(), handle.clone());
+        Ok(handle)
     }
 }
 
@@ -341,7 +352,7 @@ impl ModelSource for ModelRegistry {
     }
 }
 
-/// Why there is no such model.
+/// An error of the resolution of a model name.
 struct ModelLookupError {
     message: String,
     hint: String,

@@ -1,26 +1,26 @@
-//! When a request is made again.
+//! The delays between the attempts of a model request.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
-/// The longest pause that is not the provider's wish.
-const LONGEST: Duration = Duration::from_secs(30);
-/// The longest pause that is granted to a provider; one that wants more is not asked again.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The maximum delay that the provider has not requested.
+const MAX_DELAY: Duration = Duration::from_secs(30);
+/// The maximum delay that a provider may request; a request for more ends the attempts.
+const MAX_REQUESTED_DELAY: Duration = Duration::from_secs(120);
 
-/// Time between two attempts.
+/// A timer between two attempts.
 #[async_trait]
 pub trait RetryTimer: Send + Sync {
-    /// Lets time pass.
+    /// Waits for a time.
     async fn wait(&self, time: Duration);
 
-    /// A number from 0 up to 1 that spreads the attempts of many.
+    /// Returns a number from 0 to below 1 that spreads the attempts of many clients.
     fn jitter(&self) -> f64;
 }
 
-/// Real time, and chance.
+/// The timer with the system clock and random jitter.
 pub(crate) struct SystemRetryTimer;
 
 #[async_trait]
@@ -30,19 +30,24 @@ impl RetryTimer for SystemRetryTimer {
     }
 
     fn jitter(&self) -> f64 {
-        // Every RandomState has keys of its own, which is all the randomness that is needed here.
+        // Every RandomState has different keys, which is enough randomness for jitter.
         (RandomState::new().build_hasher().finish() % 1024) as f64 / 1024.0
     }
 }
 
-/// How long to wait before the attempt that follows `attempts` failed ones; nothing where waiting
-/// is of no use.
-pub(crate) fn retry_delay(attempts: u32, wish: Option<Duration>, chance: f64) -> Option<Duration> {
-    if let Some(wish) = wish {
-        return (wish <= PATIENCE).then_some(wish);
+/// Returns the delay after `attempts` failed attempts, or `None` if the provider requests too long
+/// a delay.
+pub(crate) fn retry_delay(
+    attempts: u32,
+    requested: Option<Duration>,
+    jitter: f64,
+) -> Option<Duration> {
+    if let Some(requested) = requested {
+        return (requested <= MAX_REQUESTED_DELAY).then_some(requested);
     }
+    // The exponent is limited before the power, which would saturate otherwise.
     let full = Duration::from_secs(1).saturating_mul(2_u32.saturating_pow(attempts.min(10)) / 2);
-    Some(full.min(LONGEST).mul_f64(0.5 + chance / 2.0))
+    Some(full.min(MAX_DELAY).mul_f64(0.5 + jitter / 2.0))
 }
 
 #[cfg(test)]
@@ -50,9 +55,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_up_to_a_limit_and_a_providers_wish_counts() {
-        let millis = |attempts, wish: Option<u64>, chance| {
-            retry_delay(attempts, wish.map(Duration::from_secs), chance).map(|p| p.as_millis())
+    fn delay_grows_up_to_limit() {
+        let millis = |attempts, requested: Option<u64>, jitter| {
+            retry_delay(attempts, requested.map(Duration::from_secs), jitter).map(|p| p.as_millis())
         };
         assert_eq!(millis(1, None, 0.0), Some(500));
         assert_eq!(millis(1, None, 0.5), Some(750));
@@ -65,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_is_a_share() {
+    fn jitter_is_below_one() {
         for _ in 0..100 {
             assert!((0.0..1.0).contains(&SystemRetryTimer.jitter()));
         }

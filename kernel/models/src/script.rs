@@ -1,4 +1,4 @@
-//! Models that follow a script: no key, no network, the same answer every time.
+//! Models that follow a script, deterministic and without a key or a network.
 
 mod placeholder;
 mod rules;
@@ -17,76 +17,78 @@ use crate::wire::estimate_usage;
 use placeholder::ScriptContext;
 use rules::ScriptRule;
 
-/// Bytes of a script.
-const LARGEST: u64 = 1 << 20;
-/// What an error calls the script that ships.
-const SHIPPED: &str = "demo.yaml";
+/// The maximum size of a script, in bytes.
+const MAX_SCRIPT: u64 = 1 << 20;
+/// The name of the bundled script in errors.
+const BUNDLED_NAME: &str = "demo.yaml";
 
-/// What a model says and calls, and when. The format is in docs/models.md.
+/// A script with the replies and tool calls of a model. The format is in docs/models.md.
 #[derive(Debug, Clone)]
 pub struct ModelScript {
     rules: Vec<ScriptRule>,
 }
 
-/// Why a script cannot be played.
+/// An error of loading a script.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file says something it may not.
+    /// The file is not a valid script.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Invalid {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Line, from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// Column, from 1.
+        /// The column, counted from 1.
         column: usize,
-        /// What is wrong.
+        /// The description of the error.
         message: String,
     },
 }
 
 impl ModelScript {
-    /// The script that ships: the model `script/demo`.
+    /// Returns the bundled script, the model `script/demo`.
     #[must_use]
     pub fn bundled() -> Self {
-        // A test reads it, so that there are always rules.
-        let rules = Self::parse(Path::new(SHIPPED), include_str!("script/demo.yaml"));
+        // A test parses the file, so that this cannot fail in a release.
+        let rules = Self::parse(Path::new(BUNDLED_NAME), include_str!("script/demo.yaml"));
         rules.unwrap_or(Self { rules: Vec::new() })
     }
 
-    /// Reads a script.
+    /// Loads a script from a file.
     ///
     /// # Errors
-    /// [`ScriptError`], with line and column where the text is at fault.
+    /// [`ScriptError`], with line and column for invalid text.
     pub fn load(path: &Path) -> Result<Self, ScriptError> {
         let failed = |source| ScriptError::Io { path: path.to_owned(), source };
         let mut text = String::new();
         let file = File::open(path).map_err(failed)?;
-        file.take(LARGEST + 1).read_to_string(&mut text).map_err(failed)?;
-        if text.len() as u64 > LARGEST {
+        // One byte more than the limit distinguishes a file of exactly that size.
+        file.take(MAX_SCRIPT + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > MAX_SCRIPT {
             return Err(failed(io::Error::other("larger than 1 MiB")));
         }
         Self::parse(path, &text)
     }
 
-    /// Reads the text of a script; `path` is for the error.
+    /// Parses the text of a script; `path` is used in errors.
     ///
     /// # Errors
     /// [`ScriptError::Invalid`] with line and column.
     pub fn parse(path: &Path, text: &str) -> Result<Self, ScriptError> {
         let parsed: Result<rules::ScriptFile, _> = serde_yaml::from_str(text);
         let rules = parsed.map(|file| file.rules).map_err(|error| {
-            let place = error.location().map(|place| (place.line(), place.column()));
-            let (line, column) = place.unwrap_or((1, 1));
+            let position = error.location().map(|position| (position.line(), position.column()));
+            let (line, column) = position.unwrap_or((1, 1));
             let full = error.to_string();
+            // The position is a field of the error and must not appear twice.
             let message = full.split(" at line ").next().unwrap_or(&full).to_owned();
             ScriptError::Invalid { path: path.to_owned(), line, column, message }
         })?;
@@ -94,48 +96,49 @@ impl ModelScript {
     }
 }
 
-/// A model that follows a script. It keeps nothing: what it says depends on the request alone.
+/// A model that follows a script. It is stateless: its reply depends on the request alone.
 pub(crate) struct ScriptModel {
     script: ModelScript,
-    facts: ModelMetadata,
+    metadata: ModelMetadata,
 }
 
 impl ScriptModel {
-    pub(crate) fn new(script: ModelScript, facts: ModelMetadata) -> Self {
-        Self { script, facts }
+    pub(crate) fn new(script: ModelScript, metadata: ModelMetadata) -> Self {
+        Self { script, metadata }
     }
 }
 
 #[async_trait]
 impl ModelProvider for ScriptModel {
     fn metadata(&self) -> &ModelMetadata {
-        &self.facts
+        &self.metadata
     }
 
     async fn stream(
         &self,
         request: &ModelRequest,
-        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
+        on_chunk: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
-        let scene = ScriptContext::from_request(request, &self.facts.name);
-        let Some(rule) = self.script.rules.iter().find(|rule| rule.when.matches(&scene)) else {
+        let context = ScriptContext::from_request(request, &self.metadata.name);
+        let Some(rule) = self.script.rules.iter().find(|rule| rule.when.matches(&context)) else {
             return Err(ModelError {
                 kind: ModelErrorKind::Refused,
-                model: self.facts.name.clone(),
-                message: "no rule of the script fits what was said".to_owned(),
+                model: self.metadata.name.clone(),
+                message: "no rule of the script matches the request".to_owned(),
                 hint: "end the script with a rule without `when`".to_owned(),
             });
         };
-        let text = rule.say.as_ref().map(|say| say.render(&scene)).unwrap_or_default();
+        let text = rule.say.as_ref().map(|say| say.render(&context)).unwrap_or_default();
         for line in text.split_inclusive('\n') {
-            on_piece(ReplyChunk::Text(line.to_owned()));
+            on_chunk(ReplyChunk::Text(line.to_owned()));
         }
-        let said = request.messages.iter().filter(|it| matches!(it, Message::Assistant { .. }));
-        let turn = said.count();
+        // Ids must be unique within a thread, so they contain the number of the turn.
+        let replies = request.messages.iter().filter(|it| matches!(it, Message::Assistant { .. }));
+        let turn = replies.count();
         let call = |(number, call): (usize, &rules::ScriptedCall)| ModelToolCall {
             id: format!("script_{turn}_{number}"),
             name: call.tool.clone(),
-            arguments: call.arguments.render(&scene).to_string(),
+            arguments: call.arguments.render(&context).to_string(),
         };
         let calls: Vec<_> = rule.call.iter().enumerate().map(call).collect();
         let usage = estimate_usage(request, &text, &calls);

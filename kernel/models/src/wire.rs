@@ -1,4 +1,4 @@
-//! Models behind a provider's wire.
+//! The models of providers.
 
 mod failure;
 mod frames;
@@ -32,28 +32,29 @@ use request::{ProviderRequest, RequestTranslator};
 pub(crate) use reply::estimate_usage;
 pub(crate) use thoughts::ReasoningCache;
 
-/// Bytes of an answer; more is no answer.
-const LONGEST_ANSWER: usize = 8 << 20;
+/// The maximum length of a reply, in bytes.
+const MAX_REPLY: usize = 8 << 20;
 
-/// Where a provider is, and with what patience it is asked.
+/// The address of a provider with its key and its timeouts.
 #[derive(Clone)]
 pub(crate) struct ProviderEndpoint {
     pub(crate) wire: ProviderProtocol,
-    /// Ends in a slash.
+    /// The base URL, with a final slash.
     pub(crate) base_url: Url,
     pub(crate) key: Option<String>,
-    /// The name of the key, where the provider has one.
+    /// The name of the key, if the provider has one.
     pub(crate) key_name: Option<String>,
     pub(crate) connect: Duration,
-    pub(crate) silence: Duration,
-    pub(crate) whole: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) total: Duration,
     pub(crate) retries: u32,
     pub(crate) stream: bool,
 }
 
 impl ProviderEndpoint {
-    /// The address without anything secret in it.
+    /// Returns the address without secrets.
     pub(crate) fn display_url(&self) -> String {
+        // The user name, the password and the query may hold a key.
         let host = self.base_url.host_str().unwrap_or_default();
         let port = self.base_url.port().map(|port| format!(":{port}")).unwrap_or_default();
         format!("{}://{host}{port}{}", self.base_url.scheme(), self.base_url.path())
@@ -62,26 +63,27 @@ impl ProviderEndpoint {
     fn key_hint(&self) -> String {
         match &self.key_name {
             Some(name) => format!("check the value of {name}"),
-            None => "the server wants a key: name it with `key` of the provider".to_owned(),
+            None => "set `key` of the provider to the name of its key".to_owned(),
         }
     }
 
-    /// A client for this endpoint.
+    /// Creates a client for this endpoint.
     ///
     /// # Errors
-    /// The words of the TLS library, where the machine has no certificates to trust.
+    /// The message of the TLS library, if the machine has no trusted certificates.
     pub(crate) fn client(&self) -> Result<Client, String> {
-        // Only the first call installs; it is the same provider every time.
+        // Only the first call installs it; later calls fail with the same provider in place.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("skillhost/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(self.connect)
-            // A key must not follow to another host.
+            // A redirect must not send the key to another host.
             .redirect(redirect::Policy::none());
         if self.base_url.scheme() == "http" {
-            // No certificates are needed, and a machine may have none.
+            // Without certificates, since a machine may have none and http uses none.
             builder = builder.tls_certs_only([]);
         }
+        // A proxy of the environment cannot reach the loopback address of this machine.
         if self.is_local() {
             builder = builder.no_proxy();
         }
@@ -100,7 +102,7 @@ impl ProviderEndpoint {
         }
     }
 
-    /// The service as genai has it.
+    /// Returns the target for genai.
     fn target(&self, model: &str) -> ServiceTarget {
         let kind = match self.wire {
             ProviderProtocol::OpenaiResponses => AdapterKind::OpenAIResp,
@@ -111,9 +113,9 @@ impl ProviderEndpoint {
         };
         let auth = match &self.key {
             Some(key) => AuthData::from_single(key.clone()),
-            // genai wants a key on this wire; a server of one's own may want none.
+            // genai requires a key for this protocol, while a custom server may require none.
             None if kind == AdapterKind::OpenAI => AuthData::RequestOverride {
-                url: joined(&self.base_url, "chat/completions"),
+                url: join_url(&self.base_url, "chat/completions"),
                 headers: Headers::default(),
             },
             None => AuthData::from_single("none"),
@@ -121,13 +123,14 @@ impl ProviderEndpoint {
         ServiceTarget {
             endpoint: GenaiEndpoint::from_owned(self.base_url.as_str()),
             auth,
-            // genai takes what is before the first `::` off a name.
+            // genai removes the text before the first `::` from a name.
             model: ModelIden::new(kind, format!("skillhost::{model}")),
         }
     }
 }
 
-fn joined(base: &Url, path: &str) -> String {
+fn join_url(base: &Url, path: &str) -> String {
+    // `join` drops the query of the base, in which some servers expect a version.
     let mut url = base.join(path).unwrap_or_else(|_| base.clone());
     url.set_query(base.query());
     url.to_string()
@@ -135,47 +138,51 @@ fn joined(base: &Url, path: &str) -> String {
 
 /// A model of a provider.
 pub(crate) struct ProviderModel {
-    pub(crate) facts: ModelMetadata,
-    /// As the provider knows it.
+    pub(crate) metadata: ModelMetadata,
+    /// The provider's name of the model.
     pub(crate) model: String,
     pub(crate) max_output_tokens: Option<u32>,
     pub(crate) endpoint: ProviderEndpoint,
     pub(crate) client: Client,
-    pub(crate) pause: Arc<dyn RetryTimer>,
-    pub(crate) thoughts: Arc<ReasoningCache>,
+    pub(crate) timer: Arc<dyn RetryTimer>,
+    pub(crate) reasoning: Arc<ReasoningCache>,
 }
 
 #[async_trait]
 impl ModelProvider for ProviderModel {
     fn metadata(&self) -> &ModelMetadata {
-        &self.facts
+        &self.metadata
     }
 
     async fn stream(
         &self,
         request: &ModelRequest,
-        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
+        on_chunk: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
-        let asked = self.translate(request);
+        let translated = self.translate(request);
         let mut attempts = 1;
         loop {
-            let failure = match self.attempt(&asked, on_piece).await {
-                Ok(answer) => return Ok(answer.into_reply(request, &asked.names, &self.thoughts)),
-                Err(failure) => failure.without_key(self.endpoint.key.as_deref()),
+            let error = match self.attempt(&translated, on_chunk).await {
+                Ok(reply) => {
+                    return Ok(reply.into_reply(request, &translated.names, &self.reasoning));
+                }
+                // A provider may quote the key in its error.
+                Err(error) => error.without_key(self.endpoint.key.as_deref()),
             };
-            let pause = retry_delay(attempts, failure.wish, self.pause.jitter())
-                .filter(|_| failure.passing && attempts <= self.endpoint.retries);
-            let Some(pause) = pause else {
-                return Err(failure.into_error(&self.facts.name, attempts));
+            let delay = retry_delay(attempts, error.retry_after, self.timer.jitter())
+                .filter(|_| error.is_retryable && attempts <= self.endpoint.retries);
+            let Some(delay) = delay else {
+                return Err(error.into_error(&self.metadata.name, attempts));
             };
             tracing::info!(
-                model = self.facts.name,
-                "asking again in {} ms: {}",
-                pause.as_millis(),
-                failure.message
+                model = self.metadata.name,
+                "retry in {} ms: {}",
+                delay.as_millis(),
+                error.message
             );
-            on_piece(ReplyChunk::ReplyRestarted { reason: failure.message });
-            self.pause.wait(pause).await;
+            // The chunks of the failed attempt are discarded by the receiver.
+            on_chunk(ReplyChunk::ReplyRestarted { reason: error.message });
+            self.timer.wait(delay).await;
             attempts += 1;
         }
     }
@@ -186,46 +193,47 @@ impl ProviderModel {
         let translation = RequestTranslator {
             wire: self.endpoint.wire,
             model: &self.model,
-            thoughts: &self.thoughts,
+            reasoning: &self.reasoning,
             max_output_tokens: self.max_output_tokens,
         };
-        let mut asked = translation.translate(request);
-        asked.options.stream_header_timeout = Some(self.endpoint.silence);
-        asked.options.stream_read_timeout = Some(self.endpoint.silence);
+        let mut translated = translation.translate(request);
+        translated.options.stream_header_timeout = Some(self.endpoint.idle);
+        translated.options.stream_read_timeout = Some(self.endpoint.idle);
+        // genai sends no key to Ollama, but a server behind a proxy may require one.
         if let (ProviderProtocol::Ollama, Some(key)) = (self.endpoint.wire, &self.endpoint.key) {
             let bearer = ("authorization".to_owned(), format!("Bearer {key}"));
-            asked.options.extra_headers = Some(Headers::from(bearer));
+            translated.options.extra_headers = Some(Headers::from(bearer));
         }
-        asked
+        translated
     }
 
     async fn attempt(
         &self,
-        asked: &ProviderRequest,
-        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
+        translated: &ProviderRequest,
+        on_chunk: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ProviderReply, ProviderError> {
-        let whole = self.endpoint.whole;
-        let answer = async {
+        let total = self.endpoint.total;
+        let reply = async {
             if self.endpoint.stream {
-                self.stream_reply(asked, on_piece).await
+                self.stream_reply(translated, on_chunk).await
             } else {
-                self.complete_reply(asked, on_piece).await
+                self.complete_reply(translated, on_chunk).await
             }
         };
-        timeout(whole, answer).await.unwrap_or_else(|_| Err(ProviderError::too_slow(whole)))
+        timeout(total, reply).await.unwrap_or_else(|_| Err(ProviderError::timed_out(total)))
     }
 
     async fn stream_reply(
         &self,
-        asked: &ProviderRequest,
-        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
+        translated: &ProviderRequest,
+        on_chunk: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ProviderReply, ProviderError> {
         let target = self.endpoint.target(&self.model);
-        let chat = asked.chat.clone();
-        let mut answer = ProviderReply::default();
+        let chat = translated.chat.clone();
+        let mut reply = ProviderReply::default();
         let mut bytes = 0;
         let frames = Arc::new(FrameObserver::new(self.endpoint.wire));
-        let options = asked.options.clone().with_raw_frame_sink_arc(frames.clone());
+        let options = translated.options.clone().with_raw_frame_sink_arc(frames.clone());
         let response = self.client.exec_chat_stream(target, chat, Some(&options)).await;
         let mut stream = response
             .map_err(|error| ProviderError::from_genai(error, &self.endpoint, false))?
@@ -234,68 +242,70 @@ impl ProviderModel {
             let event = event.map_err(|error| {
                 ProviderError::from_genai(error, &self.endpoint, frames.has_chunk())
             })?;
+            // genai skips invalid chunks, so the reply would lack text without an error.
             if frames.has_unreadable() {
                 return Err(ProviderError::unreadable());
             }
             match event {
                 ChatStreamEvent::Chunk(chunk) => {
                     bytes += chunk.content.len();
-                    answer.text.push_str(&chunk.content);
-                    on_piece(ReplyChunk::Text(chunk.content));
+                    reply.text.push_str(&chunk.content);
+                    on_chunk(ReplyChunk::Text(chunk.content));
                 }
                 ChatStreamEvent::ReasoningChunk(chunk) => {
                     bytes += chunk.content.len();
-                    answer.thought = true;
+                    reply.has_reasoning = true;
                 }
                 ChatStreamEvent::End(end) => {
-                    let answer = answer.with_stream_end(end);
-                    return match self.is_complete(&answer) {
-                        true => Ok(answer),
+                    let reply = reply.with_stream_end(end);
+                    return match self.is_complete(&reply) {
+                        true => Ok(reply),
                         false => {
                             Err(ProviderError::cut_off(&self.endpoint, frames.can_be_cut_off()))
                         }
                     };
                 }
                 ChatStreamEvent::ToolCallChunk(chunk) => {
-                    // Each chunk repeats what came before it.
+                    // Each chunk repeats the arguments so far, so lengths are not added.
                     let length = chunk.tool_call.fn_arguments.as_str().map_or(0, str::len);
-                    if length > LONGEST_ANSWER {
+                    if length > MAX_REPLY {
                         return Err(ProviderError::too_large());
                     }
                 }
                 _ => {}
             }
-            if bytes > LONGEST_ANSWER {
+            if bytes > MAX_REPLY {
                 return Err(ProviderError::too_large());
             }
         }
         Err(ProviderError::cut_off(&self.endpoint, frames.can_be_cut_off()))
     }
 
-    /// Whether an end that genai reports is one: on three wires it makes one up where a stream just
-    /// stops.
-    fn is_complete(&self, answer: &ProviderReply) -> bool {
+    /// Returns `true` if a reply is complete.
+    ///
+    /// For three protocols genai reports an end for a stream that is merely interrupted.
+    fn is_complete(&self, reply: &ProviderReply) -> bool {
         match self.endpoint.wire {
-            ProviderProtocol::Gemini | ProviderProtocol::OpenaiResponses => answer.stop.is_some(),
-            ProviderProtocol::Ollama => answer.stop.is_some() || answer.tokens.is_some(),
+            ProviderProtocol::Gemini | ProviderProtocol::OpenaiResponses => reply.stop.is_some(),
+            ProviderProtocol::Ollama => reply.stop.is_some() || reply.tokens.is_some(),
             _ => true,
         }
     }
 
     async fn complete_reply(
         &self,
-        asked: &ProviderRequest,
-        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
+        translated: &ProviderRequest,
+        on_chunk: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ProviderReply, ProviderError> {
         let target = self.endpoint.target(&self.model);
         let response =
-            self.client.exec_chat(target, asked.chat.clone(), Some(&asked.options)).await;
+            self.client.exec_chat(target, translated.chat.clone(), Some(&translated.options)).await;
         let response =
             response.map_err(|error| ProviderError::from_genai(error, &self.endpoint, false))?;
-        let answer = ProviderReply::from_response(response);
-        if !answer.text.is_empty() {
-            on_piece(ReplyChunk::Text(answer.text.clone()));
+        let reply = ProviderReply::from_response(response);
+        if !reply.text.is_empty() {
+            on_chunk(ReplyChunk::Text(reply.text.clone()));
         }
-        Ok(answer)
+        Ok(reply)
     }
 }

@@ -1,22 +1,22 @@
-//! What a script knows of the conversation, and how its texts speak of it.
+//! The context of a script and the placeholders of its texts.
 
 use serde::Deserialize;
 use skillhost_kernel::{Message, ModelRequest};
 
-/// A request as a script sees it.
+/// The view of a script on a request.
 pub(super) struct ScriptContext<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) model: &'a str,
-    /// What the user said last.
+    /// The last message of the user.
     pub(super) user: &'a str,
-    /// Replies since then.
+    /// The number of replies since then.
     pub(super) turn: usize,
-    /// The answers of tools since then.
-    answers: Vec<ScriptToolResult<'a>>,
-    last_is_answer: bool,
+    /// The tool results since then.
+    results: Vec<ScriptToolResult<'a>>,
+    last_is_result: bool,
 }
 
-/// A tool's answer.
+/// A tool result.
 #[derive(Clone, Copy)]
 pub(super) struct ScriptToolResult<'a> {
     pub(super) tool: &'a str,
@@ -28,8 +28,9 @@ impl<'a> ScriptContext<'a> {
     pub(super) fn from_request(request: &'a ModelRequest, model: &'a str) -> Self {
         let messages = &request.messages;
         let user = messages.iter().rposition(|message| matches!(message, Message::User { .. }));
+        // Results of earlier turns must not satisfy a rule, so only the messages since then count.
         let since = &messages[user.map_or(0, |user| user + 1)..];
-        let answers = since.iter().filter_map(|message| match message {
+        let results = since.iter().filter_map(|message| match message {
             Message::Tool { name, text, is_error, .. } => {
                 Some(ScriptToolResult { tool: name, text, failed: *is_error })
             }
@@ -43,14 +44,14 @@ impl<'a> ScriptContext<'a> {
                 _ => "",
             },
             turn: since.iter().filter(|it| matches!(it, Message::Assistant { .. })).count(),
-            answers: answers.collect(),
-            last_is_answer: matches!(messages.last(), Some(Message::Tool { .. })),
+            results: results.collect(),
+            last_is_result: matches!(messages.last(), Some(Message::Tool { .. })),
         }
     }
 
-    /// The last message, if it is a tool's answer.
-    pub(super) fn last_answer(&self) -> Option<ScriptToolResult<'a>> {
-        self.answers.last().copied().filter(|_| self.last_is_answer)
+    /// Returns the last message if it is a tool result.
+    pub(super) fn last_result(&self) -> Option<ScriptToolResult<'a>> {
+        self.results.last().copied().filter(|_| self.last_is_result)
     }
 }
 
@@ -59,26 +60,27 @@ impl<'a> ScriptContext<'a> {
 #[serde(try_from = "String")]
 pub(super) struct TextTemplate(Vec<TemplatePart>);
 
+/// A literal text or a placeholder.
 #[derive(Debug, Clone)]
 enum TemplatePart {
     Text(String),
     Model,
     User,
     Tools,
-    /// All of a text.
+    /// The complete text of a source.
     All(QuoteSource),
-    /// Its first lines that are not empty, as a quotation.
+    /// The first lines of a source that are not empty, as a quotation.
     Quote(QuoteSource, usize),
-    /// Its first line with a word in it.
+    /// The first line of a source that contains a word.
     Line(QuoteSource, String),
 }
 
-/// A text that can be quoted.
+/// The source of a quotation.
 #[derive(Debug, Clone)]
 enum QuoteSource {
     System,
-    /// The answers of a tool, the last one without a number, else counted from 1.
-    Answer(String, Option<usize>),
+    /// A result of a tool: the last one, or the one with a number, counted from 1.
+    ToolResult(String, Option<usize>),
 }
 
 impl TryFrom<String> for TextTemplate {
@@ -91,7 +93,7 @@ impl TryFrom<String> for TextTemplate {
                 return Err("a placeholder is not closed with `}}`".to_owned());
             };
             parts.push(TemplatePart::Text(before.to_owned()));
-            parts.push(placeholder(inside.trim())?);
+            parts.push(parse_placeholder(inside.trim())?);
             rest = after;
         }
         parts.push(TemplatePart::Text(rest.to_owned()));
@@ -99,83 +101,85 @@ impl TryFrom<String> for TextTemplate {
     }
 }
 
-fn placeholder(inside: &str) -> Result<TemplatePart, String> {
+fn parse_placeholder(inside: &str) -> Result<TemplatePart, String> {
     let unknown = || {
         format!(
-            "unknown placeholder `{inside}`; there are: model, user, tools, all SOURCE, \
+            "unknown placeholder `{inside}`; use one of: model, user, tools, all SOURCE, \
              quote SOURCE LINES, line SOURCE WORD"
         )
     };
+    // The third part is the rest, since the word of a line may contain spaces.
     let mut words = inside.splitn(3, ' ');
     let (kind, source, rest) = (words.next().unwrap_or_default(), words.next(), words.next());
     match (kind, source, rest) {
         ("model", None, None) => Ok(TemplatePart::Model),
         ("user", None, None) => Ok(TemplatePart::User),
         ("tools", None, None) => Ok(TemplatePart::Tools),
-        ("all", Some(of), None) => Ok(TemplatePart::All(source_of(of)?)),
+        ("all", Some(of), None) => Ok(TemplatePart::All(parse_source(of)?)),
         ("quote", Some(of), Some(lines)) => {
             let lines = lines.trim().parse().map_err(|_| unknown())?;
-            Ok(TemplatePart::Quote(source_of(of)?, lines))
+            Ok(TemplatePart::Quote(parse_source(of)?, lines))
         }
         ("line", Some(of), Some(word)) => {
-            Ok(TemplatePart::Line(source_of(of)?, word.trim().to_owned()))
+            Ok(TemplatePart::Line(parse_source(of)?, word.trim().to_owned()))
         }
         _ => Err(unknown()),
     }
 }
 
-fn source_of(text: &str) -> Result<QuoteSource, String> {
+fn parse_source(text: &str) -> Result<QuoteSource, String> {
     if text == "system" {
         return Ok(QuoteSource::System);
     }
     let Some((tool, number)) = text.split_once('#') else {
-        return Ok(QuoteSource::Answer(text.to_owned(), None));
+        return Ok(QuoteSource::ToolResult(text.to_owned(), None));
     };
     let number = number.parse().ok().filter(|number| *number > 0);
-    let number = number.ok_or_else(|| format!("`{text}`: answers are counted from 1"))?;
-    Ok(QuoteSource::Answer(tool.to_owned(), Some(number)))
+    let number = number.ok_or_else(|| format!("`{text}`: results are counted from 1"))?;
+    Ok(QuoteSource::ToolResult(tool.to_owned(), Some(number)))
 }
 
 impl QuoteSource {
-    fn text<'a>(&self, scene: &ScriptContext<'a>) -> &'a str {
+    fn text<'a>(&self, context: &ScriptContext<'a>) -> &'a str {
         match self {
-            Self::System => &scene.request.system,
-            Self::Answer(tool, number) => {
-                let mut answers = scene.answers.iter().filter(|answer| answer.tool == tool);
-                let answer = match number {
-                    Some(number) => answers.nth(number - 1),
-                    None => answers.next_back(),
+            Self::System => &context.request.system,
+            Self::ToolResult(tool, number) => {
+                let mut results = context.results.iter().filter(|result| result.tool == tool);
+                let result = match number {
+                    Some(number) => results.nth(number - 1),
+                    None => results.next_back(),
                 };
-                answer.map_or("", |answer| answer.text)
+                // A missing result is empty text, so that a script cannot fail on it.
+                result.map_or("", |result| result.text)
             }
         }
     }
 }
 
 impl TextTemplate {
-    pub(super) fn render(&self, scene: &ScriptContext<'_>) -> String {
-        self.0.iter().map(|part| part.filled(scene)).collect()
+    pub(super) fn render(&self, context: &ScriptContext<'_>) -> String {
+        self.0.iter().map(|part| part.render(context)).collect()
     }
 }
 
 impl TemplatePart {
-    fn filled(&self, scene: &ScriptContext<'_>) -> String {
+    fn render(&self, context: &ScriptContext<'_>) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Model => scene.model.to_owned(),
-            Self::User => scene.user.to_owned(),
+            Self::Model => context.model.to_owned(),
+            Self::User => context.user.to_owned(),
             Self::Tools => {
-                let names: Vec<_> = scene.request.tools.iter().map(|it| &*it.name).collect();
+                let names: Vec<_> = context.request.tools.iter().map(|it| &*it.name).collect();
                 names.join(", ")
             }
-            Self::All(source) => source.text(scene).to_owned(),
+            Self::All(source) => source.text(context).to_owned(),
             Self::Quote(source, count) => {
-                let lines = source.text(scene).lines().filter(|line| !line.trim().is_empty());
+                let lines = source.text(context).lines().filter(|line| !line.trim().is_empty());
                 let quoted: Vec<_> = lines.take(*count).map(|line| format!("> {line}")).collect();
                 quoted.join("\n")
             }
             Self::Line(source, word) => {
-                let found = source.text(scene).lines().find(|line| line.contains(word.as_str()));
+                let found = source.text(context).lines().find(|line| line.contains(word.as_str()));
                 found.unwrap_or_default().trim().to_owned()
             }
         }

@@ -1,18 +1,18 @@
-//! The rules of a script, as its file has them.
+//! The file format of a script.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::placeholder::{ScriptContext, TextTemplate};
 
-/// A script's file.
+/// The file of a script.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScriptFile {
     pub(super) rules: Vec<ScriptRule>,
 }
 
-/// What is said and called when all of `when` holds.
+/// A rule with the reply for requests that match its condition.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "RawScriptRule")]
 pub(super) struct ScriptRule {
@@ -21,6 +21,7 @@ pub(super) struct ScriptRule {
     pub(super) call: Vec<ScriptedCall>,
 }
 
+/// A rule before its validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawScriptRule {
@@ -36,54 +37,57 @@ impl TryFrom<RawScriptRule> for ScriptRule {
 
     fn try_from(RawScriptRule { when, say, call }: RawScriptRule) -> Result<Self, Self::Error> {
         if say.is_none() && call.is_empty() {
-            return Err("a rule needs `say` or `call`");
+            return Err("a rule requires `say` or `call`");
         }
         Ok(Self { when, say, call })
     }
 }
 
-/// Conditions; what is not stated does not matter.
+/// The condition of a rule; absent fields match every request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RuleCondition {
-    /// Words that the last message of the user has, all of them, in any case.
+    /// Words that the last message of the user must contain, case-insensitive.
     #[serde(deserialize_with = "one_or_many")]
     user: Vec<String>,
-    /// Words that the instructions have, all of them, in any case.
+    /// Words that the instructions must contain, case-insensitive.
     #[serde(deserialize_with = "one_or_many")]
     system: Vec<String>,
-    /// The tool whose answer is the last message.
+    /// The tool whose result is the last message.
     answered: Option<String>,
-    /// Words that this answer has.
+    /// Words that this result must contain.
     #[serde(deserialize_with = "one_or_many")]
     answer: Vec<String>,
-    /// Whether this answer is about a failure.
+    /// The required error flag of this result.
     failed: Option<bool>,
     /// The number of replies since the user's last message.
     turn: Option<usize>,
-    /// Tools that have to be offered.
+    /// Tools that the request must offer.
     #[serde(deserialize_with = "one_or_many")]
     offered: Vec<String>,
 }
 
 impl RuleCondition {
-    pub(super) fn matches(&self, scene: &ScriptContext<'_>) -> bool {
+    pub(super) fn matches(&self, context: &ScriptContext<'_>) -> bool {
         let has = |text: &str, words: &[String]| {
             let text = text.to_lowercase();
             words.iter().all(|word| text.contains(&word.to_lowercase()))
         };
-        let answered = scene.last_answer();
-        has(scene.user, &self.user)
-            && has(&scene.request.system, &self.system)
-            && self.turn.is_none_or(|turn| turn == scene.turn)
+        let answered = context.last_result();
+        has(context.user, &self.user)
+            && has(&context.request.system, &self.system)
+            && self.turn.is_none_or(|turn| turn == context.turn)
             && self.answered.as_ref().is_none_or(|tool| answered.is_some_and(|it| it.tool == tool))
             && (self.answer.is_empty() || answered.is_some_and(|it| has(it.text, &self.answer)))
             && self.failed.is_none_or(|failed| answered.is_some_and(|it| it.failed == failed))
-            && self.offered.iter().all(|tool| scene.request.tools.iter().any(|it| it.name == *tool))
+            && self
+                .offered
+                .iter()
+                .all(|tool| context.request.tools.iter().any(|it| it.name == *tool))
     }
 }
 
-/// A tool to be called.
+/// A tool call of a rule.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScriptedCall {
@@ -92,7 +96,7 @@ pub(super) struct ScriptedCall {
     pub(super) arguments: ArgumentTemplate,
 }
 
-/// Arguments whose texts may hold placeholders.
+/// Arguments whose texts may contain placeholders.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub(super) struct ArgumentTemplate(Map<String, Value>);
@@ -109,30 +113,31 @@ impl TryFrom<Map<String, Value>> for ArgumentTemplate {
                 _ => Ok(()),
             }
         }
+        // Validated now, so that an error names the line of the script.
         arguments.values().try_for_each(check)?;
         Ok(Self(arguments))
     }
 }
 
 impl ArgumentTemplate {
-    pub(super) fn render(&self, scene: &ScriptContext<'_>) -> Value {
-        fn fill(value: &Value, scene: &ScriptContext<'_>) -> Value {
+    pub(super) fn render(&self, context: &ScriptContext<'_>) -> Value {
+        fn fill(value: &Value, context: &ScriptContext<'_>) -> Value {
             match value {
-                // Checked when the script was read.
+                // All texts were validated when the script was parsed, so this does not fail.
                 Value::String(text) => TextTemplate::try_from(text.clone())
-                    .map_or_else(|_| value.clone(), |it| Value::String(it.render(scene))),
-                Value::Array(items) => items.iter().map(|item| fill(item, scene)).collect(),
+                    .map_or_else(|_| value.clone(), |it| Value::String(it.render(context))),
+                Value::Array(items) => items.iter().map(|item| fill(item, context)).collect(),
                 Value::Object(fields) => {
-                    fields.iter().map(|(key, value)| (key.clone(), fill(value, scene))).collect()
+                    fields.iter().map(|(key, value)| (key.clone(), fill(value, context))).collect()
                 }
                 other => other.clone(),
             }
         }
-        self.0.iter().map(|(key, value)| (key.clone(), fill(value, scene))).collect()
+        self.0.iter().map(|(key, value)| (key.clone(), fill(value, context))).collect()
     }
 }
 
-/// A list, or its only item.
+/// Deserializes a list or a single item.
 fn one_or_many<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -144,12 +149,12 @@ where
 
     struct OneOrMany<T>(PhantomData<T>);
 
-    // By hand, because an untagged enum forgets where a mistake is.
+    // Written by hand, because an untagged enum loses the position of an error.
     impl<'de, T: Deserialize<'de>> Visitor<'de> for OneOrMany<T> {
         type Value = Vec<T>;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("one, or a list")
+            f.write_str("one item or a list")
         }
 
         fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {

@@ -18,8 +18,8 @@ fn request(messages: Vec<Message>, tools: &[&str]) -> ModelRequest {
 
 fn model(text: &str) -> ScriptModel {
     let script = ModelScript::parse(Path::new("s.yaml"), text).unwrap();
-    let facts = ModelMetadata { name: "script/s".to_owned(), context_window: None, price: None };
-    ScriptModel::new(script, facts)
+    let metadata = ModelMetadata { name: "script/s".to_owned(), context_window: None, price: None };
+    ScriptModel::new(script, metadata)
 }
 
 async fn reply(model: &ScriptModel, request: &ModelRequest) -> (String, Vec<(String, String)>) {
@@ -27,22 +27,22 @@ async fn reply(model: &ScriptModel, request: &ModelRequest) -> (String, Vec<(Str
     (reply.text, reply.calls.into_iter().map(|call| (call.name, call.arguments)).collect())
 }
 
-/// Lets a model call tools until it says something without a call; tools answer from a table, by
-/// name and arguments. Returns the calls and the last text.
-async fn played(model: &ScriptModel, text: &str, tools: &[(&str, &str, &str)]) -> Vec<String> {
+/// Runs a model until a reply without calls, with tool results from a table by name and arguments.
+/// Returns the calls and the last text.
+async fn play(model: &ScriptModel, text: &str, tools: &[(&str, &str, &str)]) -> Vec<String> {
     let names: Vec<_> = tools.iter().map(|(name, ..)| *name).collect();
     let mut messages = vec![user(text)];
-    let mut said = Vec::new();
+    let mut lines = Vec::new();
     loop {
         let reply = model.complete(&request(messages.clone(), &names)).await.unwrap();
         let calls = reply.calls.clone();
         messages.push(Message::Assistant { text: reply.text.clone(), calls: calls.clone() });
         if calls.is_empty() {
-            said.push(reply.text);
-            return said;
+            lines.push(reply.text);
+            return lines;
         }
         for call in calls {
-            said.push(format!("{} {}", call.name, call.arguments));
+            lines.push(format!("{} {}", call.name, call.arguments));
             let found = tools.iter().find(|it| it.0 == call.name && call.arguments.contains(it.1));
             messages.push(Message::Tool {
                 call_id: call.id,
@@ -55,7 +55,7 @@ async fn played(model: &ScriptModel, text: &str, tools: &[(&str, &str, &str)]) -
 }
 
 #[tokio::test]
-async fn rules_are_tried_in_order_and_speak_of_the_conversation() {
+async fn first_matching_rule_replies() {
     let model = model(
         "
 rules:
@@ -75,9 +75,9 @@ rules:
     hello.system = "rules\n of the house \n".to_owned();
     let calls = [("t", "{\"say\":\"hello, world\",\"n\":1}"), ("u", "{}")];
     let calls = calls.map(|(name, arguments)| (name.to_owned(), arguments.to_owned()));
-    let (text, said) = reply(&model, &hello).await;
+    let (text, lines) = reply(&model, &hello).await;
     assert_eq!(text, "script/s hears hello, world with t, u");
-    assert_eq!(said, calls);
+    assert_eq!(lines, calls);
 
     let answer = |text: &str, is_error| Message::Tool {
         call_id: "c".to_owned(),
@@ -96,7 +96,7 @@ rules:
 }
 
 #[tokio::test]
-async fn replies_come_line_by_line_with_an_estimate_of_tokens() {
+async fn reply_streams_line_by_line() {
     let model = model("rules: [{say: \"one\\ntwo\"}]");
     let mut pieces = Vec::new();
     let request = request(vec![user("12345678")], &[]);
@@ -108,19 +108,19 @@ async fn replies_come_line_by_line_with_an_estimate_of_tokens() {
 }
 
 #[tokio::test]
-async fn a_script_without_a_rule_that_fits_says_so() {
+async fn missing_rule_is_an_error() {
     let model = model("rules: [{when: {user: hello}, say: hi}]");
     let error = model.complete(&request(vec![user("bye")], &[])).await.unwrap_err();
-    assert_eq!(error.to_string(), "script/s: no rule of the script fits what was said");
+    assert_eq!(error.to_string(), "script/s: no rule of the script matches the request");
     assert_eq!(error.kind, ModelErrorKind::Refused);
 }
 
 #[test]
-fn a_bad_script_is_named_with_its_place() {
-    let said = |text: &str| ModelScript::parse(Path::new("s.yaml"), text).unwrap_err().to_string();
+fn invalid_script_reports_position() {
+    let lines = |text: &str| ModelScript::parse(Path::new("s.yaml"), text).unwrap_err().to_string();
     let cases = [
         ("rules:\n  - when: {usr: a}\n    say: b\n", "s.yaml:2:", "unknown field `usr`"),
-        ("rules:\n  - when: {}\n", "s.yaml:2:", "a rule needs `say` or `call`"),
+        ("rules:\n  - when: {}\n", "s.yaml:2:", "a rule requires `say` or `call`"),
         ("rules:\n  - say: ok\n  - say: '{{time}}'\n", "s.yaml:3:", "unknown placeholder `time`"),
         ("rules:\n  - say: '{{model'\n", "s.yaml:2:", "not closed"),
         ("rules:\n  - call: {tool: t, arguments: {a: ['{{all t#0}}']}}\n", "s.yaml:2:", "from 1"),
@@ -128,13 +128,13 @@ fn a_bad_script_is_named_with_its_place() {
         ("rule: []\n", "s.yaml:1:1", "unknown field `rule`"),
     ];
     for (text, place, words) in cases {
-        let said = said(text);
-        assert!(said.starts_with(place) && said.contains(words), "{text}: {said}");
+        let lines = lines(text);
+        assert!(lines.starts_with(place) && lines.contains(words), "{text}: {lines}");
     }
 }
 
 #[test]
-fn a_file_that_is_not_there_or_too_large_is_named() {
+fn unreadable_script_names_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.yaml");
     assert!(
@@ -147,13 +147,14 @@ fn a_file_that_is_not_there_or_too_large_is_named() {
     assert_eq!(ModelScript::load(&path).unwrap().rules.len(), 1);
 }
 
-fn shipped() -> ScriptModel {
-    let facts = ModelMetadata { name: "script/demo".to_owned(), context_window: None, price: None };
-    ScriptModel::new(ModelScript::bundled(), facts)
+fn bundled_model() -> ScriptModel {
+    let metadata =
+        ModelMetadata { name: "script/demo".to_owned(), context_window: None, price: None };
+    ScriptModel::new(ModelScript::bundled(), metadata)
 }
 
 #[tokio::test]
-async fn the_shipped_script_reviews_the_echo_extension() {
+async fn bundled_script_reviews_echo() {
     let ask = "Review the echo extension for best practices";
     let tools = [
         ("read_skill", "code-review", "Skill loaded: code-review"),
@@ -161,32 +162,32 @@ async fn the_shipped_script_reviews_the_echo_extension() {
         ("list_directory", "extensions/echo\"", "manifest.yaml"),
         ("read_file", "manifest.yaml", "id: echo\n\nname: Echo"),
     ];
-    let said = played(&shipped(), ask, &tools).await;
+    let lines = play(&bundled_model(), ask, &tools).await;
     let calls = [
         "read_skill {\"skill_id\":\"code-review\"}",
         "list_directory {\"path\":\"extensions\"}",
         "list_directory {\"path\":\"extensions/echo\"}",
         "read_file {\"path\":\"extensions/echo/manifest.yaml\"}",
     ];
-    assert_eq!(said[..4], calls);
-    assert!(said[4].contains("\n> id: echo\n> name: Echo\n"), "{}", said[4]);
+    assert_eq!(lines[..4], calls);
+    assert!(lines[4].contains("\n> id: echo\n> name: Echo\n"), "{}", lines[4]);
 
-    // Without sources it reads the template, and says where it failed.
+    // Without sources the model reads the template and reports the failed call.
     let tools = [tools[0], ("list_directory", "nowhere", ""), ("read_file", "nowhere", "")];
-    let said = played(&shipped(), ask, &tools).await;
-    assert!(said[2].starts_with("read_file") && said[2].contains("tool-provider"), "{said:?}");
-    assert!(said[3].contains("> not found"), "{}", said[3]);
+    let lines = play(&bundled_model(), ask, &tools).await;
+    assert!(lines[2].starts_with("read_file") && lines[2].contains("tool-provider"), "{lines:?}");
+    assert!(lines[3].contains("> not found"), "{}", lines[3]);
 }
 
 #[tokio::test]
-async fn the_shipped_script_delegates_and_says_what_it_is() {
+async fn bundled_script_delegates() {
     let tools = [("delegate_task", "builder_agent", "It is built.")];
-    let said = played(&shipped(), "Ask builder_agent for a tool", &tools).await;
+    let lines = play(&bundled_model(), "Ask builder_agent for a tool", &tools).await;
     let task = "{\"agent_id\":\"builder_agent\",\"task\":\"Ask builder_agent for a tool\"}";
-    assert_eq!(said[0], format!("delegate_task {task}"));
-    assert_eq!(said[1], "builder_agent answers:\n\n> It is built.\n");
+    assert_eq!(lines[0], format!("delegate_task {task}"));
+    assert_eq!(lines[1], "builder_agent answers:\n\n> It is built.\n");
 
-    let said = played(&shipped(), "Hello", &[]).await;
-    assert!(said[0].starts_with("I am script/demo, a script"), "{}", said[0]);
-    assert!(said[0].contains("models: {default: "), "{}", said[0]);
+    let lines = play(&bundled_model(), "Hello", &[]).await;
+    assert!(lines[0].starts_with("I am script/demo, a script"), "{}", lines[0]);
+    assert!(lines[0].contains("models: {default: "), "{}", lines[0]);
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with a provider, sorted: what it is, what to do, whether to try again.
+//! Errors of providers, classified by kind, hint and retryability.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -11,57 +11,60 @@ use skillhost_kernel::{ModelError, ModelErrorKind as Kind};
 
 use super::ProviderEndpoint;
 
-/// Characters of a provider's own words that are repeated.
-const LONGEST_QUOTE: usize = 400;
+/// The maximum length of a quoted provider message, in characters.
+const MAX_QUOTE: usize = 400;
 
-/// One failed attempt.
+/// The error of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ProviderError {
     pub(crate) kind: Kind,
     pub(crate) message: String,
     pub(crate) hint: String,
-    /// Trying again may help.
-    pub(crate) passing: bool,
-    /// How long the provider asks to be left alone.
-    pub(crate) wish: Option<Duration>,
+    /// `true` if another attempt may succeed.
+    pub(crate) is_retryable: bool,
+    /// The delay that the provider requests.
+    pub(crate) retry_after: Option<Duration>,
 }
 
-/// What the words of a provider are about.
+/// The topic of a provider's error message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ErrorTopic {
     Overflow,
-    Money,
+    Quota,
     Busy,
     Other,
 }
 
 impl ProviderError {
     fn new(kind: Kind, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: hint.into(), passing: false, wish: None }
+        let (message, hint) = (message.into(), hint.into());
+        Self { kind, message, hint, is_retryable: false, retry_after: None }
     }
 
-    fn retryable(self) -> Self {
-        Self { passing: true, ..self }
+    fn into_retryable(self) -> Self {
+        Self { is_retryable: true, ..self }
     }
 
-    /// The answer took longer than the whole of it may take.
-    pub(crate) fn too_slow(limit: Duration) -> Self {
+    /// Returns the error for a reply that exceeds the total timeout.
+    pub(crate) fn timed_out(limit: Duration) -> Self {
         Self::new(
             Kind::Timeout,
-            format!("no whole answer within {} ms", limit.as_millis()),
-            "raise `timeout_ms` of the provider, or ask for less",
+            format!("reply timed out after {} ms", limit.as_millis()),
+            "raise `timeout_ms` of the provider, or shorten the request",
         )
     }
 
-    /// The answer ended before it was complete.
-    pub(crate) fn cut_off(endpoint: &ProviderEndpoint, begun: bool) -> Self {
-        if begun {
-            return Self::new(Kind::Network, "the answer was cut off", "try again").retryable();
+    /// Returns the error for a reply that ended early.
+    ///
+    /// A reply that never started comes from a server of another kind.
+    pub(crate) fn cut_off(endpoint: &ProviderEndpoint, started: bool) -> Self {
+        if started {
+            return Self::new(Kind::Network, "reply was interrupted", "try again").into_retryable();
         }
         Self::new(
             Kind::Protocol,
             format!(
-                "what {} answers is not what `{}` promises",
+                "response of {} is not valid for the protocol `{}`",
                 endpoint.display_url(),
                 endpoint.wire
             ),
@@ -69,33 +72,33 @@ impl ProviderError {
         )
     }
 
-    /// A part of the answer is damaged.
+    /// Returns the error for a reply with an invalid chunk.
     pub(crate) fn unreadable() -> Self {
-        let message = "the answer cannot be read: a chunk of it is damaged";
-        Self::new(Kind::Protocol, message, "try again").retryable()
+        let message = "reply is not valid: a chunk is damaged";
+        Self::new(Kind::Protocol, message, "try again").into_retryable()
     }
 
-    /// The answer is larger than anything a model says.
+    /// Returns the error for a reply that exceeds the size limit.
     pub(crate) fn too_large() -> Self {
-        Self::new(Kind::Protocol, "the answer does not end", "ask another model")
+        Self::new(Kind::Protocol, "reply exceeds 8 MiB", "use another model")
     }
 
-    /// Sorts an error of genai. `begun`: something of an answer had come.
+    /// Classifies an error of genai; `started` is `true` if a part of the reply had arrived.
     pub(crate) fn from_genai(
         error: genai::Error,
         endpoint: &ProviderEndpoint,
-        begun: bool,
+        started: bool,
     ) -> Self {
         use genai::Error;
         use genai::webc::Error as Web;
         match error {
             Error::WebStream { error, cause, .. } => match error.downcast::<Error>() {
-                Ok(inner) => Self::from_genai(*inner, endpoint, begun),
+                Ok(inner) => Self::from_genai(*inner, endpoint, started),
                 Err(error) => match error.downcast::<StreamTimeout>() {
                     Ok(_) => Self::no_response(endpoint),
                     Err(error) => match error.downcast::<reqwest::Error>() {
-                        Ok(error) => Self::transport(*error, endpoint),
-                        Err(_) => Self::malformed(&cause, begun),
+                        Ok(error) => Self::from_transport(*error, endpoint),
+                        Err(_) => Self::malformed(&cause, started),
                     },
                 },
             },
@@ -103,18 +106,18 @@ impl ProviderError {
             | Error::WebModelCall {
                 webc_error: Web::ResponseFailedStatus { status, body, headers },
                 ..
-            } => Self::status(status, &headers, &body, endpoint),
+            } => Self::from_status(status, &headers, &body, endpoint),
             Error::WebModelCall { webc_error: Web::Reqwest(error), .. } => {
-                Self::transport(error, endpoint)
+                Self::from_transport(error, endpoint)
             }
             Error::WebModelCall { .. } => Self::cut_off(endpoint, false),
             Error::ChatResponse { body, .. } => Self::from_body(&body),
             Error::StreamParse { serde_error, .. } => {
-                Self::malformed(&serde_error.to_string(), begun)
+                Self::malformed(&serde_error.to_string(), started)
             }
-            // The others hold the request or the answer, which are not for people.
-            Error::ChatResponseGeneration { cause, .. } => Self::malformed(&cause, begun),
-            _ => Self::malformed("not understood", begun),
+            // The other errors contain the request or the reply, which must not appear in messages.
+            Error::ChatResponseGeneration { cause, .. } => Self::malformed(&cause, started),
+            _ => Self::malformed("not understood", started),
         }
     }
 
@@ -122,17 +125,18 @@ impl ProviderError {
         Self::new(
             Kind::Timeout,
             format!(
-                "{} was silent for {} ms",
+                "{} timed out after {} ms without data",
                 endpoint.display_url(),
-                endpoint.silence.as_millis()
+                endpoint.idle.as_millis()
             ),
-            "raise `silence_ms` of the provider if its model thinks for longer",
+            "raise `silence_ms` of the provider if its model requires more time",
         )
     }
 
-    fn transport(error: reqwest::Error, endpoint: &ProviderEndpoint) -> Self {
-        // The URL may hold a key; what is shown of it is chosen here.
+    fn from_transport(error: reqwest::Error, endpoint: &ProviderEndpoint) -> Self {
+        // The URL may contain a key, so only the display form appears in the message.
         let error = error.without_url();
+        // The innermost cause, such as a refused connection, is the one that helps the operator.
         let mut cause = None;
         let mut source = error.source();
         while let Some(deeper) = source {
@@ -143,28 +147,29 @@ impl ProviderError {
         if error.is_connect() || error.is_timeout() {
             return Self::new(
                 Kind::Network,
-                format!("{} was not reached: {}", endpoint.display_url(), quote(&cause)),
-                format!("is a server of `{}` running there? see `base_url`", endpoint.wire),
+                format!("{} is not reachable: {}", endpoint.display_url(), quote(&cause)),
+                format!("start a server of `{}` there, or correct `base_url`", endpoint.wire),
             )
-            .retryable();
+            .into_retryable();
         }
         Self::new(
             Kind::Network,
-            format!("the answer of {} was cut off: {}", endpoint.display_url(), quote(&cause)),
+            format!("reply of {} was interrupted: {}", endpoint.display_url(), quote(&cause)),
             "try again",
         )
-        .retryable()
+        .into_retryable()
     }
 
-    fn malformed(cause: &str, begun: bool) -> Self {
+    fn malformed(cause: &str, started: bool) -> Self {
         match classify_error("", cause) {
             ErrorTopic::Overflow => Self::overflow(cause),
             ErrorTopic::Busy => Self::rate_limited(quote(cause), None),
-            ErrorTopic::Money | ErrorTopic::Other => Self {
-                passing: begun,
+            ErrorTopic::Quota | ErrorTopic::Other => Self {
+                // After a valid part, the server is the right one and the error may be temporary.
+                is_retryable: started,
                 ..Self::new(
                     Kind::Protocol,
-                    format!("the answer cannot be read: {}", quote(cause)),
+                    format!("reply is not valid: {}", quote(cause)),
                     "check `wire` and `base_url` of the provider",
                 )
             },
@@ -174,47 +179,47 @@ impl ProviderError {
     fn overflow(words: &str) -> Self {
         Self::new(
             Kind::TooLong,
-            format!("the request does not fit into the model's window: {}", quote(words)),
-            "shorten the conversation, or use a model with a larger window",
+            format!("request exceeds the model's context window: {}", quote(words)),
+            "shorten the thread, or use a model with a larger context window",
         )
     }
 
-    fn rate_limited(words: String, wish: Option<Duration>) -> Self {
-        let hint = "wait a while, or use another model";
-        Self { wish, ..Self::new(Kind::Busy, words, hint).retryable() }
+    fn rate_limited(words: String, retry_after: Option<Duration>) -> Self {
+        let hint = "retry later, or use another model";
+        Self { retry_after, ..Self::new(Kind::Busy, words, hint).into_retryable() }
     }
 
-    /// An error that came within an answer.
+    /// Classifies an error that is part of a reply.
     fn from_body(body: &Value) -> Self {
         let (code, words) = error_text(body);
-        let words = words.unwrap_or_else(|| "the provider broke off without a reason".to_owned());
+        let words = words.unwrap_or_else(|| "provider stopped without a reason".to_owned());
         match classify_error(&code, &words) {
             ErrorTopic::Overflow => Self::overflow(&words),
             ErrorTopic::Busy => Self::rate_limited(quote(&words), None),
-            ErrorTopic::Money => Self::quota_exceeded(&words),
+            ErrorTopic::Quota => Self::quota_exceeded(&words),
             ErrorTopic::Other => Self::new(Kind::Refused, quote(&words), "change the request"),
         }
     }
 
     fn quota_exceeded(words: &str) -> Self {
-        Self::new(Kind::Refused, quote(words), "look at the account at the provider")
+        Self::new(Kind::Refused, quote(words), "check the account at the provider")
     }
 
-    fn status(
+    fn from_status(
         status: StatusCode,
         headers: &HeaderMap,
         body: &str,
         endpoint: &ProviderEndpoint,
     ) -> Self {
         let parsed: Value = serde_json::from_str(body).unwrap_or_default();
-        let (code, said) = error_text(&parsed);
-        let words = said.unwrap_or_else(|| format!("status {status}"));
-        let about = classify_error(&code, &words);
+        let (code, message) = error_text(&parsed);
+        let words = message.unwrap_or_else(|| format!("status {status}"));
+        let topic = classify_error(&code, &words);
         match status.as_u16() {
-            // A provider may repeat a part of the key.
+            // The provider's message is left out, since it may quote a part of the key.
             401 | 403 => Self::new(
                 Kind::Key,
-                format!("{} refuses the key (status {})", endpoint.display_url(), status.as_u16()),
+                format!("{} rejected the key (status {})", endpoint.display_url(), status.as_u16()),
                 endpoint.key_hint(),
             ),
             404 | 405 => Self::new(
@@ -222,22 +227,25 @@ impl ProviderError {
                 format!("{}: {}", endpoint.display_url(), quote(&words)),
                 "check the model's name and `base_url`; most base URLs end in /v1",
             ),
-            _ if about == ErrorTopic::Overflow => Self::overflow(&words),
+            // Providers report an overflow with different statuses.
+            _ if topic == ErrorTopic::Overflow => Self::overflow(&words),
             402 => Self::quota_exceeded(&words),
-            429 if about == ErrorTopic::Money => Self::quota_exceeded(&words),
+            // A used-up quota does not recover within the delays of a retry.
+            429 if topic == ErrorTopic::Quota => Self::quota_exceeded(&words),
             413 => Self::overflow(&words),
             408 | 409 | 425 | 429 | 500..=599 => Self::rate_limited(
                 format!("status {}: {}", status.as_u16(), quote(&words)),
-                retry_after(headers),
+                parse_retry_after(headers),
             ),
+            // Redirects are disabled, because they could send the key to another host.
             300..=399 => Self::new(
                 Kind::Refused,
                 format!(
-                    "{} sends us elsewhere (status {})",
+                    "{} redirects to another address (status {})",
                     endpoint.display_url(),
                     status.as_u16()
                 ),
-                "name the final address as `base_url`",
+                "set `base_url` to the final address",
             ),
             number => Self::new(
                 Kind::Refused,
@@ -247,7 +255,7 @@ impl ProviderError {
         }
     }
 
-    /// The error of the model after the last attempt.
+    /// Converts to the error of the model after the last attempt.
     pub(crate) fn into_error(self, model: &str, attempts: u32) -> ModelError {
         let mut message = self.message;
         if attempts > 1 {
@@ -256,8 +264,9 @@ impl ProviderError {
         ModelError { kind: self.kind, model: model.to_owned(), message, hint: self.hint }
     }
 
-    /// Takes a key out of everything that is said.
+    /// Replaces the key in the message and the hint.
     pub(crate) fn without_key(mut self, key: Option<&str>) -> Self {
+        // A very short key would match parts of words.
         if let Some(key) = key.filter(|key| key.len() > 3) {
             self.message = self.message.replace(key, "***");
             self.hint = self.hint.replace(key, "***");
@@ -266,7 +275,7 @@ impl ProviderError {
     }
 }
 
-/// The code and the words of a provider's error.
+/// Returns the code and the message of a provider's error.
 fn error_text(body: &Value) -> (String, Option<String>) {
     // Gemini wraps the errors of streams in a list.
     let body = body.get(0).unwrap_or(body);
@@ -282,6 +291,7 @@ fn error_text(body: &Value) -> (String, Option<String>) {
 }
 
 fn classify_error(code: &str, words: &str) -> ErrorTopic {
+    // Providers have no common codes, so their texts are matched as well.
     const OVERFLOW: [&str; 14] = [
         "context_length_exceeded",
         "exceed_context_size",
@@ -298,7 +308,7 @@ fn classify_error(code: &str, words: &str) -> ErrorTopic {
         "maximum number of tokens",
         "request too large",
     ];
-    const MONEY: [&str; 4] =
+    const QUOTA: [&str; 4] =
         ["insufficient_quota", "billing", "credit balance", "exceeded your current quota"];
     const BUSY: [&str; 9] = [
         "overloaded",
@@ -315,8 +325,8 @@ fn classify_error(code: &str, words: &str) -> ErrorTopic {
     let any = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if any(&OVERFLOW) {
         ErrorTopic::Overflow
-    } else if any(&MONEY) {
-        ErrorTopic::Money
+    } else if any(&QUOTA) {
+        ErrorTopic::Quota
     } else if any(&BUSY) {
         ErrorTopic::Busy
     } else {
@@ -324,17 +334,17 @@ fn classify_error(code: &str, words: &str) -> ErrorTopic {
     }
 }
 
-/// How long a provider asks to be left alone; a date is not read.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+/// Returns the delay that a provider requests; a date is ignored.
+fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
     let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"));
     Duration::try_from_secs_f64(seconds?).ok()
 }
 
-/// A provider's words on one line, shortened.
+/// Quotes a provider's message on one line, truncated.
 fn quote(words: &str) -> String {
     let line: String =
-        words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST_QUOTE).collect();
+        words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_QUOTE).collect();
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    if words.chars().count() > LONGEST_QUOTE { format!("{line} …") } else { line }
+    if words.chars().count() > MAX_QUOTE { format!("{line} …") } else { line }
 }

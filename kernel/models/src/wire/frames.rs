@@ -1,7 +1,7 @@
-//! The chunks of an answer as they stand on the wire.
+//! The raw chunks of a reply.
 //!
-//! genai skips a chunk of the Responses wire that it cannot read, and says nothing about how a stream
-//! began that ended without a text. Both are seen here.
+//! genai skips invalid chunks of the Responses protocol, and does not report the first chunks of a
+//! stream that ended without text. This observer detects both.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use skillhost_kernel::ProviderProtocol;
 
-/// Deltas of the Responses wire that an answer is made of.
+/// The delta events of the Responses protocol that form a reply.
 const DELTAS: [&str; 5] = [
     "response.output_text.delta",
     "response.reasoning_text.delta",
@@ -19,16 +19,16 @@ const DELTAS: [&str; 5] = [
     "response.custom_tool_call_input.delta",
 ];
 
-/// An observer of the chunks of one answer.
+/// An observer of the chunks of one reply.
 #[derive(Debug)]
 pub(crate) struct FrameObserver {
     wire: ProviderProtocol,
     chunks: AtomicU32,
-    begun: AtomicBool,
+    started: AtomicBool,
     unreadable: AtomicBool,
 }
 
-/// A chunk of the Responses wire.
+/// A chunk of the Responses protocol.
 #[derive(Deserialize)]
 struct ResponsesChunk {
     #[serde(rename = "type")]
@@ -39,30 +39,31 @@ struct ResponsesChunk {
 
 impl FrameObserver {
     pub(crate) fn new(wire: ProviderProtocol) -> Self {
-        let (chunks, begun, unreadable) = (AtomicU32::new(0), false.into(), false.into());
-        Self { wire, chunks, begun, unreadable }
+        let (chunks, started, unreadable) = (AtomicU32::new(0), false.into(), false.into());
+        Self { wire, chunks, started, unreadable }
     }
 
-    /// Whether a chunk was skipped.
+    /// Returns `true` if genai has skipped a chunk.
     pub(crate) fn has_unreadable(&self) -> bool {
         self.unreadable.load(Ordering::Relaxed)
     }
 
-    /// Whether a chunk came that only a model sends.
+    /// Returns `true` if a chunk of a model has arrived.
     pub(crate) fn has_chunk(&self) -> bool {
-        self.begun.load(Ordering::Relaxed)
+        self.started.load(Ordering::Relaxed)
     }
 
-    /// Whether an end without an answer is one of a model: its answer had begun, or nothing came at
-    /// all. A page of a server that is none has chunks, and none of them can be read.
+    /// Returns `true` if an early end can be that of a model: its reply had started, or the stream
+    /// had no chunks. An HTML page of another server has chunks, none of which is valid.
     pub(crate) fn can_be_cut_off(&self) -> bool {
         self.has_chunk() || self.chunks.load(Ordering::Relaxed) == 0
     }
 
     fn observe(&self, data: &str) {
         self.chunks.fetch_add(1, Ordering::Relaxed);
+        // Every protocol sends JSON objects; an HTML page or an error text is none.
         if data.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(data).is_ok() {
-            self.begun.store(true, Ordering::Relaxed);
+            self.started.store(true, Ordering::Relaxed);
         }
         if self.wire == ProviderProtocol::OpenaiResponses && !is_readable(data) {
             self.unreadable.store(true, Ordering::Relaxed);
@@ -76,9 +77,9 @@ impl ChatFrameSink for FrameObserver {
     }
 }
 
-/// Whether nothing of an answer is lost with what genai makes of a chunk.
+/// Returns `true` if genai reads a chunk without loss.
 fn is_readable(data: &str) -> bool {
-    // Comments, and the end that some servers send as on the older wire.
+    // Comments are empty, and some servers send the end marker of the older protocol.
     if data.is_empty() || data == "[DONE]" {
         return true;
     }
@@ -86,6 +87,7 @@ fn is_readable(data: &str) -> bool {
     match chunk.kind.as_str() {
         kind if DELTAS.contains(&kind) => chunk.delta.is_some_and(|delta| delta.is_string()),
         "response.output_item.added" | "response.output_item.done" => chunk.item.is_some(),
+        // Other events contain no part of the reply.
         _ => true,
     }
 }
@@ -119,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_do_not_begin_an_answer() {
+    fn page_does_not_start_reply() {
         let observed = |chunks: &[&str]| {
             let observer = FrameObserver::new(ProviderProtocol::Openai);
             chunks.iter().for_each(|chunk| observer.observe(chunk));

@@ -1,18 +1,18 @@
-//! Names of tools and calls as wires allow them.
+//! Tool names and call ids within the limits of protocols.
 //!
-//! The kernel's names may hold dots and be long. Wires allow letters, digits, `_` and `-`, up to 64
-//! of them, and 40 for the id of a call.
+//! Names in the kernel may contain dots and be long. Protocols allow letters, digits, `_` and `-`,
+//! up to 64 of them for a name and 40 for the id of a call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use skillhost_kernel::{Message, ModelRequest};
 
-const LONGEST_NAME: usize = 64;
-const LONGEST_ID: usize = 40;
-/// What an id begins with that the provider did not give.
-const MADE: &str = "made_";
+const MAX_NAME: usize = 64;
+const MAX_ID: usize = 40;
+/// The prefix of ids that the provider has not assigned.
+const GENERATED_PREFIX: &str = "made_";
 
-/// The names of a request's tools, both ways.
+/// The two-way mapping of a request's tool names.
 #[derive(Debug, Default)]
 pub(crate) struct ToolNameMap {
     to_wire: BTreeMap<String, String>,
@@ -20,101 +20,105 @@ pub(crate) struct ToolNameMap {
 }
 
 impl ToolNameMap {
-    /// The names of the tools offered and of those in the history. The same names in the same order
-    /// are always mapped alike.
+    /// Creates the mapping of the offered tools and of those in the history.
+    ///
+    /// It is deterministic for the same names in the same order.
     pub(crate) fn from_request(request: &ModelRequest) -> Self {
         let offered = request.tools.iter().map(|tool| tool.name.as_str());
-        let said = request.messages.iter().flat_map(|message| match message {
+        let called = request.messages.iter().flat_map(|message| match message {
             Message::Assistant { calls, .. } => calls.iter().map(|call| &*call.name).collect(),
             Message::Tool { name, .. } => vec![name.as_str()],
             Message::User { .. } => Vec::new(),
         });
-        let all: Vec<_> = offered.chain(said).collect();
+        let all: Vec<_> = offered.chain(called).collect();
         let mut names = Self::default();
-        // Names that are fine as they are keep themselves, whoever comes first.
-        for &name in all.iter().filter(|name| allowed(name, LONGEST_NAME) == **name) {
-            names.add(name, name.to_owned());
+        // Valid names are mapped first, so that a sanitized name never displaces one of them.
+        for &name in all.iter().filter(|name| sanitize_name(name, MAX_NAME) == **name) {
+            names.insert(name, name.to_owned());
         }
         for name in all {
             if !names.to_wire.contains_key(name) {
-                let wanted = allowed(name, LONGEST_NAME);
-                let free = (1..).map(|number| numbered(&wanted, number));
+                let wanted = sanitize_name(name, MAX_NAME);
+                let free = (1..).map(|number| append_number(&wanted, number));
                 let free = free.into_iter().find(|free| !names.from_wire.contains_key(free));
-                // The numbers do not end before a free one comes.
-                names.add(name, free.unwrap_or(wanted));
+                // The range is unlimited, so a free name is always found.
+                names.insert(name, free.unwrap_or(wanted));
             }
         }
         names
     }
 
-    fn add(&mut self, name: &str, wire: String) {
+    fn insert(&mut self, name: &str, wire: String) {
         self.from_wire.insert(wire.clone(), name.to_owned());
         self.to_wire.insert(name.to_owned(), wire);
     }
 
-    /// The name on the wire.
+    /// Returns the provider's name of a tool.
     pub(crate) fn to_wire(&self, name: &str) -> String {
-        self.to_wire.get(name).cloned().unwrap_or_else(|| allowed(name, LONGEST_NAME))
+        self.to_wire.get(name).cloned().unwrap_or_else(|| sanitize_name(name, MAX_NAME))
     }
 
-    /// The kernel's name; one that was never offered stays as the model wrote it.
+    /// Returns the kernel's name of a tool; a name that was never offered remains unchanged.
     pub(crate) fn to_kernel(&self, name: &str) -> String {
         self.from_wire.get(name).cloned().unwrap_or_else(|| name.to_owned())
     }
 }
 
-fn numbered(name: &str, number: usize) -> String {
+fn append_number(name: &str, number: usize) -> String {
     if number == 1 {
         return name.to_owned();
     }
     let end = format!("_{number}");
-    // Only ASCII is left in an allowed name.
-    format!("{}{end}", &name[..name.len().min(LONGEST_NAME - end.len())])
+    // A sanitized name is ASCII, so every byte index is a character boundary.
+    format!("{}{end}", &name[..name.len().min(MAX_NAME - end.len())])
 }
 
-/// A name within letters, digits, `_` and `-`; too long a one ends in a digest of the whole.
-fn allowed(name: &str, longest: usize) -> String {
-    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let mut text: String = name.chars().map(|c| if fine(c) { c } else { '_' }).collect();
+/// Replaces characters other than letters, digits, `_` and `-`; a longer name is truncated and ends
+/// in a hash of the complete name.
+fn sanitize_name(name: &str, max: usize) -> String {
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mut text: String = name.chars().map(|c| if is_valid(c) { c } else { '_' }).collect();
     if text.is_empty() {
         text.push('_');
     }
-    if text.len() > longest {
-        text.truncate(longest - 9);
-        text = format!("{text}_{:08x}", digest(name));
+    if text.len() > max {
+        // Nine characters are the underscore and the eight digits of the hash.
+        text.truncate(max - 9);
+        text = format!("{text}_{:08x}", hash_name(name));
     }
     text
 }
 
-/// FNV-1a, 32 bits: enough to tell two long names apart.
-fn digest(text: &str) -> u32 {
+/// Returns the 32-bit FNV-1a hash, which is enough to distinguish two long names.
+fn hash_name(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The id of a call as it is sent to a provider other than Gemini.
+/// Returns the id of a call for providers other than Gemini.
 pub(crate) fn id_on_wire(id: &str) -> String {
-    allowed(id, LONGEST_ID)
+    sanitize_name(id, MAX_ID)
 }
 
-/// The id of a call as genai takes it for Gemini: one that Gemini did not give is not sent.
+/// Returns the id of a call for Gemini; genai omits an id that Gemini has not assigned.
 pub(crate) fn id_for_gemini(id: &str, tool: &str) -> String {
-    match id.strip_prefix(MADE).and_then(|rest| rest.rsplit_once('_')) {
+    match id.strip_prefix(GENERATED_PREFIX).and_then(|rest| rest.rsplit_once('_')) {
+        // genai recognizes this form as its own placeholder and does not send it.
         Some((_, number)) => format!("call#{tool}#{number}"),
         None => id.to_owned(),
     }
 }
 
-/// Gives the calls of a reply ids that are unique within the conversation.
+/// An allocator of call ids that are unique within a thread.
 pub(crate) struct CallIdAllocator {
     taken: BTreeSet<String>,
     turn: usize,
-    made: usize,
+    generated: usize,
 }
 
 impl CallIdAllocator {
-    /// The ids taken by a conversation.
+    /// Creates an allocator with the ids of a thread's messages.
     pub(crate) fn from_messages(messages: &[Message]) -> Self {
-        let mut ids = Self { taken: BTreeSet::new(), turn: 0, made: 0 };
+        let mut ids = Self { taken: BTreeSet::new(), turn: 0, generated: 0 };
         for message in messages {
             if let Message::Assistant { calls, .. } = message {
                 ids.turn += 1;
@@ -124,15 +128,16 @@ impl CallIdAllocator {
         ids
     }
 
-    /// The provider's id where it will do, else one made here.
+    /// Returns the provider's id if it is valid and unique, or a generated one.
     pub(crate) fn allocate(&mut self, given: &str) -> String {
-        let fine = !given.is_empty() && allowed(given, LONGEST_NAME) == given;
-        if fine && !given.starts_with(MADE) && self.taken.insert(given.to_owned()) {
+        let is_valid = !given.is_empty() && sanitize_name(given, MAX_NAME) == given;
+        // An id with the generated prefix would be mistaken for one of ours.
+        if is_valid && !given.starts_with(GENERATED_PREFIX) && self.taken.insert(given.to_owned()) {
             return given.to_owned();
         }
         loop {
-            let id = format!("{MADE}{}_{}", self.turn, self.made);
-            self.made += 1;
+            let id = format!("{GENERATED_PREFIX}{}_{}", self.turn, self.generated);
+            self.generated += 1;
             if self.taken.insert(id.clone()) {
                 return id;
             }
@@ -164,12 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn names_that_a_wire_forbids_are_mapped_and_mapped_back() {
+    fn forbidden_names_are_mapped() {
         let long = "x".repeat(70);
         let tools = ["a.b", "a_b", "a/b", "plain", &*long];
         let names = ToolNameMap::from_request(&request(&tools, &["gone.tool"]));
         let mapped: Vec<_> = tools.iter().map(|tool| names.to_wire(tool)).collect();
-        let shortened = format!("{}_{:08x}", "x".repeat(55), digest(&long));
+        let shortened = format!("{}_{:08x}", "x".repeat(55), hash_name(&long));
         assert_eq!(mapped, ["a_b_2", "a_b", "a_b_3", "plain", &*shortened]);
         assert_eq!(shortened.len(), 64);
         for tool in tools {
@@ -180,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_unique_in_a_conversation_and_fit_the_wire() {
+    fn call_ids_are_unique_and_valid() {
         let mut ids = CallIdAllocator::from_messages(&request(&[], &["t"]).messages);
         let taken: Vec<_> =
             ["id-t", "toolu_1", "toolu_1", "call#t#0", ""].map(|id| ids.allocate(id)).into();

@@ -1,4 +1,4 @@
-//! genai's answer as the kernel's reply.
+//! Conversion of genai's responses to the kernel's replies.
 
 use genai::chat::{ChatResponse, ContentPart, StopReason as Stop, StreamEnd, Usage as Tokens};
 use serde_json::Value;
@@ -7,12 +7,12 @@ use skillhost_kernel::{ModelReply, ModelRequest, ModelToolCall, StopReason, Toke
 use super::names::{CallIdAllocator, ToolNameMap};
 use super::thoughts::ReasoningCache;
 
-/// An answer, however it came.
+/// A provider's reply, streamed or not.
 #[derive(Default)]
 pub(crate) struct ProviderReply {
     pub(crate) text: String,
-    /// Something was thought aloud.
-    pub(crate) thought: bool,
+    /// `true` if the model has sent reasoning.
+    pub(crate) has_reasoning: bool,
     pub(crate) parts: Vec<ContentPart>,
     pub(crate) reasoning: Option<String>,
     pub(crate) tokens: Option<Tokens>,
@@ -20,7 +20,7 @@ pub(crate) struct ProviderReply {
 }
 
 impl ProviderReply {
-    /// What has come in pieces, with its end.
+    /// Adds the end of a stream.
     pub(crate) fn with_stream_end(self, end: StreamEnd) -> Self {
         Self {
             parts: end.captured_content.map(|it| it.into_parts()).unwrap_or_default(),
@@ -31,12 +31,12 @@ impl ProviderReply {
         }
     }
 
-    /// What has come in one.
+    /// Creates a reply from a response without streaming.
     pub(crate) fn from_response(response: ChatResponse) -> Self {
         let text = response.content.joined_texts().unwrap_or_default();
         Self {
             text,
-            thought: response.reasoning_content.is_some(),
+            has_reasoning: response.reasoning_content.is_some(),
             parts: response.content.into_parts(),
             reasoning: response.reasoning_content,
             tokens: Some(response.usage),
@@ -44,12 +44,12 @@ impl ProviderReply {
         }
     }
 
-    /// The reply. What was thought before calls is kept for the next request.
+    /// Converts to the kernel's reply and stores the reasoning before calls for the next request.
     pub(crate) fn into_reply(
         self,
         request: &ModelRequest,
         names: &ToolNameMap,
-        thoughts: &ReasoningCache,
+        reasoning: &ReasoningCache,
     ) -> ModelReply {
         let mut ids = CallIdAllocator::from_messages(&request.messages);
         let (mut before, mut calls) = (Vec::new(), Vec::new());
@@ -71,16 +71,19 @@ impl ProviderReply {
                 _ => {}
             }
         }
+        // Protocols without signed parts return the reasoning as text.
         if before.is_empty() {
             before.extend(self.reasoning.map(ContentPart::ReasoningContent));
         }
         for (call, signatures) in calls.iter().zip(signatures) {
-            thoughts.insert(&call.id, std::mem::take(&mut before), signatures);
+            // The reasoning precedes the first call; the others have only their signatures.
+            reasoning.insert(&call.id, std::mem::take(&mut before), signatures);
         }
-        let reasoned = self.tokens.as_ref().and_then(|it| it.completion_tokens_details.as_ref());
-        let reasoned = reasoned.and_then(|it| it.reasoning_tokens).is_some_and(|it| it > 0);
-        let said = !self.text.trim().is_empty() || !calls.is_empty();
-        let usage = usage(self.tokens.as_ref(), request, &self.text, &calls);
+        let details = self.tokens.as_ref().and_then(|it| it.completion_tokens_details.as_ref());
+        // Some providers count reasoning without sending it.
+        let counted = details.and_then(|it| it.reasoning_tokens).is_some_and(|it| it > 0);
+        let has_output = !self.text.trim().is_empty() || !calls.is_empty();
+        let usage = token_usage(self.tokens.as_ref(), request, &self.text, &calls);
         ModelReply {
             text: self.text,
             calls,
@@ -90,12 +93,12 @@ impl ProviderReply {
                 Some(Stop::ContentFilter(_)) => StopReason::Filtered,
                 _ => StopReason::End,
             },
-            only_reasoning: !said && (self.thought || reasoned),
+            only_reasoning: !has_output && (self.has_reasoning || counted),
         }
     }
 }
 
-/// Arguments as the model wrote them.
+/// Returns the arguments of a call as the model wrote them.
 fn raw_arguments(arguments: Value) -> String {
     match arguments {
         Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
@@ -105,14 +108,15 @@ fn raw_arguments(arguments: Value) -> String {
     }
 }
 
-fn usage(
+fn token_usage(
     tokens: Option<&Tokens>,
     request: &ModelRequest,
     text: &str,
     calls: &[ModelToolCall],
 ) -> TokenUsage {
     let count = |number: Option<i32>| number.and_then(|number| u64::try_from(number).ok());
-    // No request is empty, and what was said has been counted: some servers send zeros.
+    // Some servers send zeros. A request is never empty and output is never free, so a zero there
+    // means that it was not counted.
     let is_silent = text.is_empty() && calls.is_empty();
     let input = count(tokens.and_then(|it| it.prompt_tokens)).filter(|number| *number > 0);
     let output = count(tokens.and_then(|it| it.completion_tokens))
@@ -127,7 +131,7 @@ fn usage(
     }
 }
 
-/// A quarter of the characters, sent and received.
+/// Estimates the usage as a quarter of the characters, sent and received.
 pub(crate) fn estimate_usage(
     request: &ModelRequest,
     text: &str,
@@ -135,33 +139,35 @@ pub(crate) fn estimate_usage(
 ) -> TokenUsage {
     use skillhost_kernel::Message;
     let of_calls = |calls: &[ModelToolCall]| -> usize {
-        calls.iter().map(|call| chars(&call.name) + chars(&call.arguments)).sum()
+        calls.iter().map(|call| count_chars(&call.name) + count_chars(&call.arguments)).sum()
     };
     let messages: usize = request
         .messages
         .iter()
         .map(|message| match message {
-            Message::User { text } | Message::Tool { text, .. } => chars(text),
-            Message::Assistant { text, calls } => chars(text) + of_calls(calls),
+            Message::User { text } | Message::Tool { text, .. } => count_chars(text),
+            Message::Assistant { text, calls } => count_chars(text) + of_calls(calls),
         })
         .sum();
     let tools: usize = request
         .tools
         .iter()
         .map(|tool| {
-            chars(&tool.name) + chars(&tool.description) + chars(&tool.input_schema.to_string())
+            count_chars(&tool.name)
+                + count_chars(&tool.description)
+                + count_chars(&tool.input_schema.to_string())
         })
         .sum();
     let quarter = |chars: usize| (chars as u64).div_ceil(4);
     TokenUsage {
-        input: quarter(chars(&request.system) + messages + tools),
-        output: quarter(chars(text) + of_calls(calls)),
+        input: quarter(count_chars(&request.system) + messages + tools),
+        output: quarter(count_chars(text) + of_calls(calls)),
         cached: 0,
         estimated: true,
     }
 }
 
-fn chars(text: &str) -> usize {
+fn count_chars(text: &str) -> usize {
     text.chars().count()
 }
 
@@ -172,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_stay_as_they_were_written() {
+    fn arguments_stay_verbatim() {
         assert_eq!(raw_arguments(json!({"a": 1})), "{\"a\":1}");
         assert_eq!(raw_arguments(json!("{\"a\": ")), "{\"a\": ");
         assert_eq!(raw_arguments(json!("")), "{}");
@@ -180,19 +186,22 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_does_not_count_is_estimated() {
+    fn uncounted_usage_is_estimated() {
         let request = ModelRequest { system: "x".repeat(8), ..ModelRequest::default() };
         let expected = TokenUsage { input: 2, output: 1, cached: 0, estimated: true };
-        assert_eq!(usage(None, &request, "abc", &[]), expected);
+        assert_eq!(token_usage(None, &request, "abc", &[]), expected);
         let zeros =
             Tokens { prompt_tokens: Some(0), completion_tokens: Some(0), ..Tokens::default() };
-        assert_eq!(usage(Some(&zeros), &request, "abc", &[]), expected);
-        assert_eq!(usage(Some(&zeros), &request, "", &[]), TokenUsage { output: 0, ..expected });
+        assert_eq!(token_usage(Some(&zeros), &request, "abc", &[]), expected);
+        assert_eq!(
+            token_usage(Some(&zeros), &request, "", &[]),
+            TokenUsage { output: 0, ..expected }
+        );
         let silent = Tokens { prompt_tokens: Some(3), ..zeros };
         let counted = TokenUsage { input: 3, output: 0, cached: 0, estimated: false };
-        assert_eq!(usage(Some(&silent), &request, "", &[]), counted);
+        assert_eq!(token_usage(Some(&silent), &request, "", &[]), counted);
         let tokens = Tokens { completion_tokens: Some(7), ..Tokens::default() };
         let expected = TokenUsage { output: 7, ..expected };
-        assert_eq!(usage(Some(&tokens), &request, "abc", &[]), expected);
+        assert_eq!(token_usage(Some(&tokens), &request, "abc", &[]), expected);
     }
 }

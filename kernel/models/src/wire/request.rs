@@ -1,4 +1,4 @@
-//! The kernel's request as genai takes it.
+//! Conversion of the kernel's requests to genai's.
 
 use genai::chat::{
     CacheControl, ChatMessage, ChatOptions, ChatRequest, ContentPart, CustomPart, MessageContent,
@@ -10,19 +10,19 @@ use skillhost_kernel::{Message, ModelRequest, ModelToolCall, ProviderProtocol};
 use super::names::{ToolNameMap, id_for_gemini, id_on_wire};
 use super::thoughts::ReasoningCache;
 
-/// A request on its way, and what its answer needs of it.
+/// A request for genai with the tool names that its reply requires.
 pub(crate) struct ProviderRequest {
     pub(crate) chat: ChatRequest,
     pub(crate) options: ChatOptions,
     pub(crate) names: ToolNameMap,
 }
 
-/// Turns a request into genai's.
+/// A translator of requests to genai.
 pub(crate) struct RequestTranslator<'a> {
     pub(crate) wire: ProviderProtocol,
-    /// The model as the provider knows it.
+    /// The provider's name of the model.
     pub(crate) model: &'a str,
-    pub(crate) thoughts: &'a ReasoningCache,
+    pub(crate) reasoning: &'a ReasoningCache,
     pub(crate) max_output_tokens: Option<u32>,
 }
 
@@ -49,30 +49,30 @@ impl RequestTranslator<'_> {
 
     fn messages(&self, messages: &[Message], names: &ToolNameMap) -> Vec<ChatMessage> {
         let mut chat = Vec::new();
-        let mut answers = MessageContent::default();
+        let mut results = MessageContent::default();
         for message in messages {
-            // The answers to the calls of one reply belong into one message; Ollama's hold one each.
+            // The results of one reply's calls belong into one message; Ollama requires one each.
             let more =
                 matches!(message, Message::Tool { .. }) && self.wire != ProviderProtocol::Ollama;
-            if !more && !answers.is_empty() {
-                chat.push(ChatMessage::tool(std::mem::take(&mut answers)));
+            if !more && !results.is_empty() {
+                chat.push(ChatMessage::tool(std::mem::take(&mut results)));
             }
             match message {
                 Message::User { text } => chat.push(ChatMessage::user(text.clone())),
                 Message::Assistant { text, calls } => {
                     let content = self.assistant_content(text, calls, names);
-                    // Wires refuse a message that says nothing.
+                    // Providers reject a message without content.
                     if !content.is_empty() {
                         chat.push(ChatMessage::assistant(content));
                     }
                 }
                 Message::Tool { call_id, name, text, is_error } => {
-                    answers.push(self.answer(call_id, &names.to_wire(name), text, *is_error));
+                    results.push(self.tool_result(call_id, &names.to_wire(name), text, *is_error));
                 }
             }
         }
-        if !answers.is_empty() {
-            chat.push(ChatMessage::tool(answers));
+        if !results.is_empty() {
+            chat.push(ChatMessage::tool(results));
         }
         chat
     }
@@ -83,8 +83,9 @@ impl RequestTranslator<'_> {
         calls: &[ModelToolCall],
         names: &ToolNameMap,
     ) -> MessageContent {
-        let thought = calls.first().and_then(|call| self.thoughts.parts_before(&call.id));
-        let mut content = MessageContent::from_parts(thought.unwrap_or_default());
+        // Providers verify the order: reasoning first, then text, then calls.
+        let reasoning = calls.first().and_then(|call| self.reasoning.parts_before(&call.id));
+        let mut content = MessageContent::from_parts(reasoning.unwrap_or_default());
         if !text.is_empty() {
             content.push(text);
         }
@@ -93,17 +94,17 @@ impl RequestTranslator<'_> {
             content.push(ToolCall {
                 call_id: self.id(&call.id, &fn_name),
                 fn_name,
-                fn_arguments: arguments(&call.arguments),
-                thought_signatures: self.thoughts.signatures(&call.id),
+                fn_arguments: parse_arguments(&call.arguments),
+                thought_signatures: self.reasoning.signatures(&call.id),
             });
         }
         content
     }
 
-    fn answer(&self, call_id: &str, tool: &str, text: &str, is_error: bool) -> ContentPart {
+    fn tool_result(&self, call_id: &str, tool: &str, text: &str, is_error: bool) -> ContentPart {
         let id = self.id(call_id, tool);
         if self.wire == ProviderProtocol::Anthropic && is_error {
-            // genai has no word for a failed call; this wire has.
+            // genai has no field for a failed call, while this protocol has.
             let data = json!({
                 "type": "tool_result", "tool_use_id": id, "content": text, "is_error": true,
             });
@@ -128,15 +129,16 @@ impl RequestTranslator<'_> {
         if options.reasoning_effort.is_some() && self.is_reasoning_lost(&request.messages) {
             options.reasoning_effort = None;
         }
-        // Asking these two for thoughts is an error where the model has none.
-        let asks =
+        // With these two, a request for reasoning is an error if the model has none.
+        let is_optional =
             matches!(self.wire, ProviderProtocol::OpenaiResponses | ProviderProtocol::Gemini);
-        options.capture_reasoning_content = Some(!asks || options.reasoning_effort.is_some());
+        options.capture_reasoning_content =
+            Some(!is_optional || options.reasoning_effort.is_some());
         if options.max_tokens.is_none() {
             options.max_tokens = self.max_output_tokens;
         }
         if self.wire == ProviderProtocol::Anthropic {
-            // Instructions and tools are the same from turn to turn.
+            // Instructions and tools are the same in every turn, so caching them reduces the price.
             options.cache_control = Some(CacheControl::Ephemeral);
         }
         if let (Some(parallel), false) = (request.parallel_tool_calls, request.tools.is_empty()) {
@@ -148,7 +150,7 @@ impl RequestTranslator<'_> {
                     let choice = json!({"type": "auto", "disable_parallel_tool_use": true});
                     extra.entry("tool_choice").or_insert(choice);
                 }
-                // The others have no word for it.
+                // The other protocols have no such option.
                 _ => {}
             }
         }
@@ -156,8 +158,8 @@ impl RequestTranslator<'_> {
             matches!(self.wire, ProviderProtocol::Openai | ProviderProtocol::OpenaiResponses);
         let (ends_in_effort, _) = ReasoningEffort::from_model_name(self.model);
         if openai && ends_in_effort.is_some() && options.reasoning_effort.is_none() {
-            // genai would take the end of such a name (`mistral-medium`) for a wish of ours. A budget
-            // of tokens is nothing that these wires know, so that nothing is sent for it.
+            // genai would interpret the end of such a name (`mistral-medium`) as an effort. These
+            // protocols have no token budget, so genai sends no effort for one.
             options.reasoning_effort = Some(ReasoningEffort::Budget(0));
         }
         if !extra.is_empty() {
@@ -166,20 +168,22 @@ impl RequestTranslator<'_> {
         options
     }
 
-    /// Takes the parameters that wires name differently; the others are returned to be sent as they
-    /// are.
+    /// Sets the options that protocols name differently and returns the other parameters, which are
+    /// sent unchanged.
     fn parameters(&self, parameters: &Value, options: &mut ChatOptions) -> Map<String, Value> {
         let mut extra = Map::new();
         for (key, value) in parameters.as_object().into_iter().flatten() {
             let tokens = || value.as_u64().and_then(|number| u32::try_from(number).ok());
-            let taken = match key.as_str() {
+            let handled = match key.as_str() {
                 "temperature" => value.as_f64().map(|it| options.temperature = Some(it)),
                 "top_p" => value.as_f64().map(|it| options.top_p = Some(it)),
                 "seed" => value.as_u64().map(|it| options.seed = Some(it)),
                 "max_tokens" | "max_output_tokens" | "max_completion_tokens" => {
                     tokens().map(|it| options.max_tokens = Some(it))
                 }
-                "stop" | "stop_sequences" => sequences(value).map(|it| options.stop_sequences = it),
+                "stop" | "stop_sequences" => {
+                    parse_sequences(value).map(|it| options.stop_sequences = it)
+                }
                 "reasoning_effort" => value
                     .as_str()
                     .and_then(ReasoningEffort::from_keyword)
@@ -190,15 +194,17 @@ impl RequestTranslator<'_> {
                     .map(|it| options.verbosity = Some(it)),
                 _ => None,
             };
-            if taken.is_none() {
+            // A value of the wrong type is sent, too: the provider's error names the parameter.
+            if handled.is_none() {
                 extra.insert(key.clone(), value.clone());
             }
         }
         extra
     }
 
-    /// Whether the calls that are being answered were thought about in another process: this wire
-    /// wants the signed thoughts back, or none at all.
+    /// Returns `true` if the reasoning of the pending calls was lost with an earlier process.
+    ///
+    /// This protocol requires the signed reasoning of all calls, or a request without reasoning.
     fn is_reasoning_lost(&self, messages: &[Message]) -> bool {
         if self.wire != ProviderProtocol::Anthropic {
             return false;
@@ -209,11 +215,11 @@ impl RequestTranslator<'_> {
                 Message::Assistant { calls, .. } => calls.first(),
                 _ => None,
             })
-            .any(|call| self.thoughts.parts_before(&call.id).is_none())
+            .any(|call| self.reasoning.parts_before(&call.id).is_none())
     }
 }
 
-fn sequences(value: &Value) -> Option<Vec<String>> {
+fn parse_sequences(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::String(text) => Some(vec![text.clone()]),
         Value::Array(items) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
@@ -221,8 +227,10 @@ fn sequences(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// The arguments of an earlier call. Wires want an object, so what is none is told in one.
-fn arguments(written: &str) -> Value {
+/// Returns the arguments of an earlier call.
+///
+/// Protocols require an object, so other text is wrapped in one.
+fn parse_arguments(written: &str) -> Value {
     match serde_json::from_str(written) {
         Ok(Value::Object(arguments)) => Value::Object(arguments),
         _ if written.trim().is_empty() => json!({}),
@@ -230,7 +238,9 @@ fn arguments(written: &str) -> Value {
     }
 }
 
-/// A conversation without its calls: some wires refuse calls where no tools are offered.
+/// Converts the calls and results of a thread to text.
+///
+/// Some providers reject calls in a request without tools.
 fn flatten_tool_calls(messages: &[Message]) -> Vec<ChatMessage> {
     let mut chat = Vec::new();
     for message in messages {
@@ -261,9 +271,9 @@ mod tests {
     use super::*;
 
     fn options_of(wire: ProviderProtocol, model: &str, parameters: Value) -> ChatOptions {
-        let thoughts = ReasoningCache::default();
+        let reasoning = ReasoningCache::default();
         let translation =
-            RequestTranslator { wire, model, thoughts: &thoughts, max_output_tokens: Some(9) };
+            RequestTranslator { wire, model, reasoning: &reasoning, max_output_tokens: Some(9) };
         let tool = skillhost_kernel::ModelTool {
             name: "t".to_owned(),
             description: String::new(),
@@ -279,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_go_where_the_wire_has_them() {
+    fn parameters_follow_the_protocol() {
         let parameters = json!({
             "temperature": 0.5, "max_tokens": 7, "stop": "END", "reasoning_effort": "low",
             "min_p": 0.1, "top_p": "much",
@@ -297,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_models_name_is_no_wish() {
+    fn model_name_sets_no_effort() {
         let effort = |wire, model| {
             options_of(wire, model, json!({})).reasoning_effort.map(|it| it.to_string())
         };
@@ -306,10 +316,10 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_no_object_are_told_in_one() {
-        assert_eq!(arguments("{\"a\":1}"), json!({"a": 1}));
-        assert_eq!(arguments(" "), json!({}));
-        assert_eq!(arguments("{\"a\":"), json!({"not_json": "{\"a\":"}));
-        assert_eq!(arguments("[1]"), json!({"not_json": "[1]"}));
+    fn invalid_arguments_are_wrapped() {
+        assert_eq!(parse_arguments("{\"a\":1}"), json!({"a": 1}));
+        assert_eq!(parse_arguments(" "), json!({}));
+        assert_eq!(parse_arguments("{\"a\":"), json!({"not_json": "{\"a\":"}));
+        assert_eq!(parse_arguments("[1]"), json!({"not_json": "[1]"}));
     }
 }

@@ -1,28 +1,30 @@
-//! What models thought before they called tools, as their providers want it back.
+//! The reasoning of models before tool calls, which their providers require in the next request.
 //!
-//! Thoughts are signed for one provider and are no part of a thread: they are kept in memory, for
-//! as long as the calls they led to are being answered.
+//! Reasoning is signed for one provider and does not belong to a thread. It is cached in memory
+//! while the results of its calls are sent.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use genai::chat::ContentPart;
 
-/// Replies whose thoughts are kept.
-const KEPT: usize = 512;
+/// The limit of calls with cached reasoning.
+const MAX_ENTRIES: usize = 512;
 
-/// The thoughts of a provider's models.
+/// A cache of the reasoning of a provider's models.
 #[derive(Default)]
 pub(crate) struct ReasoningCache {
-    kept: Mutex<ReasoningEntries>,
+    entries: Mutex<ReasoningEntries>,
 }
 
+/// The cached reasoning by call id.
 #[derive(Default)]
 struct ReasoningEntries {
     by_call: BTreeMap<String, ReasoningEntry>,
     oldest_first: VecDeque<String>,
 }
 
+/// The reasoning before one call.
 #[derive(Default)]
 struct ReasoningEntry {
     parts: Vec<ContentPart>,
@@ -30,7 +32,7 @@ struct ReasoningEntry {
 }
 
 impl ReasoningCache {
-    /// Keeps what came before a call, and what it is signed with.
+    /// Stores the reasoning before a call and the signatures of the call.
     pub(crate) fn insert(
         &self,
         call_id: &str,
@@ -40,26 +42,27 @@ impl ReasoningCache {
         if parts.is_empty() && signatures.is_none() {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.by_call.insert(call_id.to_owned(), ReasoningEntry { parts, signatures });
-        kept.oldest_first.push_back(call_id.to_owned());
-        while kept.oldest_first.len() > KEPT {
-            if let Some(oldest) = kept.oldest_first.pop_front() {
-                kept.by_call.remove(&oldest);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_call.insert(call_id.to_owned(), ReasoningEntry { parts, signatures });
+        entries.oldest_first.push_back(call_id.to_owned());
+        // Calls of discarded replies are never looked up, so only a limit removes them.
+        while entries.oldest_first.len() > MAX_ENTRIES {
+            if let Some(oldest) = entries.oldest_first.pop_front() {
+                entries.by_call.remove(&oldest);
             }
         }
     }
 
-    /// What came before a call.
+    /// Returns the reasoning before a call.
     pub(crate) fn parts_before(&self, call_id: &str) -> Option<Vec<ContentPart>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.by_call.get(call_id).map(|thought| thought.parts.clone()).filter(|it| !it.is_empty())
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_call.get(call_id).map(|entry| entry.parts.clone()).filter(|it| !it.is_empty())
     }
 
-    /// What a call is signed with.
+    /// Returns the signatures of a call.
     pub(crate) fn signatures(&self, call_id: &str) -> Option<Vec<String>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.by_call.get(call_id).and_then(|thought| thought.signatures.clone())
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_call.get(call_id).and_then(|entry| entry.signatures.clone())
     }
 }
 
@@ -68,13 +71,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_thoughts_are_forgotten() {
-        let thoughts = ReasoningCache::default();
-        for number in 0..=KEPT {
-            thoughts.insert(&number.to_string(), vec![], Some(vec![format!("s{number}")]));
+    fn oldest_reasoning_is_evicted() {
+        let cache = ReasoningCache::default();
+        for number in 0..=MAX_ENTRIES {
+            cache.insert(&number.to_string(), vec![], Some(vec![format!("s{number}")]));
         }
-        assert_eq!(thoughts.signatures("0"), None);
-        assert_eq!(thoughts.signatures("1"), Some(vec!["s1".to_owned()]));
-        assert!(thoughts.parts_before("1").is_none());
+        assert_eq!(cache.signatures("0"), None);
+        assert_eq!(cache.signatures("1"), Some(vec!["s1".to_owned()]));
+        assert!(cache.parts_before("1").is_none());
     }
 }

@@ -1,5 +1,5 @@
-//! Models against a server that plays their providers, one wire after the other.
-#![expect(clippy::unwrap_used, reason = "a scene that cannot be set up fails its test")]
+//! Tests of models with a mock server, for every protocol.
+#![expect(clippy::unwrap_used, reason = "a failed setup fails its test")]
 
 mod answers;
 mod faults;
@@ -20,27 +20,27 @@ use skillhost_kernel::{
 };
 use skillhost_models::{KeySource, ModelRegistry, RetryTimer};
 
-/// Keys of a table.
-struct Table(BTreeMap<&'static str, &'static str>);
+/// A key source with fixed keys.
+struct FixedKeys(BTreeMap<&'static str, &'static str>);
 
-impl KeySource for Table {
+impl KeySource for FixedKeys {
     fn key(&self, name: &str) -> Option<String> {
         self.0.get(name).map(|&key| key.to_owned())
     }
 }
 
-/// Time that does not pass, and chance that is none: it is written down how long was waited.
+/// A timer that records delays without waiting, and without jitter.
 #[derive(Default)]
-struct Waited(Mutex<Vec<u128>>);
+struct RecordedDelays(Mutex<Vec<u128>>);
 
-impl Waited {
+impl RecordedDelays {
     fn taken(&self) -> Vec<u128> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
 
 #[async_trait]
-impl RetryTimer for Waited {
+impl RetryTimer for RecordedDelays {
     async fn wait(&self, time: Duration) {
         self.0.lock().unwrap().push(time.as_millis());
     }
@@ -50,9 +50,9 @@ impl RetryTimer for Waited {
     }
 }
 
-/// Models of a provider `mock` on a server, with more settings of the provider (two retries
-/// without any); and how long they waited.
-fn models(mock: &MockModel, wire: Wire, more: &str) -> (ModelRegistry, Arc<Waited>) {
+/// Returns the models of a provider `mock` with additional settings (by default two retries), and
+/// their recorded delays.
+fn models(mock: &MockModel, wire: Wire, more: &str) -> (ModelRegistry, Arc<RecordedDelays>) {
     let (name, url) = (wire.name(), mock.base_url(wire));
     let more =
         if more.contains("retries") { more.to_owned() } else { format!("retries: 2, {more}") };
@@ -61,32 +61,36 @@ fn models(mock: &MockModel, wire: Wire, more: &str) -> (ModelRegistry, Arc<Waite
     models_of(&settings)
 }
 
-fn models_of(settings: &str) -> (ModelRegistry, Arc<Waited>) {
+fn models_of(settings: &str) -> (ModelRegistry, Arc<RecordedDelays>) {
     let settings: ModelsSettings = serde_yaml::from_str(settings).unwrap();
-    let keys = Table([("MOCK_KEY", "s3cret-key")].into());
-    let waited = Arc::new(Waited::default());
+    let keys = FixedKeys([("MOCK_KEY", "s3cret-key")].into());
+    let waited = Arc::new(RecordedDelays::default());
     let models = ModelRegistry::new(settings, Path::new("/nowhere"), Arc::new(keys));
     (models.with_retry_timer(waited.clone()), waited)
 }
 
-fn model(mock: &MockModel, wire: Wire, more: &str) -> (Arc<dyn ModelProvider>, Arc<Waited>) {
+fn model(
+    mock: &MockModel,
+    wire: Wire,
+    more: &str,
+) -> (Arc<dyn ModelProvider>, Arc<RecordedDelays>) {
     let (models, waited) = models(mock, wire, more);
     (models.resolve_model(Some("mock/test-model"), "agent").unwrap(), waited)
 }
 
-/// Asks a model; returns what came in pieces too, texts put together.
-async fn asked(
+/// Sends a request; returns the reply and its chunks, with consecutive texts joined.
+async fn send(
     model: &dyn ModelProvider,
     request: &ModelRequest,
 ) -> (Result<ModelReply, ModelError>, Vec<ReplyChunk>) {
-    let mut pieces: Vec<ReplyChunk> = Vec::new();
+    let mut chunks: Vec<ReplyChunk> = Vec::new();
     let reply = model
-        .stream(request, &mut |piece| match (pieces.last_mut(), &piece) {
+        .stream(request, &mut |chunk| match (chunks.last_mut(), &chunk) {
             (Some(ReplyChunk::Text(text)), ReplyChunk::Text(more)) => text.push_str(more),
-            _ => pieces.push(piece),
+            _ => chunks.push(chunk),
         })
         .await;
-    (reply, pieces)
+    (reply, chunks)
 }
 
 fn text(text: &str) -> ReplyChunk {
@@ -119,7 +123,7 @@ fn call(id: &str, name: &str, arguments: &str) -> ModelToolCall {
     ModelToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
-/// A first request: one message, two tools, one of whose names no wire takes.
+/// Returns a first request with two tools, one of whose names is not valid for providers.
 fn hello() -> ModelRequest {
     let tool = |name: &str| ModelTool {
         name: name.to_owned(),

@@ -1,12 +1,12 @@
-//! What is sent, on every wire.
+//! Tests of requests with every protocol.
 
 use mock_model::{MockModel, Said, Step, Wire};
 use serde_json::{Value, json};
 use skillhost_kernel::{Message, ModelRequest, ModelSource as _};
 
-use super::{answer, asked, assistant, hello, model, models, models_of, user};
+use super::{answer, assistant, hello, model, models, models_of, send, user};
 
-/// A conversation with two calls at once, one of which failed, and one of garbage.
+/// Returns a thread with two concurrent calls, one of which failed, and an invalid call.
 fn long() -> ModelRequest {
     let messages = vec![
         user("Hello"),
@@ -29,16 +29,16 @@ fn long() -> ModelRequest {
 async fn body(wire: Wire, request: &ModelRequest, more: &str) -> Value {
     let mock = MockModel::with([Step::text("ok")]);
     let (model, _) = model(&mock, wire, more);
-    asked(&*model, request).await.0.unwrap();
+    send(&*model, request).await.0.unwrap();
     mock.requests().remove(0).body
 }
 
 #[tokio::test]
-async fn a_conversation_arrives_as_it_was_held() {
+async fn thread_is_sent_completely() {
     for wire in Wire::ALL {
         let mock = MockModel::with([Step::text("ok")]);
         let (model, _) = model(&mock, wire, "");
-        asked(&*model, &long()).await.0.unwrap();
+        send(&*model, &long()).await.0.unwrap();
         let request = mock.requests().remove(0);
         assert_eq!(request.model, "test-model", "{wire:?}");
         assert_eq!(request.system(), "Be kind.", "{wire:?}");
@@ -61,11 +61,11 @@ async fn a_conversation_arrives_as_it_was_held() {
 }
 
 #[tokio::test]
-async fn the_key_goes_where_the_wire_wants_it() {
+async fn key_follows_the_protocol() {
     for wire in Wire::ALL {
         let mock = MockModel::with([Step::text("ok"), Step::text("ok")]);
         let (keyed, _) = model(&mock, wire, "");
-        asked(&*keyed, &hello()).await.0.unwrap();
+        send(&*keyed, &hello()).await.0.unwrap();
         assert_eq!(mock.requests()[0].key(), Some("s3cret-key"), "{wire:?}");
         let (models, _) = models_of(&format!(
             "providers: {{mock: {{wire: {}, base_url: '{}'}}}}",
@@ -73,7 +73,7 @@ async fn the_key_goes_where_the_wire_wants_it() {
             mock.base_url(wire)
         ));
         let bare = models.resolve_model(Some("mock/test-model"), "agent").unwrap();
-        asked(&*bare, &hello()).await.0.unwrap();
+        send(&*bare, &hello()).await.0.unwrap();
         let bare = &mock.requests()[1];
         assert_ne!(bare.key(), Some("s3cret-key"), "{wire:?}");
         if matches!(wire, Wire::Openai | Wire::Ollama) {
@@ -83,12 +83,12 @@ async fn the_key_goes_where_the_wire_wants_it() {
 }
 
 #[tokio::test]
-async fn the_words_that_only_one_wire_has() {
+async fn protocol_specific_fields_are_sent() {
     let anthropic = body(Wire::Anthropic, &long(), "").await;
     let result = json!({
         "type": "tool_result", "tool_use_id": "c2", "content": "nothing there", "is_error": true,
     });
-    // Both answers in one message, and ids as the wire allows them.
+    // Both results are in one message, and the ids are valid for the protocol.
     assert_eq!(anthropic["messages"][2]["content"][1], result);
     assert_eq!(anthropic["messages"][3]["content"][0]["id"], "call_look_0");
     assert_eq!(anthropic["system"][0]["cache_control"], json!({"type": "ephemeral"}));
@@ -98,17 +98,17 @@ async fn the_words_that_only_one_wire_has() {
     assert_eq!(openai["messages"][2]["tool_calls"][0]["id"], "c1");
 
     let responses = body(Wire::OpenaiResponses, &long(), "").await;
-    // Not every model thinks, and those that do not refuse to tell what they thought.
+    // A model without reasoning rejects a request for it.
     assert_eq!((&responses["reasoning"], &responses["store"]), (&Value::Null, &json!(false)));
 
     let gemini = body(Wire::Gemini, &long(), "").await;
     assert_eq!(gemini["generationConfig"]["thinkingConfig"], Value::Null);
-    // An id that Gemini did not give is not sent to it.
+    // An id that Gemini has not assigned is not sent to it.
     assert_eq!(gemini["contents"][3]["parts"][0]["functionCall"]["id"], Value::Null);
 }
 
 #[tokio::test]
-async fn parameters_are_sent_as_the_wire_names_them() {
+async fn parameters_follow_the_protocol() {
     let parameters = json!({"temperature": 0.5, "max_tokens": 77, "stop": ["END"], "min_p": 0.25});
     let request = ModelRequest { parameters, parallel_tool_calls: Some(false), ..hello() };
     let openai = body(Wire::Openai, &request, "").await;
@@ -127,33 +127,33 @@ async fn parameters_are_sent_as_the_wire_names_them() {
 }
 
 #[tokio::test]
-async fn a_models_name_is_sent_whole() {
+async fn model_name_is_sent_unchanged() {
     for name in ["mistral-medium", "org/model::v2", "a-high"] {
         let mock = MockModel::with([Step::text("ok")]);
         let (models, _) = models(&mock, Wire::Openai, "");
         let model = models.resolve_model(Some(&format!("mock/{name}")), "agent").unwrap();
-        asked(&*model, &hello()).await.0.unwrap();
+        send(&*model, &hello()).await.0.unwrap();
         let body = &mock.requests()[0].body;
         assert_eq!((&body["model"], &body["reasoning_effort"]), (&json!(name), &Value::Null));
     }
 }
 
 #[tokio::test]
-async fn calls_are_told_as_text_where_no_tools_are_offered() {
+async fn calls_become_text_without_tools() {
     for wire in Wire::ALL {
         let mock = MockModel::with([Step::text("ok")]);
         let (model, _) = model(&mock, wire, "");
         let request = ModelRequest { tools: Vec::new(), ..long() };
-        asked(&*model, &request).await.0.unwrap();
-        let said = mock.requests()[0].messages();
+        send(&*model, &request).await.0.unwrap();
+        let messages = mock.requests()[0].messages();
         let text = "I look.\n[calls files.read {\"a\":1}]\n[calls look {}]";
-        assert_eq!(said[1], Said::new("assistant", text), "{wire:?}");
-        assert_eq!(said[2], Said::new("user", "[files.read answers]\na text"), "{wire:?}");
+        assert_eq!(messages[1], Said::new("assistant", text), "{wire:?}");
+        assert_eq!(messages[2], Said::new("user", "[files.read answers]\na text"), "{wire:?}");
     }
 }
 
 #[tokio::test]
-async fn thoughts_go_back_to_the_wire_that_signs_them() {
+async fn signed_reasoning_is_returned() {
     let mock = MockModel::with([
         Step::calls("look", "{}").reasoning("Let me look."),
         Step::text("ok"),
@@ -163,22 +163,22 @@ async fn thoughts_go_back_to_the_wire_that_signs_them() {
     let mut request = hello();
     request.parameters = json!({"reasoning_effort": "low"});
     let model = models.resolve_model(Some("mock/claude-sonnet-4-5"), "agent").unwrap();
-    let reply = asked(&*model, &request).await.0.unwrap();
+    let reply = send(&*model, &request).await.0.unwrap();
     let id = reply.calls[0].id.clone();
     request.messages.push(Message::Assistant { text: reply.text, calls: reply.calls });
     request.messages.push(answer(&id, "look", "a text"));
-    // Another run asks for the model anew.
+    // Another run resolves the model again.
     let model = models.resolve_model(Some("mock/claude-sonnet-4-5"), "agent").unwrap();
-    asked(&*model, &request).await.0.unwrap();
+    send(&*model, &request).await.0.unwrap();
     let sent = &mock.requests()[1].body;
     let thought = json!({"type": "thinking", "thinking": "Let me look.", "signature": "signed"});
     assert_eq!(sent["messages"][1]["content"][0], thought);
     assert_ne!(sent["thinking"], Value::Null);
 
-    // Thoughts of another process are lost; then this wire takes the request only without.
+    // The reasoning of another process is lost, so the request is sent without reasoning.
     let (models, _) = super::models(&mock, Wire::Anthropic, "");
     let model = models.resolve_model(Some("mock/claude-sonnet-4-5"), "agent").unwrap();
-    asked(&*model, &request).await.0.unwrap();
+    send(&*model, &request).await.0.unwrap();
     let sent = &mock.requests()[2].body;
     assert_eq!(sent["messages"][1]["content"][0]["type"], "tool_use");
     assert_eq!(sent["thinking"], Value::Null);

@@ -1,4 +1,4 @@
-//! Which model a name means.
+//! Tests of the resolution of model names.
 
 use skillhost_kernel::{
     ModelError, ModelErrorKind as Kind, ModelMetadata, ModelSource as _, TokenPrice,
@@ -7,7 +7,7 @@ use skillhost_models::{ModelRegistry, ProviderStatus};
 
 use super::models_of;
 
-fn refused(models: &ModelRegistry, name: &str) -> (Kind, String, String) {
+fn lookup_error(models: &ModelRegistry, name: &str) -> (Kind, String, String) {
     match models.resolve_model(Some(name), "agent") {
         Err(ModelError { kind, message, hint, model }) => {
             assert_eq!(model, name);
@@ -18,7 +18,7 @@ fn refused(models: &ModelRegistry, name: &str) -> (Kind, String, String) {
 }
 
 #[test]
-fn a_name_beats_the_agents_choice_which_beats_the_default() {
+fn name_overrides_agent_and_default() {
     let (models, _) = models_of(
         "
 default: ollama/small
@@ -27,14 +27,14 @@ known:
   ollama/large: {context_window: 8000, price: {input: 1, output: 2, cached: 0.5}}
 ",
     );
-    let facts = |name, agent| models.resolve_model(name, agent).unwrap().metadata().clone();
+    let metadata = |name, agent| models.resolve_model(name, agent).unwrap().metadata().clone();
     let bare =
         |name: &str| ModelMetadata { name: name.to_owned(), context_window: None, price: None };
-    assert_eq!(facts(None, "other"), bare("ollama/small"));
-    assert_eq!(facts(Some("script/demo"), "builder_agent"), bare("script/demo"));
+    assert_eq!(metadata(None, "other"), bare("ollama/small"));
+    assert_eq!(metadata(Some("script/demo"), "builder_agent"), bare("script/demo"));
     let price = Some(TokenPrice { input: 1.0, output: 2.0, cached: Some(0.5) });
     let large = ModelMetadata { context_window: Some(8000), price, ..bare("ollama/large") };
-    assert_eq!(facts(None, "builder_agent"), large);
+    assert_eq!(metadata(None, "builder_agent"), large);
     assert_eq!(
         models_of("{}").0.resolve_model(None, "a").unwrap().metadata(),
         &bare("script/demo")
@@ -42,7 +42,7 @@ known:
 }
 
 #[test]
-fn a_name_that_means_nothing_is_refused_with_what_to_do() {
+fn unknown_name_has_hint() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("broken.yaml");
     std::fs::write(&script, "rules: [{}]").unwrap();
@@ -51,59 +51,59 @@ fn a_name_that_means_nothing_is_refused_with_what_to_do() {
          'ftp://x'}}, play: {{wire: script, script: '{}'}}, keyed: {{wire: openai, key: LAB_KEY}}}}",
         script.display()
     ));
-    let shows = "skillhost models list shows the providers; settings add others";
+    let shows = "see skillhost models list, or add the provider to the settings";
     let cases = [
         (
             "gpt-5",
-            "a model is named as provider/model",
-            "such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
+            "a model name requires the form provider/model",
+            "use a name such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
         ),
         (
             "/x",
-            "a model is named as provider/model",
-            "such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
+            "a model name requires the form provider/model",
+            "use a name such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
         ),
         (
             "antropic/x",
-            "there is no provider `antropic`",
+            "provider `antropic` not found",
             &format!("did you mean `anthropic`? {shows}"),
         ),
-        ("zzz/x", "there is no provider `zzz`", shows),
+        ("zzz/x", "provider `zzz` not found", shows),
         (
             "lab/x",
-            "the provider `lab` names no wire",
-            "say `wire: openai`, or another one, for `models.providers.lab`",
+            "provider `lab` requires a `wire`",
+            "set `wire: openai`, or another one, in `models.providers.lab`",
         ),
         (
             "far/x",
-            "the provider's base_url is not an http or https address",
-            "such as http://127.0.0.1:8000/v1",
+            "base_url of the provider is not a valid http or https address",
+            "use an address such as http://127.0.0.1:8000/v1",
         ),
         (
             "script/other",
-            "the provider `script` has the model `demo` alone",
-            "a provider with `wire: script` and `script: FILE` plays another script",
+            "provider `script` has only the model `demo`",
+            "add a provider with `wire: script` and `script: FILE` for another script",
         ),
     ];
     for (name, message, hint) in cases {
         let expected = (Kind::Unknown, message.to_owned(), hint.to_owned());
-        assert_eq!(refused(&models, name), expected, "{name}");
+        assert_eq!(lookup_error(&models, name), expected, "{name}");
     }
-    let (kind, message, _) = refused(&models, "play/x");
-    assert!(kind == Kind::Unknown && message.contains("a rule needs `say` or `call`"), "{message}");
-    let (kind, message, hint) = refused(&models, "keyed/x");
-    assert_eq!(
-        (kind, &*message),
-        (Kind::Key, "the key LAB_KEY of the provider `keyed` is not there")
+    let (kind, message, _) = lookup_error(&models, "play/x");
+    assert!(
+        kind == Kind::Unknown && message.contains("a rule requires `say` or `call`"),
+        "{message}"
     );
+    let (kind, message, hint) = lookup_error(&models, "keyed/x");
+    assert_eq!((kind, &*message), (Kind::Key, "key LAB_KEY of provider `keyed` not found"));
     assert!(hint.starts_with("set LAB_KEY in the environment or in /nowhere/.env"), "{hint}");
-    let (kind, message, _) = refused(&models, "anthropic/x");
+    let (kind, message, _) = lookup_error(&models, "anthropic/x");
     assert_eq!(kind, Kind::Key);
     assert!(message.contains("ANTHROPIC_API_KEY"), "{message}");
 }
 
 #[test]
-fn providers_are_listed_with_what_they_lack() {
+fn providers_report_missing_settings() {
     let (models, _) = models_of(
         "providers: {lab: {wire: openai, base_url: 'http://user:pw@127.0.0.1:8000/v1?key=x', key: \
          MOCK_KEY}, odd: {}}",
@@ -123,7 +123,7 @@ fn providers_are_listed_with_what_they_lack() {
         problem: None,
     };
     assert_eq!(all[6], lab);
-    assert_eq!(all[7].problem.as_deref(), Some("the provider `odd` names no wire"));
+    assert_eq!(all[7].problem.as_deref(), Some("provider `odd` requires a `wire`"));
     assert_eq!((all[4].key.as_deref(), all[4].key_present), (None, true));
     assert_eq!((all[2].key.as_deref(), all[2].key_present), (Some("ANTHROPIC_API_KEY"), false));
     assert_eq!(models.known_models(), ["script/demo"]);

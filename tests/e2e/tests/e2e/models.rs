@@ -55,7 +55,7 @@ fn list_shows_providers_models_agents() {
     plain              mock/small  default
     scripted           script/demo manifest
     ");
-    assert_eq!(output.stderr, "note: odd: the provider `odd` names no wire\n");
+    assert_eq!(output.stderr, "note: odd: provider `odd` requires a `wire`\n");
     let json = home.skillhost(["models", "list", "--json"]).success().json();
     let agents = json!([
         {"agent": "orchestrator_agent", "model": "mock/large", "from": "settings"},
@@ -78,7 +78,7 @@ fn check_reports_failing_models() {
     let (first, last) = stdout.trim_end().rsplit_once('\n').unwrap();
     insta::assert_snapshot!(first, @"
     ok      mock/large (10 tokens sent, 5 received)
-    failed  mock/small: [MOCK]/v1/ refuses the key (status 401)
+    failed  mock/small: [MOCK]/v1/ rejected the key (status 401)
             check the value of MOCK_KEY
     ");
     assert!(last.starts_with("ok      script/demo (about "), "{last}");
@@ -102,8 +102,8 @@ fn check_reports_failing_models() {
     let json = check(&["gpt-5"]).exits(1).json();
     let error = json!({
         "kind": "unknown",
-        "message": "a model is named as provider/model",
-        "hint": "such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
+        "message": "a model name requires the form provider/model",
+        "hint": "use a name such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
     });
     assert_eq!(json["models"], json!([{"name": "gpt-5", "ok": false, "error": error}]));
 }
@@ -114,7 +114,7 @@ fn missing_key_names_variable() {
     let home = home().settings(&settings(&mock));
     let output = home.skillhost(["models", "check", "mock/small"]).exits(1);
     insta::assert_snapshot!(output.stdout, @"
-    failed  mock/small: the key MOCK_KEY of the provider `mock` is not there
+    failed  mock/small: key MOCK_KEY of provider `mock` not found
             set MOCK_KEY in the environment or in [HOME]/.env, or run script/demo, which needs none
     ");
     assert_eq!(mock.requests().len(), 0);
