@@ -1,5 +1,5 @@
-//! Approving an extension as it lies in its folder, without a build: an agent, a process, or a
-//! library that was built by other means.
+//! Approval of the files of an extension without a build: of an agent, a process, or a library that
+//! was built by other means.
 
 use std::sync::Arc;
 
@@ -9,41 +9,43 @@ use skillhost_kernel::{
 };
 use skillhost_manifest::{ExtensionId, Manifest};
 
-use crate::builder::{CargoExtensionBuilder, asked, blocking, remove_older};
+use crate::builder::{
+    CargoExtensionBuilder, remove_older_sources, require_tool_list, run_blocking,
+};
 use crate::details::write_details;
 use crate::error::{BuildError, PolicyViolation};
 use crate::files;
-use crate::place::{BuildLock, BuildPaths, library_name, write_all};
+use crate::place::{BuildLock, BuildPaths, library_name, write_files};
 use crate::trial;
 
-/// An extension that may be approved.
+/// An extension for approval.
 #[derive(Clone)]
 pub struct ApprovalPlan {
     /// The manifest among the files.
     pub manifest: Arc<Manifest>,
-    /// Names exactly these files.
+    /// The digest of exactly these files.
     pub digest: String,
-    /// What the extension will be able to do, and its files. Untrusted text.
+    /// The capabilities of the extension and its files. Untrusted text.
     pub details: String,
     files: Vec<PlannedFile>,
 }
 
 impl CargoExtensionBuilder {
-    /// Reads an extension that a person may approve. Changes nothing.
+    /// Reads an extension for approval, without side effects.
     ///
     /// # Errors
-    /// Everything that keeps it from being approved.
+    /// All obstacles to its approval.
     pub async fn plan_approval(&self, id: &ExtensionId) -> Result<ApprovalPlan, CallError> {
         let (home, id) = (self.home.clone(), id.clone());
-        blocking(move || plan(&home, &id)).await
+        run_blocking(move || plan_approval(&home, &id)).await
     }
 
-    /// Tries what a person was shown in a process of its own, and records that it is approved,
-    /// with the tools that it lists.
+    /// Loads the reviewed files in a separate process and records their approval, with the tools
+    /// that they list.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`](skillhost_kernel::ErrorKind) when the files are no longer those of the
-    /// plan, and what went wrong in the trial. Nothing is approved then.
+    /// [`ErrorKind::Conflict`](skillhost_kernel::ErrorKind) if the files are no longer those of the
+    /// plan, and the errors of the trial. No approval is recorded then.
     pub async fn approve(
         &self,
         plan: &ApprovalPlan,
@@ -56,22 +58,24 @@ impl CargoExtensionBuilder {
         let tools = match plan.manifest.agent() {
             Some(_) => None,
             None => {
-                remove_older(&place, &plan.digest)?;
-                let folder = place.sources(&plan.digest);
-                write_all(&folder, &plan.files)?;
+                // The trial uses a copy, so that the author cannot change the files during it.
+                remove_older_sources(&place, &plan.digest)?;
+                let directory = place.sources(&plan.digest);
+                write_files(&directory, &plan.files)?;
                 let (manifest, memory) =
-                    (folder.join("manifest.yaml"), self.settings.memory_limit());
+                    (directory.join("manifest.yaml"), self.settings.memory_limit());
                 let process = self.process_trial(&plan.manifest);
                 let tried =
                     trial::run_trial(&self.program, &place, &manifest, process.as_ref(), memory)
                         .await?;
-                let tried = asked(&plan.manifest, tried)?;
+                let tried = require_tool_list(&plan.manifest, tried)?;
                 tried.unasked.is_none().then_some(tried.tools)
             }
         };
         let record = ApprovalRecord::approve(&plan.manifest, &plan.files, tools, approver);
         let (home, plan) = (self.home.clone(), plan.clone());
-        blocking(move || {
+        run_blocking(move || {
+            // The trial takes seconds, in which the files may have changed.
             check_unchanged(&place, &plan)?;
             Approvals::append(&home, &record)?;
             Ok(record)
@@ -87,8 +91,8 @@ fn check_unchanged(place: &BuildPaths, plan: &ApprovalPlan) -> Result<(), BuildE
     }
 }
 
-fn plan(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildError> {
-    let refused = |what: String, remedy: &str| {
+fn plan_approval(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildError> {
+    let violation = |what: String, remedy: &str| {
         let file = "manifest.yaml".to_owned();
         BuildError::PolicyViolations(vec![PolicyViolation {
             file,
@@ -99,20 +103,19 @@ fn plan(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildError> {
     };
     let files = read_tree(&BuildPaths::new(home, id.as_str()).source_dir())?;
     let text = files::file_text(&files, "manifest.yaml")
-        .ok_or_else(|| refused("not there, or not text".to_owned(), "write one"))?;
-    let manifest = skillhost_manifest::parse_manifest(text).map_err(|errors| {
-        refused(errors.to_string(), "skillhost schema manifest prints its schema")
-    })?;
+        .ok_or_else(|| violation("not found or not text".to_owned(), "write one"))?;
+    let manifest = skillhost_manifest::parse_manifest(text)
+        .map_err(|errors| violation(errors.to_string(), "see skillhost schema manifest"))?;
     if manifest.id != *id {
-        let what = format!("its id is `{}`, and its folder `{id}`", manifest.id);
-        return Err(refused(what, "give both the same name"));
+        let what = format!("id is `{}`, but the directory is `{id}`", manifest.id);
+        return Err(violation(what, "give both the same name"));
     }
     let (what, actual) = match manifest.entrypoint().map(library_name) {
         Some(name) => match files.iter().find(|file| file.path == name) {
             Some(library) => (format!("`{name}`"), files::sha256_hex(&library.bytes)),
             None => return Err(BuildError::NoLibrary { id: id.to_string(), name }),
         },
-        None => ("what is there".to_owned(), pin_digest(&files)),
+        None => ("the extension".to_owned(), pin_digest(&files)),
     };
     let pinned = manifest.sha256.map(|bytes| bytes.map(|byte| format!("{byte:02x}")).concat());
     if let Some(pinned) = pinned.filter(|pinned| *pinned != actual) {

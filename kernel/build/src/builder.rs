@@ -1,4 +1,4 @@
-//! The builder that the kernel is given.
+//! The implementation of the kernel's builder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,25 +17,26 @@ use crate::compile::compile_crate;
 use crate::details::write_details;
 use crate::error::{BuildError, PolicyViolation};
 use crate::files;
-use crate::install::{self, NewBuild, Recovered};
+use crate::install::{self, NewBuild, RecoveryOutcome};
 use crate::pin::set_pin;
-use crate::place::{BuildLock, BuildPaths, built_ids, library_name, remove_folder, write_all};
+use crate::place::{BuildLock, BuildPaths, built_ids, library_name, remove_directory, write_files};
 use crate::policy;
 use crate::trial::{self, ProcessTrial};
 
-/// Builds the extensions of one home with cargo, against the SDK of the installation.
+/// A builder of the extensions of one home, with cargo and the SDK of the installation.
 pub struct CargoExtensionBuilder {
     pub(crate) home: Home,
     pub(crate) settings: BuildSettings,
     sdk: Option<PathBuf>,
     pub(crate) program: PathBuf,
-    /// One build at a time in this process.
+    /// A lock that serializes the builds of this process.
     pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
 impl CargoExtensionBuilder {
-    /// A builder for a home. What is built is tried with the program that runs now, which has to
-    /// know `ext probe`.
+    /// Creates a builder for a home.
+    ///
+    /// Trials run the current executable, which must have the command `ext probe`.
     #[must_use]
     pub fn new(home: &Home, settings: BuildSettings, installation: Option<&Installation>) -> Self {
         let named = settings.sdk.as_ref().map(|sdk| home.root().join(sdk));
@@ -48,7 +49,8 @@ impl CargoExtensionBuilder {
         }
     }
 
-    /// What a process extension is tried with: what it is started with later.
+    /// Returns the environment for the trial of a process extension, the same as for its later
+    /// start.
     pub(crate) fn process_trial(&self, manifest: &Manifest) -> Option<ProcessTrial> {
         manifest.command()?;
         let (secrets, _) = SecretStore::load(self.home.root());
@@ -60,22 +62,23 @@ impl CargoExtensionBuilder {
         })
     }
 
-    /// Builds the code and puts it where it is tried: the library, or the files.
+    /// Builds the library, or copies the files, into the directory of the trial.
     async fn build_artifact(
         &self,
         place: &BuildPaths,
         plan: &BuildPlan,
     ) -> Result<BuiltArtifact, BuildError> {
-        remove_older(place, &plan.sha256)?;
-        let folder = place.sources(&plan.sha256);
+        remove_older_sources(place, &plan.sha256)?;
+        let directory = place.sources(&plan.sha256);
         let Some(entrypoint) = plan.manifest.entrypoint() else {
-            write_all(&folder, &plan.files)?;
-            // As it will be once it is installed: the pin's line is there, its value counts not.
+            write_files(&directory, &plan.files)?;
+            // The digest is that of the installed files: their manifest has the line of the pin,
+            // whose value does not enter the digest.
             let pinned = set_pin(manifest_text(plan), &files::sha256_hex(b""))?;
             return Ok(BuiltArtifact {
                 sha256: pin_digest(&with_manifest(&plan.files, pinned)),
                 warnings: String::new(),
-                folder,
+                directory,
                 staged: None,
             });
         };
@@ -84,24 +87,25 @@ impl CargoExtensionBuilder {
         let recipe = policy::check_crate(&plan.files, entrypoint, &self.settings.allow)?;
         let (files, settings) = ((&*plan.files, &*plan.sha256), &self.settings);
         let compiled = compile_crate(place, files, &recipe, &sdk, settings).await?;
-        let staged = folder.join(library_name(entrypoint));
-        // The folder that cargo builds into is shared by all extensions of the home.
+        let staged = directory.join(library_name(entrypoint));
+        // Copied at once, because the next build may overwrite it: all extensions of the home share
+        // cargo's target directory.
         let bytes = fs::read(&compiled.library).map_err(BuildError::io(&compiled.library))?;
-        write(&staged, &bytes)?;
+        write_file(&staged, &bytes)?;
         let (sha256, warnings) = (files::sha256_hex(&bytes), compiled.warnings);
-        Ok(BuiltArtifact { sha256, warnings, folder, staged: Some(staged) })
+        Ok(BuiltArtifact { sha256, warnings, directory, staged: Some(staged) })
     }
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
     write_atomically(path, bytes).map_err(BuildError::io(path))
 }
 
-/// What was built, before it is tried.
+/// A built library or copied files, before their trial.
 struct BuiltArtifact {
     sha256: String,
     warnings: String,
-    folder: PathBuf,
+    directory: PathBuf,
     staged: Option<PathBuf>,
 }
 
@@ -113,19 +117,19 @@ impl ExtensionBuilder for CargoExtensionBuilder {
         if ids.is_empty() {
             return notes;
         }
-        // Who holds it is about to finish what this would.
+        // The process that holds the lock completes or recovers its installation itself.
         let Ok(_alone) = BuildLock::acquire(&self.home) else { return notes };
         for id in ids.iter().filter(|id| ExtensionId::new(id).is_ok()) {
             match install::recover_install(&BuildPaths::new(&self.home, id)) {
                 Ok(None) => {}
-                Ok(Some(Recovered::Finished)) => notes.push(format!(
-                    "the installation of `{id}`, which was interrupted, was finished"
-                )),
-                Ok(Some(Recovered::Undone)) => {
-                    notes.push(format!("the installation of `{id}`, which failed, was undone"));
+                Ok(Some(RecoveryOutcome::Finished)) => {
+                    notes.push(format!("interrupted installation of `{id}` was finished"))
+                }
+                Ok(Some(RecoveryOutcome::Undone)) => {
+                    notes.push(format!("failed installation of `{id}` was undone"));
                 }
                 Err(error) => notes.push(format!(
-                    "the installation of `{id}` was interrupted and cannot be finished: {error}"
+                    "interrupted installation of `{id}` cannot be finished: {error}"
                 )),
             }
         }
@@ -134,12 +138,12 @@ impl ExtensionBuilder for CargoExtensionBuilder {
 
     async fn plan_build(&self, id: &ExtensionId) -> Result<BuildPlan, CallError> {
         let (home, id, allow) = (self.home.clone(), id.clone(), self.settings.allow.clone());
-        blocking(move || plan_build(&home, &id, &allow)).await
+        run_blocking(move || plan_build(&home, &id, &allow)).await
     }
 
     async fn build(&self, plan: &BuildPlan) -> Result<BuildCandidate, CallError> {
         if plan.manifest.agent().is_some() {
-            // Its files are what it is.
+            // An agent has no code, so its files are its build.
             return Ok(BuildCandidate {
                 tools: Vec::new(),
                 unasked: false,
@@ -149,24 +153,25 @@ impl ExtensionBuilder for CargoExtensionBuilder {
                 staged: PathBuf::new(),
             });
         }
+        // Builds of this process wait for each other, while a build of another process is an error.
         let _turn = self.turn.lock().await;
         let _alone = BuildLock::acquire(&self.home)?;
         let place = BuildPaths::new(&self.home, plan.manifest.id.as_str());
         let made = self.build_artifact(&place, plan).await?;
-        // What is tried is what would be installed, with its pin.
-        let manifest = made.folder.join("manifest.yaml");
+        // The trial loads exactly the files that would be installed, with their pin.
+        let manifest = made.directory.join("manifest.yaml");
         let text = set_pin(manifest_text(plan), &made.sha256)?;
-        write(&manifest, text.as_bytes())?;
+        write_file(&manifest, text.as_bytes())?;
         let process = self.process_trial(&plan.manifest);
         let memory = self.settings.memory_limit();
         let tried =
             trial::run_trial(&self.program, &place, &manifest, process.as_ref(), memory).await?;
-        let tried = asked(&plan.manifest, tried)?;
+        let tried = require_tool_list(&plan.manifest, tried)?;
         let mut warnings = made.warnings;
         let unasked = tried.unasked.is_some();
         if let Some(reason) = tried.unasked {
             warnings.push_str(&format!(
-                "\nit was not asked for its tools, as it waits for others: {reason}"
+                "\ntools were not listed, because it requires other extensions: {reason}"
             ));
         }
         Ok(BuildCandidate {
@@ -175,7 +180,7 @@ impl ExtensionBuilder for CargoExtensionBuilder {
             version: tried.version,
             sha256: made.sha256,
             warnings: warnings.trim().to_owned(),
-            staged: made.staged.unwrap_or(made.folder),
+            staged: made.staged.unwrap_or(made.directory),
         })
     }
 
@@ -188,10 +193,11 @@ impl ExtensionBuilder for CargoExtensionBuilder {
         let _turn = self.turn.lock().await;
         let home = self.home.clone();
         let (plan, made, approver) = (plan.clone(), made.clone(), approver.clone());
-        blocking(move || {
+        run_blocking(move || {
             let _alone = BuildLock::acquire(&home)?;
             let id = plan.manifest.id.as_str();
             let place = BuildPaths::new(&home, id);
+            // The author may have edited the files during the review.
             if read_files(&home, &plan.manifest)? != plan.files {
                 return Err(BuildError::Changed { id: id.to_owned() });
             }
@@ -203,6 +209,7 @@ impl ExtensionBuilder for CargoExtensionBuilder {
                 Some(_) => fs::read(&made.staged).map_err(BuildError::io(&made.staged))?,
                 None => Vec::new(),
             };
+            // The approval is for the digest that the reviewer has seen.
             if plan.manifest.entrypoint().is_some() && files::sha256_hex(&bytes) != made.sha256 {
                 return Err(BuildError::Changed { id: id.to_owned() });
             }
@@ -224,17 +231,17 @@ impl ExtensionBuilder for CargoExtensionBuilder {
     ) -> Result<RollbackOutcome, CallError> {
         let _turn = self.turn.lock().await;
         let (home, id, approver) = (self.home.clone(), id.clone(), approver.clone());
-        blocking(move || {
+        run_blocking(move || {
             let _alone = BuildLock::acquire(&home)?;
             let done = install::rollback(&BuildPaths::new(&home, id.as_str()), &approver)?;
-            let install::Swapped { from, to, approved } = done;
+            let install::RollbackResult { from, to, approved } = done;
             Ok(RollbackOutcome { id, from, to, approved, active: false })
         })
         .await
     }
 }
 
-/// The files as they will be in place: the manifest with its pin, and the library.
+/// Returns the files after the installation, with the pinned manifest and the library.
 pub(crate) fn installed_files(
     files: &[PlannedFile],
     manifest: String,
@@ -250,7 +257,7 @@ pub(crate) fn installed_files(
     files
 }
 
-/// The files with another text of the manifest.
+/// Returns the files with another text of the manifest.
 fn with_manifest(files: &[PlannedFile], text: String) -> Vec<PlannedFile> {
     let mut files = files.to_vec();
     if let Some(file) = files.iter_mut().find(|file| file.path == "manifest.yaml") {
@@ -260,8 +267,11 @@ fn with_manifest(files: &[PlannedFile], text: String) -> Vec<PlannedFile> {
     files
 }
 
-/// A trial that did not come to the tools tells too little about a process.
-pub(crate) fn asked(manifest: &Manifest, tried: ProbeReport) -> Result<ProbeReport, BuildError> {
+/// Rejects the trial of a process extension that could not list its tools.
+pub(crate) fn require_tool_list(
+    manifest: &Manifest,
+    tried: ProbeReport,
+) -> Result<ProbeReport, BuildError> {
     match &tried.unasked {
         Some(reason) if manifest.command().is_some() => Err(BuildError::Rejected {
             phase: LoadPhase::Start,
@@ -272,7 +282,8 @@ pub(crate) fn asked(manifest: &Manifest, tried: ProbeReport) -> Result<ProbeRepo
     }
 }
 
-pub(crate) async fn blocking<T: Send + 'static>(
+/// Runs file operations on a thread that may block; a panic becomes an error.
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BuildError> + Send + 'static,
 ) -> Result<T, CallError> {
     match tokio::task::spawn_blocking(work).await {
@@ -285,9 +296,9 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Reads and checks everything that would be built.
+/// Reads and checks all files of a build.
 fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan, BuildError> {
-    let refused = |what: String, remedy: &str| {
+    let violation = |what: String, remedy: &str| {
         BuildError::PolicyViolations(vec![PolicyViolation {
             file: "manifest.yaml".to_owned(),
             line: None,
@@ -297,18 +308,19 @@ fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPl
     };
     let path = BuildPaths::new(home, id.as_str()).manifest();
     let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
-    let manifest = skillhost_manifest::parse_manifest(&text).map_err(|errors| {
-        refused(errors.to_string(), "skillhost schema manifest prints its schema")
-    })?;
+    let manifest = skillhost_manifest::parse_manifest(&text)
+        .map_err(|errors| violation(errors.to_string(), "see skillhost schema manifest"))?;
     if manifest.id != *id {
-        let what = format!("its id is `{}`, and its folder `{id}`", manifest.id);
-        return Err(refused(what, "give both the same name"));
+        let what = format!("id is `{}`, but the directory is `{id}`", manifest.id);
+        return Err(violation(what, "give both the same name"));
     }
     let files = read_files(home, &manifest)?;
+    // The manifest was read twice; the checks above are valid only for the same text.
     if files::file_text(&files, "manifest.yaml") != Some(&text) {
         return Err(BuildError::Changed { id: id.to_string() });
     }
     if manifest.agent().is_none() {
+        // Checked now, since a manifest without room for a pin would fail only after the build.
         set_pin(&text, &files::sha256_hex(b""))?;
     }
     let recipe = match &manifest.kind {
@@ -322,23 +334,23 @@ fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPl
     Ok(BuildPlan { manifest: Arc::new(manifest), sha256, files, details })
 }
 
-/// Everything in the folder but what is made from the rest.
+/// Reads the directory of an extension without generated files.
 fn read_files(home: &Home, manifest: &Manifest) -> Result<Vec<PlannedFile>, BuildError> {
     let library = manifest.entrypoint().map(library_name);
-    let made = |name: &str| match &library {
+    let is_generated = |name: &str| match &library {
         Some(library) => name == library.as_str() || name == "Cargo.lock",
         None => false,
     };
-    files::read_source_tree(&home.extensions_dir(), manifest.id.as_str(), made)
+    files::read_source_tree(&home.extensions_dir(), manifest.id.as_str(), is_generated)
 }
 
 fn manifest_text(plan: &BuildPlan) -> &str {
     files::file_text(&plan.files, "manifest.yaml").unwrap_or_default()
 }
 
-/// Removes the copies that earlier plans were built from.
-pub(crate) fn remove_older(place: &BuildPaths, digest: &str) -> Result<(), BuildError> {
-    place.make()?;
+/// Removes the source copies of earlier plans.
+pub(crate) fn remove_older_sources(place: &BuildPaths, digest: &str) -> Result<(), BuildError> {
+    place.create_private_dir()?;
     let current = place.sources(digest);
     let own = place.private_dir();
     let entries = fs::read_dir(&own).map_err(BuildError::io(&own))?;
@@ -349,5 +361,5 @@ pub(crate) fn remove_older(place: &BuildPaths, digest: &str) -> Result<(), Build
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| is_copy(path) && *path != current)
-        .try_for_each(|path| remove_folder(&path))
+        .try_for_each(|path| remove_directory(&path))
 }

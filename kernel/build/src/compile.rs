@@ -1,4 +1,4 @@
-//! Has cargo build a plan: what was shown, in a folder of the kernel's own, in a clean environment.
+//! Builds a plan with cargo: the reviewed files, in a private directory, in a clean environment.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,11 +11,11 @@ use tokio::process::Command;
 use crate::error::BuildError;
 use crate::group::{self, ProcessLimits};
 use crate::messages::{CargoOutput, truncate};
-use crate::place::{BuildPaths, write_all};
+use crate::place::{BuildPaths, write_files};
 use crate::policy::CrateRecipe;
 
-/// What cargo and the compiler need of the environment; everything else could steer them.
-const KEPT: [&str; 8] = [
+/// The inherited environment variables; any other one could change the build.
+const INHERITED: [&str; 8] = [
     "PATH",
     "HOME",
     "LANG",
@@ -26,12 +26,12 @@ const KEPT: [&str; 8] = [
     "SYSTEMROOT",
 ];
 
-/// Bytes of cargo's messages that are read.
-const MESSAGES: usize = 64 * 1024 * 1024;
-/// Bytes of its other words that are told.
-const WORDS: usize = 2 * 1024;
+/// The limit of cargo's messages, in bytes.
+const MAX_STDOUT: usize = 64 * 1024 * 1024;
+/// The maximum length of other output of cargo in an error, in bytes.
+const MAX_STDERR: usize = 2 * 1024;
 
-/// A library that was built.
+/// A built library.
 #[derive(Debug)]
 pub(crate) struct CompiledLibrary {
     pub(crate) library: PathBuf,
@@ -42,7 +42,8 @@ pub(crate) struct CompiledLibrary {
 /// Builds the library of a crate.
 ///
 /// # Errors
-/// [`BuildError::Compile`] with the compiler's messages, and how cargo ended otherwise.
+/// [`BuildError::Compile`] with the compiler's messages, [`BuildError::Killed`] and the errors of
+/// [`group::run_limited`].
 pub(crate) async fn compile_crate(
     place: &BuildPaths,
     (files, digest): (&[PlannedFile], &str),
@@ -50,17 +51,18 @@ pub(crate) async fn compile_crate(
     sdk: &Path,
     settings: &BuildSettings,
 ) -> Result<CompiledLibrary, BuildError> {
-    let folder = place.sources(digest);
-    let steering = |file: &&PlannedFile| !["Cargo.toml", "Cargo.lock"].contains(&&*file.path);
-    let mut copied: Vec<_> = files.iter().filter(steering).cloned().collect();
+    let directory = place.sources(digest);
+    // The crate's own versions of these files could change the build, so both are replaced.
+    let is_source = |file: &&PlannedFile| !["Cargo.toml", "Cargo.lock"].contains(&&*file.path);
+    let mut copied: Vec<_> = files.iter().filter(is_source).cloned().collect();
     let own = |path: &str, bytes| PlannedFile { path: path.to_owned(), bytes, executable: false };
     copied.push(own("Cargo.toml", recipe.manifest(sdk).into_bytes()));
-    if let Some(lock) = lock_of(sdk) {
+    if let Some(lock) = read_lock_file(sdk) {
         copied.push(own("Cargo.lock", lock));
     }
-    write_all(&folder, &copied)?;
+    write_files(&directory, &copied)?;
     let target = BuildPaths::target(&place.home);
-    let manifest = folder.join("Cargo.toml");
+    let manifest = directory.join("Cargo.toml");
     let cargo = |sources: &[OsString]| {
         let mut command = Command::new("cargo");
         command
@@ -70,77 +72,78 @@ pub(crate) async fn compile_crate(
             .arg("--target-dir")
             .arg(&target)
             .args(sources)
-            // Cargo reads configuration from the working directory and every folder above it, and
-            // rustup a choice of toolchain.
+            // Cargo reads configuration from the working directory and its parents, and rustup the
+            // choice of a toolchain.
             .current_dir("/")
             .env_clear()
             .envs(inherited_environment())
             .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_TERM_COLOR", "never")]);
         let (time, memory) = (settings.time_limit(), settings.memory_limit());
         let what =
-            ("the build", "make it smaller; build.time_limit_ms in skillhost.yaml is the limit");
-        group::run_limited(command, ProcessLimits { time, memory, stdout: MESSAGES }, what)
+            ("the build", "shorten the build, or raise build.time_limit_ms in skillhost.yaml");
+        group::run_limited(command, ProcessLimits { time, memory, stdout: MAX_STDOUT }, what)
     };
     let vendored = vendored_source_args(sdk);
-    let mut ended = cargo(&vendored).await?;
-    // What is vendored is what the SDK needs; a source of crates is replaced as a whole, so that
-    // allowed crates beside it are looked for, with all others, where cargo keeps them.
-    let wants_more = !vendored.is_empty() && !recipe.dependencies.is_empty();
-    if wants_more && !ended.status.success() && lacks_crates(&ended.stderr) {
-        ended = cargo(&[]).await?;
+    let mut exit = cargo(&vendored).await?;
+    // The vendored crates are those of the SDK, and cargo can replace a source only completely. For
+    // additional allowed crates, all crates are looked up in cargo's own cache.
+    let has_more = !vendored.is_empty() && !recipe.dependencies.is_empty();
+    if has_more && !exit.status.success() && lacks_crates(&exit.stderr) {
+        exit = cargo(&[]).await?;
     }
-    let said = CargoOutput::read(&ended.stdout, &manifest);
-    if let Some(signal) = ended.signal() {
+    let output = CargoOutput::read(&exit.stdout, &manifest);
+    if let Some(signal) = exit.signal() {
         return Err(BuildError::Killed { program: "cargo".to_owned(), signal });
     }
-    if !ended.status.success() {
-        let words = ended.stderr.replace(&format!("{}/", folder.display()), "");
-        return Err(compile_error(&said, words.trim(), &manifest, settings));
+    if !exit.status.success() {
+        // Authors know their files relative to the extension, not to the private copy.
+        let words = exit.stderr.replace(&format!("{}/", directory.display()), "");
+        return Err(compile_error(&output, words.trim(), &manifest, settings));
     }
-    let library = said.library.clone().ok_or_else(|| BuildError::Compile {
-        messages: "cargo names no library".to_owned(),
+    let library = output.library.clone().ok_or_else(|| BuildError::Compile {
+        messages: "cargo reported no library".to_owned(),
         hint: String::new(),
     })?;
-    check_reviewed_sources(&library, &folder, sdk)?;
-    Ok(CompiledLibrary { library, warnings: said.text() })
+    check_reviewed_sources(&library, &directory, sdk)?;
+    Ok(CompiledLibrary { library, warnings: output.text() })
 }
 
 fn compile_error(
-    said: &CargoOutput,
+    output: &CargoOutput,
     words: &str,
     manifest: &Path,
     settings: &BuildSettings,
 ) -> BuildError {
     let out_of_memory = ["memory allocation of", "Cannot allocate memory", "SIGABRT", "SIGKILL"];
-    if said.has_errors() {
-        return BuildError::Compile { messages: said.text(), hint: String::new() };
+    if output.has_errors() {
+        return BuildError::Compile { messages: output.text(), hint: String::new() };
     }
     let hint = match () {
         () if out_of_memory.iter().any(|sign| words.contains(sign)) => format!(
-            "each process of a build may have {} MiB: build.memory_limit_mib in skillhost.yaml",
+            "raise build.memory_limit_mib in skillhost.yaml ({} MiB for each process)",
             settings.memory_limit_mib
         ),
         () if lacks_crates(words) => format!(
             "extensions are built offline, and crates are missing on this machine; fetch them \
              once, with network: cargo fetch --manifest-path {}",
-            quoted(&manifest.to_string_lossy())
+            quote_for_shell(&manifest.to_string_lossy())
         ),
         () => String::new(),
     };
-    // The end of what cargo says is why it gave up.
-    let start = words.len().saturating_sub(WORDS);
+    // Cargo prints the cause of a failure at the end.
+    let start = words.len().saturating_sub(MAX_STDERR);
     let start = (start..words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(start);
-    BuildError::Compile { messages: truncate(&words[start..], WORDS), hint }
+    BuildError::Compile { messages: truncate(&words[start..], MAX_STDERR), hint }
 }
 
-/// Whether cargo gave up because it may not ask a registry.
+/// Returns `true` if cargo failed because it may not access a registry.
 fn lacks_crates(words: &str) -> bool {
     let signs = ["--offline", "no matching package", "failed to select a version"];
     signs.iter().any(|sign| words.contains(sign))
 }
 
-/// A word for a shell.
-fn quoted(word: &str) -> String {
+/// Quotes a word for a shell.
+fn quote_for_shell(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if word.chars().all(is_plain) {
         return word.to_owned();
@@ -148,21 +151,25 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The versions that the installation was built with: what is on this machine, most likely.
-fn lock_of(sdk: &Path) -> Option<Vec<u8>> {
-    sdk.ancestors().skip(1).take(2).find_map(|folder| fs::read(folder.join("Cargo.lock")).ok())
+/// Reads the lock file of the installation, whose versions are probably present on this machine.
+fn read_lock_file(sdk: &Path) -> Option<Vec<u8>> {
+    sdk.ancestors()
+        .skip(1)
+        .take(2)
+        .find_map(|directory| fs::read(directory.join("Cargo.lock")).ok())
 }
 
-/// Has crates taken from the installation's vendored sources, where there are any.
+/// Returns the options for the vendored sources of the installation, or none without them.
 fn vendored_source_args(sdk: &Path) -> Vec<OsString> {
-    let Some(vendor) = sdk.parent().map(|folder| folder.join("vendor")).filter(|v| v.is_dir())
+    let Some(vendor) =
+        sdk.parent().map(|directory| directory.join("vendor")).filter(|v| v.is_dir())
     else {
         return Vec::new();
     };
     let quoted = serde_json::Value::from(vendor.to_string_lossy());
     vec![
         "--config".into(),
-        // A name that no configuration of a user has.
+        // The name must not collide with a source in the user's configuration.
         "source.crates-io.replace-with=\"skillhost-sdk\"".into(),
         "--config".into(),
         format!("source.skillhost-sdk.directory={quoted}").into(),
@@ -170,30 +177,31 @@ fn vendored_source_args(sdk: &Path) -> Vec<OsString> {
 }
 
 fn inherited_environment() -> impl Iterator<Item = (&'static str, OsString)> {
-    KEPT.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)))
+    INHERITED.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)))
 }
 
-/// Looks at the list of files that the compiler has read: those of the copy, and the SDK's.
-fn check_reviewed_sources(library: &Path, folder: &Path, sdk: &Path) -> Result<(), BuildError> {
+/// Checks that the compiler has read only files of the copy and of the SDK.
+fn check_reviewed_sources(library: &Path, directory: &Path, sdk: &Path) -> Result<(), BuildError> {
     let list = library.with_extension("d");
     let text = fs::read_to_string(&list).map_err(BuildError::io(&list))?;
-    let shown = [folder, sdk.parent().unwrap_or(sdk)];
-    let unseen: BTreeSet<_> = dependencies(&text)
+    let reviewed = [directory, sdk.parent().unwrap_or(sdk)];
+    let unreviewed: BTreeSet<_> = parse_dependencies(&text)
         .into_iter()
         .filter(|path| {
             let path = Path::new(path);
+            // `starts_with` compares components and would accept a path that leaves the directory.
             let steps_out = path.components().any(|part| part.as_os_str() == "..");
-            steps_out || !shown.iter().any(|folder| path.starts_with(folder))
+            steps_out || !reviewed.iter().any(|directory| path.starts_with(directory))
         })
         .collect();
-    match unseen.is_empty() {
+    match unreviewed.is_empty() {
         true => Ok(()),
-        false => Err(BuildError::UnreviewedFiles { files: unseen.into_iter().collect() }),
+        false => Err(BuildError::UnreviewedFiles { files: unreviewed.into_iter().collect() }),
     }
 }
 
-/// What stands behind the colons of a list in the form of make: blanks in names have a backslash.
-fn dependencies(text: &str) -> Vec<String> {
+/// Returns the dependencies of a list in the format of make, in which blanks have a backslash.
+fn parse_dependencies(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {
         let Some((_, rest)) = line.split_once(": ") else { continue };
@@ -208,9 +216,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_was_not_shown_is_found_in_the_compilers_list() {
-        let folder = tempfile::tempdir().unwrap();
-        let list = folder.path().join("libtea.d");
+    fn unreviewed_file_is_detected() {
+        let directory = tempfile::tempdir().unwrap();
+        let list = directory.path().join("libtea.d");
         let library = list.with_extension("so");
         let check = |text: &str| {
             fs::write(&list, text).unwrap();
@@ -236,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cargo_says_beside_its_messages_is_told_with_what_to_do() {
+    fn cargo_failure_has_hint() {
         let settings = BuildSettings { memory_limit_mib: 64, ..BuildSettings::default() };
         let manifest = Path::new("/h/a home/src-1/Cargo.toml");
         let failed =
@@ -255,6 +263,6 @@ mod tests {
         let error = failed("rustc died (signal: 6, SIGABRT: process abort signal)");
         assert!(error.hint().contains("64 MiB"), "{}", error.hint());
         let long = failed(&"ü".repeat(5_000)).to_string();
-        assert!(long.len() < WORDS + 100, "{}", long.len());
+        assert!(long.len() < MAX_STDERR + 100, "{}", long.len());
     }
 }

@@ -1,4 +1,4 @@
-//! The text that people are shown before they approve an extension.
+//! The review text of an extension.
 
 use skillhost_kernel::{ApprovalDetails, PlannedFile, approval_details};
 use skillhost_manifest::Manifest;
@@ -6,33 +6,32 @@ use skillhost_manifest::Manifest;
 use crate::error::{BuildError, PolicyViolation};
 use crate::policy::CrateRecipe;
 
-/// Writes what an extension will be able to do, and every file.
+/// Returns the capabilities of an extension and all its files as text.
 ///
 /// # Errors
-/// [`BuildError::PolicyViolations`] where a person cannot be shown everything.
+/// [`BuildError::PolicyViolations`] for files that the text cannot show completely.
 pub(crate) fn write_details(
     manifest: &Manifest,
     files: &[PlannedFile],
     recipe: Option<&CrateRecipe>,
 ) -> Result<String, BuildError> {
-    let notes: Vec<_> = recipe.map(dependencies).into_iter().collect();
+    let notes: Vec<_> = recipe.map(format_dependencies).into_iter().collect();
     let ApprovalDetails { text, hidden } = approval_details(manifest, files, &notes);
     if hidden.is_empty() {
         return Ok(text);
     }
-    let refusal = |what| PolicyViolation {
+    // An approval covers all files, so a file that the reviewer cannot see must not be part of it.
+    let violation = |what| PolicyViolation {
         file: format!("sandbox/extensions/{}", manifest.id),
         line: None,
         what,
-        remedy:
-            "a person has to see everything: keep data and long texts elsewhere, such as in its \
-                 data directory"
-                .to_owned(),
+        remedy: "move data and long texts to the data directory: a review must show every file"
+            .to_owned(),
     };
-    Err(BuildError::PolicyViolations(hidden.into_iter().map(refusal).collect()))
+    Err(BuildError::PolicyViolations(hidden.into_iter().map(violation).collect()))
 }
 
-fn dependencies(recipe: &CrateRecipe) -> String {
+fn format_dependencies(recipe: &CrateRecipe) -> String {
     let mut names = vec!["skillhost-sdk".to_owned()];
     let others = recipe.dependencies.iter();
     names.extend(others.map(|other| format!("{} {}", other.name, other.version)));

@@ -1,4 +1,4 @@
-//! Why an extension is not built.
+//! The errors of builds and installations.
 
 use std::fmt;
 use std::io;
@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use skillhost_kernel::{ApprovalsError, CallError, ErrorKind, LoadPhase, TreeError};
 
-/// One thing that the policy does not let pass.
+/// A violation of the build policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyViolation {
-    /// The file, relative to the extension's folder.
+    /// The path of the file, relative to the extension's directory.
     pub file: String,
-    /// The line, from 1, where there is one.
+    /// The line, counted from 1, if there is one.
     pub line: Option<u32>,
-    /// What is wrong.
+    /// The description of the violation.
     pub what: String,
-    /// What to do about it.
+    /// The suggested remedy.
     pub remedy: String,
 }
 
@@ -29,151 +29,151 @@ impl fmt::Display for PolicyViolation {
     }
 }
 
-/// Why an extension was not built, installed or rolled back.
+/// An error of building, installing or rolling back an extension.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The policy does not let it pass; never empty.
-    #[error("{}", lines(.0))]
+    /// The extension violates the policy; the list is never empty.
+    #[error("{}", join_lines(.0))]
     PolicyViolations(Vec<PolicyViolation>),
-    /// The files are others by now.
-    #[error("the files of `{id}` have changed while it was built")]
+    /// The files have changed since the plan.
+    #[error("files of `{id}` changed during the build")]
     Changed {
-        /// The extension.
+        /// The id of the extension.
         id: String,
     },
-    /// It does not compile.
-    #[error("it does not compile\n{messages}")]
+    /// The compilation has failed.
+    #[error("compilation failed\n{messages}")]
     Compile {
-        /// The compiler's messages, shortened, each with the line it points at.
+        /// The compiler's messages, shortened, each with its source line.
         messages: String,
-        /// What to do about it; may be empty.
+        /// The suggested remedy; may be empty.
         hint: String,
     },
     /// A program could not be started.
-    #[error("{program} could not be started: {source}")]
+    #[error("{program} failed to start: {source}")]
     Start {
-        /// The program.
+        /// The name of the program.
         program: String,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A program was ended from outside.
+    /// A program was ended by a signal.
     #[error("{program} was ended by signal {signal}")]
     Killed {
-        /// The program.
+        /// The name of the program.
         program: String,
-        /// The signal's number.
+        /// The number of the signal.
         signal: i32,
     },
-    /// It took too long, and was ended.
-    #[error("{what} took longer than {} ms and was ended", limit.as_millis())]
+    /// An action exceeded its time limit and was ended.
+    #[error("{what} timed out after {} ms", limit.as_millis())]
     TimedOut {
-        /// What took too long.
+        /// The action.
         what: &'static str,
-        /// How long it may take.
+        /// The time limit.
         limit: Duration,
-        /// What to do about it.
+        /// The suggested remedy.
         hint: &'static str,
     },
-    /// There is nothing to build against.
-    #[error("the sources of skillhost-sdk do not lie beside this executable")]
+    /// The sources of the SDK are missing.
+    #[error("sources of skillhost-sdk not found next to this executable")]
     NoSdk,
-    /// The compiler has read files that nobody was shown.
-    #[error("it was built from files that were not shown: {}", files.join(", "))]
+    /// The compiler has read files outside of the review.
+    #[error("build used files that were not reviewed: {}", files.join(", "))]
     UnreviewedFiles {
-        /// The files.
+        /// The paths of the files.
         files: Vec<String>,
     },
-    /// It was built, and does not load.
-    #[error("it was built and does not load, phase {phase}: {reason}")]
+    /// The built extension fails to load.
+    #[error("built, but failed to load in phase {phase}: {reason}")]
     Rejected {
-        /// Where it failed.
+        /// The phase of the failure.
         phase: LoadPhase,
-        /// Why.
+        /// The reason of the failure.
         reason: String,
-        /// What to do about it; may be empty.
+        /// The suggested remedy; may be empty.
         hint: String,
     },
-    /// It was built, and brings its process down.
-    #[error("it was built, and does not load: {what}")]
+    /// The built extension ends the process of its trial.
+    #[error("built, but failed to load: {what}")]
     Trial {
-        /// What happened.
+        /// The description of the failure.
         what: String,
-        /// What it printed; may be empty.
+        /// The output of the process; may be empty.
         printed: String,
     },
-    /// The manifest's text cannot be given another `sha256`.
-    #[error("manifest.yaml: a line `sha256: …` cannot be put into it")]
+    /// A `sha256` cannot be inserted into the text of the manifest.
+    #[error("manifest.yaml: a line `sha256: …` cannot be inserted")]
     Unpinnable,
-    /// There is no build to go back to.
-    #[error("there is no earlier build of `{id}`")]
+    /// No earlier build is stored.
+    #[error("earlier build of `{id}` not found")]
     NoPreviousBuild {
-        /// The extension.
+        /// The id of the extension.
         id: String,
-        /// What to do instead.
+        /// The suggested remedy.
         hint: String,
     },
-    /// The kept build does not fit any more.
-    #[error("the earlier build of `{id}` is {was}, and the manifest names {is}")]
+    /// The stored build has another name than the manifest's entrypoint.
+    #[error("earlier build of `{id}` is {was}, but the manifest names {is}")]
     PreviousBuildMismatch {
-        /// The extension.
+        /// The id of the extension.
         id: String,
-        /// The kept build's file name.
+        /// The file name of the stored build.
         was: String,
-        /// The name that the manifest's `entrypoint` stands for.
+        /// The file name according to the manifest's `entrypoint`.
         is: String,
     },
     /// Another process builds for this home.
     #[error("another process builds an extension of this home")]
     Busy,
-    /// An installation failed, and so did putting everything back.
-    #[error("{source}; the installation is half done and inert until the next start {what}")]
+    /// An installation failed, and so did its undo.
+    #[error("{source}; installation is incomplete and inactive until the next start {what}")]
     Unsettled {
-        /// What failed first.
+        /// The first error.
         source: Box<BuildError>,
-        /// What the next start does with it.
+        /// The action of the next start.
         what: &'static str,
     },
-    /// The library that a manifest names is not there.
-    #[error("the library `{name}` is not in sandbox/extensions/{id}")]
+    /// The library that a manifest names does not exist.
+    #[error("library `{name}` not found in sandbox/extensions/{id}")]
     NoLibrary {
-        /// The extension.
+        /// The id of the extension.
         id: String,
-        /// The file name.
+        /// The file name of the library.
         name: String,
     },
     /// The manifest pins other files.
-    #[error("the manifest pins the sha256 {pinned}, and {what} has {actual}")]
+    #[error("manifest pins sha256 {pinned}, but {what} has {actual}")]
     OtherPin {
-        /// From the manifest.
+        /// The digest in the manifest.
         pinned: String,
-        /// Of the library or the files.
+        /// The digest of the library or of the files.
         actual: String,
-        /// Which of the two.
+        /// The name of the library or of the files.
         what: String,
     },
     /// The journal of approvals could not be read or written.
     #[error(transparent)]
     Approvals(#[from] ApprovalsError),
-    /// The folder's files could not be read.
+    /// The files of the directory could not be read.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// A file or folder could not be read or written.
+    /// A file or directory could not be read or written.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file or directory.
         path: PathBuf,
-        /// The system's error.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-fn lines(refusals: &[PolicyViolation]) -> String {
-    refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+fn join_lines(violations: &[PolicyViolation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl BuildError {
-    /// Names the file that a failed operation was about.
+    /// Returns a conversion of I/O errors for a path.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
@@ -201,29 +201,28 @@ impl BuildError {
         }
     }
 
-    /// What to do about it, one line each; may be empty.
+    /// Returns the suggested remedies, one per line; may be empty.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
-            Self::PolicyViolations(refusals) => {
-                let mut remedies: Vec<_> = refusals.iter().map(|r| r.remedy.as_str()).collect();
+            Self::PolicyViolations(violations) => {
+                // Neighboring violations of the same rule have the same remedy.
+                let mut remedies: Vec<_> = violations.iter().map(|v| v.remedy.as_str()).collect();
                 remedies.dedup();
                 remedies.join("\n")
             }
             Self::Compile { hint, .. }
             | Self::Rejected { hint, .. }
             | Self::NoPreviousBuild { hint, .. } => hint.clone(),
-            Self::Changed { .. } => "leave the files as they are until it is built".to_owned(),
-            Self::Start { .. } => {
-                "a Rust toolchain has to be installed, with cargo in PATH".to_owned()
-            }
-            Self::Killed { .. } => "build it again".to_owned(),
+            Self::Changed { .. } => "do not change the files until the build is done".to_owned(),
+            Self::Start { .. } => "install a Rust toolchain with cargo in PATH".to_owned(),
+            Self::Killed { .. } => "repeat the build".to_owned(),
             Self::TimedOut { hint, .. } => (*hint).to_owned(),
             Self::NoSdk => {
-                "name them: build.sdk in skillhost.yaml (kernel/sdk in the source tree)".to_owned()
+                "set build.sdk in skillhost.yaml (kernel/sdk in the source tree)".to_owned()
             }
             Self::UnreviewedFiles { .. } => {
-                "put what it needs into its own files, in src/, as Rust".to_owned()
+                "move the required content to Rust files in src/".to_owned()
             }
             Self::Trial { printed, .. } if printed.is_empty() => String::new(),
             Self::Trial { printed, .. } => format!("it printed: {printed}"),
@@ -231,19 +230,19 @@ impl BuildError {
                 "write the manifest as plain lines `field: value`, without `sha256`".to_owned()
             }
             Self::PreviousBuildMismatch { .. } => {
-                "put the entrypoint back, then roll back".to_owned()
+                "restore the entrypoint, then roll back".to_owned()
             }
-            Self::Busy => "wait until it is done".to_owned(),
+            Self::Busy => "wait for the other build".to_owned(),
             Self::Unsettled { source, .. } => source.hint(),
             Self::NoLibrary { id, name } => format!(
-                "build it: skillhost ext build {id}\nor copy one that you have built there, such as \
+                "build it: skillhost ext build {id}\nor copy one that you have built to it, such as \
                  target/release/{name}"
             ),
             Self::OtherPin { .. } => "correct or remove `sha256` in the manifest".to_owned(),
             Self::Approvals(error) => error.hint(),
             Self::Tree(error) => error.hint(),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "make room on the disk".to_owned()
+                "free space on the disk".to_owned()
             }
             Self::Io { .. } => "check that it exists and may be read and written".to_owned(),
         }

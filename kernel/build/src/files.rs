@@ -1,4 +1,4 @@
-//! The files of an extension's folder: read once, within limits, without following a link.
+//! The files of an extension's directory, read once, within limits, without following links.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -11,34 +11,35 @@ use skillhost_kernel::PlannedFile;
 
 use crate::error::{BuildError, PolicyViolation};
 
-/// Files that an extension may consist of.
-const MOST_FILES: usize = 200;
-/// Bytes of one of them.
-const MOST_BYTES: u64 = 1024 * 1024;
-/// Bytes of all of them.
-const MOST_IN_ALL: u64 = 8 * 1024 * 1024;
-/// Folders one in the other.
-const DEEPEST: usize = 16;
+/// The limit of files of an extension.
+const MAX_FILES: usize = 200;
+/// The maximum size of one file, in bytes.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+/// The maximum size of all files, in bytes.
+const MAX_TOTAL_BYTES: u64 = 8 * 1024 * 1024;
+/// The maximum depth of nested directories.
+const MAX_DEPTH: usize = 16;
 
-/// Folders that are made from the rest; neither shown nor built from.
-const MADE: [&str; 3] = ["target", "__pycache__", ".git"];
+/// Generated directories, which are neither reviewed nor used by a build.
+const GENERATED: [&str; 3] = ["target", "__pycache__", ".git"];
 
-/// Names that tell a build tool what to do, wherever they lie.
-const STEERING: [(&str, &str); 3] = [
+/// Names that configure build tools, in any directory.
+const CONFIGURATION: [(&str, &str); 3] = [
     (".cargo", "configuration for cargo"),
     ("rust-toolchain", "a choice of toolchain"),
     ("rust-toolchain.toml", "a choice of toolchain"),
 ];
 
-/// Reads every file below `<extensions>/<id>` in the order of the paths. `made` says of a name
-/// directly in the folder that it is made from the rest.
+/// Reads every file below `<extensions>/<id>`, sorted by path.
+///
+/// `is_generated` is called for the files directly in the directory; generated files are skipped.
 ///
 /// # Errors
-/// [`BuildError::PolicyViolations`] with everything that an extension may not consist of.
+/// [`BuildError::PolicyViolations`] with all files that an extension may not contain.
 pub(crate) fn read_source_tree(
     extensions: &Path,
     id: &str,
-    made: impl Fn(&str) -> bool,
+    is_generated: impl Fn(&str) -> bool,
 ) -> Result<Vec<PlannedFile>, BuildError> {
     let at = || extensions.join(id);
     let all = Dir::open_ambient_dir(extensions, ambient_authority())
@@ -47,60 +48,61 @@ pub(crate) fn read_source_tree(
     if !metadata.is_dir() {
         return Err(BuildError::PolicyViolations(vec![violation(
             ".",
-            format!("sandbox/extensions/{id} is not a folder"),
-            "put the files themselves into a folder there",
+            format!("sandbox/extensions/{id} is not a directory"),
+            "create a directory there with the files themselves",
         )]));
     }
-    let folder = all.open_dir_nofollow(id).map_err(BuildError::io(&at()))?;
+    let directory = all.open_dir_nofollow(id).map_err(BuildError::io(&at()))?;
     let mut reader = DirectoryReader {
-        made: &made,
+        is_generated: &is_generated,
         files: Vec::new(),
-        refusals: Vec::new(),
+        violations: Vec::new(),
         bytes: 0,
-        over: false,
+        is_over_limit: false,
     };
-    reader.folder(&folder, "", 0).map_err(BuildError::io(&at()))?;
-    if reader.over {
-        reader.refusals.push(violation(
+    reader.read_directory(&directory, "", 0).map_err(BuildError::io(&at()))?;
+    if reader.is_over_limit {
+        reader.violations.push(violation(
             ".",
             format!(
-                "more than {MOST_FILES} files, {} MiB or {DEEPEST} folders one in the other",
-                MOST_IN_ALL / MOST_BYTES
+                "more than {MAX_FILES} files, {} MiB or {MAX_DEPTH} nested directories",
+                MAX_TOTAL_BYTES / MAX_FILE_BYTES
             ),
-            "keep what it works on in its data directory, not beside its code",
+            "move data to the data directory of the extension",
         ));
     }
-    if !reader.refusals.is_empty() {
-        return Err(BuildError::PolicyViolations(reader.refusals));
+    if !reader.violations.is_empty() {
+        return Err(BuildError::PolicyViolations(reader.violations));
     }
     let mut files = reader.files;
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
-/// sha256 over names, lengths and contents; hexadecimal.
+/// Returns the hexadecimal sha256 of names, modes, lengths and contents.
 pub(crate) fn digest_files(files: &[PlannedFile]) -> String {
     let mut hasher = Sha256::new();
     for file in files {
+        // The lengths separate the fields, so that no two lists of files hash alike.
         hasher.update((file.path.len() as u64).to_le_bytes());
         hasher.update(file.path.as_bytes());
         hasher.update([u8::from(file.executable)]);
         hasher.update((file.bytes.len() as u64).to_le_bytes());
         hasher.update(&file.bytes);
     }
-    hex(&hasher.finalize())
+    to_hex(&hasher.finalize())
 }
 
-/// sha256 of some bytes; hexadecimal.
+/// Returns the hexadecimal sha256 of bytes.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    to_hex(&Sha256::digest(bytes))
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The text of a file of a plan, where it is there and is text.
+/// Returns the text of a file, or `None` if the file does not exist or is not UTF-8.
 pub(crate) fn file_text<'f>(files: &'f [PlannedFile], path: &str) -> Option<&'f str> {
     let file = files.iter().find(|file| file.path == path)?;
     std::str::from_utf8(&file.bytes).ok()
@@ -110,87 +112,92 @@ fn violation(file: impl Into<String>, what: impl Into<String>, remedy: &str) -> 
     PolicyViolation { file: file.into(), line: None, what: what.into(), remedy: remedy.to_owned() }
 }
 
+/// A recursive reader of a directory.
 struct DirectoryReader<'m, M> {
-    made: &'m M,
+    is_generated: &'m M,
     files: Vec<PlannedFile>,
-    refusals: Vec<PolicyViolation>,
+    violations: Vec<PolicyViolation>,
     bytes: u64,
-    over: bool,
+    is_over_limit: bool,
 }
 
 impl<M: Fn(&str) -> bool> DirectoryReader<'_, M> {
-    fn folder(&mut self, folder: &Dir, prefix: &str, depth: usize) -> io::Result<()> {
-        for entry in folder.entries()? {
+    fn read_directory(&mut self, directory: &Dir, prefix: &str, depth: usize) -> io::Result<()> {
+        for entry in directory.entries()? {
             let name = entry?.file_name();
             let Some(name) = name.to_str() else {
-                let shown = format!("{prefix}{}", name.to_string_lossy());
-                self.refusals.push(violation(shown, "the name is not UTF-8", "rename it"));
+                let name = format!("{prefix}{}", name.to_string_lossy());
+                self.violations.push(violation(name, "the name is not UTF-8", "rename it"));
                 continue;
             };
             let path = format!("{prefix}{name}");
+            // Such a name could disguise another one in the text of the review.
             if name.contains(|c: char| c.is_control() || c == '\\') {
-                self.refusals.push(violation(
+                self.violations.push(violation(
                     path.escape_debug().to_string(),
-                    "the name has a character that a name should not have",
+                    "the name has a control character or a backslash",
                     "rename it",
                 ));
                 continue;
             }
-            if let Some((_, what)) = STEERING.iter().find(|(steering, _)| *steering == name) {
-                self.refusals.push(violation(
+            let configuration = CONFIGURATION.iter().find(|(reserved, _)| *reserved == name);
+            if let Some((_, what)) = configuration {
+                self.violations.push(violation(
                     path,
-                    format!("{what} is not taken from an extension"),
+                    format!("{what} is not allowed in an extension"),
                     "remove it: extensions are built with the toolchain of the installation",
                 ));
                 continue;
             }
-            let metadata = folder.symlink_metadata(name)?;
-            let is_made = MADE.contains(&name) && metadata.is_dir();
-            // What a killed writer left is no part of it.
+            let metadata = directory.symlink_metadata(name)?;
+            let is_generated = GENERATED.contains(&name) && metadata.is_dir();
+            // An atomic write that was killed leaves a temporary file.
             let is_leftover = metadata.is_file() && name.starts_with('.') && name.ends_with(".tmp");
-            let is_made = is_made || is_leftover;
-            if is_made || (prefix.is_empty() && metadata.is_file() && (self.made)(name)) {
+            let is_skipped = is_generated || is_leftover;
+            if is_skipped || (prefix.is_empty() && metadata.is_file() && (self.is_generated)(name))
+            {
                 continue;
             }
-            if self.files.len() >= MOST_FILES || self.bytes > MOST_IN_ALL || depth > DEEPEST {
-                self.over = true;
+            if self.files.len() >= MAX_FILES || self.bytes > MAX_TOTAL_BYTES || depth > MAX_DEPTH {
+                self.is_over_limit = true;
                 return Ok(());
             }
             if metadata.is_dir() {
-                let below = folder.open_dir_nofollow(name)?;
-                self.folder(&below, &format!("{path}/"), depth + 1)?;
+                let below = directory.open_dir_nofollow(name)?;
+                self.read_directory(&below, &format!("{path}/"), depth + 1)?;
             } else if metadata.is_file() {
-                self.file(folder, name, path)?;
+                self.read_file(directory, name, path)?;
             } else {
-                self.refusals.push(not_a_file(path, metadata.is_symlink()));
+                self.violations.push(file_type_violation(path, metadata.is_symlink()));
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, folder: &Dir, name: &str, path: String) -> io::Result<()> {
-        // It may have become something else since it was listed: a link is not followed, a pipe not
-        // waited for.
+    fn read_file(&mut self, directory: &Dir, name: &str, path: String) -> io::Result<()> {
+        // The entry may have been replaced since it was listed: a link must not be followed, and
+        // the open of a pipe must not block.
         let mut options = OpenOptions::new();
         options.read(true).follow(FollowSymlinks::No).nonblock(true);
-        let file = folder.open_with(name, &options)?;
+        let file = directory.open_with(name, &options)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            self.refusals.push(not_a_file(path, false));
+            self.violations.push(file_type_violation(path, false));
             return Ok(());
         }
         let mut bytes = Vec::new();
-        if metadata.len() <= MOST_BYTES {
-            file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+        if metadata.len() <= MAX_FILE_BYTES {
+            // The file may grow during the read, so the read has its own limit.
+            file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
         }
-        if metadata.len() > MOST_BYTES || bytes.len() as u64 > MOST_BYTES {
-            self.refusals.push(violation(
+        if metadata.len() > MAX_FILE_BYTES || bytes.len() as u64 > MAX_FILE_BYTES {
+            self.violations.push(violation(
                 path,
                 format!(
-                    "{} bytes, more than the {MOST_BYTES} that one file may have",
+                    "{} bytes exceed the limit of {MAX_FILE_BYTES} bytes per file",
                     metadata.len()
                 ),
-                "keep what it works on in its data directory, not beside its code",
+                "move data to the data directory of the extension",
             ));
             return Ok(());
         }
@@ -201,7 +208,7 @@ impl<M: Fn(&str) -> bool> DirectoryReader<'_, M> {
     }
 }
 
-fn not_a_file(path: String, is_link: bool) -> PolicyViolation {
+fn file_type_violation(path: String, is_link: bool) -> PolicyViolation {
     let kind = if is_link { "a symbolic link" } else { "a special file" };
     violation(path, format!("it is {kind}, not a regular file"), "replace it with a regular file")
 }

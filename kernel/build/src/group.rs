@@ -1,4 +1,4 @@
-//! A program in a process group of its own: limited in time and memory, ended as a whole.
+//! A program in its own process group, with limits of time and memory.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
@@ -10,29 +10,29 @@ use tokio::process::{Child, Command};
 
 use crate::error::BuildError;
 
-/// What a program may use up.
+/// The limits of a program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProcessLimits {
     pub(crate) time: Duration,
-    /// Bytes of memory of each of its processes.
+    /// The memory of each of its processes, in bytes.
     pub(crate) memory: u64,
-    /// Bytes of its standard output that are read; what comes after them is thrown away.
+    /// The retained standard output, in bytes; the rest is discarded.
     pub(crate) stdout: usize,
 }
 
-/// Bytes kept of the end of what a program writes to standard error.
-const STDERR: usize = 16 * 1024;
+/// The retained end of a program's standard error, in bytes.
+const MAX_STDERR: usize = 16 * 1024;
 
-/// How a program ended.
+/// The exit of a program.
 #[derive(Debug)]
 pub(crate) struct ProcessExit {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<u8>,
-    /// The end of it.
+    /// The end of the standard error.
     pub(crate) stderr: String,
 }
 
-/// Every process of a group; ended when dropped.
+/// A guard that kills all processes of a group on drop.
 struct ProcessGroup {
     leader: Option<Pid>,
 }
@@ -40,7 +40,7 @@ struct ProcessGroup {
 impl ProcessGroup {
     fn kill_all(&self) {
         if let Some(leader) = self.leader {
-            // There may be none left.
+            // The error means that no process of the group is left.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
@@ -52,7 +52,9 @@ impl Drop for ProcessGroup {
     }
 }
 
-/// Runs a program to its end. Nothing of it is left afterwards, also when the future is dropped.
+/// Runs a program until it exits.
+///
+/// No process of its group is left afterwards, even if the future is dropped.
 ///
 /// # Errors
 /// [`BuildError::Start`]; [`BuildError::TimedOut`] with `what` and `hint`.
@@ -62,7 +64,7 @@ pub(crate) async fn run_limited(
     (what, hint): (&'static str, &'static str),
 ) -> Result<ProcessExit, BuildError> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
-    let started = |source| BuildError::Start { program: program.clone(), source };
+    let start_error = |source| BuildError::Start { program: program.clone(), source };
     let mut child = command
         .process_group(0)
         .stdin(Stdio::null())
@@ -70,29 +72,30 @@ pub(crate) async fn run_limited(
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(started)?;
+        .map_err(start_error)?;
     let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let group = ProcessGroup { leader };
-    limit_memory(leader, limits.memory).map_err(|error| started(error.into()))?;
+    // Set from outside after the start: a limit in the child would require `unsafe` code.
+    limit_memory(leader, limits.memory).map_err(|error| start_error(error.into()))?;
     match tokio::time::timeout(limits.time, finish(&mut child, &group, limits.stdout)).await {
-        Ok(ended) => ended.map_err(started),
+        Ok(exit) => exit.map_err(start_error),
         Err(_) => Err(BuildError::TimedOut { what, limit: limits.time, hint }),
     }
 }
 
-/// Limits the memory that each process may have from now on. What it starts inherits that.
+/// Limits the memory of a process and of the processes that it starts from now on.
 #[cfg(target_os = "linux")]
 fn limit_memory(process: Option<Pid>, bytes: u64) -> rustix::io::Result<()> {
     use rustix::process::{Resource, Rlimit, prlimit};
     let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
     match process.map(|process| prlimit(Some(process), Resource::As, limit)) {
-        // It has ended already.
+        // The process has already exited.
         None | Some(Ok(_) | Err(rustix::io::Errno::SRCH)) => Ok(()),
         Some(Err(error)) => Err(error),
     }
 }
 
-/// Other systems cannot limit another process.
+/// Does not limit the memory, since other systems cannot limit another process.
 #[cfg(not(target_os = "linux"))]
 fn limit_memory(_: Option<Pid>, _: u64) -> rustix::io::Result<()> {
     Ok(())
@@ -101,63 +104,62 @@ fn limit_memory(_: Option<Pid>, _: u64) -> rustix::io::Result<()> {
 async fn finish(
     child: &mut Child,
     group: &ProcessGroup,
-    most: usize,
+    max_stdout: usize,
 ) -> std::io::Result<ProcessExit> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let ended = async {
+    let exit = async {
         let status = child.wait().await;
-        // What it has left behind holds the pipes: a killed cargo its compilers.
+        // Remaining processes, such as the compilers of a killed cargo, would keep the pipes open.
         group.kill_all();
         status
     };
     let (stdout, stderr, status) =
-        tokio::try_join!(read_prefix(stdout, most), read_suffix(stderr), ended)?;
+        tokio::try_join!(read_prefix(stdout, max_stdout), read_suffix(stderr), exit)?;
     Ok(ProcessExit { status, stdout, stderr })
 }
 
-/// Reads to the end and keeps the beginning.
-async fn read_prefix(
-    from: Option<impl AsyncRead + Unpin>,
-    most: usize,
-) -> std::io::Result<Vec<u8>> {
+/// Reads to the end and returns the start, at most `max` bytes.
+async fn read_prefix(from: Option<impl AsyncRead + Unpin>, max: usize) -> std::io::Result<Vec<u8>> {
     let mut kept = Vec::new();
-    each_piece(from, |piece| {
-        let room = most.saturating_sub(kept.len());
-        kept.extend_from_slice(&piece[..piece.len().min(room)]);
+    // The rest is read, too: a full pipe would block the program.
+    for_each_chunk(from, |chunk| {
+        let room = max.saturating_sub(kept.len());
+        kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
     })
     .await?;
     Ok(kept)
 }
 
-/// Reads to the end and keeps that.
+/// Reads to the end and returns the last [`MAX_STDERR`] bytes as text.
 async fn read_suffix(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
     let mut kept = Vec::new();
-    each_piece(from, |piece| {
-        kept.extend_from_slice(piece);
-        if kept.len() > 2 * STDERR {
-            kept.drain(..kept.len() - STDERR);
+    for_each_chunk(from, |chunk| {
+        kept.extend_from_slice(chunk);
+        // Truncated only at twice the size, so that the copying stays linear.
+        if kept.len() > 2 * MAX_STDERR {
+            kept.drain(..kept.len() - MAX_STDERR);
         }
     })
     .await?;
-    Ok(String::from_utf8_lossy(&kept[kept.len().saturating_sub(STDERR)..]).into_owned())
+    Ok(String::from_utf8_lossy(&kept[kept.len().saturating_sub(MAX_STDERR)..]).into_owned())
 }
 
-async fn each_piece(
+async fn for_each_chunk(
     from: Option<impl AsyncRead + Unpin>,
     mut take: impl FnMut(&[u8]),
 ) -> std::io::Result<()> {
     let Some(mut from) = from else { return Ok(()) };
-    let mut piece = vec![0; 64 * 1024];
+    let mut chunk = vec![0; 64 * 1024];
     loop {
-        match from.read(&mut piece).await? {
+        match from.read(&mut chunk).await? {
             0 => return Ok(()),
-            read => take(&piece[..read]),
+            read => take(&chunk[..read]),
         }
     }
 }
 
 impl ProcessExit {
-    /// The signal that ended it, if one did.
+    /// Returns the signal that ended the program, if any.
     pub(crate) fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_is_kept_within_limits_and_a_signal_is_told() {
+    async fn output_is_limited_and_signal_reported() {
         let ended =
             run_limited(sh("printf '%0500d' 7; echo last >&2; kill -9 $$"), LIMITS, ("it", ""));
         let ended = ended.await.unwrap();
@@ -188,19 +190,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_program_leaves_behind_is_not_waited_for() {
+    async fn leftover_processes_are_not_awaited() {
         let ended = run_limited(sh("sleep 1000 & echo said; kill -9 $$"), LIMITS, ("it", "")).await;
         let ended = ended.unwrap();
         assert_eq!((&*ended.stdout, ended.signal()), (&b"said\n"[..], Some(9)));
     }
 
-    /// A process writes to a pipe as long as it lives; the other end sees its end.
+    /// A process holds a pipe open while it lives, and the reader sees its end.
     #[tokio::test]
-    async fn a_program_that_takes_too_long_ends_with_all_that_it_started() {
-        let folder = tempfile::tempdir().unwrap();
-        let pipe = folder.path().join("alive");
+    async fn timeout_kills_process_group() {
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("alive");
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU).unwrap();
-        // A grandchild holds the pipe open and would do so for ever.
+        // A grandchild holds the pipe open and never exits by itself.
         let script =
             format!("sh -c 'exec 3>{}; while :; do sleep 1000; done' & wait", pipe.display());
         let opened = tokio::task::spawn_blocking({
@@ -213,7 +215,7 @@ mod tests {
         else {
             panic!("{ended:?}");
         };
-        // Reading comes to its end only when nobody has it open for writing any more.
+        // The read ends only when no process has the pipe open for writing.
         assert_eq!(opened.await.unwrap().unwrap(), b"");
     }
 
@@ -221,7 +223,7 @@ mod tests {
     #[tokio::test]
     async fn memory_is_limited_for_every_process() {
         let limits = ProcessLimits { memory: 256 << 20, ..LIMITS };
-        // The first process runs already when it is limited; what it starts is limited from birth.
+        // The first process already runs when it is limited; its children start with the limit.
         let script = "until [ \"$(ulimit -v)\" = 262144 ]; do :; done; sh -c 'ulimit -v'";
         let ended = run_limited(sh(script), limits, ("it", "")).await.unwrap();
         assert_eq!(String::from_utf8_lossy(&ended.stdout), "262144\n");

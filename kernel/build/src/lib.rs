@@ -1,11 +1,10 @@
 //! Checks, builds and installs extensions that agents or operators write.
 //!
-//! [`MarkdownBuilder`] is what a kernel is given. Where to look: `files` reads an extension's folder,
-//! `policy` says what a crate may be, `details` what people are shown, `approve` approves what is
-//! there without a build; `compile` has cargo build
-//! exactly that, `messages` shortens what the compiler says, `trial` tries the result in another
-//! process, `install` puts it in place so that no crash leaves half of it. `docs/building.md` says
-//! what is trusted with what.
+//! The kernel uses [`CargoExtensionBuilder`]. `files` reads the directory of an extension, `policy`
+//! checks its crate, `details` writes the text for a review, and `approve` approves an extension
+//! without a build. `compile` builds exactly the reviewed files with cargo, `messages` shortens the
+//! compiler's messages, `trial` loads the result in another process, and `install` installs it
+//! atomically with respect to crashes. `docs/building.md` describes the trust model.
 
 mod approve;
 mod builder;

@@ -1,26 +1,27 @@
-//! What cargo says while it builds: its JSON lines, made short enough for whoever has to mend it.
+//! Cargo's JSON messages, shortened for the author of an extension.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-/// Messages that are told.
-const MOST: usize = 10;
-/// Bytes that are told.
-const BYTES: usize = 6 * 1024;
-/// Characters of a line of source that are told.
-const LINE: usize = 200;
+/// The limit of messages in a report.
+const MAX_MESSAGES: usize = 10;
+/// The limit of a report, in bytes.
+const MAX_BYTES: usize = 6 * 1024;
+/// The maximum length of a quoted source line, in bytes.
+const MAX_LINE: usize = 200;
 
-/// What cargo said.
+/// The parsed output of cargo.
 #[derive(Debug, Default)]
 pub(crate) struct CargoOutput {
-    /// Errors and warnings about the crate itself, and errors about others.
+    /// The errors and warnings of the crate itself, and the errors of other crates.
     messages: Vec<CompilerMessage>,
-    /// The library that was made.
+    /// The path of the built library.
     pub(crate) library: Option<PathBuf>,
 }
 
+/// A line of cargo's output.
 #[derive(Deserialize)]
 struct CargoLine {
     reason: String,
@@ -31,11 +32,13 @@ struct CargoLine {
     filenames: Vec<PathBuf>,
 }
 
+/// The target of an artifact.
 #[derive(Deserialize)]
 struct CargoTarget {
     kind: Vec<String>,
 }
 
+/// A diagnostic of the compiler.
 #[derive(Debug, Deserialize)]
 struct CompilerMessage {
     message: String,
@@ -47,11 +50,13 @@ struct CompilerMessage {
     children: Vec<CompilerMessage>,
 }
 
+/// The code of a diagnostic.
 #[derive(Debug, Deserialize)]
 struct CompilerErrorCode {
     code: String,
 }
 
+/// The source position of a diagnostic.
 #[derive(Debug, Deserialize)]
 struct CompilerSpan {
     file_name: String,
@@ -64,6 +69,7 @@ struct CompilerSpan {
     text: Vec<CompilerSpanText>,
 }
 
+/// A source line with its highlighted columns.
 #[derive(Debug, Deserialize)]
 struct CompilerSpanText {
     text: String,
@@ -72,20 +78,20 @@ struct CompilerSpanText {
 }
 
 impl CargoOutput {
-    /// Reads cargo's standard output; `manifest` is that of the crate.
+    /// Parses cargo's standard output; `manifest` is the path of the crate's manifest.
     pub(crate) fn read(stdout: &[u8], manifest: &Path) -> Self {
-        let mut said = Self::default();
+        let mut output = Self::default();
         for line in stdout.split(|byte| *byte == b'\n') {
-            // Whatever is not one of its messages comes from a build script, which may print.
+            // Other lines come from build scripts of dependencies, which may print.
             let Ok(line) = serde_json::from_slice::<CargoLine>(line) else { continue };
             let own = line.manifest_path.as_deref() == Some(manifest);
             match (line.reason.as_str(), line.message) {
                 ("compiler-message", Some(message)) => {
-                    // "aborting due to …" and "n warnings emitted" point nowhere.
-                    let counts = message.spans.is_empty() && message.code.is_none();
-                    let is_count = counts && message.children.is_empty();
+                    // "aborting due to …" and "n warnings emitted" have no position.
+                    let has_position = !message.spans.is_empty() || message.code.is_some();
+                    let is_count = !has_position && message.children.is_empty();
                     if (own || message.is_error()) && !is_count {
-                        said.messages.push(message);
+                        output.messages.push(message);
                     }
                 }
                 ("compiler-artifact", _) if own => {
@@ -94,37 +100,38 @@ impl CargoOutput {
                     if line.target.is_some_and(cdylib) {
                         let suffix = std::env::consts::DLL_SUFFIX;
                         let is_library = |path: &PathBuf| path.to_string_lossy().ends_with(suffix);
-                        said.library = line.filenames.into_iter().find(is_library);
+                        output.library = line.filenames.into_iter().find(is_library);
                     }
                 }
                 _ => {}
             }
         }
-        // The order within errors and within warnings is the compiler's.
-        said.messages.sort_by_key(|message| !message.is_error());
-        said
+        // The sort is stable, so errors and warnings keep the compiler's order among themselves.
+        output.messages.sort_by_key(|message| !message.is_error());
+        output
     }
 
-    /// Whether there is an error.
+    /// Returns `true` if there is an error.
     pub(crate) fn has_errors(&self) -> bool {
         self.messages.iter().any(CompilerMessage::is_error)
     }
 
-    /// The messages, errors first, with what they point at; what was left out is counted.
+    /// Formats the messages with their source lines, errors first; omitted messages are counted.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        let mut told = 0;
-        for message in self.messages.iter().take(MOST) {
+        let mut written = 0;
+        for message in self.messages.iter().take(MAX_MESSAGES) {
             let one = message.text();
-            if text.len() + one.len() > BYTES && told > 0 {
+            // The first message is always included, truncated if necessary.
+            if text.len() + one.len() > MAX_BYTES && written > 0 {
                 break;
             }
-            text.push_str(&truncate(&one, BYTES));
-            told += 1;
+            text.push_str(&truncate(&one, MAX_BYTES));
+            written += 1;
         }
-        if told < self.messages.len() {
+        if written < self.messages.len() {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "({} more messages)", self.messages.len() - told);
+            let _ = writeln!(text, "({} more messages)", self.messages.len() - written);
         }
         text.trim_end().to_owned()
     }
@@ -144,7 +151,7 @@ impl CompilerMessage {
         let code = self.code.as_ref().map(|code| format!("[{}]", code.code)).unwrap_or_default();
         let _ = writeln!(text, "{}{code}: {}", self.level, self.message.trim_end());
         if let Some(span) = place {
-            span.point(&mut text);
+            span.write_excerpt(&mut text);
         }
         for other in self.spans.iter().filter(|span| !span.is_primary) {
             if let Some(label) = &other.label {
@@ -153,7 +160,7 @@ impl CompilerMessage {
             }
         }
         for child in &self.children {
-            // Where a lint is set is of no use here.
+            // The note about the default level of a lint does not help to correct the code.
             if child.message.starts_with('`') && child.message.contains("on by default") {
                 continue;
             }
@@ -170,17 +177,18 @@ impl CompilerMessage {
 }
 
 impl CompilerSpan {
-    /// The first line that it points at, with what is meant marked below.
-    fn point(&self, text: &mut String) {
+    /// Writes the first source line with a marker below the highlighted columns.
+    fn write_excerpt(&self, text: &mut String) {
         let Some(line) = self.text.first() else { return };
-        let shown = truncate(&line.text.replace('\t', " "), LINE);
+        // A tab counts as one column in the compiler's positions.
+        let source = truncate(&line.text.replace('\t', " "), MAX_LINE);
         let number = self.line_start.to_string();
-        let _ = writeln!(text, "  {number} | {shown}");
+        let _ = writeln!(text, "  {number} | {source}");
         let start = line.highlight_start.saturating_sub(1);
         let width = line.highlight_end.saturating_sub(line.highlight_start).max(1);
-        if start < LINE {
+        if start < MAX_LINE {
             let blank = " ".repeat(number.len());
-            let mark = "^".repeat(width.min(LINE - start));
+            let mark = "^".repeat(width.min(MAX_LINE - start));
             let label = self.label.as_deref().unwrap_or_default();
             let _ = writeln!(
                 text,
@@ -191,12 +199,12 @@ impl CompilerSpan {
     }
 }
 
-/// The beginning of a text, with a mark where it is shortened.
-pub(crate) fn truncate(text: &str, most: usize) -> String {
-    if text.len() <= most {
+/// Truncates a text to a number of bytes and marks the cut.
+pub(crate) fn truncate(text: &str, max: usize) -> String {
+    if text.len() <= max {
         return text.to_owned();
     }
-    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end = (0..=max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}…\n", &text[..end])
 }
 
@@ -243,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where_and_what_and_points_at_it() {
-        let said = read(&[
+    fn error_quotes_its_source() {
+        let output = read(&[
             message("warning", "unused", 9),
             message("error", "cannot find value `y` in this scope", 12),
             json!({"reason": "compiler-message", "manifest_path": MANIFEST,
@@ -255,9 +263,9 @@ mod tests {
                                "spans": [], "children": []}}),
             json!({"reason": "build-finished", "success": false}),
         ]);
-        assert!(said.has_errors());
+        assert!(output.has_errors());
         assert_eq!(
-            said.text(),
+            output.text(),
             "\
 src/lib.rs:12:5: error[E0425]: cannot find value `y` in this scope
   12 |  let x = y;
@@ -270,35 +278,39 @@ src/lib.rs:9:5: warning[E0425]: unused
   src/lib.rs:2: defined here
   help: a local variable has a similar name: `z`"
         );
-        assert_eq!(said.library, None);
+        assert_eq!(output.library, None);
     }
 
     #[test]
-    fn many_and_long_messages_are_shortened_and_counted() {
+    fn long_messages_are_truncated() {
         let many: Vec<_> = (1..=25).map(|line| message("error", "no", line)).collect();
         let text = read(&many).text();
         assert!(text.ends_with("\n(15 more messages)"), "{text}");
-        assert!(text.len() <= BYTES + 30, "{}", text.len());
+        assert!(text.len() <= MAX_BYTES + 30, "{}", text.len());
         let long = [message("error", &"é".repeat(9_000), 1), message("error", "no", 2)];
         let text = read(&long).text();
-        assert!(text.len() <= BYTES + 30 && text.ends_with("(1 more messages)"), "{}", text.len());
+        assert!(
+            text.len() <= MAX_BYTES + 30 && text.ends_with("(1 more messages)"),
+            "{}",
+            text.len()
+        );
     }
 
     #[test]
-    fn the_library_is_that_of_the_crate_itself() {
+    fn library_belongs_to_the_crate() {
         let artifact = |manifest: &str, kind: &str, name: &str| {
             json!({"reason": "compiler-artifact", "manifest_path": manifest,
                    "target": {"kind": [kind]},
                    "filenames": [format!("/t/release/{name}.d"),
                                  format!("/t/release/{name}{}", std::env::consts::DLL_SUFFIX)]})
         };
-        let said = read(&[
+        let output = read(&[
             artifact("/other/Cargo.toml", "cdylib", "libother"),
             artifact(MANIFEST, "cdylib", "libtea"),
             artifact(MANIFEST, "lib", "libx"),
         ]);
-        let library = said.library.unwrap();
+        let library = output.library.unwrap();
         assert_eq!(library.file_stem().unwrap(), "libtea");
-        assert!(said.messages.is_empty());
+        assert!(output.messages.is_empty());
     }
 }

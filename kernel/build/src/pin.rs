@@ -1,14 +1,15 @@
-//! The line `sha256: …` of a manifest, changed as text: everything else stays as it was written.
+//! The line `sha256: …` of a manifest, changed as text so that all other text is preserved.
 
 use skillhost_manifest::{ExtensionKind, Manifest};
 
 use crate::error::BuildError;
 
-/// Puts a sha256 into a manifest's text: in place of the one that is there, else above `entrypoint`.
-/// It has a line of its own, which the digest of a process extension's files leaves out.
+/// Inserts a sha256 into a manifest's text, in place of the present one or above `entrypoint`.
+///
+/// It has its own line, which the digest of a process extension's files skips.
 ///
 /// # Errors
-/// [`BuildError::Unpinnable`] where the result would say anything else than before.
+/// [`BuildError::Unpinnable`] if the result would differ in another field.
 pub(crate) fn set_pin(text: &str, sha256: &str) -> Result<String, BuildError> {
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let field = |line: &str, name: &str| line.starts_with(&format!("{name}:"));
@@ -17,12 +18,13 @@ pub(crate) fn set_pin(text: &str, sha256: &str) -> Result<String, BuildError> {
     let mut done = false;
     let is_flow = text.trim_start().starts_with('{');
     if let Some((before, after)) = text.split_once('{').filter(|_| is_flow && !has_pin) {
-        // One mapping in braces, as JSON is written.
+        // The manifest is one mapping in braces, as in JSON.
         let pin = format!("{before}{{{line_end}sha256: {sha256}{line_end},{after}");
         return verify_pin(text, pin, sha256);
     }
     for line in text.split_inclusive('\n') {
         if has_pin && field(line, "sha256") && !done {
+            // A comment of the author remains on the line.
             let comment = line.trim_end().find(" #").map_or("", |at| line[at..].trim_end());
             written.push_str(&format!("sha256: {sha256}{comment}{line_end}"));
             done = true;
@@ -37,7 +39,7 @@ pub(crate) fn set_pin(text: &str, sha256: &str) -> Result<String, BuildError> {
     verify_pin(text, written, sha256)
 }
 
-/// The text as it was written, if it says what the one before said, and the pin.
+/// Returns the new text if it differs from the old one only by the pin.
 fn verify_pin(text: &str, written: String, sha256: &str) -> Result<String, BuildError> {
     let (Ok(before), Ok(mut after)) =
         (skillhost_manifest::parse_manifest(text), skillhost_manifest::parse_manifest(&written))
@@ -46,7 +48,7 @@ fn verify_pin(text: &str, written: String, sha256: &str) -> Result<String, Build
     };
     let pin = after.sha256.map(|bytes| bytes.map(|byte| format!("{byte:02x}")).concat());
     after.sha256 = before.sha256;
-    // A dependency knows the place where it is written.
+    // Dependencies and agents contain their source positions, which the new line moves.
     let same = |one: &Manifest, other: &Manifest| {
         let needs = |manifest: &Manifest| -> Vec<_> {
             manifest.depends_on.iter().map(|d| (d.id.clone(), d.optional)).collect()
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_of_a_manifest_stays_as_it_is_written() {
+    fn pin_preserves_other_text() {
         let (old, new) = (sha(OLD), sha(NEW));
         for (before, after) in [
             (
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_would_say_something_else_is_left_alone() {
+    fn unpinnable_manifest_is_rejected() {
         let old = sha(OLD);
         for text in [
             format!("{{id: a, name: A, entrypoint: a, sha256: {old}}}"),
@@ -131,11 +133,11 @@ mod tests {
             format!("id: a\nname: A\nentrypoint: a\n\"sha256\": {old}\n"),
             format!("id: a\nname: A\nentrypoint: a\nsha256:\n  {old}\n"),
             "id: a\nname: A\n".to_owned(),
-            // A line of a block, not a field.
+            // The line belongs to a block text and is not a field.
             "name: A\nid: a\n'entrypoint': a\ndescription: |\n entrypoint: x\n".to_owned(),
         ] {
-            let refused = set_pin(&text, &sha(NEW));
-            assert!(matches!(refused, Err(BuildError::Unpinnable)), "{text}: {refused:?}");
+            let result = set_pin(&text, &sha(NEW));
+            assert!(matches!(result, Err(BuildError::Unpinnable)), "{text}: {result:?}");
         }
     }
 }

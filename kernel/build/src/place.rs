@@ -1,5 +1,4 @@
-//! What lies where while an extension is built. All of it is private to the kernel: no file tool
-//! reaches it.
+//! The paths of builds. All of them are private to the kernel and outside of the file tools' jail.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -12,7 +11,7 @@ use skillhost_kernel::{Home, PlannedFile};
 
 use crate::error::BuildError;
 
-/// The folders of one extension's builds.
+/// The paths of one extension's builds.
 #[derive(Debug, Clone)]
 pub(crate) struct BuildPaths {
     pub(crate) home: Home,
@@ -24,13 +23,13 @@ impl BuildPaths {
         Self { home: home.clone(), id: id.to_owned() }
     }
 
-    /// What is built with, for all extensions of the home, and what is built.
+    /// Returns cargo's target directory, which all extensions of the home share.
     pub(crate) fn target(home: &Home) -> PathBuf {
-        // No extension has such an id, and so none has this folder.
-        all(home).join(".target")
+        // An extension id cannot start with a dot, so the name cannot collide with one.
+        builds_dir(home).join(".target")
     }
 
-    /// The folder that the extension's author writes to.
+    /// Returns the directory of the extension, which its author writes.
     pub(crate) fn source_dir(&self) -> PathBuf {
         self.home.extensions_dir().join(&self.id)
     }
@@ -40,74 +39,78 @@ impl BuildPaths {
     }
 
     pub(crate) fn private_dir(&self) -> PathBuf {
-        all(&self.home).join(&self.id)
+        builds_dir(&self.home).join(&self.id)
     }
 
-    /// The copy that a plan is built from.
+    /// Returns the directory of the source copy of a plan.
     pub(crate) fn sources(&self, digest: &str) -> PathBuf {
         self.private_dir().join(format!("src-{}", &digest[..16]))
     }
 
-    /// The home of a trial.
+    /// Returns the home of a trial.
     pub(crate) fn trial(&self) -> PathBuf {
         self.private_dir().join("trial")
     }
 
-    /// What is to be installed.
+    /// Returns the path of the library to install.
     pub(crate) fn staged(&self) -> PathBuf {
         self.private_dir().join("staged")
     }
 
-    /// What an installation under way is to do.
+    /// Returns the path of the intent of an active installation.
     pub(crate) fn intent(&self) -> PathBuf {
         self.private_dir().join("install.json")
     }
 
-    /// The library before the present one, and what is known of it.
+    /// Returns the paths of the previous library and of its metadata.
     pub(crate) fn previous(&self) -> (PathBuf, PathBuf) {
         (self.private_dir().join("previous"), self.private_dir().join("previous.json"))
     }
 
-    /// What an installation under way replaces: library, library before it, what is known of that.
+    /// Returns the paths of the backups of an active installation: the library, the previous
+    /// library and its metadata.
     pub(crate) fn replaced(&self) -> [PathBuf; 3] {
         ["replaced", "replaced-previous", "replaced-previous.json"]
             .map(|name| self.private_dir().join(name))
     }
 
-    /// What is of no use without an installation under way.
+    /// Returns the paths that are garbage without an active installation.
     pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
         self.replaced().into_iter().chain([self.staged()]).collect()
     }
 
-    /// Makes the private folder.
-    pub(crate) fn make(&self) -> Result<(), BuildError> {
-        private_folder(&self.private_dir())
+    /// Creates the private directory.
+    pub(crate) fn create_private_dir(&self) -> Result<(), BuildError> {
+        create_private(&self.private_dir())
     }
 }
 
-/// Every id that something was built for.
+/// Returns the ids of all extensions with builds.
 pub(crate) fn built_ids(home: &Home) -> Vec<String> {
-    let entries = fs::read_dir(all(home)).into_iter().flatten().flatten();
+    let entries = fs::read_dir(builds_dir(home)).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Held while something is built for a home.
+/// A lock on the builds of a home, across processes.
 pub(crate) struct BuildLock {
     _file: File,
 }
 
 impl BuildLock {
+    /// Acquires the lock without waiting.
+    ///
     /// # Errors
     /// [`BuildError::Busy`] while another process builds for the home.
     pub(crate) fn acquire(home: &Home) -> Result<Self, BuildError> {
-        private_folder(&all(home))?;
-        let path = all(home).join(".lock");
+        create_private(&builds_dir(home))?;
+        let path = builds_dir(home).join(".lock");
         let failed = BuildError::io(&path);
         let opened = OpenOptions::new().create(true).write(true).truncate(false).open(&path);
         let file = match opened {
             Ok(file) => file,
             Err(error) => return Err(failed(error)),
         };
+        // The operating system releases the lock when the process ends, even after a crash.
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _file: file }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(BuildError::Busy),
@@ -116,42 +119,44 @@ impl BuildLock {
     }
 }
 
-fn all(home: &Home) -> PathBuf {
+fn builds_dir(home: &Home) -> PathBuf {
     home.data_dir("kernel").join("builds")
 }
 
-pub(crate) fn private_folder(path: &Path) -> Result<(), BuildError> {
+/// Creates a directory that only the owner may access.
+pub(crate) fn create_private(path: &Path) -> Result<(), BuildError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(BuildError::io(path))
 }
 
-/// Removes a folder with everything in it; one that is not there is none.
-pub(crate) fn remove_folder(path: &Path) -> Result<(), BuildError> {
+/// Removes a directory with its contents, if it exists.
+pub(crate) fn remove_directory(path: &Path) -> Result<(), BuildError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(BuildError::io(path)(error)),
         _ => Ok(()),
     }
 }
 
-/// Writes files into a new folder that is the owner's alone.
-pub(crate) fn write_all(folder: &Path, files: &[PlannedFile]) -> Result<(), BuildError> {
-    remove_folder(folder)?;
-    private_folder(folder)?;
+/// Writes files to a new private directory.
+pub(crate) fn write_files(directory: &Path, files: &[PlannedFile]) -> Result<(), BuildError> {
+    // Files of an interrupted build must not become a part of this one.
+    remove_directory(directory)?;
+    create_private(directory)?;
     for file in files {
-        let path = folder.join(&file.path);
-        private_folder(path.parent().unwrap_or(folder))?;
+        let path = directory.join(&file.path);
+        create_private(path.parent().unwrap_or(directory))?;
         let mode = if file.executable { 0o700 } else { 0o600 };
         OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(mode)
             .open(&path)
-            .and_then(|mut made| made.write_all(&file.bytes))
+            .and_then(|mut created| created.write_all(&file.bytes))
             .map_err(BuildError::io(&path))?;
     }
     Ok(())
 }
 
-/// The file name of a library with this base name.
+/// Returns the platform's file name of a library with a base name.
 pub(crate) fn library_name(entrypoint: &str) -> String {
     format!("{DLL_PREFIX}{entrypoint}{DLL_SUFFIX}")
 }

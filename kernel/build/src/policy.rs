@@ -1,8 +1,8 @@
-//! What a crate may say about its own build: its `Cargo.toml`, and how its sources name files.
+//! The policy for the `Cargo.toml` and the sources of a crate.
 //!
-//! A build may run no code but the toolchain's and that of crates an operator has allowed. So a
-//! `Cargo.toml` is not passed on but read: what is allowed becomes a [`CrateRecipe`], and cargo is given
-//! the text that [`CrateRecipe::manifest`] writes.
+//! A build may run only code of the toolchain and of crates that an operator has allowed. Therefore
+//! a `Cargo.toml` is parsed and not passed on: its allowed parts become a [`CrateRecipe`], and
+//! cargo receives the text of [`CrateRecipe::manifest`].
 
 mod cargo_toml;
 mod sources;
@@ -15,22 +15,22 @@ use skillhost_kernel::PlannedFile;
 use crate::error::{BuildError, PolicyViolation};
 use crate::files;
 
-/// A crate that may be built.
+/// The allowed build settings of a crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CrateRecipe {
-    /// The package's name.
+    /// The name of the package.
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) edition: String,
-    /// The library's name.
+    /// The name of the library.
     pub(crate) library: String,
-    /// Crates of the allow-list.
+    /// The dependencies on crates of the allow-list.
     pub(crate) dependencies: Vec<AllowedDependency>,
-    /// Keys of `[profile.release]` and their values, as TOML.
+    /// The keys of `[profile.release]` and their values, as TOML.
     pub(crate) profile: Vec<(String, String)>,
 }
 
-/// One crate of the allow-list, as the extension wants it.
+/// A dependency on a crate of the allow-list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AllowedDependency {
     pub(crate) name: String,
@@ -39,40 +39,41 @@ pub(crate) struct AllowedDependency {
     pub(crate) default_features: bool,
 }
 
-/// Reads a crate's files.
+/// Checks the files of a crate and returns its recipe.
 ///
 /// # Errors
-/// [`BuildError::PolicyViolations`] with everything that may not be there.
+/// [`BuildError::PolicyViolations`] with all violations.
 pub(crate) fn check_crate(
     files: &[PlannedFile],
     entrypoint: &str,
     allow: &[String],
 ) -> Result<CrateRecipe, BuildError> {
-    let mut refusals = Vec::new();
+    let mut violations = Vec::new();
     let recipe = match files::file_text(files, "Cargo.toml") {
-        Some(text) => cargo_toml::read_cargo_toml(text, entrypoint, allow, &mut refusals),
+        Some(text) => cargo_toml::read_cargo_toml(text, entrypoint, allow, &mut violations),
         None => {
-            refusals.push(PolicyViolation {
+            violations.push(PolicyViolation {
                 file: "Cargo.toml".into(),
                 line: None,
-                what: "is not there, or is not text".into(),
+                what: "not found or not text".into(),
                 remedy: "write one, or give the manifest an entrypoint {command: […]}".into(),
             });
             None
         }
     };
-    sources::check_sources(files, &mut refusals);
+    sources::check_sources(files, &mut violations);
     match recipe {
-        Some(recipe) if refusals.is_empty() => Ok(recipe),
-        _ => Err(BuildError::PolicyViolations(refusals)),
+        Some(recipe) if violations.is_empty() => Ok(recipe),
+        _ => Err(BuildError::PolicyViolations(violations)),
     }
 }
 
 impl CrateRecipe {
-    /// The `Cargo.toml` that is built from. Nothing is found out by cargo itself: no build script,
-    /// no program, no workspace around it.
+    /// Returns the `Cargo.toml` of the build.
+    ///
+    /// It disables cargo's discovery of build scripts, programs and enclosing workspaces.
     pub(crate) fn manifest(&self, sdk: &Path) -> String {
-        // A TOML basic string and a JSON string escape alike what these can hold.
+        // TOML basic strings and JSON strings have the same escapes for these values.
         let quoted = |text: &str| json!(text).to_string();
         let mut text = format!(
             "[package]\nname = {}\nversion = {}\nedition = {}\npublish = false\nbuild = false\n\
@@ -98,6 +99,8 @@ impl CrateRecipe {
         for (key, value) in &self.profile {
             text.push_str(&format!("{key} = {value}\n"));
         }
+        // An abort would end the kernel, and an own workspace stops the search in parent
+        // directories.
         text.push_str("panic = \"unwind\"\n\n[workspace]\n");
         text
     }

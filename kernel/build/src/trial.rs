@@ -1,4 +1,4 @@
-//! Tries what was built in a process of its own, before anything is installed.
+//! The trial of a build in a separate process before its installation.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,42 +10,42 @@ use tokio::process::Command;
 use crate::error::BuildError;
 use crate::group::{self, ProcessExit, ProcessLimits};
 use crate::messages::truncate;
-use crate::place::{BuildPaths, private_folder, remove_folder};
+use crate::place::{BuildPaths, create_private, remove_directory};
 
-/// A trial may take this long, beside what a process may take to start. The kernel's own limits,
-/// which say more, come first.
-const TIME: Duration = Duration::from_secs(40);
-/// Bytes of its report.
-const REPORT: usize = 4 * 1024 * 1024;
-/// Bytes that are told of what it prints.
-const PRINTED: usize = 600;
+/// The timeout of a trial, in addition to the start of a process. It is longer than the kernel's
+/// own timeouts, whose errors are more specific.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(40);
+/// The maximum size of a report, in bytes.
+const MAX_REPORT: usize = 4 * 1024 * 1024;
+/// The maximum length of quoted output, in bytes.
+const MAX_OUTPUT: usize = 600;
 
-/// What `skillhost ext probe` prints, on one line.
+/// The report of `skillhost ext probe`, printed on one line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialReport {
-    /// It loads.
+    /// The extension loads.
     Loaded(ProbeReport),
-    /// It does not.
+    /// The extension fails to load.
     Rejected(ProbeError),
 }
 
-/// What a trial of a process extension needs beside its files.
+/// The environment of the trial of a process extension.
 #[derive(Default)]
 pub(crate) struct ProcessTrial {
-    /// The secrets that its manifest names, as far as they are there.
+    /// The available secrets that the manifest names.
     pub(crate) secrets: Vec<(String, String)>,
-    /// Its home directory, which stays.
+    /// The home directory of the process, which outlasts the trial.
     pub(crate) home: PathBuf,
-    /// How long its first start may take, where the manifest says so.
+    /// The start timeout in the manifest, or zero.
     pub(crate) start: Duration,
 }
 
-/// Has the extension of a manifest loaded by another process of this program.
+/// Loads the extension of a manifest in another process of this program.
 ///
 /// # Errors
-/// [`BuildError::Rejected`] with the phase, [`BuildError::Trial`] where the process did not come so
-/// far as to say anything.
+/// [`BuildError::Rejected`] with the phase, [`BuildError::Trial`] if the process exits without a
+/// report.
 pub(crate) async fn run_trial(
     program: &Path,
     place: &BuildPaths,
@@ -54,17 +54,18 @@ pub(crate) async fn run_trial(
     memory: u64,
 ) -> Result<ProbeReport, BuildError> {
     let home = place.trial();
-    remove_folder(&home)?;
-    private_folder(&home.join("sandbox"))?;
-    let tried = run(program, &home, manifest, process, memory).await;
-    // What it left behind there is of no use to anybody.
-    let removed = remove_folder(&home);
+    // A trial must not see the files of an earlier one.
+    remove_directory(&home)?;
+    create_private(&home.join("sandbox"))?;
+    let tried = run_probe(program, &home, manifest, process, memory).await;
+    // Removed before the report is parsed, so that a failed trial leaves no files either.
+    let removed = remove_directory(&home);
     let probed = parse_report(&tried?)?;
     removed?;
     Ok(probed)
 }
 
-async fn run(
+async fn run_probe(
     program: &Path,
     home: &Path,
     manifest: &Path,
@@ -79,31 +80,32 @@ async fn run(
         .arg(manifest)
         .current_dir(home)
         .env_clear();
-    let mut time = TIME;
+    let mut time = TRIAL_TIMEOUT;
     if let Some(process) = process {
         command.arg("--process-home").arg(&process.home);
-        // Before the others: a secret takes the place of none of them.
-        let secrets = process.secrets.iter().filter(|(name, _)| !is_loaders(name));
+        // Set before the other variables, so that no secret can replace one of them.
+        let secrets = process.secrets.iter().filter(|(name, _)| !is_loader_variable(name));
         command.envs(secrets.map(|(name, value)| (name, value)));
         time += process.start;
     }
     command
         .envs(["PATH", "LANG"].into_iter().filter_map(|n| Some((n, std::env::var_os(n)?))))
         .env("HOME", home);
-    let limits = ProcessLimits { time, memory, stdout: REPORT };
-    let hint = "it may not wait or loop while it is loaded; long work belongs into the service";
-    group::run_limited(command, limits, ("loading it", hint)).await
+    let limits = ProcessLimits { time, memory, stdout: MAX_REPORT };
+    let hint = "do not wait or loop while loading; move long work to the service";
+    group::run_limited(command, limits, ("the trial", hint)).await
 }
 
-/// Whether the system's loader obeys a variable: no secret changes what the trial's own program is.
-fn is_loaders(name: &str) -> bool {
+/// Returns `true` for a variable of the system's loader, with which a secret could change the
+/// program of the trial.
+fn is_loader_variable(name: &str) -> bool {
     name.starts_with("LD_") || name.starts_with("DYLD_")
 }
 
-/// What a trial says about the extension.
-fn parse_report(ended: &ProcessExit) -> Result<ProbeReport, BuildError> {
-    let printed = || truncate(ended.stderr.trim(), PRINTED).trim().to_owned();
-    if let Some(signal) = ended.signal() {
+/// Parses the report of a trial.
+fn parse_report(exit: &ProcessExit) -> Result<ProbeReport, BuildError> {
+    let printed = || truncate(exit.stderr.trim(), MAX_OUTPUT).trim().to_owned();
+    if let Some(signal) = exit.signal() {
         let what = match signal {
             6 => "it ends its process with abort".to_owned(),
             9 => "its process was killed".to_owned(),
@@ -112,31 +114,31 @@ fn parse_report(ended: &ProcessExit) -> Result<ProbeReport, BuildError> {
         };
         return Err(BuildError::Trial { what, printed: printed() });
     }
-    let stdout = String::from_utf8_lossy(&ended.stdout);
+    let stdout = String::from_utf8_lossy(&exit.stdout);
     match serde_json::from_str(&stdout) {
         Ok(TrialReport::Loaded(probed)) => Ok(probed),
         Ok(TrialReport::Rejected(ProbeError { phase, reason, hint })) => {
             Err(BuildError::Rejected { phase, reason, hint })
         }
-        // More than the report, or something else.
+        // Other output precedes the report or replaces it.
         Err(_) if !stdout.trim().is_empty() => Err(BuildError::Trial {
             what: "it prints to standard output, which belongs to the program; log with tracing"
                 .to_owned(),
-            printed: truncate(stdout.trim(), PRINTED).trim().to_owned(),
+            printed: truncate(stdout.trim(), MAX_OUTPUT).trim().to_owned(),
         }),
         Err(_) => Err(BuildError::Trial {
-            what: match ended.status.code() {
+            what: match exit.status.code() {
                 Some(code) => format!("it ends its process with exit code {code}"),
-                None => "its process says nothing".to_owned(),
+                None => "its process printed no report".to_owned(),
             },
             printed: printed(),
         }),
     }
 }
 
-/// The program that tries extensions: this one.
+/// Returns the path of this executable, which runs trials.
 pub(crate) fn this_program() -> PathBuf {
-    // A program without a path is not started, and that is what is reported then.
+    // Without a known path the trial fails to start, and its error names the program.
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("skillhost"))
 }
 
@@ -148,30 +150,30 @@ mod tests {
 
     use skillhost_kernel::LoadPhase;
 
-    fn ended(status: i32, stdout: &str) -> ProcessExit {
+    fn exit(status: i32, stdout: &str) -> ProcessExit {
         let status = ExitStatus::from_raw(status);
         ProcessExit { status, stdout: stdout.into(), stderr: "last words\n".to_owned() }
     }
 
-    fn refused(status: i32, stdout: &str) -> String {
-        let error = parse_report(&ended(status, stdout)).unwrap_err();
+    fn trial_error(status: i32, stdout: &str) -> String {
+        let error = parse_report(&exit(status, stdout)).unwrap_err();
         format!("{error} / {}", error.hint())
     }
 
     #[test]
-    fn only_a_report_and_nothing_else_counts() {
+    fn trial_requires_exact_report() {
         let loaded = r#"{"loaded":{"version":"1.0.0","tools":[]}}"#;
-        assert_eq!(parse_report(&ended(0, loaded)).unwrap().version, "1.0.0");
+        assert_eq!(parse_report(&exit(0, loaded)).unwrap().version, "1.0.0");
         let rejected = serde_json::to_string(&TrialReport::Rejected(ProbeError {
             phase: LoadPhase::New,
             reason: "panicked: no".into(),
             hint: "do not".into(),
         }));
         assert_eq!(
-            refused(0, &rejected.unwrap()),
-            "it was built and does not load, phase new: panicked: no / do not"
+            trial_error(0, &rejected.unwrap()),
+            "built, but failed to load in phase new: panicked: no / do not"
         );
-        let trial = "it was built, and does not load: ";
+        let trial = "built, but failed to load: ";
         for (status, stdout, expected) in [
             (6, loaded, "it ends its process with abort / it printed: last words"),
             (
@@ -183,7 +185,7 @@ mod tests {
             (7 << 8, "", "it ends its process with exit code 7 / it printed: last words"),
             (11, "", "it ends its process with a segmentation fault / it printed: last words"),
         ] {
-            assert_eq!(refused(status, stdout), format!("{trial}{expected}"));
+            assert_eq!(trial_error(status, stdout), format!("{trial}{expected}"));
         }
     }
 }

@@ -1,18 +1,18 @@
-//! Failures of the disk, injected into an installation.
+//! Injected disk failures for tests of installations.
 
 use std::cell::Cell;
 use std::io;
 
 use crate::error::BuildError;
 
-/// A failure at one change of the disk.
+/// A failure of one change of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// The change, from 0.
+    /// The number of the change, counted from 0.
     pub(super) at: usize,
-    /// The change was made, and could not be flushed.
+    /// `true` if the change takes effect before it fails, like a failed flush.
     pub(super) after: bool,
-    /// Every later one fails too.
+    /// `true` if all later changes fail, too.
     pub(super) lasting: bool,
 }
 
@@ -21,7 +21,7 @@ thread_local! {
     static CHANGES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs work with a fault; returns its result and the number of changes that it tried.
+/// Runs work with a fault; returns its result and the number of attempted changes.
 pub(super) fn with_fault<T>(fault: Option<Fault>, work: impl FnOnce() -> T) -> (T, usize) {
     FAULT.set(fault);
     CHANGES.set(0);
@@ -30,6 +30,7 @@ pub(super) fn with_fault<T>(fault: Option<Fault>, work: impl FnOnce() -> T) -> (
     (result, CHANGES.get())
 }
 
+/// Runs one change, or fails as the current fault requires.
 pub(super) fn inject(work: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
     let number = CHANGES.get();
     CHANGES.set(number + 1);

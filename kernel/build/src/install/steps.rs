@@ -1,4 +1,4 @@
-//! The steps of an installation, in both directions. Making one again changes nothing.
+//! The steps of an installation in both directions. Each step is idempotent.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -14,13 +14,14 @@ use crate::files::sha256_hex;
 use crate::pin::set_pin;
 use crate::place::BuildPaths;
 
+/// A step of an installation or of its undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Keep,
     Library,
     Manifest,
     Record,
-    /// The record comes first: what is half undone must not count as approved.
+    /// The first step of an undo, since a partly undone installation must not be approved.
     UndoRecord,
     UndoManifest,
     UndoLibrary,
@@ -28,29 +29,30 @@ pub(super) enum Step {
     Done,
 }
 
-/// An installation, once it is decided; [`Step::Done`] follows.
+/// The steps of a committed installation; [`Step::Done`] follows.
 pub(super) const FORWARD: [Step; 4] = [Step::Keep, Step::Library, Step::Manifest, Step::Record];
 
-/// A failed installation.
+/// The steps of the undo of a failed installation.
 pub(super) const UNDO: [Step; 5] =
     [Step::UndoRecord, Step::UndoManifest, Step::UndoLibrary, Step::UndoKeep, Step::Done];
 
+/// Performs one step of an installation.
 pub(super) fn perform(
     place: &BuildPaths,
     intent: &InstallIntent,
     step: Step,
 ) -> Result<(), BuildError> {
     let library = intent.library.as_ref().map(|name| place.source_dir().join(name));
-    let [replaced, kept_before, facts_before] = place.replaced();
+    let [replaced, kept_before, metadata_before] = place.replaced();
     match (step, &library) {
         (Step::Keep, Some(library)) => {
             let Some(before) = &intent.before else { return Ok(()) };
-            // Once the new one is there, the old one was kept.
+            // If the new library is already in place, the old one was kept by an earlier run.
             match read(library)? {
                 Some(bytes) if sha256_hex(&bytes) == before.sha256 => {
-                    let (kept, facts) = place.previous();
+                    let (kept, metadata) = place.previous();
                     write(&kept, &bytes)?;
-                    write_json(&facts, before)
+                    write_json(&metadata, before)
                 }
                 _ => Ok(()),
             }
@@ -60,8 +62,10 @@ pub(super) fn perform(
             _ => {
                 let staged = place.staged();
                 let bytes = fs::read(&staged).map_err(BuildError::io(&staged))?;
+                // Only the approved bytes may be installed, even if the file has changed since the
+                // intent.
                 if sha256_hex(&bytes) != intent.sha256 {
-                    let damaged = io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
+                    let damaged = io::Error::new(io::ErrorKind::InvalidData, "digest mismatch");
                     return Err(BuildError::io(&staged)(damaged));
                 }
                 write(library, &bytes)
@@ -69,14 +73,16 @@ pub(super) fn perform(
         },
         (Step::Manifest, _) => install_manifest(place, intent),
         (Step::Record, _) => match &intent.record {
-            // A decision that was made since then stays.
-            Some(record) if latest(place)? == intent.record_before => append(place, record),
+            // A later decision, such as a revocation, has precedence.
+            Some(record) if latest_record(place)? == intent.record_before => {
+                append_record(place, record)
+            }
             _ => Ok(()),
         },
         (Step::UndoRecord, _) => match (&intent.record, &intent.record_before) {
-            (Some(record), before) if latest(place)?.as_ref() == Some(record) => {
+            (Some(record), before) if latest_record(place)?.as_ref() == Some(record) => {
                 let kernel = Approver::operator(ApprovalSurface::CommandLine);
-                append(place, before.as_ref().unwrap_or(&record.revoked(&kernel)))
+                append_record(place, before.as_ref().unwrap_or(&record.revoked(&kernel)))
             }
             _ => Ok(()),
         },
@@ -87,7 +93,7 @@ pub(super) fn perform(
                     let before = intent.manifest_before.as_bytes();
                     write_with_mode(&path, before, intent.executable_before.1)
                 }
-                // Somebody has written to it since.
+                // The author has edited the manifest since, and the edit is preserved.
                 _ => Ok(()),
             }
         }
@@ -98,15 +104,15 @@ pub(super) fn perform(
             _ => Ok(()),
         },
         (Step::UndoKeep, Some(_)) => {
-            let (kept, facts) = place.previous();
+            let (kept, metadata) = place.previous();
             restore(&kept_before, &kept, false)?;
-            restore(&facts_before, &facts, false)
+            restore(&metadata_before, &metadata, false)
         }
         (Step::Keep | Step::Library | Step::UndoLibrary | Step::UndoKeep, None) => Ok(()),
         (Step::Done, _) => {
             remove(&place.intent())?;
-            // Otherwise the installation would be made again after a power cut.
-            flush_folder(&place.private_dir())?;
+            // Without the flush, the intent could reappear after a power failure and be repeated.
+            sync_directory(&place.private_dir())?;
             place.leftovers().iter().try_for_each(|path| remove(path))
         }
     }
@@ -120,24 +126,30 @@ fn install_manifest(place: &BuildPaths, intent: &InstallIntent) -> Result<(), Bu
         text if text == intent.manifest || text == intent.manifest_before => {
             write(&path, intent.manifest.as_bytes())
         }
-        // Somebody wrote to it since the process died; the pin belongs to the library.
+        // The author has edited the manifest since the crash. The edit is preserved, and the pin is
+        // that of the installed library.
         text => match set_pin(&text, &intent.sha256) {
             Ok(text) => write(&path, text.as_bytes()),
-            // It is no manifest any more; that is reported when it is read.
+            // The text is not a valid manifest any more, which the loader reports.
             Err(_) => Ok(()),
         },
     }
 }
 
-fn latest(place: &BuildPaths) -> Result<Option<skillhost_kernel::ApprovalRecord>, BuildError> {
+fn latest_record(
+    place: &BuildPaths,
+) -> Result<Option<skillhost_kernel::ApprovalRecord>, BuildError> {
     Ok(Approvals::load(&place.home)?.latest(&place.id).cloned())
 }
 
-fn append(place: &BuildPaths, record: &skillhost_kernel::ApprovalRecord) -> Result<(), BuildError> {
-    effect(|| Ok(Approvals::append(&place.home, record)?))
+fn append_record(
+    place: &BuildPaths,
+    record: &skillhost_kernel::ApprovalRecord,
+) -> Result<(), BuildError> {
+    run_effect(|| Ok(Approvals::append(&place.home, record)?))
 }
 
-/// Puts a file back as it was before; one that was not there is removed.
+/// Restores a file from its backup; a file without a backup did not exist and is removed.
 fn restore(before: &Path, path: &Path, executable: bool) -> Result<(), BuildError> {
     match read(before)? {
         Some(bytes) if read(path)?.as_deref() == Some(&*bytes) && !executable => Ok(()),
@@ -151,25 +163,26 @@ pub(super) fn is_executable(path: &Path) -> bool {
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
+/// Reads a file, or returns `None` if it does not exist.
 pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, BuildError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        // A folder in its place is found out when something is to be written there.
+        // A directory in place of the file is reported by the later write.
         Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(None),
         Err(error) => Err(BuildError::io(path)(error)),
     }
 }
 
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
-    effect(|| write_atomically(path, bytes).map_err(BuildError::io(path)))
+    run_effect(|| write_atomically(path, bytes).map_err(BuildError::io(path)))
 }
 
 fn write_with_mode(path: &Path, bytes: &[u8], executable: bool) -> Result<(), BuildError> {
     write(path, bytes)?;
     if executable {
         let mode = Permissions::from_mode(0o755);
-        return effect(|| fs::set_permissions(path, mode).map_err(BuildError::io(path)));
+        return run_effect(|| fs::set_permissions(path, mode).map_err(BuildError::io(path)));
     }
     Ok(())
 }
@@ -180,18 +193,20 @@ pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Bui
 }
 
 pub(super) fn remove(path: &Path) -> Result<(), BuildError> {
-    effect(|| match fs::remove_file(path) {
+    run_effect(|| match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(BuildError::io(path)(error)),
         _ => Ok(()),
     })
 }
 
-fn flush_folder(path: &Path) -> Result<(), BuildError> {
-    effect(|| File::open(path).and_then(|folder| folder.sync_all()).map_err(BuildError::io(path)))
+fn sync_directory(path: &Path) -> Result<(), BuildError> {
+    run_effect(|| {
+        File::open(path).and_then(|directory| directory.sync_all()).map_err(BuildError::io(path))
+    })
 }
 
-/// Changes the disk; where tests let it fail.
-fn effect(work: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
+/// Runs a change of the disk, into which tests inject failures.
+fn run_effect(work: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
     #[cfg(test)]
     return super::faults::inject(work);
     #[cfg(not(test))]

@@ -6,27 +6,28 @@ use super::faults::{Fault, with_fault};
 
 const MANIFEST: &str = "id: tea\nname: Tea\nentrypoint: tea\n# the end\n";
 
-struct Scene {
-    _folder: tempfile::TempDir,
+/// A temporary home with the paths of the extension's builds.
+struct TestHome {
+    _directory: tempfile::TempDir,
     place: BuildPaths,
 }
 
-/// A home with the extension `tea` and no build of it.
-fn scene() -> Scene {
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir_all(folder.path().join("sandbox/extensions/tea")).unwrap();
-    let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
+/// Creates a home with the extension `tea` without a build.
+fn test_home() -> TestHome {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir_all(directory.path().join("sandbox/extensions/tea")).unwrap();
+    let home = Home::open(directory.path(), HomeSource::Argument).unwrap();
     let place = BuildPaths::new(&home, "tea");
     fs::write(place.manifest(), MANIFEST).unwrap();
-    Scene { _folder: folder, place }
+    TestHome { _directory: directory, place }
 }
 
 fn operator() -> Approver {
     Approver::operator(ApprovalSurface::Terminal)
 }
 
-/// What is in place, by the bytes of the library: all of it, or a description of the mess.
-fn in_place(place: &BuildPaths) -> String {
+/// Returns the bytes of the installed and the previous library, after checks of their consistency.
+fn installed_state(place: &BuildPaths) -> String {
     let library = read(&place.source_dir().join(library_name("tea"))).unwrap();
     let manifest = fs::read_to_string(place.manifest()).unwrap();
     let parsed = skillhost_manifest::parse_manifest(&manifest).unwrap();
@@ -34,29 +35,29 @@ fn in_place(place: &BuildPaths) -> String {
     let approvals = Approvals::load(&place.home).unwrap();
     let approval = approvals.approval("tea");
     assert!(manifest.ends_with("entrypoint: tea\n# the end\n"), "{manifest}");
-    let (kept, facts) = place.previous();
+    let (kept, metadata) = place.previous();
     let kept = read(&kept).unwrap();
-    let facts: Option<PreviousBuild> =
-        read(&facts).unwrap().map(|b| serde_json::from_slice(&b).unwrap());
+    let metadata: Option<PreviousBuild> =
+        read(&metadata).unwrap().map(|b| serde_json::from_slice(&b).unwrap());
     let Some(library) = library else {
-        assert_eq!((pin, approval, kept, facts), (None, None, None, None));
+        assert_eq!((pin, approval, kept, metadata), (None, None, None, None));
         return "nothing".to_owned();
     };
     let sha = sha256_hex(&library);
     let kept_sha = kept.as_deref().map(sha256_hex);
     assert_eq!(pin.as_deref(), Some(&*sha), "half installed");
-    let approval = approval.expect("it is approved");
+    let approval = approval.expect("the build is approved");
     assert!(
         approval.covers(&read_tree(&place.source_dir()).unwrap()),
-        "approved is something else"
+        "the approval covers other files"
     );
     assert_eq!(approval.library_sha256.as_deref(), Some(&*sha));
-    assert_eq!(facts.map(|kept| kept.sha256), kept_sha, "half kept");
+    assert_eq!(metadata.map(|kept| kept.sha256), kept_sha, "half kept");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     format!("{} before {}", text(library), kept.map_or("nothing".to_owned(), text))
 }
 
-/// The approval of the folder with a library.
+/// Returns the approval of the directory with a library.
 fn record(place: &BuildPaths, bytes: &[u8]) -> ApprovalRecord {
     let text = set_pin(&manifest(place), &sha256_hex(bytes)).unwrap();
     let parsed = skillhost_manifest::parse_manifest(&text).unwrap();
@@ -73,61 +74,61 @@ fn manifest(place: &BuildPaths) -> String {
     fs::read_to_string(place.manifest()).unwrap()
 }
 
-fn put(place: &BuildPaths, bytes: &str) {
+fn install_library(place: &BuildPaths, bytes: &str) {
     let sha = sha256_hex(bytes.as_bytes());
     install_build(place, &manifest(place), &new(place, bytes.as_bytes(), &sha)).unwrap();
 }
 
 #[test]
-fn a_build_replaces_the_one_before_and_can_be_taken_back_again_and_again() {
-    let Scene { place, _folder } = scene();
-    assert_eq!(in_place(&place), "nothing");
+fn rollback_swaps_two_builds() {
+    let TestHome { place, _directory } = test_home();
+    assert_eq!(installed_state(&place), "nothing");
     assert!(matches!(rollback(&place, &operator()), Err(BuildError::NoPreviousBuild { .. })));
-    put(&place, "one");
-    assert_eq!(in_place(&place), "one before nothing");
+    install_library(&place, "one");
+    assert_eq!(installed_state(&place), "one before nothing");
     assert!(matches!(rollback(&place, &operator()), Err(BuildError::NoPreviousBuild { .. })));
-    put(&place, "two");
-    assert_eq!(in_place(&place), "two before one");
-    // The same once more is not the one before.
-    put(&place, "two");
-    assert_eq!(in_place(&place), "two before one");
+    install_library(&place, "two");
+    assert_eq!(installed_state(&place), "two before one");
+    // A repeated build does not become its own predecessor.
+    install_library(&place, "two");
+    assert_eq!(installed_state(&place), "two before one");
     let done = rollback(&place, &operator()).unwrap();
     let (from, to) = (sha256_hex(b"two"), sha256_hex(b"one"));
-    assert_eq!(done, Swapped { from, to, approved: true });
-    assert_eq!(in_place(&place), "one before two");
+    assert_eq!(done, RollbackResult { from, to, approved: true });
+    assert_eq!(installed_state(&place), "one before two");
     rollback(&place, &operator()).unwrap();
-    assert_eq!(in_place(&place), "two before one");
-    let mut left: Vec<_> =
+    assert_eq!(installed_state(&place), "two before one");
+    let mut remaining: Vec<_> =
         fs::read_dir(place.private_dir()).unwrap().map(|e| e.unwrap().file_name()).collect();
-    left.sort();
-    assert_eq!(left, ["previous", "previous.json"]);
+    remaining.sort();
+    assert_eq!(remaining, ["previous", "previous.json"]);
 }
 
-/// The process is killed after every step, and the one that finishes its work after every step too.
+/// The process is killed after every step, and the recovering process as well.
 #[test]
-fn a_process_that_dies_at_any_step_leaves_the_old_build_or_the_new_one() {
+fn crash_leaves_old_or_new_build() {
     let steps: Vec<_> = FORWARD.into_iter().chain([Step::Done]).collect();
     for (old, expected) in [(None, "new before nothing"), (Some("old"), "new before old")] {
         let untouched = old.map_or("nothing", |_| "old before nothing");
         for died_after in 0..=steps.len() {
             for died_again_after in 0..=steps.len() {
-                let Scene { place, _folder } = scene();
+                let TestHome { place, _directory } = test_home();
                 if let Some(old) = old {
-                    put(&place, old);
+                    install_library(&place, old);
                 }
                 let sha = sha256_hex(b"new");
                 let new = new(&place, b"new", &sha);
                 let intent = plan_install(&place, &manifest(&place), &new).unwrap();
-                // Everything before the decision.
-                place.make().unwrap();
+                // The state before the intent is written.
+                place.create_private_dir().unwrap();
                 write(&place.staged(), b"new").unwrap();
-                assert_eq!(in_place(&place), untouched);
-                assert_eq!(recover_install(&place).unwrap(), None, "nothing was decided");
-                assert_eq!(in_place(&place), untouched);
+                assert_eq!(installed_state(&place), untouched);
+                assert_eq!(recover_install(&place).unwrap(), None, "no intent was written");
+                assert_eq!(installed_state(&place), untouched);
 
                 write_intent(&place, &intent, &new).unwrap();
                 for died in [died_after, died_again_after] {
-                    // What a killed write leaves beside the file.
+                    // The temporary file of a killed write.
                     fs::write(place.source_dir().join(".libtea.so.7-0.tmp"), "half").unwrap();
                     for step in &steps[..died] {
                         if !matches!(step, Step::Done) || read(&place.intent()).unwrap().is_some() {
@@ -139,25 +140,25 @@ fn a_process_that_dies_at_any_step_leaves_the_old_build_or_the_new_one() {
                     }
                 }
                 recover_install(&place).unwrap();
-                assert_eq!(in_place(&place), expected, "{died_after}, {died_again_after}");
-                assert_eq!(recover_install(&place).unwrap(), None, "it is done");
+                assert_eq!(installed_state(&place), expected, "{died_after}, {died_again_after}");
+                assert_eq!(recover_install(&place).unwrap(), None, "the recovery is complete");
             }
         }
     }
 }
 
-/// Every change of the disk fails once, or from then on, before or after it was made; then the next
+/// Every change of the disk fails once or permanently, before or after its effect; then the next
 /// start recovers.
 #[test]
-fn failed_writes_end_in_one_reported_state() {
+fn failed_writes_have_reported_outcome() {
     for roll_back_too in [false, true] {
-        let begun = || {
-            let scene = scene();
-            put(&scene.place, "one");
+        let prepared = || {
+            let test_home = test_home();
+            install_library(&test_home.place, "one");
             if roll_back_too {
-                put(&scene.place, "two");
+                install_library(&test_home.place, "two");
             }
-            scene
+            test_home
         };
         let work = |place: &BuildPaths| match roll_back_too {
             true => rollback(place, &operator()).map(drop),
@@ -170,15 +171,15 @@ fn failed_writes_end_in_one_reported_state() {
             true => ("two before one", "one before two"),
             false => ("one before nothing", "two before one"),
         };
-        let Scene { place, _folder } = begun();
+        let TestHome { place, _directory } = prepared();
         let (done, changes) = with_fault(None, || work(&place));
         done.unwrap();
-        assert_eq!(in_place(&place), changed);
+        assert_eq!(installed_state(&place), changed);
         assert!(changes > 10, "{changes}");
         let mut unsettled = 0;
         for at in 0..changes {
             for (after, lasting) in [(false, false), (false, true), (true, false), (true, true)] {
-                let Scene { place, _folder } = begun();
+                let TestHome { place, _directory } = prepared();
                 let fault = Fault { at, after, lasting };
                 let (done, _) = with_fault(Some(fault), || work(&place));
                 let what = match &done {
@@ -187,33 +188,33 @@ fn failed_writes_end_in_one_reported_state() {
                 };
                 unsettled += usize::from(what.is_some());
                 if what.is_none() {
-                    // What was reported is so at once.
+                    // The reported result is in effect at once.
                     let expected = if done.is_ok() { changed } else { old };
-                    assert_eq!(in_place(&place), expected, "{fault:?} {done:?}");
+                    assert_eq!(installed_state(&place), expected, "{fault:?} {done:?}");
                 }
                 recover_install(&place).unwrap();
                 let expected = match (done.is_ok(), what) {
                     (true, _) | (false, Some(FINISHES)) => changed,
                     (false, _) => old,
                 };
-                assert_eq!(in_place(&place), expected, "{fault:?} {done:?}");
+                assert_eq!(installed_state(&place), expected, "{fault:?} {done:?}");
                 assert_eq!(recover_install(&place).unwrap(), None);
             }
         }
-        assert!(unsettled > 0, "some disks fail for good");
+        assert!(unsettled > 0, "some faults are permanent");
     }
 }
 
 #[test]
-fn manifest_edited_after_crash_waits_for_approval() {
-    let Scene { place, _folder } = scene();
+fn edited_manifest_waits_for_approval() {
+    let TestHome { place, _directory } = test_home();
     let sha = sha256_hex(b"new");
     let new = new(&place, b"new", &sha);
     let intent = plan_install(&place, MANIFEST, &new).unwrap();
     write_intent(&place, &intent, &new).unwrap();
     let edited = MANIFEST.replace("name: Tea", "name: Green tea");
     fs::write(place.manifest(), &edited).unwrap();
-    assert_eq!(recover_install(&place).unwrap(), Some(Recovered::Finished));
+    assert_eq!(recover_install(&place).unwrap(), Some(RecoveryOutcome::Finished));
     assert!(manifest(&place).contains("name: Green tea\n"));
     let approvals = Approvals::load(&place.home).unwrap();
     let approval = approvals.approval("tea").unwrap();
@@ -221,8 +222,8 @@ fn manifest_edited_after_crash_waits_for_approval() {
 }
 
 #[test]
-fn recovery_does_not_revive_a_revoked_approval() {
-    let Scene { place, _folder } = scene();
+fn recovery_respects_revoked_approval() {
+    let TestHome { place, _directory } = test_home();
     let sha = sha256_hex(b"new");
     let new = new(&place, b"new", &sha);
     let intent = plan_install(&place, MANIFEST, &new).unwrap();
@@ -235,11 +236,11 @@ fn recovery_does_not_revive_a_revoked_approval() {
 }
 
 #[test]
-fn a_step_that_fails_puts_everything_back() {
-    let Scene { place, _folder } = scene();
+fn failed_step_is_undone() {
+    let TestHome { place, _directory } = test_home();
     let sha = sha256_hex(b"new");
     let new = new(&place, b"new", &sha);
-    // A folder where the library has to be: it is staged and decided on, and cannot be put there.
+    // A directory at the path of the library: the intent is written, but the library cannot be.
     let library = place.source_dir().join(library_name("tea"));
     fs::create_dir(&library).unwrap();
     fs::write(library.join("in the way"), "").unwrap();
@@ -248,18 +249,18 @@ fn a_step_that_fails_puts_everything_back() {
     assert_eq!(manifest(&place), MANIFEST);
     assert_eq!(recover_install(&place).unwrap(), None);
     fs::remove_dir_all(&library).unwrap();
-    assert_eq!(in_place(&place), "nothing");
+    assert_eq!(installed_state(&place), "nothing");
 
-    // The journal cannot be read.
-    put(&place, "one");
-    put(&place, "two");
+    // The approval journal is not readable.
+    install_library(&place, "one");
+    install_library(&place, "two");
     let record = place.home.data_dir("kernel").join("approvals.jsonl");
     let good = fs::read(&record).unwrap();
     fs::write(&record, "{\n").unwrap();
     let failed = install_build(&place, &manifest(&place), &new);
     assert!(matches!(failed, Err(BuildError::Approvals(_))), "{failed:?}");
     fs::write(&record, good).unwrap();
-    assert_eq!(in_place(&place), "two before one");
+    assert_eq!(installed_state(&place), "two before one");
     assert_eq!(recover_install(&place).unwrap(), None);
 }
 
@@ -269,50 +270,50 @@ fn rollback_approves_nothing_that_changed() {
     let library = library_name("tea");
     let edits = [("manifest.yaml", edited), ("more.rs", "fn more() {}"), (&*library, "planted")];
     for (name, text) in edits {
-        let Scene { place, _folder } = scene();
-        put(&place, "one");
-        put(&place, "two");
+        let TestHome { place, _directory } = test_home();
+        install_library(&place, "one");
+        install_library(&place, "two");
         fs::write(place.source_dir().join(name), text).unwrap();
         let done = rollback(&place, &operator()).unwrap();
         let files = read_tree(&place.source_dir()).unwrap();
         let approvals = Approvals::load(&place.home).unwrap();
         let covered = approvals.approval("tea").is_some_and(|approval| approval.covers(&files));
-        // The planted library is gone; everything else that was approved is still so.
+        // The planted library is replaced; all other approved files are still approved.
         assert_eq!((done.approved, covered), (text == "planted", text == "planted"), "{name}");
     }
-    // A library that nobody approved was kept, and does not come back.
-    let Scene { place, _folder } = scene();
-    put(&place, "one");
+    // An unapproved library was kept as the previous one, but is not restored.
+    let TestHome { place, _directory } = test_home();
+    install_library(&place, "one");
     fs::write(place.source_dir().join(library_name("tea")), "planted").unwrap();
-    put(&place, "two");
-    let refused = rollback(&place, &operator());
-    assert!(matches!(refused, Err(BuildError::NoPreviousBuild { .. })), "{refused:?}");
+    install_library(&place, "two");
+    let result = rollback(&place, &operator());
+    assert!(matches!(result, Err(BuildError::NoPreviousBuild { .. })), "{result:?}");
 }
 
 #[test]
-fn what_has_changed_in_between_is_not_installed() {
-    let Scene { place, _folder } = scene();
+fn changed_manifest_is_not_installed() {
+    let TestHome { place, _directory } = test_home();
     let sha = sha256_hex(b"new");
     let new = new(&place, b"new", &sha);
     fs::write(place.manifest(), MANIFEST.replace("Tea", "Coffee")).unwrap();
-    let refused = install_build(&place, MANIFEST, &new);
-    assert!(matches!(refused, Err(BuildError::Changed { .. })), "{refused:?}");
+    let result = install_build(&place, MANIFEST, &new);
+    assert!(matches!(result, Err(BuildError::Changed { .. })), "{result:?}");
     assert!(!place.private_dir().exists());
 
-    put(&place, "one");
-    put(&place, "two");
+    install_library(&place, "one");
+    install_library(&place, "two");
     let renamed = manifest(&place).replace("entrypoint: tea", "entrypoint: coffee");
     fs::write(place.manifest(), renamed).unwrap();
-    let refused = rollback(&place, &operator());
-    assert!(matches!(refused, Err(BuildError::PreviousBuildMismatch { .. })), "{refused:?}");
+    let result = rollback(&place, &operator());
+    assert!(matches!(result, Err(BuildError::PreviousBuildMismatch { .. })), "{result:?}");
 }
 
 #[test]
-fn files_of_a_process_extension_are_pinned_and_recorded() {
-    let Scene { place, _folder } = scene();
+fn process_extension_files_are_pinned() {
+    let TestHome { place, _directory } = test_home();
     let text = "id: tea\nname: Tea\nentrypoint: {command: [python3, server.py]}\n";
     if skillhost_manifest::parse_manifest(text).is_err() {
-        panic!("a process extension's manifest is read");
+        panic!("the manifest of a process extension is not valid");
     }
     fs::write(place.manifest(), text).unwrap();
     let sha = sha256_hex(b"files");

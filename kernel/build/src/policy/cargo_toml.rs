@@ -1,4 +1,4 @@
-//! Reads the `Cargo.toml` of an extension.
+//! The policy for the `Cargo.toml` of an extension.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use crate::error::PolicyViolation;
 const FILE: &str = "Cargo.toml";
 const SDK: &str = "skillhost-sdk";
 
-/// Keys of `[package]` that are read or have no effect on the build.
+/// The keys of `[package]` that the recipe uses or that do not affect the build.
 const PACKAGE: [&str; 7] =
     ["name", "version", "edition", "publish", "description", "license", "authors"];
-/// Keys of a profile that decide how the crate is compiled, and nothing else.
+/// The keys of a profile that affect only the compilation of the crate.
 const PROFILE: [&str; 8] = [
     "opt-level",
     "lto",
@@ -28,24 +28,24 @@ const PROFILE: [&str; 8] = [
 ];
 const EDITIONS: [&str; 2] = ["2021", "2024"];
 
-/// Longest name of a crate.
-const NAME: usize = 64;
+/// The maximum length of the name of a crate.
+const MAX_NAME: usize = 64;
 
 type SpannedValue<'v> = Spanned<DeValue<'v>>;
 
-/// Reads the text; nothing where it is refused as a whole.
+/// Parses the text and reports violations; returns `None` for invalid TOML.
 pub(super) fn read_cargo_toml(
     text: &str,
     entrypoint: &str,
     allow: &[String],
-    refusals: &mut Vec<PolicyViolation>,
+    violations: &mut Vec<PolicyViolation>,
 ) -> Option<CrateRecipe> {
-    let mut reader = CargoTomlReader { text, allow, refusals };
+    let mut reader = CargoTomlReader { text, allow, violations };
     let document = match DeTable::parse(text) {
         Ok(document) => document.into_inner(),
         Err(error) => {
             let what = error.message().lines().next().unwrap_or("not TOML").to_owned();
-            reader.refuse(error.span().unwrap_or(0..0), what, "correct it");
+            reader.report(error.span().unwrap_or(0..0), what, "correct it");
             return None;
         }
     };
@@ -64,69 +64,74 @@ pub(super) fn read_cargo_toml(
             ("lib", DeValue::Table(_)) => {}
             ("dependencies", DeValue::Table(table)) => reader.dependencies(table, &mut recipe),
             ("profile", DeValue::Table(table)) => reader.profiles(table, &mut recipe),
-            // Says that it belongs to no workspace above, as ours does.
+            // An empty table excludes the crate from workspaces in parent directories, like ours.
             ("workspace", DeValue::Table(table)) if table.is_empty() => {}
-            ("workspace", _) => reader.refuse(
+            ("workspace", _) => reader.report(
                 place,
-                "a workspace with members or settings of its own",
+                "a workspace with members or settings is not allowed",
                 "an extension is one crate; write an empty [workspace], or none",
             ),
-            ("build-dependencies", _) => reader.refuse(
+            ("build-dependencies", _) => reader.report(
                 place,
-                "[build-dependencies] are those of a build script, and none may run",
-                "do at start or by hand what the script would do",
+                "[build-dependencies] requires a build script, which is not allowed",
+                "do the work of the script at start or by hand",
             ),
-            ("patch" | "replace", _) => reader.refuse(
+            ("patch" | "replace", _) => reader.report(
                 place,
-                format!("[{}] puts other sources in the place of crates", key.get_ref()),
+                format!("[{}] replaces the sources of crates", key.get_ref()),
                 "remove it",
             ),
-            ("target", _) => reader.refuse(
+            ("target", _) => reader.report(
                 place,
-                "[target] makes the build differ from system to system",
+                "[target] makes the build depend on the system",
                 "write the dependencies into [dependencies]",
             ),
-            (other, _) => reader.refuse(
+            (other, _) => reader.report(
                 place,
                 format!("[{}] is not allowed", truncate_name(other)),
-                "only [package], [lib], [dependencies] and [profile.release] are",
+                "use only [package], [lib], [dependencies] and [profile.release]",
             ),
         }
     }
     reader.library(document.get("lib").map(Spanned::get_ref), entrypoint, &mut recipe);
     for table in ["package", "lib"] {
         if !document.contains_key(table) {
-            reader.refuse(0..0, format!("[{table}] is missing"), "see: skillhost ext new");
+            reader.report(0..0, format!("[{table}] is required"), "see skillhost ext new");
         }
     }
     let package = document.get("package").and_then(|package| package.get_ref().as_table());
     if package.is_some_and(|package| !package.contains_key("name")) {
-        reader.refuse(0..0, "[package] lacks `name`", "such as skillhost-ext-rss-reader");
+        reader.report(
+            0..0,
+            "[package] requires `name`",
+            "use a name such as skillhost-ext-rss-reader",
+        );
     }
     let has_sdk = |value: &SpannedValue<'_>| {
         value.get_ref().as_table().is_some_and(|table| table.contains_key(SDK))
     };
     if !document.get("dependencies").is_some_and(has_sdk) {
-        reader.refuse(
+        reader.report(
             0..0,
-            format!("[dependencies] lacks {SDK}"),
-            "write: skillhost-sdk = \"*\"; the build takes that of the installation",
+            format!("[dependencies] requires {SDK}"),
+            "write: skillhost-sdk = \"*\"; the build uses the SDK of the installation",
         );
     }
     Some(recipe)
 }
 
+/// A reader of a `Cargo.toml` that collects violations.
 struct CargoTomlReader<'r> {
     text: &'r str,
     allow: &'r [String],
-    refusals: &'r mut Vec<PolicyViolation>,
+    violations: &'r mut Vec<PolicyViolation>,
 }
 
 impl CargoTomlReader<'_> {
-    fn refuse(&mut self, place: Range<usize>, what: impl Into<String>, remedy: &str) {
+    fn report(&mut self, place: Range<usize>, what: impl Into<String>, remedy: &str) {
         let before = &self.text.as_bytes()[..place.start.min(self.text.len())];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        self.refusals.push(PolicyViolation {
+        self.violations.push(PolicyViolation {
             file: FILE.to_owned(),
             line: (place != (0..0)).then(|| u32::try_from(line).unwrap_or(u32::MAX)),
             what: what.into(),
@@ -139,39 +144,43 @@ impl CargoTomlReader<'_> {
             let (name, place) = (key.get_ref().as_ref(), value.span());
             match (name, value.get_ref().as_str()) {
                 ("name", Some(text)) if is_name(text) => text.clone_into(&mut recipe.name),
-                ("name", _) => self.refuse(
+                ("name", _) => self.report(
                     place,
                     "`name` must be a letter followed by letters, digits, `_` and `-`",
-                    "such as skillhost-ext-rss-reader",
+                    "use a name such as skillhost-ext-rss-reader",
                 ),
                 ("version", Some(text)) if is_version(text) => {
                     text.clone_into(&mut recipe.version);
                 }
                 ("version", _) => {
-                    self.refuse(place, "`version` must be three numbers", "such as \"0.1.0\"");
+                    self.report(
+                        place,
+                        "`version` must be three numbers",
+                        "use a version such as \"0.1.0\"",
+                    );
                 }
                 ("edition", Some(text)) if EDITIONS.contains(&text) => {
                     text.clone_into(&mut recipe.edition);
                 }
                 ("edition", _) => {
-                    self.refuse(place, "`edition` must be \"2021\" or \"2024\"", "write \"2024\"");
+                    self.report(place, "`edition` must be \"2021\" or \"2024\"", "write \"2024\"");
                 }
                 ("build", _) if value.get_ref().as_bool() == Some(false) => {}
-                ("build" | "links", _) => self.refuse(
+                ("build" | "links", _) => self.report(
                     key.span(),
-                    format!("`{name}` is about a build script, and none may run"),
-                    "do at start or by hand what the script would do",
+                    format!("`{name}` requires a build script, which is not allowed"),
+                    "do the work of the script at start or by hand",
                 ),
-                ("workspace", _) => self.refuse(
+                ("workspace", _) => self.report(
                     key.span(),
-                    "`workspace` makes it a member of a workspace",
-                    "an extension is a crate of its own; remove it",
+                    "`workspace` is not allowed in [package]",
+                    "remove it; an extension is a separate crate",
                 ),
                 (other, _) if PACKAGE.contains(&other) => {}
-                (other, _) => self.refuse(
+                (other, _) => self.report(
                     key.span(),
                     format!("`{}` is not allowed in [package]", truncate_name(other)),
-                    "name, version, edition, publish, description, license and authors are",
+                    "use only name, version, edition, publish, description, license and authors",
                 ),
             }
         }
@@ -179,6 +188,7 @@ impl CargoTomlReader<'_> {
 
     fn library(&mut self, lib: Option<&DeValue<'_>>, entrypoint: &str, recipe: &mut CrateRecipe) {
         let Some(DeValue::Table(table)) = lib else { return };
+        // Cargo's own default for the name of a library.
         recipe.library = recipe.name.replace('-', "_");
         let mut place = 0..0;
         let mut is_cdylib = false;
@@ -192,45 +202,42 @@ impl CargoTomlReader<'_> {
                     let mut types = types.iter().map(|one| one.get_ref().as_str());
                     is_cdylib = types.next() == Some(Some("cdylib")) && types.next().is_none();
                     if !is_cdylib {
-                        self.refuse(
+                        self.report(
                             value.span(),
-                            "`crate-type` must be [\"cdylib\"] and nothing else",
+                            "`crate-type` must be [\"cdylib\"] only",
                             "write: crate-type = [\"cdylib\"]",
                         );
+                        // Reported already; a second violation below would confuse.
                         is_cdylib = true;
                     }
                 }
                 ("path", DeValue::String(text)) if text == "src/lib.rs" => {}
-                ("path", _) => self.refuse(
+                ("path", _) => self.report(
                     value.span(),
                     "`path` must be \"src/lib.rs\"",
                     "put the library's root there",
                 ),
                 ("proc-macro" | "proc_macro", DeValue::Boolean(false)) => {}
-                ("proc-macro" | "proc_macro", _) => self.refuse(
+                ("proc-macro" | "proc_macro", _) => self.report(
                     key.span(),
-                    "a procedural macro runs inside the compiler, and none of its own may",
+                    "a procedural macro runs inside the compiler and is not allowed",
                     "write a macro_rules! macro, or the code itself",
                 ),
-                (other, _) => self.refuse(
+                (other, _) => self.report(
                     key.span(),
                     format!("`{}` is not allowed in [lib]", truncate_name(other)),
-                    "`name` and `crate-type` are",
+                    "use only `name` and `crate-type`",
                 ),
             }
         }
         if !is_cdylib {
-            self.refuse(
-                0..0,
-                "[lib] lacks `crate-type`, without which it is no library to load",
-                "write: crate-type = [\"cdylib\"]",
-            );
+            self.report(0..0, "[lib] requires `crate-type`", "write: crate-type = [\"cdylib\"]");
         }
         if recipe.library != entrypoint {
-            self.refuse(
+            self.report(
                 place,
                 format!(
-                    "the library is called `{}`, and the manifest's entrypoint is `{entrypoint}`",
+                    "the library is named `{}`, but the manifest's entrypoint is `{entrypoint}`",
                     recipe.library
                 ),
                 "give both the same name",
@@ -247,7 +254,7 @@ impl CargoTomlReader<'_> {
                 continue;
             }
             if !self.allow.iter().any(|allowed| allowed == name) || !is_name(name) {
-                let what = match outside(value.get_ref()) {
+                let what = match foreign_source(value.get_ref()) {
                     Some(kind) => format!("`{}` is a {kind} dependency", truncate_name(name)),
                     None => {
                         format!("`{}` is not in the list of allowed crates", truncate_name(name))
@@ -258,12 +265,12 @@ impl CargoTomlReader<'_> {
                            under build.allow in skillhost.yaml"
                         .to_owned(),
                     names => format!(
-                        "allowed are {}; an operator may allow more under build.allow in \
+                        "use only {}; an operator may allow more under build.allow in \
                          skillhost.yaml",
                         names.join(", ")
                     ),
                 };
-                self.refuse(place, what, &remedy);
+                self.report(place, what, &remedy);
                 continue;
             }
             if let Some(dependency) = self.dependency(name, value) {
@@ -272,15 +279,16 @@ impl CargoTomlReader<'_> {
         }
     }
 
-    /// Wherever it says that the SDK lies, the build takes that of the installation.
+    /// Checks the dependency on the SDK, whose source the build replaces by that of the
+    /// installation.
     fn sdk(&mut self, value: &SpannedValue<'_>) {
         let allowed = |key: &str| ["path", "version"].contains(&key);
         match value.get_ref() {
             DeValue::String(_) => {}
             DeValue::Table(table) if table.keys().all(|key| allowed(key.get_ref())) => {}
-            _ => self.refuse(
+            _ => self.report(
                 value.span(),
-                format!("{SDK} is that of the installation, as it is"),
+                format!("{SDK} allows only a path or a version"),
                 "write: skillhost-sdk = \"*\"",
             ),
         }
@@ -293,7 +301,7 @@ impl CargoTomlReader<'_> {
             features: Vec::new(),
             default_features: true,
         };
-        let mut fine = true;
+        let mut is_valid = true;
         match value.get_ref() {
             DeValue::String(text) => text.as_ref().clone_into(&mut dependency.version),
             DeValue::Table(table) => {
@@ -310,15 +318,15 @@ impl CargoTomlReader<'_> {
                             dependency.features = names.map(str::to_owned).collect();
                         }
                         (other, _) => {
-                            fine = false;
-                            self.refuse(
+                            is_valid = false;
+                            self.report(
                                 key.span(),
                                 format!(
                                     "`{}` is not allowed in a dependency",
                                     truncate_name(other)
                                 ),
-                                "version, features and default-features are; allowed crates come \
-                                 from crates.io",
+                                "use only version, features and default-features; allowed crates \
+                                 come from crates.io",
                             );
                         }
                     }
@@ -326,23 +334,27 @@ impl CargoTomlReader<'_> {
             }
             _ => {}
         }
-        if fine && !is_requirement(&dependency.version) {
-            self.refuse(value.span(), "a version is missing", "such as \"1\" or \"0.4.2\"");
-            fine = false;
+        if is_valid && !is_requirement(&dependency.version) {
+            self.report(
+                value.span(),
+                "a version is required",
+                "use one such as \"1\" or \"0.4.2\"",
+            );
+            is_valid = false;
         }
-        fine.then_some(dependency)
+        is_valid.then_some(dependency)
     }
 
     fn profiles(&mut self, table: &DeTable<'_>, recipe: &mut CrateRecipe) {
         for (key, value) in table {
             match (key.get_ref().as_ref(), value.get_ref()) {
                 ("release", DeValue::Table(table)) => recipe.profile = self.profile(table),
-                // Not the one that is built with; `panic` is looked at all the same.
+                // The build does not use this profile, but its keys must be allowed ones, too.
                 ("dev", DeValue::Table(table)) => drop(self.profile(table)),
-                (other, _) => self.refuse(
+                (other, _) => self.report(
                     key.span(),
                     format!("[profile.{}] is not allowed", truncate_name(other)),
-                    "[profile.release] is",
+                    "use only [profile.release]",
                 ),
             }
         }
@@ -360,7 +372,7 @@ impl CargoTomlReader<'_> {
             };
             match (name, text) {
                 ("panic", Some(text)) if text == "\"unwind\"" => {}
-                ("panic", _) => self.refuse(
+                ("panic", _) => self.report(
                     value.span(),
                     "`panic` must be \"unwind\": a panic is caught and becomes an error",
                     "write: panic = \"unwind\"",
@@ -368,10 +380,10 @@ impl CargoTomlReader<'_> {
                 (name, Some(text)) if PROFILE.contains(&name) => {
                     kept.push((name.to_owned(), text));
                 }
-                (other, _) => self.refuse(
+                (other, _) => self.report(
                     key.span(),
                     format!("`{}` is not allowed in a profile", truncate_name(other)),
-                    "only what decides how its own code is compiled is",
+                    "use only keys that affect the compilation of the crate itself",
                 ),
             }
         }
@@ -379,8 +391,8 @@ impl CargoTomlReader<'_> {
     }
 }
 
-/// Where a dependency comes from, if not from crates.io.
-fn outside(value: &DeValue<'_>) -> Option<&'static str> {
+/// Returns the kind of a dependency's source if it is not crates.io.
+fn foreign_source(value: &DeValue<'_>) -> Option<&'static str> {
     let table = value.as_table()?;
     let has = |name: &str| table.contains_key(name);
     match () {
@@ -392,24 +404,24 @@ fn outside(value: &DeValue<'_>) -> Option<&'static str> {
 }
 
 fn is_name(text: &str) -> bool {
-    text.len() <= NAME
+    text.len() <= MAX_NAME
         && text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
 }
 
 fn is_version(text: &str) -> bool {
-    text.len() <= NAME
+    text.len() <= MAX_NAME
         && text.starts_with(|c: char| c.is_ascii_digit())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-".contains(&b))
 }
 
 fn is_requirement(text: &str) -> bool {
     !text.is_empty()
-        && text.len() <= NAME
+        && text.len() <= MAX_NAME
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-^~=<>*, ".contains(&b))
 }
 
-/// The beginning of a name, so that no file makes messages long.
+/// Truncates and escapes a name, so that no file can forge or flood a message.
 fn truncate_name(name: &str) -> String {
-    name.chars().take(NAME).flat_map(char::escape_debug).collect()
+    name.chars().take(MAX_NAME).flat_map(char::escape_debug).collect()
 }

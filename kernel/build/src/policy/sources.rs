@@ -1,18 +1,19 @@
-//! What sources say to the compiler about other files.
+//! The policy for references to other files in sources.
 //!
-//! What is built is what was shown: sources take nothing in from elsewhere. Whatever gets past this
-//! look at the text is found after the build, in the list of files that the compiler has read.
+//! A build uses only reviewed files, so sources must not include others. References that this
+//! textual check misses are found after the build, in the compiler's list of read files.
 
 use skillhost_kernel::PlannedFile;
 
 use crate::error::PolicyViolation;
 
-/// Macros that put files into the code.
-const INCLUDING: [&str; 3] = ["include", "include_str", "include_bytes"];
+/// The macros that include files in the code.
+const INCLUDE_MACROS: [&str; 3] = ["include", "include_str", "include_bytes"];
 
-pub(super) fn check_sources(files: &[PlannedFile], refusals: &mut Vec<PolicyViolation>) {
-    let mut refuse = |file: &str, line, what: String, remedy: &str| {
-        refusals.push(PolicyViolation {
+/// Reports sources that may include unreviewed files, and files of other crates.
+pub(super) fn check_sources(files: &[PlannedFile], violations: &mut Vec<PolicyViolation>) {
+    let mut report = |file: &str, line, what: String, remedy: &str| {
+        violations.push(PolicyViolation {
             file: file.to_owned(),
             line,
             what,
@@ -20,23 +21,23 @@ pub(super) fn check_sources(files: &[PlannedFile], refusals: &mut Vec<PolicyViol
         });
     };
     if !files.iter().any(|file| file.path == "src/lib.rs") {
-        refuse("src/lib.rs", None, "is not there".to_owned(), "write the extension there");
+        report("src/lib.rs", None, "not found".to_owned(), "write the extension there");
     }
     for file in files {
         let path = file.path.as_str();
         if path == "build.rs" {
-            refuse(
+            report(
                 path,
                 None,
-                "a build script runs while it is built, and none may".to_owned(),
-                "remove it; do at start or by hand what it would do",
+                "a build script is not allowed".to_owned(),
+                "remove it; do its work at start or by hand",
             );
         }
         if path.ends_with("/Cargo.toml") {
-            refuse(
+            report(
                 path,
                 None,
-                "a second crate, or a member of a workspace".to_owned(),
+                "a second crate or workspace member is not allowed".to_owned(),
                 "an extension is one crate; make it a module",
             );
         }
@@ -44,51 +45,53 @@ pub(super) fn check_sources(files: &[PlannedFile], refusals: &mut Vec<PolicyViol
             continue;
         }
         let Ok(text) = std::str::from_utf8(&file.bytes) else {
-            refuse(path, None, "is not UTF-8 text".to_owned(), "write it anew");
+            report(path, None, "is not UTF-8 text".to_owned(), "convert it to UTF-8");
             continue;
         };
         for (number, line) in (1..).zip(text.lines()) {
-            if let Some(name) = INCLUDING.iter().find(|name| calls(line, name)) {
-                refuse(
+            if let Some(name) = INCLUDE_MACROS.iter().find(|name| has_macro(line, name)) {
+                report(
                     path,
                     Some(number),
-                    format!("`{name}` takes in a file that need not be one of those shown"),
+                    format!("`{name}` may include a file that was not reviewed"),
                     "write it as a constant",
                 );
             }
-            if names_a_path(line) {
-                refuse(
+            if has_path_attribute(line) {
+                report(
                     path,
                     Some(number),
-                    "`#[path = …]` takes in a file that need not be one of those shown".to_owned(),
-                    "name the module's file as Rust looks for it",
+                    "`#[path = …]` may include a file that was not reviewed".to_owned(),
+                    "use the module's default file name",
                 );
             }
         }
     }
 }
 
-/// Whether a line has the macro, under this name or given another one.
-fn calls(line: &str, name: &str) -> bool {
-    words(line, name).any(|rest| match name {
+/// Returns `true` if a line calls or renames a macro.
+fn has_macro(line: &str, name: &str) -> bool {
+    after_word(line, name).any(|rest| match name {
+        // `include` is also a common name of variables and fields.
         "include" => rest.starts_with('!') || rest.starts_with("as "),
         _ => true,
     })
 }
 
-fn names_a_path(line: &str) -> bool {
-    words(line, "path").any(|rest| {
+fn has_path_attribute(line: &str) -> bool {
+    after_word(line, "path").any(|rest| {
         let value = rest.strip_prefix('=').map(str::trim_start);
+        // The value may be a plain, a raw or a C string.
         value.is_some_and(|value| value.starts_with(['"', 'r', 'c'])) && line.contains("#")
     })
 }
 
-/// What follows each place where a word stands by itself, blanks left out.
-fn words<'l>(line: &'l str, word: &'l str) -> impl Iterator<Item = &'l str> {
-    let part = |c: char| c.is_alphanumeric() || c == '_';
+/// Returns the trimmed rest of a line after each occurrence of a separate word.
+fn after_word<'l>(line: &'l str, word: &'l str) -> impl Iterator<Item = &'l str> {
+    let is_word_char = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).filter_map(move |(at, _)| {
         let rest = &line[at + word.len()..];
-        let alone = !line[..at].ends_with(part) && !rest.starts_with(part);
+        let alone = !line[..at].ends_with(is_word_char) && !rest.starts_with(is_word_char);
         alone.then(|| rest.trim_start())
     })
 }

@@ -34,22 +34,22 @@ fn file(path: &str, text: &str) -> PlannedFile {
     PlannedFile { path: path.to_owned(), bytes: text.into(), executable: false }
 }
 
-fn refusals(files: &[PlannedFile]) -> Vec<String> {
+fn violations(files: &[PlannedFile]) -> Vec<String> {
     match check_crate(files, "tea", &allow()) {
         Ok(_) => Vec::new(),
-        Err(BuildError::PolicyViolations(refusals)) => {
-            refusals.iter().map(ToString::to_string).collect()
+        Err(BuildError::PolicyViolations(violations)) => {
+            violations.iter().map(ToString::to_string).collect()
         }
         Err(other) => panic!("{other}"),
     }
 }
 
-fn refused_text(cargo_toml: &str) -> Vec<String> {
-    refusals(&[file("Cargo.toml", cargo_toml), file("src/lib.rs", "")])
+fn cargo_toml_violations(cargo_toml: &str) -> Vec<String> {
+    violations(&[file("Cargo.toml", cargo_toml), file("src/lib.rs", "")])
 }
 
 #[test]
-fn what_is_built_from_says_what_was_allowed_and_no_more() {
+fn recipe_contains_only_allowed_parts() {
     let recipe = check_crate(&[file("Cargo.toml", FINE), file("src/lib.rs", "")], "tea", &allow());
     let text = recipe.unwrap().manifest(Path::new("/opt/a \"quoted\" sdk"));
     assert_eq!(
@@ -87,7 +87,7 @@ panic = "unwind"
 }
 
 #[test]
-fn each_thing_that_could_steer_the_build_is_refused_with_its_line() {
+fn build_settings_are_restricted() {
     let with = |line: &str| FINE.replace("[workspace]\n", line);
     let replaced = |from: &str, to: &str| {
         assert!(FINE.contains(from), "{from}");
@@ -96,15 +96,15 @@ fn each_thing_that_could_steer_the_build_is_refused_with_its_line() {
     let cases = [
         (
             replaced("publish = false", "build = \"make.rs\""),
-            "Cargo.toml:6: `build` is about a build script, and none may run",
+            "Cargo.toml:6: `build` requires a build script, which is not allowed",
         ),
         (
             replaced("publish = false", "links = \"z\""),
-            "Cargo.toml:6: `links` is about a build script, and none may run",
+            "Cargo.toml:6: `links` requires a build script, which is not allowed",
         ),
         (
             with("[build-dependencies]\ncc = \"1\"\n"),
-            "Cargo.toml:24: [build-dependencies] are those of a build script, and none may run",
+            "Cargo.toml:24: [build-dependencies] requires a build script, which is not allowed",
         ),
         (
             replaced("url = \"2\"", "url = { path = \"../../../../url\" }"),
@@ -130,30 +130,27 @@ fn each_thing_that_could_steer_the_build_is_refused_with_its_line() {
             replaced("url = \"2\"", "serde = \"1\""),
             "Cargo.toml:16: `serde` is not in the list of allowed crates",
         ),
-        (replaced("url = \"2\"", "url = {}"), "Cargo.toml:16: a version is missing"),
+        (replaced("url = \"2\"", "url = {}"), "Cargo.toml:16: a version is required"),
         (
             replaced("{ path = \"/somewhere/else\" }", "{ git = \"https://example.org/sdk\" }"),
-            "Cargo.toml:14: skillhost-sdk is that of the installation, as it is",
+            "Cargo.toml:14: skillhost-sdk allows only a path or a version",
         ),
         (
             replaced("skillhost-sdk = { path = \"/somewhere/else\" }\n", ""),
-            "Cargo.toml: [dependencies] lacks skillhost-sdk",
+            "Cargo.toml: [dependencies] requires skillhost-sdk",
         ),
         (
             replaced("name = \"tea\"", "name = \"tea\"\nproc-macro = true"),
-            "Cargo.toml:11: a procedural macro runs inside the compiler, and none of its own may",
+            "Cargo.toml:11: a procedural macro runs inside the compiler and is not allowed",
         ),
         (
             replaced("[\"cdylib\"]", "[\"cdylib\", \"rlib\"]"),
-            "Cargo.toml:11: `crate-type` must be [\"cdylib\"] and nothing else",
+            "Cargo.toml:11: `crate-type` must be [\"cdylib\"] only",
         ),
-        (
-            replaced("crate-type = [\"cdylib\"]\n", ""),
-            "Cargo.toml: [lib] lacks `crate-type`, without which it is no library to load",
-        ),
+        (replaced("crate-type = [\"cdylib\"]\n", ""), "Cargo.toml: [lib] requires `crate-type`"),
         (
             replaced("name = \"tea\"", "name = \"coffee\""),
-            "Cargo.toml:10: the library is called `coffee`, and the manifest's entrypoint is `tea`",
+            "Cargo.toml:10: the library is named `coffee`, but the manifest's entrypoint is `tea`",
         ),
         (
             replaced("name = \"tea\"", "name = \"tea\"\npath = \"../../elsewhere.rs\""),
@@ -177,23 +174,23 @@ fn each_thing_that_could_steer_the_build_is_refused_with_its_line() {
         ),
         (
             with("[workspace]\nmembers = [\"other\"]\n"),
-            "Cargo.toml:24: a workspace with members or settings of its own",
+            "Cargo.toml:24: a workspace with members or settings is not allowed",
         ),
         (
             replaced("publish = false", "workspace = \"../..\""),
-            "Cargo.toml:6: `workspace` makes it a member of a workspace",
+            "Cargo.toml:6: `workspace` is not allowed in [package]",
         ),
         (
             with("[patch.crates-io]\nurl = { path = \"../url\" }\n"),
-            "Cargo.toml:24: [patch] puts other sources in the place of crates",
+            "Cargo.toml:24: [patch] replaces the sources of crates",
         ),
         (
             with("[replace]\n\"url:2.0.0\" = { path = \"../url\" }\n"),
-            "Cargo.toml:24: [replace] puts other sources in the place of crates",
+            "Cargo.toml:24: [replace] replaces the sources of crates",
         ),
         (
             with("[target.'cfg(unix)'.dependencies]\nevil = \"1\"\n"),
-            "Cargo.toml:24: [target] makes the build differ from system to system",
+            "Cargo.toml:24: [target] makes the build depend on the system",
         ),
         (with("[features]\nx = []\n"), "Cargo.toml:24: [features] is not allowed"),
         (with("[[bin]]\nname = \"x\"\n"), "Cargo.toml:24: [bin] is not allowed"),
@@ -216,34 +213,31 @@ fn each_thing_that_could_steer_the_build_is_refused_with_its_line() {
     ];
     assert!(cases.iter().all(|(text, _)| text != FINE));
     for (text, expected) in &cases {
-        assert_eq!(refused_text(text), [*expected], "{text}");
+        assert_eq!(cargo_toml_violations(text), [*expected], "{text}");
     }
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once_and_broken_text_names_its_line() {
+fn all_violations_are_reported() {
     let text = FINE.replace("unwind", "abort").replace("[\"cdylib\"]", "[\"dylib\"]");
-    assert_eq!(refused_text(&text).len(), 2);
-    let broken = refused_text("[package]\nname = \n");
+    assert_eq!(cargo_toml_violations(&text).len(), 2);
+    let broken = cargo_toml_violations("[package]\nname = \n");
     assert!(broken.len() == 1 && broken[0].starts_with("Cargo.toml:2: "), "{broken:?}");
     assert_eq!(
-        refused_text(""),
+        cargo_toml_violations(""),
         [
-            "Cargo.toml: [package] is missing",
-            "Cargo.toml: [lib] is missing",
-            "Cargo.toml: [dependencies] lacks skillhost-sdk"
+            "Cargo.toml: [package] is required",
+            "Cargo.toml: [lib] is required",
+            "Cargo.toml: [dependencies] requires skillhost-sdk"
         ]
     );
-    assert_eq!(
-        refusals(&[]),
-        ["Cargo.toml: is not there, or is not text", "src/lib.rs: is not there"]
-    );
+    assert_eq!(violations(&[]), ["Cargo.toml: not found or not text", "src/lib.rs: not found"]);
 }
 
 #[test]
-fn sources_take_nothing_in_from_elsewhere() {
+fn sources_include_no_unreviewed_files() {
     let source = |line: &str| {
-        refusals(&[file("Cargo.toml", FINE), file("src/lib.rs", &format!("// one\n{line}\n"))])
+        violations(&[file("Cargo.toml", FINE), file("src/lib.rs", &format!("// one\n{line}\n"))])
     };
     for line in [
         "const KEY: &str = include_str!(\"/etc/passwd\");",
@@ -266,7 +260,7 @@ fn sources_take_nothing_in_from_elsewhere() {
 }
 
 #[test]
-fn a_script_or_a_second_crate_among_the_files_is_refused() {
+fn build_script_and_second_crate_rejected() {
     let files = [
         file("Cargo.toml", FINE),
         file("build.rs", "fn main() {}"),
@@ -275,10 +269,10 @@ fn a_script_or_a_second_crate_among_the_files_is_refused() {
         PlannedFile { path: "src/x.rs".into(), bytes: vec![0xff], executable: false },
     ];
     assert_eq!(
-        refusals(&files),
+        violations(&files),
         [
-            "build.rs: a build script runs while it is built, and none may",
-            "macros/Cargo.toml: a second crate, or a member of a workspace",
+            "build.rs: a build script is not allowed",
+            "macros/Cargo.toml: a second crate or workspace member is not allowed",
             "src/x.rs: is not UTF-8 text",
         ]
     );

@@ -75,7 +75,7 @@ fn shipped_library_keeps_its_id() {
     assert!(
         denied
             .stderr
-            .contains("the library `libskill_registry.so` is not in sandbox/extensions/aaa"),
+            .contains("library `libskill_registry.so` not found in sandbox/extensions/aaa"),
         "{denied}"
     );
     fs::remove_dir_all(home.path("sandbox/extensions/aaa")).unwrap();
@@ -327,5 +327,5 @@ fn prebuilt_library_content_is_not_shown() {
     assert!(content.contains("its content cannot be shown"), "{content}");
     // An agent can only have extensions approved that are built from sources.
     let denied = home.skillhost(["ext", "build", "mine", "--yes"]).exits(5);
-    assert!(denied.stderr.contains("Cargo.toml: is not there"), "{denied}");
+    assert!(denied.stderr.contains("Cargo.toml: not found"), "{denied}");
 }

@@ -173,7 +173,7 @@ fn crate_build_runs_and_rolls_back() {
     assert_eq!(call_greeting(&home, "tea"), "one\n");
     assert!(install_state(&home, "tea").1.contains("version: 0.1.0\nsha256: "));
     let no_rollback = run_skillhost(&home, &["ext", "rollback", "tea"]).exits(3);
-    assert!(no_rollback.stderr.contains("there is no earlier build of `tea`"), "{no_rollback}");
+    assert!(no_rollback.stderr.contains("earlier build of `tea` not found"), "{no_rollback}");
 
     // A running kernel loads the new build, and the old one after a rollback.
     let kernel = home.start(home.command().envs(toolchain()).arg("run"));
@@ -255,7 +255,7 @@ fn forbidden_source_is_rejected_before_approval() {
     };
     write_extension(&home, "tea", &lib_source("tea", "", "\"x\""));
     home.write(path("build.rs"), "fn main() {}");
-    assert_denied("build.rs: a build script runs while it is built, and none may");
+    assert_denied("build.rs: a build script is not allowed");
     fs::remove_file(path("build.rs")).unwrap();
 
     for (line, what) in [
@@ -267,13 +267,13 @@ fn forbidden_source_is_rejected_before_approval() {
         assert_denied(what);
     }
     File::create(path("huge")).unwrap().set_len(1 << 30).unwrap();
-    assert_denied("huge: 1073741824 bytes, more than the 1048576 that one file may have");
+    assert_denied("huge: 1073741824 bytes exceed the limit of 1048576 bytes per file");
     fs::remove_file(path("huge")).unwrap();
     symlink("/etc/passwd", path("src/secrets.rs")).unwrap();
     assert_denied("src/secrets.rs: it is a symbolic link, not a regular file");
     fs::remove_file(path("src/secrets.rs")).unwrap();
     home.write(path(".cargo/config.toml"), "[build]\nrustc-wrapper = \"/tmp/x\"\n");
-    assert_denied(".cargo: configuration for cargo is not taken from an extension");
+    assert_denied(".cargo: configuration for cargo is not allowed in an extension");
     fs::remove_dir_all(path(".cargo")).unwrap();
 
     // The command has no terminal.
@@ -411,7 +411,7 @@ fn process_extension_is_approved_and_started() {
     home.write("sandbox/extensions/snake/manifest.yaml", text);
     home.write("sandbox/extensions/snake/server.py", "print('garbage', flush=True)\ninput()\n");
     let denied = build_extension(&home, "snake").exits(1);
-    assert!(denied.stderr.contains("it was built and does not load, phase start"), "{denied}");
+    assert!(denied.stderr.contains("built, but failed to load in phase start"), "{denied}");
     assert!(!home.path("sandbox/data/kernel/approvals.jsonl").exists());
 
     home.write("sandbox/extensions/snake/server.py", &server);
