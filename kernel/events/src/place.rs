@@ -42,7 +42,7 @@ pub(crate) fn file_identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Whether a file is there: files of one name are not told apart.
 #[cfg(not(unix))]
-pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+pub(crate) fn file_identity(path: &Path) -> Option<(u64, u64)> {
     path.exists().then_some((0, 0))
 }
 

@@ -119,11 +119,11 @@ fn format_dependency_chain(chain: &[ExtensionId]) -> String {
 /// where that is possible. Disabled manifests are not planned, and nothing is wrong with them.
 ///
 /// ```
-/// use skillhost_manifest::{parse, plan};
+/// use skillhost_manifest::{parse_manifest, plan};
 ///
-/// let agent = parse("id: guide\nname: Guide\nagent: {}\ndepends_on: [skill_registry]\n")?;
-/// let registry = parse("id: skill_registry\nname: Skills\nentrypoint: skill_registry\n")?;
-/// let plan = plan::order(&[&agent, &registry]);
+/// let agent = parse_manifest("id: guide\nname: Guide\nagent: {}\ndepends_on: [skill_registry]\n")?;
+/// let registry = parse_manifest("id: skill_registry\nname: Skills\nentrypoint: skill_registry\n")?;
+/// let plan = plan::plan_load_order(&[&agent, &registry]);
 /// assert_eq!(plan.order, ["skill_registry", "guide"]);
 /// # Ok::<(), skillhost_manifest::ManifestErrors>(())
 /// ```

@@ -22,7 +22,7 @@
 //!         vec![ToolSpec::new("greet", "Greets someone by name.", schema).read_only()]
 //!     }
 //!
-//!     async fn invoke(&self, _cx: &CallContext, _tool: &str, args: Args<'_>) -> Result<ToolOutput> {
+//!     async fn invoke(&self, _cx: &CallContext, _tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
 //!         let args = args.value()?;
 //!         Ok(ToolOutput::text(format!("Hello, {}!", args["name"].as_str().unwrap_or("you"))))
 //!     }
