@@ -1,7 +1,7 @@
-//! The shapes of the JSON that crosses the boundary.
+//! The types of the JSON that crosses the boundary.
 //!
 //! Both sides use these types, so there is one definition of each. Unknown fields are ignored and
-//! optional ones have defaults: that is how a payload grows without a new contract version.
+//! optional ones have defaults: a payload grows without a new contract version.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -23,45 +23,45 @@ pub use review::{ReviewDecision, ReviewOffer, ReviewRequest};
 
 /// Methods of [`crate::abi::HostApi::call`].
 pub mod host_method {
-    /// [`super::Event`] without a source → nothing.
+    /// [`super::Event`] without a source → `null`.
     pub const EMIT: &str = "emit";
     /// [`super::SubscribeRequest`] → [`super::SubscriptionId`].
     pub const SUBSCRIBE: &str = "subscribe";
-    /// [`super::SubscriptionId`] → the next [`super::Event`], waiting for it.
+    /// [`super::SubscriptionId`] → the next [`super::Event`]; waits for it.
     pub const NEXT_EVENT: &str = "next_event";
-    /// [`super::SubscriptionId`] → nothing.
+    /// [`super::SubscriptionId`] → `null`.
     pub const UNSUBSCRIBE: &str = "unsubscribe";
     /// [`super::ToolCall`] → [`super::ToolOutput`].
     pub const CALL_TOOL: &str = "call_tool";
     /// Prefix of `provider/<extension>/<interface>/<method>`: bytes → bytes.
     pub const PROVIDER: &str = "provider/";
-    /// [`super::UserNotice`] → nothing.
+    /// [`super::UserNotice`] → `null`.
     pub const NOTIFY: &str = "notify";
     /// [`super::SecretRequest`] → [`super::SecretValue`].
     pub const SECRET: &str = "secret";
     /// [`super::AgentTask`] → [`super::AgentAnswer`].
     pub const RUN_AGENT: &str = "run_agent";
-    /// [`super::UserNotice`] with the reason → nothing.
+    /// [`super::UserNotice`] with the reason → `null`.
     pub const REQUEST_RESTART: &str = "request_restart";
 }
 
-/// The interface of skill providers, spoken through the generic call.
+/// The interface of skill providers, called through the generic call.
 pub mod skill_interface {
     /// Name of the interface.
     pub const NAME: &str = "skill";
     /// [`super::SkillRequest`] → [`super::SkillContent`].
     pub const GET_SKILL_CONTENT: &str = "get_skill_content";
-    /// Nothing → [`super::SkillGeneration`].
+    /// No payload → [`super::SkillGeneration`].
     pub const GENERATION: &str = "generation";
     /// [`super::ActivateSkillRequest`] → [`super::ActiveSkill`].
     pub const ACTIVATE: &str = "activate";
-    /// [`super::SkillCreatedReport`] → nothing.
+    /// [`super::SkillCreatedReport`] → `null`.
     pub const SKILL_CREATED: &str = "skill_created";
     /// [`super::PublishedRequest`] → [`super::PublishedSkills`].
     pub const LIST_PUBLISHED: &str = "list_published";
     /// [`super::PublishedDetailsRequest`] → a list of [`super::PublishedDetails`].
     pub const PUBLISHED_DETAILS: &str = "published_details";
-    /// [`super::PublishedDetailsRequest`] → a number that changes with those details, or nothing.
+    /// [`super::PublishedDetailsRequest`] → a number that changes with those details, or `null`.
     pub const PUBLISHED_STAMP: &str = "published_stamp";
     /// [`super::PublishedUriRequest`] → [`super::PublishedBody`].
     pub const READ_PUBLISHED: &str = "read_published";
@@ -69,66 +69,66 @@ pub mod skill_interface {
     pub const READ_PUBLISHED_DIRECTORY: &str = "read_published_directory";
     /// [`super::PublishedPromptRequest`] → [`super::PublishedPrompt`].
     pub const PUBLISHED_PROMPT: &str = "published_prompt";
-    /// [`super::ReviewRequest`] → [`super::ReviewOffer`], or nothing.
+    /// [`super::ReviewRequest`] → [`super::ReviewOffer`], or `null`.
     pub const OFFER_REVIEW: &str = "offer_review";
-    /// [`super::ReviewDecision`] → a text: what came of it, for the model.
+    /// [`super::ReviewDecision`] → a text that describes the outcome to the model.
     pub const DECIDE: &str = "decide";
 }
 
-/// The interface of embedding providers, spoken through the generic call.
+/// The interface of embedding providers, called through the generic call.
 pub mod embedding_interface {
     /// Name of the interface.
     pub const NAME: &str = "embedding";
-    /// Nothing → [`super::EmbeddingModelInfo`].
+    /// No payload → [`super::EmbeddingModelInfo`].
     pub const MODEL: &str = "model";
-    /// [`super::EmbedRequest`] → no JSON but the vectors one after the other in the order of the
-    /// texts, each component a little-endian `f32`.
+    /// [`super::EmbedRequest`] → the vectors in the order of the texts, each component `f32` LE.
+    // Binary instead of JSON: text would triple the size and cost most of the call.
     pub const EMBED: &str = "embed";
 }
 
-/// The interface of extensions that handle events, spoken through the generic call.
+/// The interface of extensions that handle events, called through the generic call.
 pub mod event_interface {
     /// Name of the interface.
     pub const NAME: &str = "event";
-    /// [`super::HandleEventRequest`] → nothing.
+    /// [`super::HandleEventRequest`] → `null`.
     pub const HANDLE: &str = "handle";
 }
 
-/// The interface of extensions that have scheduled tasks, spoken through the generic call.
+/// The interface of extensions with scheduled tasks, called through the generic call.
 pub mod scheduler_interface {
     /// Name of the interface.
     pub const NAME: &str = "scheduler";
-    /// [`super::RunTaskRequest`] → a line about what was done, or nothing.
+    /// [`super::RunTaskRequest`] → one line that summarizes the run, or `null`.
     pub const RUN: &str = "run";
 }
 
-/// What kind of failure an error is; the wire name is the variant in snake case.
+/// The kind of an error; the wire name is the variant in snake case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// The thing named does not exist.
+    /// The named object does not exist.
     NotFound,
-    /// The arguments are not what the callee takes.
+    /// The arguments are not valid.
     InvalidArgument,
-    /// The caller may not do this.
+    /// The caller lacks the permission.
     Denied,
-    /// The input or the result is over a limit.
+    /// The input or the result exceeds a limit.
     TooLarge,
-    /// The state moved in between.
+    /// The state changed since the caller read it.
     Conflict,
     /// A file or device failed.
     Io,
-    /// The call was given up.
+    /// The call was cancelled.
     Cancelled,
     /// The callee panicked; the panic was contained.
     Panicked,
-    /// The callee is not there, or not now.
+    /// The callee is not loaded or temporarily unavailable.
     Unavailable,
-    /// The other side did not speak the contract.
+    /// The callee violated the contract.
     Protocol,
-    /// The callee took longer than it may.
+    /// The callee exceeded its time limit.
     Timeout,
-    /// Anything else, and every kind this build does not know.
+    /// Any other error, and every kind that is unknown to this build.
     #[serde(other)]
     Failed,
 }
@@ -150,7 +150,7 @@ impl ErrorKind {
         Self::Failed,
     ];
 
-    /// The name on the wire.
+    /// Returns the wire name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -169,14 +169,14 @@ impl ErrorKind {
         }
     }
 
-    /// Reads a wire name; an unknown one is [`ErrorKind::Failed`].
+    /// Parses a wire name; an unknown one is [`ErrorKind::Failed`].
     #[must_use]
     pub fn from_wire(name: &str) -> Self {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name).unwrap_or(Self::Failed)
     }
 }
 
-/// Who stands behind a call.
+/// The origin of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOrigin {
@@ -189,7 +189,7 @@ pub enum CallOrigin {
     Mcp,
 }
 
-/// Which skills an agent's catalog shows.
+/// The skills that an agent's catalog lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatalogScope {
@@ -198,15 +198,15 @@ pub enum CatalogScope {
     All,
     /// Only the agent's `uses_skills`.
     Declared,
-    /// None.
+    /// No skill.
     None,
-    /// Those that match `include` and do not match `exclude`.
+    /// The skills that match `include` and do not match `exclude`.
     #[serde(untagged)]
     Globs {
-        /// Patterns of ids to show, all where it is absent; an empty list shows none.
+        /// Globs of ids to list, `*` if absent; an empty list matches no skill.
         #[serde(default = "every_id")]
         include: Vec<String>,
-        /// Patterns of ids to hide.
+        /// Globs of ids to omit.
         #[serde(default)]
         exclude: Vec<String>,
     },
@@ -216,23 +216,23 @@ fn every_id() -> Vec<String> {
     vec!["*".to_owned()]
 }
 
-/// Who calls, for which turn, and with how much time; goes with every call.
+/// The caller, turn and deadline of a call; passed with every call.
 ///
 /// Scopes, authors and sessions are taken from here, never from arguments that a model wrote.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallContext {
     /// The agent on whose behalf the call happens; empty for an operator.
     pub agent_id: String,
-    /// The session.
+    /// The session id.
     pub session_id: String,
     /// The turn within the session.
     pub turn_id: String,
-    /// Unique within the process; log events of the callee carry it.
+    /// A number unique within the process; log events of the callee carry it.
     pub call_id: u64,
-    /// Milliseconds the callee has from now on; absent means no limit.
+    /// The milliseconds that remain for the callee; absent means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
-    /// Size of the model's context window in tokens, where it is known.
+    /// The size of the model's context window in tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u32>,
     /// The agent's bound skills.
@@ -241,32 +241,32 @@ pub struct CallContext {
     /// The agent's catalog scope.
     #[serde(default)]
     pub catalog: CatalogScope,
-    /// Who stands behind the call.
+    /// The origin of the call.
     #[serde(default)]
     pub origin: CallOrigin,
-    /// What the call belongs to: the message of a user, or the event, that everything began with.
+    /// The id of the user message or event that started the chain of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// The digest of the [`ToolEffect`] that a person was shown and approved. The tool does exactly
-    /// that, or fails with [`ErrorKind::Conflict`]. Set by the kernel.
+    /// The digest of the [`ToolEffect`] that a person approved; set by the kernel.
+    // The tool makes exactly these changes or fails with `Conflict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_effect: Option<String>,
 }
 
-/// When a tool asks before it acts.
+/// The condition under which a tool call requires approval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalPolicy {
-    /// It never asks.
+    /// No approval is required.
     #[default]
     Never,
-    /// It asks unless an active skill's `allowed-tools` names it.
+    /// Approval is required unless an active skill's `allowed-tools` names the tool.
     UnlessGranted,
-    /// It always asks.
+    /// Approval is always required.
     Always,
 }
 
-/// To whom a tool is offered.
+/// The callers that a tool is offered to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolAudience {
@@ -277,129 +277,129 @@ pub enum ToolAudience {
     Operator,
 }
 
-/// One tool as it is offered to a caller.
+/// A tool as it is offered to a caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// Unique among all loaded extensions.
+    /// The name, unique among all loaded extensions.
     pub name: String,
-    /// What it does and when to use it, for the model.
+    /// The purpose and the use of the tool, for the model.
     pub description: String,
-    /// JSON Schema of the arguments, an object.
+    /// The JSON Schema of the arguments, an object.
     pub input_schema: serde_json::Value,
-    /// JSON Schema of the structured result, an object. Whoever declares it puts everything into the
-    /// result that the text says: a client may show a model the one instead of the other.
+    /// The JSON Schema of the structured result, an object; requires a result as complete as the text.
+    // A client may pass only one of the two to its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,
-    /// It changes nothing.
+    /// The tool has no side effects.
     #[serde(default)]
     pub read_only: bool,
-    /// It may destroy something.
+    /// The tool may delete or overwrite data.
     #[serde(default)]
     pub destructive: bool,
-    /// When it asks before it acts.
+    /// The condition under which a call requires approval.
     #[serde(default)]
     pub needs_approval: ApprovalPolicy,
-    /// To whom it is offered.
+    /// The callers that the tool is offered to.
     #[serde(default)]
     pub audience: ToolAudience,
 }
 
-/// What a tool answers: text for the model and, beside it, a value for programs.
+/// A tool result: text for the model and an optional value for programs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolOutput {
-    /// For the model.
+    /// The text for the model.
     pub text: String,
-    /// For programs; kept as text while it only passes through.
+    /// The value for programs.
+    // Raw text: the kernel only passes it on, and parsing would be most of the cost of a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Box<RawValue>>,
-    /// The text describes a failure the model should react to.
+    /// The text describes a failure that the model should react to.
     #[serde(default)]
     pub is_error: bool,
-    /// The skill whose instructions the text carries: the agent runtime keeps them in the
-    /// conversation from here on.
+    /// The skill whose instructions are in the text; the agent runtime retains them in the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skill: Option<SkillRef>,
 }
 
-/// A skill as of one digest.
+/// A skill in the version of one digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillRef {
-    /// The skill.
+    /// The id of the skill.
     pub skill_id: String,
-    /// sha256 of the SKILL.md, hexadecimal.
+    /// The SHA-256 of the SKILL.md, hexadecimal.
     pub digest: String,
 }
 
-/// A task that an extension gives to an agent.
+/// A task that an extension delegates to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentTask {
-    /// The call on whose behalf; its session and deadline hold for the run.
+    /// The context of the original call; its session and deadline apply to the run.
     pub context: CallContext,
-    /// The agent.
+    /// The id of the agent.
     pub agent_id: String,
-    /// The task, with everything the agent needs to know.
+    /// The complete task; the agent sees no other text of the caller.
     pub task: String,
 }
 
-/// What an agent answered to a task.
+/// The reply of an agent to a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentAnswer {
-    /// The last reply.
+    /// The text of the last reply.
     pub text: String,
-    /// Names the run's transcript.
+    /// The id of the run and its transcript.
     pub run_id: String,
 }
 
-/// What [`crate::abi::ExtensionModule::create`] is given.
+/// The argument of [`crate::abi::ExtensionModule::create`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ExtensionInit {
-    /// Id from the manifest.
+    /// The id in the manifest.
     pub id: String,
     /// The home directory.
     pub home: PathBuf,
     /// The extension's private directory; created on first use.
     pub data_dir: PathBuf,
-    /// What an installed copy shares, `<prefix>/share/skillhost`.
+    /// The shared directory of an installed copy, `<prefix>/share/skillhost`.
     #[serde(default)]
     pub share_dir: Option<PathBuf>,
-    /// The manifest's `config` with the settings' overrides.
+    /// The manifest's `config` with the overrides of the settings.
     pub config: serde_json::Value,
     /// The manifest's `depends_on`.
     pub depends_on: Vec<String>,
 }
 
-/// What a library says about its build.
+/// The build information of a library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildInfo {
-    /// Cargo package name.
+    /// The Cargo package name.
     pub package: String,
-    /// Cargo package version.
+    /// The Cargo package version.
     pub version: String,
 }
 
-/// Something that happened.
+/// A published event.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Event {
-    /// Dotted name such as `skill.added`.
+    /// A dotted name such as `skill.added`.
     pub topic: String,
-    /// Id of the extension that emitted it; set by the kernel.
+    /// The id of the extension that emitted it; set by the kernel.
     #[serde(default)]
     pub source: String,
     /// A JSON value.
     pub payload: Box<RawValue>,
-    /// Its place among all events of the home, from 1; set by the kernel, 0 where it is not kept.
+    /// The sequence number in the home's journal, from 1; set by the kernel, 0 if not stored.
     #[serde(default)]
     pub id: i64,
-    /// What it belongs to: the message of a user, or the event, that everything began with.
+    /// The id of the user message or event that started the chain of events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// Of several events with one topic and key only the first is kept and delivered.
+    /// The idempotency key: of several events with one topic and key only the first is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
 impl Event {
-    /// An event that has not been kept yet and belongs to nothing.
+    /// Creates an event that is not stored yet and has no correlation id.
     #[must_use]
     pub fn new(
         topic: impl Into<String>,
@@ -411,124 +411,124 @@ impl Event {
     }
 }
 
-/// An event that an extension is to handle. It may come more than once, with the same id.
+/// A request to handle an event; delivered at least once, with the same id at every attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HandleEventRequest {
-    /// Who calls: an operator, with the event's correlation id.
+    /// The context of an operator, with the event's correlation id.
     pub context: CallContext,
     /// The event.
     pub event: Event,
-    /// Which attempt this is, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
 }
 
-/// A task of a schedule that is due.
+/// A request to run a task of a schedule that is due.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunTaskRequest {
-    /// Who calls: an operator.
+    /// The context of an operator.
     pub context: CallContext,
-    /// Name of the task, from the manifest.
+    /// The name of the task, from the manifest.
     pub task: String,
 }
 
-/// Asks for the events whose topic is `topic` or begins with `topic` and a dot.
+/// A request for the events whose topic is `topic` or begins with `topic` and a dot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SubscribeRequest {
-    /// Topic or prefix; empty means every event.
+    /// A topic or prefix; empty means every event.
     pub topic: String,
 }
 
-/// Names a subscription of one extension.
+/// The id of a subscription of one extension.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct SubscriptionId {
-    /// Unique within the process.
+    /// A number unique within the process.
     pub id: u64,
 }
 
 /// A call of another extension's tool.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The caller's context, passed on.
+    /// The context of the original call, unchanged.
     pub context: CallContext,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Box<RawValue>,
 }
 
-/// A line for the person who runs the kernel.
+/// A notice for the operator.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct UserNotice {
-    /// One line.
+    /// One line of text.
     pub text: String,
 }
 
-/// Asks for a secret named in the manifest's `secrets`.
+/// A request for a secret named in the manifest's `secrets`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SecretRequest {
-    /// Name from the manifest.
+    /// The name in the manifest.
     pub name: String,
 }
 
-/// A secret, or nothing where it is not set.
+/// A secret value; no `Debug`, so that it cannot be logged by accident.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct SecretValue {
-    /// The value.
+    /// The value, or `None` if the secret is not set.
     pub value: Option<String>,
 }
 
-/// Asks for the content of a skill.
+/// A request for the content of a skill.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SkillRequest<'a> {
-    /// The skill.
+    /// The id of the skill.
     #[serde(borrow)]
     pub skill_id: Cow<'a, str>,
 }
 
-/// Says that an agent created a skill: what a tool reports that writes files for agents.
+/// A report that an agent created a skill, sent by tools that write files for agents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SkillCreatedReport {
-    /// The context of the call that created it, passed on.
+    /// The context of the call that created the skill, unchanged.
     pub context: CallContext,
-    /// The skill.
+    /// The id of the skill.
     pub skill_id: String,
 }
 
-/// A skill's instructions as they are bound into an agent's prompt.
+/// The instructions of a skill as they are bound into an agent's prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillContent {
-    /// The skill.
+    /// The id of the skill.
     pub skill_id: String,
-    /// Ready for the prompt, in its `<skill_content>` element.
+    /// The text for the prompt, in its `<skill_content>` element.
     pub text: String,
-    /// sha256 of the SKILL.md, hexadecimal.
+    /// The SHA-256 of the SKILL.md, hexadecimal.
     pub digest: String,
-    /// Estimated tokens of `text`.
+    /// The estimated tokens of `text`.
     pub tokens: u32,
-    /// Where it comes from, for people.
+    /// The origin, for people.
     pub source: String,
 }
 
-/// A skill that an agent works by, or is to work by.
+/// A request to activate a skill for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivateSkillRequest {
-    /// Who: an agent sees what its catalog shows, an operator what users may invoke.
+    /// The caller: agents are limited to their catalog, operators to user-invocable skills.
     pub context: CallContext,
-    /// The skill.
+    /// The id of the skill.
     pub skill_id: String,
 }
 
-/// A skill's instructions and what it says about tools.
+/// The instructions of an active skill and its statement about tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActiveSkill {
-    /// The skill as it is now.
+    /// The current content of the skill.
     pub content: SkillContent,
-    /// The tools its `allowed-tools` names; absent where it says nothing, empty also where what it
-    /// says cannot be read.
+    /// The tools in its `allowed-tools`; absent without the field, empty if it cannot be parsed.
+    // An unreadable field must not be taken for "no restriction".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Its root is an operator's and an operator approved this digest: what it names needs no
-    /// further consent.
+    /// The tools above require no further approval: an operator owns the skill's root and approved
+    /// this digest.
     #[serde(default)]
     pub grants: bool,
 }
@@ -540,21 +540,21 @@ pub struct SkillGeneration {
     pub generation: u64,
 }
 
-/// The model that turns texts into vectors.
+/// The description of an embedding model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbeddingModelInfo {
-    /// Names the model and everything that changes its vectors: vectors kept under one id can be
-    /// compared with each other and with nothing else.
+    /// The id of the model and of everything that changes its vectors; only vectors with the same
+    /// id are comparable.
     pub id: String,
-    /// Components of every vector, at least one.
+    /// The number of components of every vector, at least one.
     pub dimension: u32,
 }
 
-/// Asks for the vectors of some texts.
+/// A request for the vectors of texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbedRequest<'a> {
-    /// The model the caller counts on: an extension that has another by now answers with
-    /// [`ErrorKind::Conflict`].
+    /// The model that the caller expects; another one causes [`ErrorKind::Conflict`].
+    // Vectors of two models must never be mixed, even if the provider was reloaded in between.
     #[serde(borrow)]
     pub model: Cow<'a, str>,
     /// The texts.
@@ -567,7 +567,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn error_kinds_have_one_wire_name() {
+    fn error_kind_wire_names_round_trip() {
         for kind in ErrorKind::ALL {
             assert_eq!(ErrorKind::from_wire(kind.as_str()), kind);
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{}\"", kind.as_str()));
@@ -576,21 +576,21 @@ mod tests {
     }
 
     #[test]
-    fn catalog_scopes_read_as_the_manifest_writes_them() {
-        let read = |text| serde_json::from_str::<CatalogScope>(text).unwrap();
-        assert_eq!(read("\"declared\""), CatalogScope::Declared);
+    fn catalog_scope_parses_manifest_forms() {
+        let parse = |text| serde_json::from_str::<CatalogScope>(text).unwrap();
+        assert_eq!(parse("\"declared\""), CatalogScope::Declared);
         assert_eq!(
-            read(r#"{"include":["code-*"]}"#),
+            parse(r#"{"include":["code-*"]}"#),
             CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec![] }
         );
         assert_eq!(
-            read(r#"{"exclude":["code-*"]}"#),
+            parse(r#"{"exclude":["code-*"]}"#),
             CatalogScope::Globs { include: vec!["*".into()], exclude: vec!["code-*".into()] }
         );
     }
 
     #[test]
-    fn a_context_of_a_newer_kernel_is_read() {
+    fn unknown_context_fields_are_ignored() {
         let text = r#"{"agent_id":"a","session_id":"s","turn_id":"t","call_id":7,"new_field":1}"#;
         let context: CallContext = serde_json::from_str(text).unwrap();
         assert_eq!(context.call_id, 7);

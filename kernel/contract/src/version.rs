@@ -1,11 +1,11 @@
-//! The contract version and the symbols a library exports.
+//! The contract version and the symbols that a library exports.
 
 use std::fmt;
 
-/// A contract version: equal majors and `extension.minor >= kernel.minor` may meet.
+/// A contract version; compatible if majors are equal and `extension.minor >= kernel.minor`.
 ///
 /// The rule is one-way because a prefix type may grow: a library built against a newer minor has
-/// every field an older kernel asks for, the reverse does not hold.
+/// every field that an older kernel reads, the reverse does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContractVersion {
     /// Incremented by every incompatible change.
@@ -14,31 +14,33 @@ pub struct ContractVersion {
     pub minor: u16,
 }
 
-/// The version this crate describes; it is the crate's own version.
+/// The version that this crate describes; equal to the crate's own version.
 pub const CONTRACT: ContractVersion = ContractVersion { major: 1, minor: 0 };
 
-/// Name of the `u32` static every library exports, readable before any layout is trusted.
+/// Name of the `u32` static that every library exports, readable before any layout is trusted.
 pub const VERSION_SYMBOL: &str = "skillhost_contract_version";
 
-/// Name of the `abi_stable` library header every library exports.
+/// Name of the `abi_stable` library header that every library exports.
 pub const ROOT_SYMBOL: &str = "skillhost_extension_root";
 
 impl ContractVersion {
     /// Packs the version into the value of [`VERSION_SYMBOL`]: major in the upper 16 bits.
     #[must_use]
     pub const fn pack(self) -> u32 {
+        // `u32::from` is not const.
         (self.major as u32) << 16 | self.minor as u32
     }
 
-    /// Reads a value of [`VERSION_SYMBOL`].
+    /// Unpacks a value of [`VERSION_SYMBOL`].
     #[must_use]
     pub const fn unpack(packed: u32) -> Self {
         Self { major: (packed >> 16) as u16, minor: (packed & 0xffff) as u16 }
     }
 
-    /// Tells whether a library built for `self` may be loaded by a kernel that speaks `kernel`.
+    /// Returns whether a kernel of version `kernel` may load a library built for `self`.
     #[must_use]
     pub const fn is_loadable_by(self, kernel: Self) -> bool {
+        // One-way: an older library lacks fields at the end of prefix types that this kernel reads.
         self.major == kernel.major && self.minor >= kernel.minor
     }
 }
@@ -54,14 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pack_and_unpack_are_inverse() {
+    fn pack_unpack_round_trip() {
         let version = ContractVersion { major: 3, minor: 7 };
         assert_eq!(version.pack(), 0x0003_0007);
         assert_eq!(ContractVersion::unpack(version.pack()), version);
     }
 
     #[test]
-    fn compatibility_runs_one_way() {
+    fn compatibility_is_one_way() {
         let v = |major, minor| ContractVersion { major, minor };
         assert!(v(1, 2).is_loadable_by(v(1, 2)));
         assert!(v(1, 3).is_loadable_by(v(1, 2)));
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_constant_is_the_crate_version() {
+    fn constant_equals_crate_version() {
         assert!(env!("CARGO_PKG_VERSION").starts_with(&format!("{CONTRACT}.")));
     }
 }

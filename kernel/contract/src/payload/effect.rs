@@ -1,20 +1,19 @@
-//! What a tool call would change.
+//! The preview of the changes that a tool call would make.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::CallContext;
 
-/// The interface of extensions that say what a tool call would change, spoken through the generic
-/// call.
+/// The interface of extensions that preview the changes of a tool call, through the generic call.
 pub mod effect_interface {
     /// Name of the interface.
     pub const NAME: &str = "tool_effects";
-    /// [`super::EffectRequest`] → [`super::ToolEffect`], or nothing for a tool without a preview.
+    /// [`super::EffectRequest`] → [`super::ToolEffect`], or `null` for a tool without a preview.
     pub const PREVIEW: &str = "preview";
 }
 
-/// Asks what a tool call would change. Answering it changes nothing.
+/// A request for the changes that a tool call would make. A preview has no side effects.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct EffectRequest {
     /// The context of the call.
@@ -23,7 +22,7 @@ pub struct EffectRequest {
     pub tool: String,
     /// Its arguments.
     pub arguments: Box<RawValue>,
-    /// The texts are wanted as well; without them the paths are enough.
+    /// The caller needs the texts as well; otherwise the paths suffice.
     #[serde(default)]
     pub with_text: bool,
 }
@@ -33,30 +32,30 @@ pub struct EffectRequest {
 pub struct ToolEffect {
     /// Every change.
     pub changes: Vec<EffectChange>,
-    /// Names exactly these changes; another effect has another digest.
+    /// The digest of exactly these changes; a different effect has a different digest.
+    // A person approves this digest, and the tool compares it again before it acts.
     pub digest: String,
-    /// The part of the changes that has no text to be shown, and the reason; absent where all of
-    /// them are shown.
+    /// The changes that cannot be displayed, and the reason; absent if all of them can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<String>,
 }
 
 impl ToolEffect {
-    /// Bytes of text that an effect carries at most; with more, [`ToolEffect::hidden`] says so.
+    /// The maximum bytes of text in an effect; the excess is named in [`ToolEffect::hidden`].
     pub const TEXT_LIMIT: usize = 256 * 1024;
 }
 
-/// One file or directory that a tool call would change.
+/// A change of one file or directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectChange {
     /// The path relative to the home, with `/`.
     pub path: String,
     /// The kind of the change.
     pub kind: ChangeKind,
-    /// The new path of what is moved.
+    /// The new path, if `kind` is [`ChangeKind::Move`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The new text as the hunks of a unified diff, or a line about what has no text.
+    /// The new text as the hunks of a unified diff, or one line that describes content without text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff: String,
 }
@@ -67,10 +66,10 @@ pub struct EffectChange {
 pub enum ChangeKind {
     /// A new file.
     Create,
-    /// Another text in a file.
+    /// A file with a new text.
     Modify,
-    /// A file or directory that is deleted.
+    /// A deleted file or directory.
     Delete,
-    /// A file or directory with another path.
+    /// A file or directory with a new path.
     Move,
 }

@@ -1,4 +1,4 @@
-//! What a skill provider publishes to clients outside of the kernel.
+//! Skills that a provider publishes to clients outside of the kernel.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use super::CallContext;
 
-/// Asks for the skills that the context's scope shows to a client.
+/// A request for the skills in the scope of the context.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PublishedRequest {
-    /// Who asks.
+    /// The context of the client.
     pub context: CallContext,
 }
 
-/// The skills that are published, sorted by id.
+/// The published skills, sorted by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedSkills {
     /// Changes whenever the list may have changed.
@@ -23,141 +23,142 @@ pub struct PublishedSkills {
     pub skills: Vec<PublishedSkill>,
 }
 
-/// One published skill, as far as it is known without reading it.
+/// A published skill with the metadata that is known without reading its files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedSkill {
-    /// Its id.
+    /// The id of the skill.
     pub id: String,
-    /// The address of its directory, without a slash at the end; those of its files begin with it.
+    /// The URI of its directory, without a slash at the end; the prefix of the URIs of its files.
     pub root: String,
-    /// The address of its SKILL.md.
+    /// The URI of its SKILL.md.
     pub uri: String,
-    /// The name in its frontmatter; the id where that has none.
+    /// The name in its frontmatter; the id if the frontmatter has none.
     pub name: String,
-    /// What it is for.
+    /// The purpose of the skill.
     pub description: String,
-    /// Where it comes from, for people.
+    /// The origin, for people.
     pub source: String,
-    /// Whether the operator stands behind its root.
+    /// The operator trusts its root.
     pub trusted: bool,
-    /// Whether a model may load it by itself.
+    /// A model may load it by itself.
     pub model_invocable: bool,
-    /// Whether a person may invoke it by name.
+    /// A person may invoke it by name.
     pub user_invocable: bool,
 }
 
 /// An argument of a skill that a person invokes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedArgument {
-    /// Its name.
+    /// The name of the argument.
     pub name: String,
-    /// What to give.
+    /// A description of the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether it has to be given.
+    /// The argument is required.
     #[serde(default)]
     pub required: bool,
 }
 
-/// Asks for the details of skills by their ids.
+/// A request for the details of skills by their ids.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PublishedDetailsRequest {
-    /// Who asks.
+    /// The context of the client.
     pub context: CallContext,
     /// The skills.
     pub skill_ids: Vec<String>,
 }
 
-/// A skill's frontmatter and files.
+/// The frontmatter and files of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedDetails {
     /// The skill.
     pub id: String,
-    /// Every field its author wrote; texts stay texts.
+    /// Every field of the frontmatter; text values remain text.
     pub frontmatter: Map<String, Value>,
-    /// Every file; absent where they are too many or too large to be listed.
+    /// Every file; absent if they are too many or too large to be listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<PublishedFile>>,
     /// The arguments of its prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PublishedArgument>,
-    /// Why it can only be read file by file: its name cannot be the end of an address.
+    /// The reason that it can only be read file by file: its name cannot be the end of a URI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlisted: Option<String>,
 }
 
-/// One file of a skill.
+/// A file of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedFile {
-    /// Its address.
+    /// The URI of the file.
     pub uri: String,
-    /// Its path below the skill's directory, with `/` between the parts.
+    /// The path below the skill's directory, with `/` between the parts.
     pub path: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// sha256 of its raw bytes, hexadecimal.
+    /// The SHA-256 of the raw bytes, hexadecimal.
     pub sha256: String,
 }
 
-/// Asks for a file or a directory of a skill.
+/// A request for a file or a directory of a skill.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PublishedUriRequest {
-    /// Who asks.
+    /// The context of the client.
     pub context: CallContext,
-    /// Its address.
+    /// The URI of the file or directory.
+    // Comes from an untrusted client; the provider resolves it within the skill's directory only.
     pub uri: String,
 }
 
-/// The whole of a file.
+/// The complete content of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedBody {
-    /// What kind of file it is.
+    /// The media type.
     pub mime_type: String,
-    /// Its bytes.
+    /// The bytes.
     pub content: PublishedContent,
 }
 
-/// Bytes as JSON can hold them.
+/// Bytes in a form that JSON can represent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PublishedContent {
-    /// Bytes that are a text in UTF-8.
+    /// Bytes that are valid UTF-8.
     Text(String),
-    /// Any others, in base64 with padding.
+    /// All other bytes, in base64 with padding.
     Base64(String),
 }
 
-/// One entry of a directory of a skill.
+/// An entry of a directory of a skill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedEntry {
-    /// Its address.
+    /// The URI of the entry.
     pub uri: String,
-    /// Its name in the directory.
+    /// The name in the directory.
     pub name: String,
-    /// Whether it is a directory.
+    /// The entry is a directory.
     pub directory: bool,
-    /// Its size in bytes; absent for a directory.
+    /// The size in bytes; absent for a directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// What kind of file it is, where that can be told.
+    /// The media type, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
 }
 
-/// Asks for the prompt that a skill becomes when a person invokes it.
+/// A request for the prompt of a skill that a person invokes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PublishedPromptRequest {
-    /// Who asks.
+    /// The context of the client.
     pub context: CallContext,
     /// The skill.
     pub skill_id: String,
-    /// What the person gave, by the arguments' names.
+    /// The values that the person entered, by argument name.
     pub arguments: BTreeMap<String, String>,
 }
 
-/// A skill that a person invoked, ready for the model.
+/// The prompt of a skill that a person invoked, ready for the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublishedPrompt {
-    /// The text.
+    /// The text of the prompt.
     pub text: String,
 }

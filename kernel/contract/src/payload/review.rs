@@ -1,40 +1,41 @@
-//! Proposals that a client's human decides about, where the settings allow it.
+//! Proposals that the user of an MCP client decides on, if the settings allow it.
 
 use serde::{Deserialize, Serialize};
 
 use super::CallContext;
 
-/// Asks for a proposal as a person is to see it.
+/// A request for a proposal in the form that is displayed to a person.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReviewRequest {
-    /// Whose client asks.
+    /// The context of the client.
     pub context: CallContext,
     /// The proposal.
     pub proposal: String,
 }
 
-/// A proposal as a person is to see it.
+/// A proposal in the form that is displayed to a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReviewOffer {
     /// The proposal.
     pub proposal: String,
-    /// The digest of what it proposes, hexadecimal.
+    /// The digest of the proposed content, hexadecimal.
+    // Comes back in `ReviewDecision`: a proposal that changed in between is not approved.
     pub digest: String,
-    /// All of it: what changes, and why.
+    /// The complete proposal: its changes and its reason.
     pub text: String,
 }
 
-/// What a person decided, as their client says.
+/// The decision of a person, as their client reports it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ReviewDecision {
-    /// Whose client it was.
+    /// The context of the client.
     pub context: CallContext,
     /// The proposal.
     pub proposal: String,
-    /// The digest of what the person saw.
+    /// The digest of the proposal that the person saw.
     pub digest: String,
-    /// Whether it is to be applied.
+    /// The decision: `true` applies the proposal.
     pub approve: bool,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
