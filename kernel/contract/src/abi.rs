@@ -33,6 +33,7 @@ pub type FfiResult<T> = RResult<T, FfiError>;
 pub type FfiFut<T> = FfiFuture<FfiResult<T>>;
 
 /// A log event of an extension, borrowed for the duration of [`HostApi::log`].
+// Borrowed texts: log events are frequent, and the kernel formats or copies what it needs.
 #[repr(C)]
 #[derive(StableAbi)]
 pub struct LogRecord<'a> {

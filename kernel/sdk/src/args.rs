@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::{ExtensionError, Result};
 
-/// The arguments of one tool call, still JSON text.
+/// The arguments of one tool call, as unparsed JSON text.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolArgs<'a> {
     text: &'a str,
@@ -18,20 +18,20 @@ impl<'a> ToolArgs<'a> {
         Self { text }
     }
 
-    /// The text as it arrived.
+    /// Returns the unchanged text.
     #[must_use]
     pub fn as_str(&self) -> &'a str {
         self.text
     }
 
-    /// Reads the arguments into a type.
+    /// Parses the arguments into a type.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind) naming the argument that is missing, of the
-    /// wrong type or (with `#[serde(deny_unknown_fields)]`) not known.
+    /// wrong type or (with `#[serde(deny_unknown_fields)]`) unknown.
     pub fn parse<T: Deserialize<'a>>(&self) -> Result<T> {
         serde_json::from_str(self.text).map_err(|error| {
-            // The position in a one-line JSON text helps nobody; the field name does.
+            // The position in a one-line JSON text is useless to a model; the field name suffices.
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or(&message);
             ExtensionError::invalid_argument(format!("arguments: {message}"))
@@ -39,7 +39,7 @@ impl<'a> ToolArgs<'a> {
         })
     }
 
-    /// Reads the arguments as a JSON value.
+    /// Parses the arguments as a JSON value.
     ///
     /// # Errors
     /// As [`ToolArgs::parse`].
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_read_or_named() {
+    fn parse_error_names_the_argument() {
         let parse = |text| ToolArgs::new(text).parse::<Greeting>();
         assert_eq!(parse(r#"{"name":"Ada"}"#).unwrap(), Greeting { name: "Ada".into() });
         let message = |text| parse(text).unwrap_err().message().to_owned();

@@ -1,7 +1,7 @@
-//! Carries the extension's log events and panics to the kernel.
+//! Forwards the extension's log events and panics to the kernel.
 //!
-//! A library has its own copy of `tracing` and of the panic hook, so what happens inside would be
-//! lost without this.
+//! A library has its own copies of `tracing` and of the panic hook, so without this its events and
+//! panic messages would be lost.
 
 use std::fmt::{self, Write as _};
 
@@ -15,7 +15,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::guard::{HostLink, LogLine};
 
-/// Sends every event of this library to the kernel, and every panic as an error event.
+/// Forwards every event of this library to the kernel, and every panic as an error event.
 ///
 /// Only the first call in a library has an effect: there is one subscriber per library.
 pub(crate) fn install_log_bridge(link: HostLink) {
@@ -29,13 +29,14 @@ pub(crate) fn install_log_bridge(link: HostLink) {
     }
 }
 
+/// A layer that forwards events to the kernel.
 struct HostLayer(HostLink);
 
-/// A span's name with its fields, formatted once when the span is made.
+/// A span's name with its fields, formatted once when the span is created.
 struct SpanText(String);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for HostLayer {
-    // Asked once per callsite and cached, which makes a disabled event cost a load and a branch.
+    // Called once per callsite and cached, so that a disabled event costs a load and a branch.
     fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
         if self.0.log_enabled(level_number(*metadata.level()), metadata.target()) {
             Interest::always()
@@ -52,7 +53,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for HostLayer {
         let mut fields = EventFields::default();
         attributes.record(&mut fields);
         if let Some(span) = cx.span(id) {
-            let text = format!("{}{}", span.name(), fields.json());
+            let text = format!("{}{}", span.name(), fields.to_json());
             span.extensions_mut().insert(SpanText(text));
         }
     }
@@ -74,7 +75,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for HostLayer {
             level: level_number(*metadata.level()),
             target: metadata.target(),
             message: &fields.message,
-            fields_json: &fields.json(),
+            fields_json: &fields.to_json(),
             spans: &spans,
             file: metadata.file().unwrap_or_default(),
             line: metadata.line().unwrap_or_default(),
@@ -92,6 +93,7 @@ fn level_number(level: Level) -> u8 {
     }
 }
 
+/// The fields of an event, with the message separate.
 #[derive(Default)]
 struct EventFields {
     message: String,
@@ -99,7 +101,7 @@ struct EventFields {
 }
 
 impl EventFields {
-    fn json(&self) -> String {
+    fn to_json(&self) -> String {
         if self.others.is_empty() {
             return String::new();
         }

@@ -1,4 +1,4 @@
-//! Everything an extension can ask of the kernel.
+//! The services that the kernel offers to an extension.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::guard::HostLink;
 use crate::interface::{from_bytes, to_bytes};
 use crate::output::ToolOutput;
 
-/// The extension's view of the kernel; cheap to clone.
+/// A handle through which an extension uses the kernel; cheap to clone.
 #[derive(Clone)]
 pub struct ExtensionContext {
     init: Arc<ExtensionInit>,
@@ -39,30 +39,32 @@ impl ExtensionContext {
         Self { init: Arc::new(init), link, cancel }
     }
 
-    /// The extension's id from its manifest.
+    /// Returns the extension's id from its manifest.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.init.id
     }
 
-    /// The home directory.
+    /// Returns the home directory.
     #[must_use]
     pub fn home(&self) -> &Path {
         &self.init.home
     }
 
-    /// What an installed copy of the product shares (`manifests`, `skills`), where there is one.
+    /// Returns the shared directory of an installed copy (`manifests`, `skills`), or `None` without one.
     #[must_use]
     pub fn share_dir(&self) -> Option<&Path> {
         self.init.share_dir.as_deref()
     }
 
-    /// The extension's private directory, `sandbox/data/<id>`, created for its owner alone when it is
-    /// first asked for.
+    /// Returns the extension's private directory, `sandbox/data/<id>`, and creates it if missing.
+    ///
+    /// Only its owner has access to it.
     ///
     /// # Errors
     /// [`ErrorKind::Io`] when it cannot be created.
     pub fn data_dir(&self) -> Result<PathBuf> {
+        // On demand: an extension that stores no data leaves no directory behind.
         let mut builder = std::fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -70,41 +72,41 @@ impl ExtensionContext {
         Ok(self.init.data_dir.clone())
     }
 
-    /// Where [`ExtensionContext::data_dir`] is or would be, without creating it.
+    /// Returns the path of [`ExtensionContext::data_dir`] without creating the directory.
     #[must_use]
     pub fn data_path(&self) -> &Path {
         &self.init.data_dir
     }
 
-    /// Reads the manifest's `config` with the settings' overrides.
+    /// Parses the manifest's `config` with the overrides of the settings.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] naming the field that is missing, wrong or not known.
+    /// [`ErrorKind::InvalidArgument`] naming the field that is missing, wrong or unknown.
     pub fn config<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_value(self.init.config.clone()).map_err(|error| {
             ExtensionError::invalid_argument(format!("config: {error}")).with_hint(format!(
-                "look at `config` in the manifest and at `extensions.{}` in skillhost.yaml",
+                "check `config` in the manifest and `extensions.{}` in skillhost.yaml",
                 self.init.id
             ))
         })
     }
 
-    /// Is cancelled when the extension shuts down; for tasks the extension spawns itself.
+    /// Returns a token that is cancelled at shutdown, for tasks that the extension spawns itself.
     #[must_use]
     pub fn cancellation_token(&self) -> CancellationToken {
         self.cancel.clone()
     }
 
-    /// Publishes an event that nothing else led to. When this returns it is on the disk: handlers
-    /// in manifests get it even if the kernel ends now.
+    /// Publishes an event without a cause. On return it is durable: handlers in manifests receive
+    /// it even if the kernel terminates immediately.
     ///
     /// # Errors
     /// As for [`ExtensionContext::emit_event`].
     pub async fn emit<T: Serialize + Sync + ?Sized>(&self, topic: &str, payload: &T) -> Result<()> {
-        self.emit_event(&Event::new(topic, "", raw(payload)?)).await
+        self.emit_event(&Event::new(topic, "", to_raw_value(payload)?)).await
     }
 
-    /// Publishes an event as part of what a call belongs to: it carries the call's correlation id on.
+    /// Publishes an event with the correlation id of a call.
     ///
     /// # Errors
     /// As for [`ExtensionContext::emit_event`].
@@ -115,14 +117,17 @@ impl ExtensionContext {
         payload: &T,
     ) -> Result<()> {
         let correlation_id = cx.correlation_id.clone();
-        self.emit_event(&Event { correlation_id, ..Event::new(topic, "", raw(payload)?) }).await
+        self.emit_event(&Event { correlation_id, ..Event::new(topic, "", to_raw_value(payload)?) })
+            .await
     }
 
-    /// Publishes an event with its correlation id and its key: of several events with one topic and
-    /// key only the first is kept, so that publishing again is harmless.
+    /// Publishes an event with its correlation id and its idempotency key.
+    ///
+    /// Of several events with one topic and key only the first is stored, so a repeated call is
+    /// harmless.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::TooLarge`] for an event that cannot be kept,
+    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::TooLarge`] for an event that cannot be stored,
     /// [`ErrorKind::Io`] when the disk fails, [`ErrorKind::Unavailable`] while the kernel shuts down.
     pub async fn emit_event(&self, event: &Event) -> Result<()> {
         self.link.call(host_method::EMIT, to_bytes(event)?).await.map(drop)
@@ -142,24 +147,29 @@ impl ExtensionContext {
     /// Calls another extension's tool on behalf of the same caller.
     ///
     /// # Errors
-    /// What the tool returns; [`ErrorKind::NotFound`] for an unknown tool.
+    /// The error of the tool; [`ErrorKind::NotFound`] for an unknown tool.
     pub async fn call_tool<T: Serialize + Sync + ?Sized>(
         &self,
         cx: &CallContext,
         name: &str,
         arguments: &T,
     ) -> Result<ToolOutput> {
-        let call =
-            ToolCall { context: cx.clone(), name: name.to_owned(), arguments: raw(arguments)? };
+        let call = ToolCall {
+            context: cx.clone(),
+            name: name.to_owned(),
+            arguments: to_raw_value(arguments)?,
+        };
         let reply = self.link.call(host_method::CALL_TOOL, to_bytes(&call)?).await?;
         Ok(ToolOutput::from_payload(from_bytes(&reply)?))
     }
 
-    /// Gives a task to an agent on behalf of the same caller, and waits for its answer. The agent sees
-    /// nothing but the task. Nobody can be asked for consent, so tools that need it are refused.
+    /// Delegates a task to an agent on behalf of the same caller and returns its reply.
+    ///
+    /// The agent sees only the task. No approval channel is available, so tools that require
+    /// approval are rejected.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] for an unknown agent; what ended its work before it came to an answer.
+    /// [`ErrorKind::NotFound`] for an unknown agent; otherwise the error that ended the run.
     pub async fn run_agent(
         &self,
         cx: &CallContext,
@@ -171,26 +181,28 @@ impl ExtensionContext {
         from_bytes(&self.link.call(host_method::RUN_AGENT, to_bytes(&task)?).await?)
     }
 
-    /// Gets the skill provider of a dependency.
+    /// Returns a client of a dependency's skill provider.
     ///
     /// # Errors
     /// [`ErrorKind::Denied`] when the extension is not in this one's `depends_on`.
     pub fn skill_client(&self, extension: &str) -> Result<SkillClient> {
-        self.depends_on(extension)?;
+        self.check_dependency(extension)?;
         Ok(SkillClient { extension: extension.to_owned(), link: self.link.clone() })
     }
 
-    /// Gets the embedding provider of a dependency, which may be an optional one: whether it is
-    /// loaded shows when it is asked.
+    /// Returns a client of a dependency's embedding provider.
+    ///
+    /// The dependency may be optional: the first request fails if it is not loaded.
     ///
     /// # Errors
     /// [`ErrorKind::Denied`] when the extension is not in this one's `depends_on`.
     pub fn embedding_client(&self, extension: &str) -> Result<EmbeddingClient> {
-        self.depends_on(extension)?;
+        self.check_dependency(extension)?;
         Ok(EmbeddingClient::new(extension, self.link.clone()))
     }
 
-    fn depends_on(&self, extension: &str) -> Result<()> {
+    fn check_dependency(&self, extension: &str) -> Result<()> {
+        // The kernel checks this as well; here the message reaches the author at start-up.
         if self.init.depends_on.iter().any(|id| id == extension) {
             return Ok(());
         }
@@ -201,7 +213,7 @@ impl ExtensionContext {
         .with_hint(format!("add `depends_on: [{extension}]` to the manifest")))
     }
 
-    /// Shows one line to the person who runs the kernel.
+    /// Displays one line to the operator.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] while the kernel shuts down.
@@ -210,7 +222,7 @@ impl ExtensionContext {
         self.link.call(host_method::NOTIFY, to_bytes(&notice)?).await.map(drop)
     }
 
-    /// Reads a secret named in the manifest's `secrets`.
+    /// Reads a secret named in the manifest's `secrets`; `None` if it is not set.
     ///
     /// # Errors
     /// [`ErrorKind::Denied`] when the manifest does not name it.
@@ -220,24 +232,24 @@ impl ExtensionContext {
         Ok(from_bytes::<SecretValue>(&reply)?.value.map(Secret))
     }
 
-    /// Asks the kernel to start again, e.g. after an extension was written.
+    /// Requests a restart of the kernel, for example after a new extension was written.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] where nothing would start it again, [`ErrorKind::Conflict`] while
-    /// a restart is under way.
+    /// [`ErrorKind::Unavailable`] without a supervisor, [`ErrorKind::Conflict`] while a restart is in
+    /// progress.
     pub async fn request_restart(&self, reason: &str) -> Result<()> {
         let notice = UserNotice { text: reason.to_owned() };
         self.link.call(host_method::REQUEST_RESTART, to_bytes(&notice)?).await.map(drop)
     }
 }
 
-fn raw<T: Serialize + ?Sized>(value: &T) -> Result<Box<RawValue>> {
+fn to_raw_value<T: Serialize + ?Sized>(value: &T) -> Result<Box<RawValue>> {
     serde_json::to_string(value)
         .and_then(RawValue::from_string)
         .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))
 }
 
-/// A stream of events; ends with the extension.
+/// A stream of events; closed when the extension shuts down.
 pub struct EventStream {
     id: SubscriptionId,
     link: HostLink,
@@ -257,13 +269,14 @@ impl EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
+        // A destructor can neither await the reply nor report an error.
         if let Ok(payload) = to_bytes(&self.id) {
             self.link.call_detached(host_method::UNSUBSCRIBE, payload);
         }
     }
 }
 
-/// The skill provider of another extension.
+/// A client of another extension's skill provider.
 #[derive(Clone)]
 pub struct SkillClient {
     extension: String,
@@ -271,28 +284,28 @@ pub struct SkillClient {
 }
 
 impl SkillClient {
-    /// See [`SkillProvider::get_skill_content`](crate::SkillProvider::get_skill_content).
+    /// Calls [`SkillProvider::get_skill_content`](crate::SkillProvider::get_skill_content).
     ///
     /// # Errors
-    /// What the provider returns.
+    /// The error of the provider.
     pub async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
         let request = SkillRequest { skill_id: skill_id.into() };
         from_bytes(&self.call(skill_interface::GET_SKILL_CONTENT, to_bytes(&request)?).await?)
     }
 
-    /// See [`SkillProvider::generation`](crate::SkillProvider::generation).
+    /// Calls [`SkillProvider::generation`](crate::SkillProvider::generation).
     ///
     /// # Errors
-    /// What the provider returns.
+    /// The error of the provider.
     pub async fn generation(&self) -> Result<u64> {
         let reply = self.call(skill_interface::GENERATION, Vec::new()).await?;
         Ok(from_bytes::<SkillGeneration>(&reply)?.generation)
     }
 
-    /// See [`SkillProvider::skill_created`](crate::SkillProvider::skill_created).
+    /// Calls [`SkillProvider::skill_created`](crate::SkillProvider::skill_created).
     ///
     /// # Errors
-    /// What the provider returns.
+    /// The error of the provider.
     pub async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
         let created = SkillCreatedReport { context: cx.clone(), skill_id: skill_id.to_owned() };
         from_bytes(&self.call(skill_interface::SKILL_CREATED, to_bytes(&created)?).await?)
@@ -309,12 +322,12 @@ impl SkillClient {
     }
 }
 
-/// A secret; it does not show itself when printed.
+/// A secret whose value is hidden in `Debug` output.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -323,6 +336,7 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A configuration is often logged as a unit; the value must not end up there.
         f.write_str("Secret(…)")
     }
 }

@@ -1,4 +1,4 @@
-//! The `tool_effects` interface: what a tool call would change.
+//! The `tool_effects` interface: previews the changes of a tool call.
 
 use std::sync::Arc;
 
@@ -26,7 +26,9 @@ impl<T: EffectProvider> Interface for EffectInterface<T> {
                 let args = ToolArgs::new(arguments.get());
                 to_bytes(&self.0.preview(&context, &tool, args, with_text).await?)
             }
-            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => {
+                Err(ExtensionError::new(ErrorKind::Protocol, format!("unknown method `{other}`")))
+            }
         }
     }
 }

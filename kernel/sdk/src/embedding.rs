@@ -1,4 +1,4 @@
-//! The `embedding` interface, seen from both of its ends.
+//! Both ends of the `embedding` interface.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,11 +15,11 @@ use crate::guard::HostLink;
 use crate::interface::{Interface, from_bytes, to_bytes};
 use crate::provider::EmbeddingProvider;
 
-/// More components than any model has: what claims more is not believed.
-const MOST_COMPONENTS: u32 = 65_536;
+/// The maximum components of a vector; no model has more.
+const MAX_COMPONENTS: u32 = 65_536;
 
-/// As long as the kernel waits for a block of context.
-const LIMIT: Duration = Duration::from_secs(2);
+/// The default timeout of a request, equal to the kernel's timeout for a context block.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The `embedding` interface of an [`EmbeddingProvider`].
 pub(crate) struct EmbeddingInterface<T>(pub(crate) Arc<T>);
@@ -36,6 +36,7 @@ impl<T: EmbeddingProvider> Interface for EmbeddingInterface<T> {
             embedding_interface::EMBED => {
                 let request: EmbedRequest<'_> = serde_json::from_slice(payload)
                     .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
+                // The library may have been reloaded with another model since the caller looked.
                 let model = self.0.model();
                 if model.id != request.model {
                     return Err(ExtensionError::new(
@@ -46,22 +47,25 @@ impl<T: EmbeddingProvider> Interface for EmbeddingInterface<T> {
                 let texts: Vec<&str> = request.texts.iter().map(AsRef::as_ref).collect();
                 encode_vectors(&self.0.embed(&texts).await?, texts.len(), model.dimension)
             }
-            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => {
+                Err(ExtensionError::new(ErrorKind::Protocol, format!("unknown method `{other}`")))
+            }
         }
     }
 }
 
-/// The embedding provider of another extension; cheap to clone.
+/// A client of another extension's embedding provider; cheap to clone.
 ///
-/// It remembers the model it learnt of, so that a caller that keeps vectors never mixes those of
-/// two models: when the other extension comes back with another model, [`EmbeddingClient::embed`]
-/// fails once with [`ErrorKind::Conflict`], and [`EmbeddingClient::model`] says what is there now.
+/// It caches the model, so that a caller that stores vectors never mixes those of two models: after
+/// the other extension was reloaded with another model, [`EmbeddingClient::embed`] fails once with
+/// [`ErrorKind::Conflict`], and [`EmbeddingClient::model`] returns the new one.
 #[derive(Clone)]
 pub struct EmbeddingClient {
     extension: String,
     link: HostLink,
-    limit: Duration,
-    known: Arc<Mutex<Option<EmbeddingModelInfo>>>,
+    timeout: Duration,
+    /// Shared by all clones, so that each of them sees a change of the model.
+    cached_model: Arc<Mutex<Option<EmbeddingModelInfo>>>,
 }
 
 impl fmt::Debug for EmbeddingClient {
@@ -74,44 +78,48 @@ impl fmt::Debug for EmbeddingClient {
 
 impl EmbeddingClient {
     pub(crate) fn new(extension: &str, link: HostLink) -> Self {
-        let (extension, known) = (extension.to_owned(), Arc::default());
-        Self { extension, link, limit: LIMIT, known }
+        let (extension, cached_model) = (extension.to_owned(), Arc::default());
+        Self { extension, link, timeout: DEFAULT_TIMEOUT, cached_model }
     }
 
-    /// Sets how long one request may take; two seconds without it, and never longer than the kernel
-    /// allows a call.
+    /// Sets the timeout of one request; the default is two seconds.
+    ///
+    /// The kernel's timeout for a call applies as well.
     #[must_use]
-    pub fn with_timeout(mut self, limit: Duration) -> Self {
-        self.limit = limit;
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// Asks which model there is now.
+    /// Requests the current model.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] when the extension is not loaded, [`ErrorKind::Timeout`],
-    /// [`ErrorKind::Protocol`] for a model without a name or with an impossible dimension, and what
-    /// the provider returns.
+    /// [`ErrorKind::Protocol`] for a model without an id or with an impossible dimension, and the
+    /// errors of the provider.
     pub async fn model(&self) -> Result<EmbeddingModelInfo> {
         let reply = self.call(embedding_interface::MODEL, Vec::new()).await?;
         let model: EmbeddingModelInfo = from_bytes(&reply)?;
-        if model.id.is_empty() || !(1..=MOST_COMPONENTS).contains(&model.dimension) {
-            let said = format!("`{}` with {} components", model.id, model.dimension);
-            return Err(ExtensionError::new(ErrorKind::Protocol, format!("no such model: {said}")));
+        if model.id.is_empty() || !(1..=MAX_COMPONENTS).contains(&model.dimension) {
+            let message =
+                format!("model `{}` with {} components is not valid", model.id, model.dimension);
+            return Err(ExtensionError::new(ErrorKind::Protocol, message));
         }
         self.cache_model(Some(model.clone()));
         Ok(model)
     }
 
-    /// Makes one vector per text, in the order of the texts: as many as there are texts, each with
-    /// the model's number of components, all of them finite.
+    /// Requests one vector per text, in the order of the texts.
+    ///
+    /// Each vector has the model's number of components, all of them finite.
     ///
     /// # Errors
-    /// As for [`EmbeddingClient::model`]; [`ErrorKind::Conflict`] when the model is another by now;
-    /// [`ErrorKind::Protocol`] when the answer is not what is promised above.
+    /// As for [`EmbeddingClient::model`]; [`ErrorKind::Conflict`] when the model has changed;
+    /// [`ErrorKind::Protocol`] when the reply breaks the promise above.
     pub async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let model = match known {
+        // The lock is released before any await.
+        let cached = self.cached_model.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let model = match cached {
             Some(model) => model,
             None => self.model().await?,
         };
@@ -124,13 +132,14 @@ impl EmbeddingClient {
         if let Err(error) = &reply
             && error.kind() == ErrorKind::Conflict
         {
+            // Clear it, so that the next request asks for the model and succeeds.
             self.cache_model(None);
         }
         decode_vectors(&reply?, texts.len(), model.dimension)
     }
 
     fn cache_model(&self, model: Option<EmbeddingModelInfo>) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = model;
+        *self.cached_model.lock().unwrap_or_else(PoisonError::into_inner) = model;
     }
 
     async fn call(&self, method: &str, payload: Vec<u8>) -> Result<Vec<u8>> {
@@ -140,55 +149,59 @@ impl EmbeddingClient {
             self.extension,
             embedding_interface::NAME
         );
-        let reply = tokio::time::timeout(self.limit, self.link.call(&path, payload)).await;
+        let reply = tokio::time::timeout(self.timeout, self.link.call(&path, payload)).await;
         reply.unwrap_or_else(|_| {
             Err(ExtensionError::new(
                 ErrorKind::Timeout,
                 format!(
-                    "`{}` made no vectors within {} ms",
+                    "embedding by `{}` timed out after {} ms",
                     self.extension,
-                    self.limit.as_millis()
+                    self.timeout.as_millis()
                 ),
             ))
         })
     }
 }
 
-fn size(dimension: u32) -> usize {
+fn to_length(dimension: u32) -> usize {
+    // The maximum fails every comparison on platforms where the number does not fit.
     usize::try_from(dimension).unwrap_or(usize::MAX)
 }
 
-/// Writes vectors as they travel. Their number and sizes are lost there, so they are checked here.
+/// Encodes vectors for the wire. The wire format loses their number and sizes: they are checked here.
 fn encode_vectors(vectors: &[Vec<f32>], count: usize, dimension: u32) -> Result<Vec<u8>> {
     if vectors.len() != count {
-        let what = format!("{} vectors came for {count} texts", vectors.len());
-        return Err(ExtensionError::new(ErrorKind::Protocol, what));
+        let message = format!("expected {count} vectors, received {}", vectors.len());
+        return Err(ExtensionError::new(ErrorKind::Protocol, message));
     }
-    if let Some(odd) = vectors.iter().find(|vector| vector.len() != size(dimension)) {
-        let what = format!("a vector has {} components, the model {dimension}", odd.len());
-        return Err(ExtensionError::new(ErrorKind::Protocol, what));
+    if let Some(wrong) = vectors.iter().find(|vector| vector.len() != to_length(dimension)) {
+        let message =
+            format!("expected vectors of {dimension} components, received {}", wrong.len());
+        return Err(ExtensionError::new(ErrorKind::Protocol, message));
     }
     Ok(vectors.iter().flatten().flat_map(|component| component.to_le_bytes()).collect())
 }
 
-/// Reads what [`encode_vectors`] wrote, or somebody else: nothing about it is believed.
+/// Decodes the output of [`encode_vectors`]. The sender is another extension, so all is checked.
 fn decode_vectors(bytes: &[u8], count: usize, dimension: u32) -> Result<Vec<Vec<f32>>> {
-    let each = size(dimension).saturating_mul(size_of::<f32>());
-    if bytes.len() != count.saturating_mul(each) {
-        let what = format!(
-            "{} bytes came for {count} vectors of {dimension} components of 4 bytes",
+    // Saturating: a wrong dimension must give an error and no overflow.
+    let vector_bytes = to_length(dimension).saturating_mul(size_of::<f32>());
+    if bytes.len() != count.saturating_mul(vector_bytes) {
+        let message = format!(
+            "expected {count} vectors of {dimension} components of 4 bytes, received {} bytes",
             bytes.len()
         );
-        return Err(ExtensionError::new(ErrorKind::Protocol, what));
+        return Err(ExtensionError::new(ErrorKind::Protocol, message));
     }
     let (components, _) = bytes.as_chunks();
     let vectors: Vec<Vec<f32>> = components
-        .chunks(size(dimension))
+        .chunks(to_length(dimension))
         .map(|vector| vector.iter().map(|four| f32::from_le_bytes(*four)).collect())
         .collect();
+    // One NaN would make every comparison with the stored vector meaningless.
     if vectors.iter().flatten().any(|component| !component.is_finite()) {
-        let what = "a vector has a component that is not a finite number";
-        return Err(ExtensionError::new(ErrorKind::Protocol, what));
+        let message = "received a vector with a component that is not finite";
+        return Err(ExtensionError::new(ErrorKind::Protocol, message));
     }
     Ok(vectors)
 }
@@ -198,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_arrive_as_they_were_sent() {
+    fn vectors_round_trip() {
         let vectors = vec![vec![0.5, -1.0, f32::MIN_POSITIVE], vec![0.0, -0.0, f32::MAX]];
         let bytes = encode_vectors(&vectors, 2, 3).unwrap();
         assert_eq!(bytes[..8], [0, 0, 0, 0x3f, 0, 0, 0x80, 0xbf]);
@@ -206,37 +219,40 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_refused_at_both_ends() {
-        let said = |result: Result<Vec<u8>>| {
+    fn wrong_vectors_fail_at_both_ends() {
+        let encode_error = |result: Result<Vec<u8>>| {
             let error = result.unwrap_err();
             (error.kind(), error.message().to_owned())
         };
-        let refused = |what: &str| (ErrorKind::Protocol, what.to_owned());
+        let protocol_error = |message: &str| (ErrorKind::Protocol, message.to_owned());
         let one = [vec![1.0, 2.0]];
-        assert_eq!(said(encode_vectors(&one, 2, 2)), refused("1 vectors came for 2 texts"));
         assert_eq!(
-            said(encode_vectors(&one, 1, 3)),
-            refused("a vector has 2 components, the model 3")
+            encode_error(encode_vectors(&one, 2, 2)),
+            protocol_error("expected 2 vectors, received 1")
         );
-        // As many numbers as two vectors of two have.
+        assert_eq!(
+            encode_error(encode_vectors(&one, 1, 3)),
+            protocol_error("expected vectors of 3 components, received 2")
+        );
+        // The total number of components is right.
         let odd = [vec![1.0], vec![2.0, 3.0, 4.0]];
         assert_eq!(
-            said(encode_vectors(&odd, 2, 2)),
-            refused("a vector has 1 components, the model 2")
+            encode_error(encode_vectors(&odd, 2, 2)),
+            protocol_error("expected vectors of 2 components, received 1")
         );
 
-        let said = |bytes: &[u8], count| {
+        let decode_error = |bytes: &[u8], count| {
             let error = decode_vectors(bytes, count, 2).unwrap_err();
             (error.kind(), error.message().to_owned())
         };
-        let short = "15 bytes came for 2 vectors of 2 components of 4 bytes";
-        assert_eq!(said(&[0; 15], 2), refused(short));
-        let long = "16 bytes came for 1 vectors of 2 components of 4 bytes";
-        assert_eq!(said(&[0; 16], 1), refused(long));
+        let short = "expected 2 vectors of 2 components of 4 bytes, received 15 bytes";
+        assert_eq!(decode_error(&[0; 15], 2), protocol_error(short));
+        let long = "expected 1 vectors of 2 components of 4 bytes, received 16 bytes";
+        assert_eq!(decode_error(&[0; 16], 1), protocol_error(long));
         for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let bytes = encode_vectors(&[vec![1.0, wrong]], 1, 2).unwrap();
-            let what = "a vector has a component that is not a finite number";
-            assert_eq!(said(&bytes, 1), refused(what));
+            let message = "received a vector with a component that is not finite";
+            assert_eq!(decode_error(&bytes, 1), protocol_error(message));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The error an extension returns.
+//! The error that an extension returns.
 
 use skillhost_contract::payload::ErrorKind;
 
-/// What went wrong, in a form a model or a person can act on.
+/// An error in a form that a model or a person can act on.
 ///
-/// The kind and the hint reach the caller; a tool's error goes to the model and does not end the
-/// turn.
+/// The kind and the hint reach the caller; a tool's error is sent to the model and does not end the
+/// run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExtensionError {
@@ -14,50 +14,50 @@ pub struct ExtensionError {
     hint: String,
 }
 
-/// The result of everything an extension does.
+/// The result of every fallible operation of an extension.
 pub type Result<T, E = ExtensionError> = std::result::Result<T, E>;
 
 impl ExtensionError {
-    /// Makes an error of a kind, with a message that reads after "failed:".
+    /// Creates an error of a kind, with a message that reads after "failed:".
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), hint: String::new() }
     }
 
-    /// Makes an error of kind [`ErrorKind::Failed`].
+    /// Creates an error of kind [`ErrorKind::Failed`].
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Failed, message)
     }
 
-    /// Makes an error of kind [`ErrorKind::NotFound`].
+    /// Creates an error of kind [`ErrorKind::NotFound`].
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// Makes an error of kind [`ErrorKind::InvalidArgument`].
+    /// Creates an error of kind [`ErrorKind::InvalidArgument`].
     pub fn invalid_argument(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint: the remedy, as an imperative.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
-    /// The kind of failure.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What went wrong.
+    /// Returns the message.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it; empty when there is nothing to say.
+    /// Returns the hint; may be empty.
     #[must_use]
     pub fn hint(&self) -> &str {
         &self.hint

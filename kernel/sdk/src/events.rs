@@ -1,4 +1,4 @@
-//! The `event` interface: events that are to be handled.
+//! The `event` interface: delivers events to handlers.
 
 use std::sync::Arc;
 
@@ -24,7 +24,9 @@ impl<T: EventProvider> Interface for EventInterface<T> {
                 let HandleEventRequest { context, event, .. } = from_bytes(payload)?;
                 to_bytes(&self.0.handle(&context, &event).await?)
             }
-            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => {
+                Err(ExtensionError::new(ErrorKind::Protocol, format!("unknown method `{other}`")))
+            }
         }
     }
 }

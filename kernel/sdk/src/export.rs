@@ -1,4 +1,4 @@
-//! Turns an author's type into the library's exported symbols.
+//! Exports an author's type as the symbols of the library.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::provider::{
 };
 use crate::scheduler::SchedulerInterface;
 
-/// Collects the capabilities that the export macro declares.
+/// A builder that collects the capabilities declared by the export macro.
 pub struct CapabilityBuilder<E> {
     extension: Arc<E>,
     shared: Arc<ExtensionShared>,
@@ -35,7 +35,7 @@ pub struct CapabilityBuilder<E> {
 }
 
 impl<E: Extension> CapabilityBuilder<E> {
-    fn wrapped(&self) -> GuardedObject<E> {
+    fn guarded_object(&self) -> GuardedObject<E> {
         GuardedObject::new(Arc::clone(&self.extension), Arc::clone(&self.shared))
     }
 
@@ -44,7 +44,7 @@ impl<E: Extension> CapabilityBuilder<E> {
     where
         E: ToolProvider,
     {
-        self.tools = ROption::RSome(ToolAbi_TO::from_value(self.wrapped(), TD_Opaque));
+        self.tools = ROption::RSome(ToolAbi_TO::from_value(self.guarded_object(), TD_Opaque));
     }
 
     /// Declares [`ContextProvider`].
@@ -52,7 +52,7 @@ impl<E: Extension> CapabilityBuilder<E> {
     where
         E: ContextProvider,
     {
-        self.context = ROption::RSome(ContextAbi_TO::from_value(self.wrapped(), TD_Opaque));
+        self.context = ROption::RSome(ContextAbi_TO::from_value(self.guarded_object(), TD_Opaque));
     }
 
     /// Declares [`ServiceProvider`].
@@ -60,7 +60,7 @@ impl<E: Extension> CapabilityBuilder<E> {
     where
         E: ServiceProvider,
     {
-        self.service = ROption::RSome(ServiceAbi_TO::from_value(self.wrapped(), TD_Opaque));
+        self.service = ROption::RSome(ServiceAbi_TO::from_value(self.guarded_object(), TD_Opaque));
     }
 
     /// Declares [`SkillProvider`].
@@ -104,7 +104,9 @@ impl<E: Extension> CapabilityBuilder<E> {
     }
 
     fn finish(self) -> ExtensionInstance {
+        // The kernel reads the names once and never calls an interface that is not listed.
         let names = self.interfaces.iter().map(|i| RString::from(i.name())).collect();
+        // Only the generic call needs the interfaces; the other objects share just the extension.
         let extension =
             GuardedObject::new(self.extension, self.shared).with_interfaces(self.interfaces);
         ExtensionInstance {
@@ -117,7 +119,7 @@ impl<E: Extension> CapabilityBuilder<E> {
     }
 }
 
-/// Creates the extension: its runtime, its log bridge, the author's value, the objects.
+/// Creates the extension: its runtime, its log bridge, the author's value and its objects.
 pub fn create_extension<E: Extension>(
     host: HostObject,
     init: &str,
@@ -127,10 +129,11 @@ pub fn create_extension<E: Extension>(
         let init: ExtensionInit = serde_json::from_str(init)
             .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
         let (shared, link) = ExtensionShared::new(&init.id, host)?;
+        // Before `new`, so that its log events and panics already reach the kernel.
         bridge::install_log_bridge(link.clone());
         let cx = ExtensionContext::new(init, link, shared.cancel().clone());
         let extension = {
-            // So that `new` may spawn tasks.
+            // `new` is synchronous but may spawn tasks, which requires a runtime context.
             let _entered = shared.enter();
             Arc::new(E::new(cx)?)
         };
@@ -147,7 +150,7 @@ pub fn create_extension<E: Extension>(
     })
 }
 
-/// Describes the build of the library.
+/// Returns the build information of the library as JSON.
 #[must_use]
 pub fn build_info(package: &str, version: &str) -> RString {
     let info = BuildInfo { package: package.to_owned(), version: version.to_owned() };
@@ -163,8 +166,7 @@ pub fn build_info(package: &str, version: &str) -> RString {
 /// export_extension!(MyExtension: tools, context, service, skills);
 /// ```
 ///
-/// A library built with `panic = "abort"` is refused at compile time, because a panic could not be
-/// contained.
+/// A library built with `panic = "abort"` fails to compile, because a panic could not be contained.
 #[macro_export]
 macro_rules! export_extension {
     ($extension:ty $(: $($capability:ident),+ $(,)?)?) => {
@@ -197,11 +199,11 @@ macro_rules! export_extension {
                 sdk::__call_root_module_loader(module)
             }
 
-            // SAFETY: the names belong to the contract; a library exports them once.
+            // SAFETY: the contract owns the names; a library exports them once.
             #[unsafe(export_name = "skillhost_contract_version")]
             static VERSION: u32 = sdk::CONTRACT.pack();
 
-            // SAFETY: as above; the header is made by abi_stable's own constructor.
+            // SAFETY: as above; the header comes from abi_stable's own constructor.
             #[unsafe(export_name = "skillhost_extension_root")]
             static ROOT: sdk::LibHeader = unsafe {
                 sdk::LibHeader::from_constructor::<sdk::ExtensionModuleRef>(

@@ -1,4 +1,4 @@
-//! Keeps panics, runtimes and cancellation on this side of the boundary.
+//! Guards that keep panics, runtimes and cancellation on this side of the boundary.
 
 use std::any::Any;
 use std::future::Future;
@@ -24,11 +24,11 @@ use crate::interface::Interface;
 use crate::provider::{ContextProvider, Extension, ServiceProvider, ToolProvider};
 
 tokio::task_local! {
-    /// The call on whose behalf the current task runs; log events carry it.
+    /// The id of the call that the current task serves; log events carry it.
     static CALL_ID: u64;
 }
 
-/// One log event on its way to the kernel.
+/// A log event that is sent to the kernel.
 pub(crate) struct LogLine<'a> {
     pub(crate) level: u8,
     pub(crate) target: &'a str,
@@ -39,7 +39,7 @@ pub(crate) struct LogLine<'a> {
     pub(crate) line: u32,
 }
 
-/// The kernel, as the rest of the SDK sees it: no ABI types.
+/// A connection to the kernel, without ABI types in its interface.
 #[derive(Clone)]
 pub(crate) struct HostLink {
     host: Arc<HostObject>,
@@ -60,12 +60,13 @@ impl HostLink {
             spans: line.spans.into(),
             file: line.file.into(),
             line: line.line,
+            // Tasks that the author spawned have no call; 0 means none.
             call_id: CALL_ID.try_with(|id| *id).unwrap_or_default(),
         });
     }
 
     pub(crate) async fn call(&self, method: &str, payload: Vec<u8>) -> Result<Vec<u8>> {
-        // The future is made before the await so that nothing borrowed is held across it.
+        // The future is created before the await, so that no borrow is held across it.
         let reply = self.host.call(method.into(), payload.into());
         match reply.await {
             ROk(bytes) => Ok(bytes.into_vec()),
@@ -73,14 +74,15 @@ impl HostLink {
         }
     }
 
-    /// Calls without waiting for the answer; for destructors.
+    /// Calls without waiting for the reply; for destructors.
     pub(crate) fn call_detached(&self, method: &'static str, payload: Vec<u8>) {
+        // Through the handle: a destructor may run on a thread without a runtime context.
         let link = self.clone();
         self.handle.spawn(async move { link.call(method, payload).await });
     }
 }
 
-/// What every wrapped object of one extension shares.
+/// The state shared by all guarded objects of one extension.
 pub(crate) struct ExtensionShared {
     runtime: Mutex<Option<Runtime>>,
     handle: Handle,
@@ -91,6 +93,7 @@ impl ExtensionShared {
     /// Starts the extension's runtime: two workers named after the extension.
     pub(crate) fn new(id: &str, host: HostObject) -> Result<(Arc<Self>, HostLink)> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
+            // One blocked call must not stop the extension; more threads would cost every extension.
             .worker_threads(2)
             .thread_name(format!("ext-{id}"))
             .enable_all()
@@ -115,6 +118,7 @@ impl ExtensionShared {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
+        // The caller polls from its own runtime, where the extension's timers and sockets would fail.
         let task = self.handle.spawn(CALL_ID.scope(call_id, future));
         let abort = AbortOnDrop(task.abort_handle());
         async move {
@@ -128,8 +132,8 @@ impl ExtensionShared {
 
 impl Drop for ExtensionShared {
     fn drop(&mut self) {
-        // After `shutdown_runtime` there is none left. Without it, as when `new` fails, nobody waits
-        // for what the extension has begun: a blocked thread would hold up whoever drops this.
+        // `None` after `shutdown_runtime`. Otherwise, as when `new` fails, the tasks are not awaited:
+        // a blocked thread would block the caller that drops this.
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
             runtime.shutdown_background();
@@ -137,6 +141,7 @@ impl Drop for ExtensionShared {
     }
 }
 
+/// A guard that aborts a task on drop.
 struct AbortOnDrop(AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -149,11 +154,11 @@ async fn join_task<T>(task: JoinHandle<Result<T>>) -> Result<T> {
     match task.await {
         Ok(result) => result,
         Err(error) if error.is_panic() => Err(panic_error(error.into_panic())),
-        Err(_) => Err(ExtensionError::new(ErrorKind::Cancelled, "the call was given up")),
+        Err(_) => Err(ExtensionError::new(ErrorKind::Cancelled, "the call was cancelled")),
     }
 }
 
-/// Runs a synchronous piece of the extension; a panic becomes an error.
+/// Runs synchronous code of the extension; a panic becomes an error.
 pub(crate) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> FfiResult<T> {
     let result =
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panic_error(payload)));
@@ -166,7 +171,7 @@ fn panic_error(payload: Box<dyn Any + Send>) -> ExtensionError {
         .map(ToString::to_string)
         .or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned());
-    // Dropping a payload runs the author's Drop, which may panic again.
+    // Dropping the payload runs the author's `Drop`, which may panic again.
     std::mem::forget(payload);
     ExtensionError::new(ErrorKind::Panicked, format!("the extension panicked: {text}"))
 }
@@ -184,19 +189,21 @@ fn from_ffi(error: &FfiError) -> ExtensionError {
         .with_hint(error.hint.as_str())
 }
 
-fn json<T: Serialize + ?Sized>(value: &T) -> Result<RString> {
+fn to_json_text<T: Serialize + ?Sized>(value: &T) -> Result<RString> {
     serde_json::to_string(value)
         .map(RString::from)
         .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))
 }
 
-fn read_context(text: &str) -> Result<CallContext> {
+fn parse_context(text: &str) -> Result<CallContext> {
     serde_json::from_str(text).map_err(|error| {
-        ExtensionError::new(ErrorKind::Protocol, format!("the call context is unreadable: {error}"))
+        ExtensionError::new(ErrorKind::Protocol, format!("the call context is not valid: {error}"))
     })
 }
 
-/// An author's object as the contract wants it; dropping it cannot panic across the boundary.
+/// A wrapper that implements the contract's objects for an author's value.
+///
+/// A panic of the author's code, its `Drop` included, never crosses the boundary.
 pub(crate) struct GuardedObject<T> {
     inner: Option<Arc<T>>,
     shared: Arc<ExtensionShared>,
@@ -220,13 +227,15 @@ impl<T> GuardedObject<T> {
 
 impl<T> Drop for GuardedObject<T> {
     fn drop(&mut self) {
+        // The author's `Drop` may spawn tasks or close sockets, which requires the runtime context.
         let _entered = self.shared.enter();
         let (inner, interfaces) = (self.inner.take(), std::mem::take(&mut self.interfaces));
+        // All references are dropped inside the guard: any of them may be the last one.
         if let RErr(error) = catch_panic(move || {
             drop((inner, interfaces));
             Ok(())
         }) {
-            tracing::error!("while dropping the extension: {}", error.message);
+            tracing::error!("dropping the extension failed: {}", error.message);
         }
     }
 }
@@ -239,32 +248,36 @@ impl<T: Extension> ExtensionAbi for GuardedObject<T> {
                 lifecycle::START => extension.start().await,
                 lifecycle::STOP => extension.stop().await,
                 lifecycle::HEALTH_CHECK => extension.health_check().await,
-                other => {
-                    Err(ExtensionError::new(ErrorKind::Protocol, format!("no operation {other}")))
-                }
+                other => Err(ExtensionError::new(
+                    ErrorKind::Protocol,
+                    format!("unknown operation {other}"),
+                )),
             }
         })
     }
 
     fn call(&self, interface: RString, method: RString, payload: RVec<u8>) -> FfiFut<RVec<u8>> {
-        let found = self.interfaces.iter().find(|i| i.name() == interface.as_str()).cloned();
+        let interface_impl =
+            self.interfaces.iter().find(|i| i.name() == interface.as_str()).cloned();
         self.shared.run(0, async move {
-            let found = found.ok_or_else(|| {
-                ExtensionError::new(ErrorKind::Protocol, format!("no interface `{interface}`"))
+            let interface_impl = interface_impl.ok_or_else(|| {
+                ExtensionError::new(ErrorKind::Protocol, format!("unknown interface `{interface}`"))
             })?;
-            found.call(&method, &payload).await.map(RVec::from)
+            interface_impl.call(&method, &payload).await.map(RVec::from)
         })
     }
 
     fn log_filter_changed(&self) {
+        // Callsites cache whether they are enabled; without this the new filter has no effect.
         tracing::callsite::rebuild_interest_cache();
     }
 
     fn shutdown_runtime(&self, timeout_ms: u64) {
+        // First the token: tasks that listen to it end by themselves within the timeout.
         self.shared.cancel.cancel();
         let runtime = self.shared.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
-            // Tasks are dropped here, and with them the author's values.
+            // Tasks are dropped here, and with them values whose `Drop` may panic.
             let _ = catch_panic(|| {
                 runtime.shutdown_timeout(Duration::from_millis(timeout_ms));
                 Ok(())
@@ -277,19 +290,19 @@ impl<T: ToolProvider> ToolAbi for GuardedObject<T> {
     fn tools(&self, context: RString) -> FfiFut<RString> {
         let provider = self.inner();
         self.shared.run(0, async move {
-            let specs = provider.tools(&read_context(&context)?);
-            json(&specs.iter().map(|spec| &spec.0).collect::<Vec<_>>())
+            let specs = provider.tools(&parse_context(&context)?);
+            to_json_text(&specs.iter().map(|spec| &spec.0).collect::<Vec<_>>())
         })
     }
 
     fn invoke(&self, context: RString, name: RString, arguments: RString) -> FfiFut<RString> {
         let provider = self.inner();
-        let context = match read_context(&context) {
+        let context = match parse_context(&context) {
             Ok(context) => context,
             Err(error) => return async move { RErr(to_ffi(&error)) }.into_ffi(),
         };
         self.shared.run(context.call_id, async move {
-            json(&provider.invoke(&context, &name, ToolArgs::new(&arguments)).await?.0)
+            to_json_text(&provider.invoke(&context, &name, ToolArgs::new(&arguments)).await?.0)
         })
     }
 }
@@ -301,11 +314,12 @@ impl<T: ContextProvider> ContextAbi for GuardedObject<T> {
 
     fn get_context(&self, context: RString, prompt: RString) -> FfiFut<ROption<RString>> {
         let provider = self.inner();
-        let context = match read_context(&context) {
+        let context = match parse_context(&context) {
             Ok(context) => context,
             Err(error) => return async move { RErr(to_ffi(&error)) }.into_ffi(),
         };
         let to_block = |block: Option<Arc<str>>| block.map(|text| RString::from(&*text)).into();
+        // Inline on the caller's thread: a block at hand saves two thread switches per turn.
         let ready = || catch_panic(|| Ok(provider.ready_context(&context, &prompt)));
         match CALL_ID.sync_scope(context.call_id, ready) {
             ROk(Some(block)) => return std::future::ready(ROk(to_block(block))).into_ffi(),

@@ -1,4 +1,4 @@
-//! Providers that are spoken to through the contract's generic call.
+//! Providers that are called through the contract's generic call.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use skillhost_contract::payload::{
 use crate::error::{ExtensionError, Result};
 use crate::provider::SkillProvider;
 
-/// One interface of an extension: a method name and bytes in, bytes out.
+/// An interface of an extension: a method name and bytes in, bytes out.
 #[async_trait]
 pub(crate) trait Interface: Send + Sync {
     fn name(&self) -> &'static str;
@@ -33,6 +33,7 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
     async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>> {
         match method {
             skill_interface::GET_SKILL_CONTENT => {
+                // Not `from_bytes`: the request borrows from the payload.
                 let request: SkillRequest<'_> = serde_json::from_slice(payload)
                     .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
                 to_bytes(&self.0.get_skill_content(&request.skill_id).await?)
@@ -77,7 +78,9 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
             skill_interface::GENERATION => {
                 to_bytes(&SkillGeneration { generation: self.0.generation().await? })
             }
-            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => {
+                Err(ExtensionError::new(ErrorKind::Protocol, format!("unknown method `{other}`")))
+            }
         }
     }
 }

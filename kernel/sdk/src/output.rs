@@ -1,4 +1,4 @@
-//! What tools declare and answer, with constructors for authors.
+//! Tool declarations and tool results, with constructors for authors.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,13 +7,13 @@ use skillhost_contract::payload::{self, ApprovalPolicy, ErrorKind, SkillRef, Too
 
 use crate::error::{ExtensionError, Result};
 
-/// One tool as it is offered to a caller.
+/// A tool as it is offered to a caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec(pub(crate) payload::ToolSpec);
 
 impl ToolSpec {
-    /// Declares a tool: a name unique among all extensions, a description for the model, and the
-    /// JSON Schema of the arguments.
+    /// Creates a declaration from a name unique among all extensions, a description for the model
+    /// and the JSON Schema of the arguments.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,
@@ -31,29 +31,31 @@ impl ToolSpec {
         })
     }
 
-    /// Declares the JSON Schema of the structured result, an object. Clients over MCP may show a model
-    /// that result instead of the text, so it has to say everything that the text says.
+    /// Declares the JSON Schema of the structured result, an object.
+    ///
+    /// MCP clients may pass that result to the model instead of the text, so it must be as complete
+    /// as the text.
     #[must_use]
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.0.output_schema = Some(schema);
         self
     }
 
-    /// Declares that the tool changes nothing.
+    /// Declares that the tool has no side effects.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.0.read_only = true;
         self
     }
 
-    /// Declares that the tool may destroy something.
+    /// Declares that the tool may delete or overwrite data.
     #[must_use]
     pub fn destructive(mut self) -> Self {
         self.0.destructive = true;
         self
     }
 
-    /// Declares when the tool asks before it acts.
+    /// Declares the condition under which a call requires approval.
     #[must_use]
     pub fn needs_approval(mut self, approval: ApprovalPolicy) -> Self {
         self.0.needs_approval = approval;
@@ -67,19 +69,19 @@ impl ToolSpec {
         self
     }
 
-    /// The tool's name.
+    /// Returns the tool's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name
     }
 }
 
-/// What a tool answers: text for the model and, beside it, a value for programs.
+/// A tool result: text for the model and an optional value for programs.
 #[derive(Debug, Clone)]
 pub struct ToolOutput(pub(crate) payload::ToolOutput);
 
 impl ToolOutput {
-    /// Answers with text.
+    /// Creates a result from text.
     pub fn text(text: impl Into<String>) -> Self {
         Self(payload::ToolOutput {
             text: text.into(),
@@ -92,7 +94,7 @@ impl ToolOutput {
     /// Adds a value for programs.
     ///
     /// # Errors
-    /// When the value cannot be written as JSON.
+    /// [`ErrorKind::Protocol`] when the value cannot be serialized as JSON.
     pub fn with_structured<T: Serialize + ?Sized>(mut self, value: &T) -> Result<Self> {
         let text = serde_json::to_string(value)
             .and_then(RawValue::from_string)
@@ -101,22 +103,24 @@ impl ToolOutput {
         Ok(self)
     }
 
-    /// Declares that the text carries a skill's instructions as of a digest of its SKILL.md, which
-    /// the agent works by from here on.
+    /// Declares that the text contains a skill's instructions in the version of a SKILL.md digest.
+    ///
+    /// The agent follows them for the rest of the thread.
     #[must_use]
     pub fn with_skill(mut self, skill_id: impl Into<String>, digest: impl Into<String>) -> Self {
         self.0.skill = Some(SkillRef { skill_id: skill_id.into(), digest: digest.into() });
         self
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_text(&self) -> &str {
         &self.0.text
     }
 
-    /// Marks the text as the description of a failure that the model should react to. For a failure
-    /// with a kind and a hint, return an [`ExtensionError`] instead.
+    /// Marks the text as the description of a failure that the model should react to.
+    ///
+    /// For a failure with a kind and a hint, return an [`ExtensionError`] instead.
     #[must_use]
     pub fn as_error(mut self) -> Self {
         self.0.is_error = true;
@@ -127,7 +131,7 @@ impl ToolOutput {
         Self(output)
     }
 
-    /// The structured value as JSON text, where there is one.
+    /// Returns the structured value as JSON text, or `None` without one.
     #[must_use]
     pub fn structured(&self) -> Option<&str> {
         self.0.structured.as_deref().map(RawValue::get)
@@ -139,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skill_travels_beside_the_text() {
+    fn with_skill_serializes_skill_ref() {
         let output = ToolOutput::text("Do it.").with_skill("demo", "ab12");
         let expected =
             r#"{"text":"Do it.","is_error":false,"skill":{"skill_id":"demo","digest":"ab12"}}"#;

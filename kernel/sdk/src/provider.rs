@@ -1,4 +1,4 @@
-//! The traits an extension implements.
+//! The traits that an extension implements.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,15 +16,15 @@ use crate::context::ExtensionContext;
 use crate::error::{ExtensionError, Result};
 use crate::output::{ToolOutput, ToolSpec};
 
-/// The lifecycle every extension has.
+/// The lifecycle of every extension.
 ///
 /// Order: `new` → `start` → calls → the service is cancelled → `stop` → drop.
 #[async_trait]
 pub trait Extension: Send + Sync + Sized + 'static {
-    /// Creates the extension. Reads its configuration here, does no long work.
+    /// Creates the extension. Reads the configuration and does no long work.
     ///
     /// # Errors
-    /// An error rejects this extension, and only this one, with the message shown by `ext doctor`.
+    /// An error rejects this extension, and only this one; `ext doctor` reports the message.
     fn new(cx: ExtensionContext) -> Result<Self>;
 
     /// Prepares for the first call.
@@ -35,51 +35,52 @@ pub trait Extension: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Ends the work; no call follows.
+    /// Stops the work; no call follows.
     ///
     /// # Errors
-    /// Is reported; the shutdown goes on.
+    /// An error is reported; the shutdown continues.
     async fn stop(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Tells whether the extension can do its work right now.
+    /// Checks whether the extension can do its work now.
     ///
     /// # Errors
-    /// Says why it cannot.
+    /// An error states the reason that it cannot.
     async fn health_check(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// Offers tools to agents and operators.
+/// A provider of tools for agents and operators.
 #[async_trait]
 pub trait ToolProvider: Send + Sync + 'static {
-    /// Lists the tools this caller may see. Names are the same for every caller; descriptions and
-    /// schemas may differ. Must be quick.
+    /// Lists the tools that this caller may see.
+    ///
+    /// Names are the same for every caller; descriptions and schemas may differ. Must be quick.
+    // Names are registered once, when the extension is wired.
     fn tools(&self, cx: &CallContext) -> Vec<ToolSpec>;
 
     /// Calls a tool.
     ///
     /// # Errors
-    /// Go to the model with their kind and hint.
+    /// Errors are sent to the model with their kind and hint.
     async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput>;
 }
 
-/// Tells what a tool call would change before it is made, so that a person approves the effect and
-/// not the name of a tool.
+/// A provider of previews of tool calls, so that a person approves the effect of a call.
 ///
-/// The kernel asks for every call of a tool that changes something. Where the paths say that the
-/// effect decides what runs or what agents are told (extensions, agents, skills, settings), a person
-/// is shown it, and the call carries its digest in
-/// [`CallContext::approved_effect`](crate::CallContext).
+/// The kernel requests a preview for every call of a tool with side effects. If the changed paths
+/// belong to extensions, agents, skills or settings, the effect requires a person's approval, and the
+/// call carries its digest in [`CallContext::approved_effect`](crate::CallContext).
 #[async_trait]
 pub trait EffectProvider: Send + Sync + 'static {
-    /// Returns what a call of the tool would change, or `None` for a tool whose effect is not known
-    /// beforehand. Changes nothing. Without `with_text` the paths are enough.
+    /// Returns the changes that a call would make, or `None` for a tool whose effect is unknown.
+    ///
+    /// A preview has no side effects. Without `with_text` the paths suffice.
     ///
     /// # Errors
-    /// Those of the call itself: it is then not made, and nobody is asked.
+    /// The errors of the call itself: the kernel then neither requests approval nor makes the call.
     async fn preview(
         &self,
         cx: &CallContext,
@@ -89,40 +90,42 @@ pub trait EffectProvider: Send + Sync + 'static {
     ) -> Result<Option<ToolEffect>>;
 }
 
-/// Adds a block to every prompt.
+/// A provider of a block in every prompt.
 #[async_trait]
 pub trait ContextProvider: Send + Sync + 'static {
-    /// Position in the chain: lower comes first (channel 0, skills 60, memory 100). Constant.
+    /// Returns the position in the chain: lower comes first (channel 0, skills 60, memory 100).
+    ///
+    /// The position is constant.
     fn context_priority(&self) -> i32;
 
-    /// Answers from what is at hand: without waiting, without locks, within microseconds.
+    /// Returns a prepared block: without waiting, without locks, within microseconds.
     ///
-    /// It runs on the kernel's thread, which spares the two thread switches that a call of
-    /// [`ContextProvider::get_context`] costs. One that blocks takes that thread away: its block is left
-    /// out after two seconds, and until it returns it is not asked again. The outer `None`, which is
-    /// the default, means that nothing is at hand and `get_context` is to be asked.
+    /// It runs on the kernel's thread, which saves the two thread switches that a call of
+    /// [`ContextProvider::get_context`] costs. A call that blocks occupies that thread: its block is
+    /// omitted after two seconds, and the provider is not called again until it returns. The outer
+    /// `None`, which is the default, means that no block is prepared and `get_context` is called.
     fn ready_context(&self, _cx: &CallContext, _prompt: &str) -> Option<Option<Arc<str>>> {
         None
     }
 
-    /// Renders the block for one turn, or nothing. The kernel waits at most two seconds.
+    /// Renders the block of one turn, or returns `None`. The timeout is two seconds.
     ///
     /// # Errors
-    /// The block is left out and the reason is reported.
+    /// On an error the block is omitted and the reason is reported.
     async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>>;
 }
 
-/// Works in the background.
+/// A provider of a background service.
 #[async_trait]
 pub trait ServiceProvider: Send + Sync + 'static {
     /// Runs until `cancel` is cancelled or the work is done.
     ///
     /// # Errors
-    /// End the service and are reported by `ext doctor`.
+    /// An error ends the service and is reported by `ext doctor`.
     async fn run_background(&self, cancel: CancellationToken) -> Result<()>;
 }
 
-/// Provides skills, so that the loader can bind an agent's `uses_skills`.
+/// A provider of skills, through which the loader binds an agent's `uses_skills`.
 #[async_trait]
 pub trait SkillProvider: Send + Sync + 'static {
     /// Returns a skill's instructions, ready for a prompt.
@@ -131,46 +134,51 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// [`ErrorKind::NotFound`](crate::ErrorKind) with similar ids in the hint.
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent>;
 
-    /// Returns a skill that an agent works by from now on, as it is now, with what it says about
-    /// tools. It is the context's caller who wants it: an agent has what its catalog shows or binds,
-    /// an operator what users may invoke. By default every skill that can be bound, which then makes
-    /// no statement and grants nothing.
+    /// Returns the current version of a skill that an agent activates, with its `allowed-tools`.
+    ///
+    /// The context names the caller: an agent may activate the skills that its catalog lists or it
+    /// binds, an operator those that users may invoke. The default implementation returns every skill
+    /// that can be bound, without `allowed-tools` and without grants.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind) and [`ErrorKind::Denied`](crate::ErrorKind) for what
-    /// the caller may not have.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) and [`ErrorKind::Denied`](crate::ErrorKind) for skills
+    /// that the caller may not activate.
     async fn activate(&self, _cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
         let content = self.get_skill_content(skill_id).await?;
         Ok(ActiveSkill { content, allowed_tools: None, grants: false })
     }
 
-    /// Takes note that the agent of a call created a skill. An extension whose tool writes files for
-    /// agents reports each new skill, with the context of the call as it came; until a person
-    /// approves the skill, it grants nothing and cannot be bound.
+    /// Records that the agent of a call created a skill.
+    ///
+    /// An extension whose tool writes files for agents reports each new skill with the unchanged
+    /// context of the call. Until a person approves the skill, it has no grants and cannot be bound.
     ///
     /// # Errors
-    /// When it cannot be recorded: the tool then takes back what it wrote. That is so by default.
+    /// An error when the author cannot be recorded, which is the default: the tool then reverts its
+    /// changes.
     async fn skill_created(&self, _cx: &CallContext, _skill_id: &str) -> Result<()> {
         Err(ExtensionError::new(
             ErrorKind::Unavailable,
-            "this extension does not record who created a skill",
+            "this extension does not record the authors of skills",
         ))
     }
 
-    /// Lists the skills that a client outside of the kernel may see, sorted by id. The scope is the
-    /// context's. By default nothing is published.
+    /// Lists the skills that a client outside of the kernel may see, sorted by id.
+    ///
+    /// The scope is that of the context. By default no skill is published.
     ///
     /// # Errors
-    /// Go to the client.
+    /// Errors are sent to the client.
     async fn list_published(&self, _cx: &CallContext) -> Result<PublishedSkills> {
         Ok(PublishedSkills::default())
     }
 
-    /// Returns frontmatter and files of published skills, in the order asked for; what the client
-    /// may not see is left out.
+    /// Returns the frontmatter and files of published skills, in the order of the request.
+    ///
+    /// Skills that the client may not see are omitted.
     ///
     /// # Errors
-    /// Go to the client.
+    /// Errors are sent to the client.
     async fn published_details(
         &self,
         _cx: &CallContext,
@@ -179,12 +187,12 @@ pub trait SkillProvider: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Returns a number that changes whenever [`SkillProvider::published_details`] of these skills may
-    /// answer otherwise, and costs less. By default there is none, and the details are asked for
-    /// every time.
+    /// Returns a number that changes with the result of [`SkillProvider::published_details`].
+    ///
+    /// It costs less than the details. The default is `None`: the details are requested every time.
     ///
     /// # Errors
-    /// Are taken for none.
+    /// An error is treated as `None`.
     async fn published_stamp(
         &self,
         _cx: &CallContext,
@@ -193,27 +201,27 @@ pub trait SkillProvider: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Reads a whole file of a published skill. The address comes from a stranger.
+    /// Reads a file of a published skill. The URI comes from an untrusted client.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind) for what the client may not see.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) for files that the client may not see.
     async fn read_published(&self, _cx: &CallContext, uri: &str) -> Result<PublishedBody> {
-        Err(ExtensionError::not_found(format!("there is no file `{uri}`")))
+        Err(ExtensionError::not_found(format!("file `{uri}` not found")))
     }
 
-    /// Lists a directory of a published skill. The address comes from a stranger.
+    /// Lists a directory of a published skill. The URI comes from an untrusted client.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind) for what the client may not see.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) for directories that the client may not see.
     async fn read_published_directory(
         &self,
         _cx: &CallContext,
         uri: &str,
     ) -> Result<Vec<PublishedEntry>> {
-        Err(ExtensionError::not_found(format!("there is no directory `{uri}`")))
+        Err(ExtensionError::not_found(format!("directory `{uri}` not found")))
     }
 
-    /// Returns what a model is told when a person invokes a published skill with arguments.
+    /// Returns the prompt of a published skill that a person invokes with arguments.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind) for a skill that the person may not invoke.
@@ -223,11 +231,12 @@ pub trait SkillProvider: Send + Sync + 'static {
         skill_id: &str,
         _arguments: &BTreeMap<String, String>,
     ) -> Result<PublishedPrompt> {
-        Err(ExtensionError::not_found(format!("there is no skill `{skill_id}`")))
+        Err(ExtensionError::not_found(format!("skill `{skill_id}` not found")))
     }
 
-    /// Returns a proposal as a person is to see it; nothing if all of it cannot be shown. Called only
-    /// where the settings let clients ask their humans.
+    /// Returns a proposal in the form that is displayed to a person, or `None` if it is incomplete.
+    ///
+    /// Called only if the settings allow reviews by clients.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind) for a proposal that is not open.
@@ -239,64 +248,73 @@ pub trait SkillProvider: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Takes a person's decision about a proposal from their client, and tells the model what came of
-    /// it. No model can call this.
+    /// Applies a person's decision on a proposal and returns the outcome for the model.
+    ///
+    /// The decision comes from the person's client; no model can call this.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`](crate::ErrorKind) if the proposal is not what the person saw.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind) if the proposal differs from the one displayed.
     async fn decide(&self, _decision: &ReviewDecision) -> Result<String> {
-        Err(ExtensionError::new(ErrorKind::Unavailable, "this extension takes no decisions"))
+        Err(ExtensionError::new(ErrorKind::Unavailable, "this extension does not accept decisions"))
     }
 
-    /// Returns a number that changes whenever any skill's content may have changed. Called once per
-    /// turn, so it must be cheap.
+    /// Returns a number that changes whenever any skill's content may have changed.
+    ///
+    /// Called once per turn, so it must be cheap.
     ///
     /// # Errors
-    /// Are reported; the agent keeps what it had.
+    /// An error is reported; the agent retains the previous content.
     async fn generation(&self) -> Result<u64>;
 }
 
-/// Does what the manifest's `schedules` name as a `task`, when it is due.
+/// A provider of the scheduled jobs that the manifest's `schedules` declare with `task`.
 ///
-/// The kernel decides when: under `skillhost run` only, never two runs of one schedule at once, each
-/// within the schedule's `timeout_ms`. What was missed while nothing ran is reported, not made up.
+/// The kernel runs them under `skillhost run` only, never two runs of one schedule at once, each
+/// within the schedule's `timeout_ms`. Runs missed while the kernel was down are reported, not
+/// repeated.
 #[async_trait]
 pub trait SchedulerProvider: Send + Sync + 'static {
-    /// Does a task; a line about what was done goes into the event `schedule.ran`.
+    /// Runs a task and returns a summary line for the event `schedule.ran`.
     ///
     /// # Errors
-    /// Go into the event `schedule.failed`; the next run comes at its time.
+    /// An error is part of the event `schedule.failed`; the schedule continues.
     /// [`ErrorKind::NotFound`](crate::ErrorKind) for a task that this extension does not have.
     async fn run_task(&self, cx: &CallContext, task: &str) -> Result<Option<String>>;
 }
 
-/// Handles the events that the manifest's `events.subscribes` lists with `handler: custom`.
+/// A handler of the events that the manifest's `events.subscribes` lists with `handler: custom`.
 ///
 /// The kernel delivers under `skillhost run`, one event of a subscription after the other, each
-/// within the subscription's `timeout_ms`. What was published while nothing ran comes later.
+/// within the subscription's `timeout_ms`. Events published while the kernel was down are delivered
+/// later.
 #[async_trait]
 pub trait EventProvider: Send + Sync + 'static {
-    /// Handles an event. It may come more than once, with the same `id`: what must not happen twice
-    /// is to be remembered by it. `cx` carries the event's correlation id on.
+    /// Handles an event.
+    ///
+    /// Delivery is at least once, with the same `id` at every attempt: store the id if a repetition
+    /// does harm. `cx` carries the event's correlation id.
     ///
     /// # Errors
-    /// The event comes again after 1, 5 and 25 seconds, then it is put to the dead letters.
+    /// An error causes a retry after 1, 5 and 25 seconds; then the delivery becomes a dead letter.
     async fn handle(&self, cx: &CallContext, event: &Event) -> Result<()>;
 }
 
-/// Turns texts into vectors, so that other extensions can compare what texts mean.
+/// A provider of text embeddings for other extensions.
 #[async_trait]
 pub trait EmbeddingProvider: Send + Sync + 'static {
-    /// Names the model and the number of components of its vectors. Constant as long as the
-    /// extension lives, and quick: it is asked before every use. Whatever changes the vectors
-    /// changes the id, because callers keep vectors under it.
+    /// Returns the id of the model and the number of components of its vectors.
+    ///
+    /// Constant during the lifetime of the extension, and quick: it is called before every use. Any
+    /// change of the vectors requires a new id, because callers store vectors under it.
     fn model(&self) -> EmbeddingModelInfo;
 
-    /// Makes one vector per text, in the order of the texts, each of
-    /// [`EmbeddingModelInfo::dimension`](crate::EmbeddingModelInfo) finite components. Callers compare directions, not
-    /// lengths; a text without any meaning to the model may get a vector of zeros.
+    /// Computes one vector per text, in the order of the texts.
+    ///
+    /// Each has [`EmbeddingModelInfo::dimension`](crate::EmbeddingModelInfo) finite components.
+    /// Callers compare directions, not lengths; a text without meaning to the model may have a vector
+    /// of zeros.
     ///
     /// # Errors
-    /// Are the caller's to judge: search goes on without vectors.
+    /// The caller handles errors: search continues without vectors.
     async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>>;
 }

@@ -1,4 +1,4 @@
-//! The `scheduler` interface: tasks that are due.
+//! The `scheduler` interface: runs tasks that are due.
 
 use std::sync::Arc;
 
@@ -24,7 +24,9 @@ impl<T: SchedulerProvider> Interface for SchedulerInterface<T> {
                 let RunTaskRequest { context, task } = from_bytes(payload)?;
                 to_bytes(&self.0.run_task(&context, &task).await?)
             }
-            other => Err(ExtensionError::new(ErrorKind::Protocol, format!("no method `{other}`"))),
+            other => {
+                Err(ExtensionError::new(ErrorKind::Protocol, format!("unknown method `{other}`")))
+            }
         }
     }
 }

@@ -82,6 +82,7 @@ pub struct PublishedDetails {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PublishedArgument>,
     /// The reason that it can only be read file by file: its name cannot be the end of a URI.
+    // Part of the details, so that a client learns the reason without a failed request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlisted: Option<String>,
 }

@@ -54,11 +54,11 @@ async fn vectors_keep_order_of_texts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_reply_yields_no_vector() {
     let cases = [
-        ("fewer", "1 vectors came for 2 texts"),
-        ("longer", "a vector has 3 components, the model 2"),
-        ("uneven", "a vector has 1 components, the model 2"),
-        ("not_a_number", "a vector has a component that is not a finite number"),
-        ("nameless", "no such model: `` with 2 components"),
+        ("fewer", "expected 2 vectors, received 1"),
+        ("longer", "expected vectors of 2 components, received 3"),
+        ("uneven", "expected vectors of 2 components, received 1"),
+        ("not_a_number", "received a vector with a component that is not finite"),
+        ("nameless", "model `` with 2 components is not valid"),
     ];
     for (vectors, expected) in cases {
         let rig = Rig::boot(two(&format!("{{vectors: {vectors}}}"))).await;
@@ -93,7 +93,7 @@ async fn silent_provider_times_out() {
     // Long enough to get there on a slow machine.
     deed["limit_ms"] = json!(SOON.as_millis() as u64);
     let (fault, held) = tokio::join!(rig.fault("b", deed.clone()), gate.reached("a embed"));
-    let expected = (ErrorKind::Timeout, "`a` made no vectors within 2000 ms".to_owned());
+    let expected = (ErrorKind::Timeout, "embedding by `a` timed out after 2000 ms".to_owned());
     assert_eq!(fault, expected);
     // The extension does not continue an abandoned call.
     held.given_up().await;

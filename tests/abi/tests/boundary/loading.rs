@@ -63,7 +63,7 @@ async fn invalid_config_names_its_position() {
     assert_eq!(
         rig.rejection("a"),
         "new: config: invalid type: string \"high\", expected i32\n\
-         hint: look at `config` in the manifest and at `extensions.a` in skillhost.yaml\n\
+         hint: check `config` in the manifest and `extensions.a` in skillhost.yaml\n\
          setup: Ask for a key."
     );
 }

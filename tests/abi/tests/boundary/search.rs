@@ -35,7 +35,7 @@ async fn health(rig: &Rig) -> Option<String> {
 }
 
 /// The registry's message about a slow model, which any model may be on a slow machine.
-const TOO_LONG: &str = "'embedding' made no vectors within 200 ms";
+const TOO_LONG: &str = "embedding by 'embedding' timed out after 200 ms";
 
 /// Repeats a check until it succeeds, longer than the pause after a model's timeout. The test fails
 /// if it never does.
@@ -96,9 +96,9 @@ async fn failed_model_leaves_word_search() {
 #[tokio::test(flavor = "multi_thread")]
 async fn model_without_valid_vectors_is_ignored() {
     let cases = [
-        ("{vectors: longer}", "a vector has 3 components, the model 2"),
-        ("{vectors: not_a_number}", "a vector has a component that is not a finite number"),
-        ("{vectors: nameless}", "no such model: '' with 2 components"),
+        ("{vectors: longer}", "expected vectors of 2 components, received 3"),
+        ("{vectors: not_a_number}", "received a vector with a component that is not finite"),
+        ("{vectors: nameless}", "model '' with 2 components is not valid"),
         ("{parts: {embed: panic}}", "the extension panicked: embed panicked"),
     ];
     for (config, told) in cases {

@@ -185,7 +185,7 @@ fn invalid_config_rejects_only_its_extension() {
     rejected echo in phase new
       manifest: [HOME]/manifests/echo/manifest.yaml
       reason: config: unknown field `greting`, expected `greeting`
-      hint: look at `config` in the manifest and at `extensions.echo` in skillhost.yaml
+      hint: check `config` in the manifest and `extensions.echo` in skillhost.yaml
     review human: people decide about proposals
     note `skill_registry` would like `embedding`, which does not exist
     ");
