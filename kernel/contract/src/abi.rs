@@ -13,7 +13,8 @@ use abi_stable::sabi_types::VersionStrings;
 use abi_stable::std_types::{RBox, ROption, RResult, RStr, RString, RVec};
 use async_ffi::FfiFuture;
 
-/// An error as it crosses the boundary: the wire name of a [`crate::payload::ErrorKind`], two texts.
+/// An error as it crosses the boundary: the wire name of a [`crate::payload::ErrorKind`], two
+/// texts.
 #[repr(C)]
 #[derive(StableAbi, Debug, Clone)]
 pub struct FfiError {

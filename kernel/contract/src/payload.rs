@@ -286,7 +286,7 @@ pub struct ToolSpec {
     pub description: String,
     /// The JSON Schema of the arguments, an object.
     pub input_schema: serde_json::Value,
-    /// The JSON Schema of the structured result, an object; requires a result as complete as the text.
+    /// The JSON Schema of the structured result, an object; the result is as complete as the text.
     // A client may pass only one of the two to its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<serde_json::Value>,

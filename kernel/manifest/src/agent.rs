@@ -4,86 +4,86 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-/// A declarative agent: a model, its instructions and what it may use.
+/// A declarative agent: a model with instructions, tools, skills and limits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentManifest {
-    /// How other agents reach it.
+    /// The way in which other agents call it.
     pub integration_mode: IntegrationMode,
-    /// The model it runs on; without one the settings' default is used.
+    /// The model that it runs on; `None` means the default in the settings.
     pub model: Option<String>,
     /// Instructions that follow `prompt.jinja2` and the bound skills.
     pub instructions: Option<String>,
-    /// Whether the model may ask for several tools at once; absent: the model's own default.
+    /// The model may request several tool calls at once; `None` means the default of the model.
     pub parallel_tool_calls: Option<bool>,
-    /// Parameters handed to the model as they are (such as `temperature`); always a JSON object.
+    /// Parameters passed to the model unchanged (such as `temperature`); always a JSON object.
     pub parameters: serde_json::Value,
-    /// The tools it is offered: their names, or ids of extensions with all of theirs; no duplicates.
+    /// The names of its tools, or ids of extensions for all of their tools; no duplicates.
     pub uses_tools: Vec<Located<String>>,
-    /// The ids of the skills whose instructions it always carries, in order; no duplicates.
+    /// The ids of the skills whose instructions are always in its prompt, in order; no duplicates.
     pub uses_skills: Vec<Located<String>>,
-    /// Which skills its catalog lists. Without a statement: `declared` if it binds skills, `all`
-    /// if it does not (design: search and scope).
+    /// The skills in its catalog. The default is `declared` if it binds skills, otherwise `all`.
     pub catalog: AgentCatalog,
-    /// What a skill's `allowed-tools` means for it.
+    /// The effect of a skill's `allowed-tools`.
     pub allowed_tools_mode: AllowedToolsMode,
-    /// What one invocation may use up.
+    /// The limits of one invocation.
     pub limits: AgentLimits,
 }
 
-/// How an agent is reached by other agents.
+/// The way in which other agents call an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntegrationMode {
     /// By operators, and by delegation under its id.
     #[default]
     Standalone,
-    /// Besides, as a tool of its own that carries its id.
+    /// Additionally as a tool named by its id.
     Tool,
 }
 
-/// Which skills an agent's catalog lists.
+/// The skills that an agent's catalog lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentCatalog {
     /// Every skill.
     All,
-    /// Only those in `uses_skills`.
+    /// Only the skills in `uses_skills`.
     Declared,
-    /// None.
+    /// No skill.
     None,
-    /// Those whose id matches a glob of `include` and none of `exclude`.
+    /// The skills whose id matches a glob of `include` and no glob of `exclude`.
+    // Serde tries the untagged form after the words above.
     #[serde(untagged)]
     Globs {
-        /// Globs over skill ids; `["*"]` where the manifest has only `exclude`. Empty: no skill.
+        /// Globs over skill ids; `["*"]` if the manifest has only `exclude`. Empty means no skill.
         include: Vec<String>,
         /// Globs over skill ids.
         exclude: Vec<String>,
     },
 }
 
-/// What a skill's `allowed-tools` means while an agent uses the skill.
+/// The effect of a skill's `allowed-tools` while an agent uses the skill.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AllowedToolsMode {
-    /// The tools named need no further approval.
+    /// The listed tools require no further approval.
     #[default]
     Grant,
-    /// Only the tools named may be called.
+    /// Only the listed tools may be called.
     Restrict,
 }
 
-/// What one invocation of an agent may use up; each is positive, absent means no own limit.
+/// The limits of one invocation of an agent; each is positive, `None` means no own limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentLimits {
-    /// The number of model calls.
+    /// The maximum number of model requests.
     pub max_turns: Option<u32>,
-    /// The number of tokens, input and output together.
+    /// The maximum number of tokens, input and output together.
     pub max_tokens_per_invocation: Option<u64>,
-    /// The wall-clock time, in milliseconds.
+    /// The maximum wall-clock time, in milliseconds.
     pub time_budget_ms: Option<u64>,
 }
 
-/// A value and the place in the manifest where it stands.
+/// A value and its position in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Located<T> {
     /// The value.

@@ -1,14 +1,14 @@
-//! What can be wrong with a manifest.
+//! The errors in a manifest.
 
 use std::fmt;
 
 use crate::{CronError, ExtensionId};
 
-/// One mistake in a manifest and its place. Displays as `line:column: message`.
+/// An error in a manifest and its position. Displays as `line:column: message`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: {kind}")]
 pub struct ManifestError {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: ManifestErrorKind,
     /// The line, from 1.
     pub line: u32,
@@ -16,7 +16,7 @@ pub struct ManifestError {
     pub column: u32,
 }
 
-/// Every mistake found in one manifest, by position; never empty. Displays as one line each.
+/// All errors of one manifest, by position; never empty. Displays as one line each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestErrors(Vec<ManifestError>);
 
@@ -25,7 +25,8 @@ impl std::error::Error for ManifestErrors {}
 impl ManifestErrors {
     /// Sorts `errors` by position; they must not be empty.
     pub(crate) fn new(mut errors: Vec<ManifestError>) -> Self {
-        debug_assert!(!errors.is_empty(), "a refused manifest has at least one error");
+        debug_assert!(!errors.is_empty(), "a rejected manifest has at least one error");
+        // Stable, so that several errors at one position keep the order of the checks.
         errors.sort_by_key(|error| (error.line, error.column));
         Self(errors)
     }
@@ -71,127 +72,127 @@ impl IntoIterator for ManifestErrors {
     }
 }
 
-/// What is wrong at one place of a manifest. Displays as a fragment without the place.
+/// The kind of an error in a manifest. Displays as a fragment without the position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestErrorKind {
-    /// The file is larger than any manifest needs to be.
-    #[error("the manifest has {bytes} bytes, more than the {limit} that are read")]
+    /// The file exceeds the size limit.
+    #[error("the manifest has {bytes} bytes, the limit is {limit}")]
     TooLarge {
-        /// Its size, in bytes.
+        /// The size of the file, in bytes.
         bytes: usize,
-        /// The largest size, in bytes.
+        /// The limit, in bytes.
         limit: usize,
     },
-    /// Lists and mappings are nested too deeply.
+    /// Lists and mappings exceed the nesting limit.
     #[error("lists and mappings are nested more than {limit} deep")]
     TooDeep {
-        /// The deepest nesting that is read.
+        /// The limit.
         limit: usize,
     },
-    /// There are more keys and values than any manifest needs.
+    /// The number of keys and values exceeds the limit.
     #[error("the manifest has more than {limit} keys and values")]
     TooManyValues {
-        /// The largest number that is read.
+        /// The limit.
         limit: usize,
     },
-    /// The text is not YAML.
+    /// The text is not valid YAML.
     #[error("not valid YAML: {message}")]
     Syntax {
-        /// What the parser objects to.
+        /// The message of the parser.
         message: String,
     },
     /// A line is indented with a tab.
     #[error("tab in the indentation; YAML allows only spaces there")]
     Tab,
-    /// There is no content.
+    /// The file has no content.
     #[error("the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`")]
     Empty,
     /// The outermost value is not a mapping.
     #[error("a manifest must consist of lines `field: value`, found {found}")]
     NotAMapping {
-        /// The type it has.
+        /// The type of the value.
         found: YamlType,
     },
-    /// A second YAML document begins.
+    /// A second YAML document.
     #[error("a second document begins here; a manifest is one YAML document")]
     SeveralDocuments,
     /// An anchor or alias.
-    #[error("anchors and aliases (`&` and `*`) are not read in manifests; write the value out")]
+    #[error("anchors and aliases (`&` and `*`) are not supported in manifests; repeat the value")]
     Anchor,
     /// A YAML tag.
-    #[error("tags (`!`) are not read in manifests; remove it")]
+    #[error("tags (`!`) are not supported in manifests; remove the tag")]
     Tag,
     /// A key that is a list or a mapping.
     #[error("a key must be text, not a list or a mapping")]
     ComplexKey,
-    /// A key that stands in the same mapping before.
-    #[error("duplicate field `{}`; it stands in line {first_line} already", display_safe(field))]
+    /// A key that occurs twice in one mapping.
+    #[error("duplicate field `{}`; first used in line {first_line}", display_safe(field))]
     DuplicateField {
         /// The key.
         field: String,
-        /// The line where it stands first.
+        /// The line of its first occurrence.
         first_line: u32,
     },
-    /// A key that has no meaning.
-    #[error("unknown field `{}`{}", display_safe(field), suggestion(*nearest))]
+    /// An unknown key.
+    #[error("unknown field `{}`{}", display_safe(field), format_suggestion(*nearest))]
     UnknownField {
         /// The key.
         field: String,
-        /// The most similar field that could stand here.
+        /// The most similar field of this mapping.
         nearest: Option<&'static str>,
     },
     /// A field that belongs to another part of the manifest.
-    #[error("`{field}` does not belong here; it goes {}", destination(*under))]
+    #[error("`{field}` does not belong here; move it {}", format_destination(*under))]
     MisplacedField {
         /// The field.
         field: &'static str,
-        /// The path of the mapping where it belongs; absent: the top level.
+        /// The path of the mapping that has the field; `None` means the top level.
         under: Option<&'static str>,
     },
-    /// A required field is not there.
+    /// A missing required field.
     #[error("`{field}` is missing")]
     Missing {
         /// The path of the field.
         field: String,
     },
-    /// Neither `entrypoint` nor `agent` is there.
+    /// Neither `entrypoint` nor `agent` is present.
     #[error(
         "`entrypoint` (of a library or a process) or `agent` (of a declarative agent) is missing"
     )]
     NoKind,
-    /// Both `entrypoint` and `agent` are there.
+    /// Both `entrypoint` and `agent` are present.
     #[error("`entrypoint` and `agent` exclude each other; an extension is one or the other")]
     TwoKinds,
-    /// A field that only an extension with code of its own can have.
-    #[error("`{field}` is about a library or a process; an agent has none")]
+    /// A field that requires an extension with code of its own.
+    #[error("`{field}` requires a library or a process; this extension is an agent")]
     CodeOnly {
         /// The field.
         field: &'static str,
     },
-    /// A field that says something another field does not ask for.
+    /// A field that requires another field or another kind of extension.
     #[error("`{field}` is for {owner}")]
     Belongs {
         /// The path of the field.
         field: String,
-        /// What the field is for.
+        /// The kind of extension, or the field, that the field requires.
         owner: &'static str,
     },
-    /// A cron pattern that cannot be used.
+    /// A cron pattern that is not valid.
     #[error("`{field}`: the pattern `{}` {problem}", display_safe(pattern))]
     Cron {
         /// The path of the field.
         field: String,
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The error in the pattern.
         problem: CronError,
     },
-    /// A time zone that does not exist.
+    /// An unknown time zone.
     #[error(
         "`{field}` must be the name of a time zone such as `Europe/Berlin`, found `{}`{}",
         display_safe(value),
-        suggestion(nearest.as_deref())
+        format_suggestion(nearest.as_deref())
     )]
     TimeZone {
         /// The path of the field.
@@ -201,46 +202,46 @@ pub enum ManifestErrorKind {
         /// The most similar name of a time zone.
         nearest: Option<String>,
     },
-    /// A text with placeholders that cannot be read.
-    #[error("`{field}` is no Jinja template: {}", display_safe(message))]
+    /// A text that is not a valid template.
+    #[error("`{field}` is not a valid Jinja template: {}", display_safe(message))]
     Template {
         /// The path of the field.
         field: String,
-        /// What is wrong with it.
+        /// The message of the template parser.
         message: String,
     },
-    /// A schedule that has nothing to do.
-    #[error("`{field}` does nothing: {expected} is missing")]
+    /// A schedule without an action.
+    #[error("`{field}` has no action: {expected} is missing")]
     NoAction {
         /// The path of the schedule.
         field: String,
-        /// The fields of which it needs one.
+        /// The fields that define an action; one of them is required.
         expected: &'static str,
     },
-    /// A schedule that has two things to do.
-    #[error("`{first}` and `{second}` exclude each other; make two schedules of them")]
+    /// A schedule with two actions.
+    #[error("`{first}` and `{second}` exclude each other; write two schedules")]
     TwoActions {
-        /// What stands first.
+        /// The first action in the file.
         first: &'static str,
-        /// And besides.
+        /// The second action.
         second: &'static str,
     },
-    /// A name that stands in the same list before.
-    #[error("`{}` is the name of the one in line {first_line} already", display_safe(name))]
+    /// A name that occurs twice in one list.
+    #[error("name `{}` is already used in line {first_line}", display_safe(name))]
     DuplicateName {
         /// The name.
         name: String,
-        /// The line where it stands first.
+        /// The line of its first occurrence.
         first_line: u32,
     },
     /// A value of the wrong type.
-    #[error("`{field}` must be {expected}, found {found}{}", quoting(expected, *found))]
+    #[error("`{field}` must be {expected}, found {found}{}", quoting_hint(expected, *found))]
     WrongType {
         /// The path of the field, such as `agent.uses_skills[0]`.
         field: String,
-        /// What it must be.
+        /// The required type.
         expected: &'static str,
-        /// The type it has.
+        /// The type of the value.
         found: YamlType,
     },
     /// A value of the right type that is not allowed.
@@ -250,7 +251,7 @@ pub enum ManifestErrorKind {
         field: String,
         /// The value.
         value: String,
-        /// What it must be.
+        /// The rule that it violates, in words that read after "must be".
         expected: &'static str,
     },
     /// An extension that depends on itself.
@@ -259,12 +260,12 @@ pub enum ManifestErrorKind {
         /// The extension.
         id: ExtensionId,
     },
-    /// A dependency that is listed before.
-    #[error("`{id}` is listed in line {first_line} already")]
+    /// A dependency that occurs twice.
+    #[error("`{id}` is already listed in line {first_line}")]
     DuplicateDependency {
         /// The dependency.
         id: ExtensionId,
-        /// The line where it stands first.
+        /// The line of its first occurrence.
         first_line: u32,
     },
 }
@@ -272,7 +273,7 @@ pub enum ManifestErrorKind {
 /// The type of a YAML value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum YamlType {
-    /// No value at all, `~` or `null`.
+    /// An empty value, `~` or `null`.
     Nothing,
     /// `true` or `false`.
     Boolean,
@@ -289,7 +290,7 @@ pub enum YamlType {
 impl fmt::Display for YamlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Nothing => "nothing",
+            Self::Nothing => "no value",
             Self::Boolean => "a boolean",
             Self::Number => "a number",
             Self::Text => "text",
@@ -299,33 +300,35 @@ impl fmt::Display for YamlType {
     }
 }
 
-/// Makes a piece of the manifest fit to stand in a line of output.
+/// Escapes and shortens text from the manifest for a line of output.
 pub(crate) fn display_safe(text: &str) -> String {
-    const LONGEST: usize = 60;
-    let mut shown = String::new();
-    for c in text.chars().take(LONGEST) {
+    const MAX_CHARS: usize = 60;
+    let mut safe = String::new();
+    for c in text.chars().take(MAX_CHARS) {
+        // Quotes and backslashes are harmless; control characters could steer a terminal.
         if matches!(c, '"' | '\'' | '\\') {
-            shown.push(c);
+            safe.push(c);
         } else {
-            shown.extend(c.escape_debug());
+            safe.extend(c.escape_debug());
         }
     }
-    if text.chars().nth(LONGEST).is_some() {
-        shown.push('…');
+    if text.chars().nth(MAX_CHARS).is_some() {
+        safe.push('…');
     }
-    shown
+    safe
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
+fn format_suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
-fn destination(under: Option<&str>) -> String {
+fn format_destination(under: Option<&str>) -> String {
     under.map_or_else(|| "to the top level".to_owned(), |path| format!("under `{path}`"))
 }
 
-/// Adds the remedy where an unquoted value was taken for something else than text.
-fn quoting(expected: &str, found: YamlType) -> &'static str {
+/// Returns the remedy for an unquoted value that is not text to YAML.
+fn quoting_hint(expected: &str, found: YamlType) -> &'static str {
+    // Only where text is expected first: quoting `1` does not help where a mapping is required.
     let misread = matches!(found, YamlType::Boolean | YamlType::Number);
     if misread && expected.starts_with("text") { "; put it in quotes" } else { "" }
 }

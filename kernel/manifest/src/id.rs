@@ -6,39 +6,39 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Identifies an extension: a lower-case letter, then up to 63 of `a-z`, `0-9`, `_` and `-`.
+/// The id of an extension: a lower-case letter, then up to 63 of `a-z`, `0-9`, `_` and `-`.
 ///
-/// It is also the name of the extension's folder, of its data directory and of its section in the
-/// settings, so it is always a safe path component.
+/// It also names the extension's directory, its data directory and its section in the settings, so
+/// it is always a safe path component.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ExtensionId(Box<str>);
 
-/// The text is not an [`ExtensionId`].
+/// An error for text that is not a valid [`ExtensionId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("extension id {text:?} must be {}", ExtensionId::RULE)]
 pub struct ExtensionIdError {
-    /// The refused text.
+    /// The rejected text.
     pub text: String,
 }
 
 impl ExtensionId {
-    /// The longest id, in bytes.
+    /// The maximum length of an id, in bytes.
     pub const MAX_LEN: usize = 64;
-    /// What an id looks like, in words that read after "must be".
+    /// The format of an id, in words that read after "must be".
     pub(crate) const RULE: &str =
         "a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`";
-    /// What an id looks like, as a regular expression.
+    /// The format of an id, as a regular expression.
     pub(crate) const PATTERN: &str = "^[a-z][a-z0-9_-]{0,63}$";
 
-    /// Checks `text` and keeps it.
+    /// Creates an id from valid `text`.
     ///
     /// # Errors
-    /// [`ExtensionIdError`] if `text` breaks the rule above.
+    /// [`ExtensionIdError`] if `text` violates the rule above.
     pub fn new(text: &str) -> Result<Self, ExtensionIdError> {
         let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
-        let starts_well = text.starts_with(|c: char| c.is_ascii_lowercase());
-        if starts_well && text.len() <= Self::MAX_LEN && text.bytes().all(allowed) {
+        let has_valid_start = text.starts_with(|c: char| c.is_ascii_lowercase());
+        if has_valid_start && text.len() <= Self::MAX_LEN && text.bytes().all(allowed) {
             Ok(Self(text.into()))
         } else {
             Err(ExtensionIdError { text: text.to_owned() })
@@ -53,6 +53,7 @@ impl ExtensionId {
 
 impl fmt::Display for ExtensionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // `pad` respects the width that tables ask for.
         f.pad(&self.0)
     }
 }
@@ -60,6 +61,7 @@ impl fmt::Display for ExtensionId {
 impl TryFrom<String> for ExtensionId {
     type Error = ExtensionIdError;
 
+    // Used by serde, so that an id from JSON is checked as well.
     fn try_from(text: String) -> Result<Self, Self::Error> {
         Self::new(&text)
     }
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepts_exactly_the_documented_alphabet() {
+    fn new_accepts_only_documented_alphabet() {
         let longest = "a".repeat(64);
         for good in ["a", "skill_registry", "skill-registry", "x9", longest.as_str()] {
             assert_eq!(ExtensionId::new(good).map(|id| id.to_string()), Ok(good.to_owned()));
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn displays_and_serializes_as_its_text_and_is_checked_when_read() {
+    fn serde_round_trip_checks_id() {
         let id = ExtensionId::new("echo").unwrap();
         assert_eq!(format!("{id:>6}|"), "  echo|");
         assert_eq!(serde_json::to_value(&id).unwrap(), serde_json::json!("echo"));

@@ -1,14 +1,16 @@
-//! Reads `manifest.yaml` and plans in which order extensions are loaded.
+//! Parses `manifest.yaml` and plans the load order of extensions.
 //!
-//! Every extension, agents included, is described by one `manifest.yaml`. This crate turns its
-//! text into a [`Manifest`] and a set of manifests into a [`plan::LoadPlan`]. It does no I/O: callers
-//! read the files and print the errors.
+//! Every extension, agents included, is described by one `manifest.yaml`. This crate parses its
+//! text into a [`Manifest`] and turns a set of manifests into a [`plan::LoadPlan`]. It does no I/O:
+//! callers read the files and print the errors.
 //!
 //! ```
-//! let manifest = skillhost_manifest::parse_manifest("id: echo\nname: Echo\nentrypoint: echo\n")?;
+//! use skillhost_manifest::parse_manifest;
+//!
+//! let manifest = parse_manifest("id: echo\nname: Echo\nentrypoint: echo\n")?;
 //! assert_eq!(manifest.id.as_str(), "echo");
 //!
-//! let errors = skillhost_manifest::parse_manifest("id: echo\nname: Echo\nentry_point: echo\n").unwrap_err();
+//! let errors = parse_manifest("id: echo\nname: Echo\nentry_point: echo\n").unwrap_err();
 //! assert_eq!(
 //!     errors.to_string(),
 //!     "3:1: unknown field `entry_point`; did you mean `entrypoint`?"

@@ -1,4 +1,4 @@
-//! What a `manifest.yaml` says.
+//! The parsed form of a `manifest.yaml`.
 
 use std::collections::BTreeMap;
 
@@ -6,61 +6,60 @@ use serde::Serialize;
 
 use crate::{AgentManifest, ExtensionId, ToolNames};
 
-/// One extension as its `manifest.yaml` describes it, checked.
+/// An extension as its validated `manifest.yaml` describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// Identifies the extension; unique among all that are loaded together.
+    /// The id of the extension; unique among all that are loaded together.
     pub id: ExtensionId,
-    /// The name shown to people.
+    /// The display name.
     pub name: String,
     /// The extension's own version: up to three numbers, then optionally `-pre` and `+build`.
     pub version: Option<String>,
-    /// What the extension is for, in a sentence or two; empty if the manifest does not say.
+    /// The purpose of the extension, in a sentence or two; empty if the manifest has none.
     pub description: String,
-    /// Whether it is a library or a declarative agent.
+    /// The kind of the extension: a library, a process or a declarative agent.
     pub kind: ExtensionKind,
     /// The extensions that must be loaded before this one, in the order written.
     pub depends_on: Vec<ExtensionDependency>,
     /// The default configuration, always a JSON object; settings may override its keys.
     pub config: serde_json::Value,
-    /// The names of the secrets the extension may ask for.
+    /// The names of the secrets that the extension may request.
     pub secrets: Vec<String>,
-    /// Those among `secrets` that it can do without.
+    /// The members of `secrets` that the extension does not require.
     pub optional_secrets: Vec<String>,
-    /// Variables of a process extension's environment, with their values.
+    /// The environment variables of a process extension, with their values.
     pub env: BTreeMap<String, String>,
-    /// Milliseconds until a process extension has answered the handshake; absent: as long as is
-    /// usual.
+    /// The timeout of a process extension's handshake in milliseconds; `None` means the default.
     pub start_timeout_ms: Option<u64>,
-    /// How its tools are named, and which are offered; not of an agent.
+    /// The naming and selection of its tools; not for agents.
     pub tools: ToolNames,
-    /// Whether the extension is loaded at all.
+    /// The extension is loaded.
     pub enabled: bool,
-    /// The SHA-256 the library must have, or of the files of a process extension; not of an agent.
+    /// The SHA-256 of the library or of the files of a process extension; not for agents.
     pub sha256: Option<[u8; 32]>,
-    /// What an operator has to do before the extension works.
+    /// The steps that an operator takes before the extension works.
     pub setup_instructions: Option<String>,
-    /// The events it publishes, which is documentation, and those it handles.
+    /// The events that it publishes, for documentation, and those that it handles.
     pub events: EventDeclarations,
-    /// What clients of the MCP server are offered; not of an agent.
+    /// The exports to clients of the MCP server; not for agents.
     pub mcp: McpExports,
-    /// What happens at certain times.
+    /// The scheduled jobs.
     pub schedules: Vec<ScheduleSpec>,
 }
 
-/// What an extension offers to clients of the MCP server.
+/// The exports of an extension to clients of the MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpExports {
-    /// The tools they may call, in the order written.
+    /// The tools that clients may call, in the order written.
     pub tools: Vec<String>,
 }
 
-/// What an extension consists of.
+/// The kind of an extension.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExtensionKind {
     /// A dynamic library.
     Library {
-        /// The library's base name: `echo` stands for `libecho.so` on Linux.
+        /// The library's base name: `echo` means `libecho.so` on Linux.
         entrypoint: String,
     },
     /// A program that speaks the Model Context Protocol on its standard input and output.
@@ -68,7 +67,8 @@ pub enum ExtensionKind {
         /// The program and its arguments; never empty.
         command: Vec<String>,
     },
-    /// An agent described by the manifest alone; boxed because it is much larger.
+    /// An agent described by the manifest alone.
+    // Boxed, because it is much larger than the other variants.
     Agent(Box<AgentManifest>),
 }
 
@@ -98,104 +98,104 @@ impl Manifest {
     }
 }
 
-/// An extension that another one needs.
+/// A dependency on another extension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtensionDependency {
-    /// The extension needed.
+    /// The id of the required extension.
     pub id: ExtensionId,
-    /// Whether the dependent can do without it. An optional dependency only decides the order.
+    /// The dependent loads without it. An optional dependency only affects the order.
     pub optional: bool,
-    /// The line of the manifest that names it, from 1.
+    /// The line of the entry in the manifest, from 1.
     pub line: u32,
-    /// The column of that line, in characters from 1.
+    /// The column of the entry, in characters from 1.
     pub column: u32,
 }
 
-/// The events an extension documents.
+/// The events that an extension publishes and subscribes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct EventDeclarations {
-    /// What it sends.
+    /// The published events.
     pub publishes: Vec<EventDeclaration>,
-    /// What it reacts to.
+    /// The subscriptions.
     pub subscribes: Vec<EventSubscription>,
 }
 
-/// An event that an extension reacts to.
+/// A subscription to events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EventSubscription {
-    /// The topic, or the beginning of topics up to a dot; `*` stands for all.
+    /// A topic, or a prefix of topics up to a dot; `*` matches all.
     pub topic: String,
-    /// What the extension does with it.
+    /// A description of the reaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Who handles it; absent where the entry only documents what the extension does by itself.
+    /// The handler; `None` if the entry only documents a subscription made by code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<EventHandler>,
-    /// Milliseconds that one delivery may take; absent: as long as is usual for the handler.
+    /// The timeout of one delivery in milliseconds; `None` means the default of the handler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
-/// What happens with an event.
+/// A handler of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventHandler {
-    /// The person who runs the kernel is told.
+    /// Displays a line to the operator.
     NotifyUser {
-        /// A template of the line, in Jinja2; absent: the topic and what the event is about.
+        /// A Jinja template of the line; `None` means the topic and a summary of the payload.
         text: Option<String>,
     },
-    /// An agent is given a task.
+    /// Starts a run of an agent.
     InvokeAgent {
-        /// The agent; absent in an agent's own manifest: itself.
+        /// The agent; `None` in an agent's own manifest means that agent.
         agent: Option<ExtensionId>,
-        /// A template of the task, in Jinja2.
+        /// A Jinja template of the task.
         prompt: String,
     },
-    /// The library's `EventProvider` is called.
+    /// Calls the library's `EventProvider`.
     Custom,
 }
 
-/// What an extension does at certain times.
+/// A scheduled job of an extension.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScheduleSpec {
     /// The name, unique in the manifest.
     pub name: String,
-    /// When: a cron pattern of five fields.
+    /// A cron pattern of five fields.
     pub cron: String,
-    /// The time zone of the pattern, by its IANA name; absent: UTC.
+    /// The IANA name of the pattern's time zone; `None` means UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
-    /// What.
+    /// The action of a run.
     pub action: ScheduleAction,
-    /// Milliseconds that one run may take; absent: as long as is usual for the action.
+    /// The timeout of one run in milliseconds; `None` means the default of the action.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
-/// What a schedule does.
+/// The action of a scheduled job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleAction {
-    /// The library's `SchedulerProvider` is called with the name of a task.
+    /// Calls the library's `SchedulerProvider` with the name of a task.
     Task(String),
-    /// A tool of the extension is called.
+    /// Calls a tool of the extension.
     Tool {
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// Its arguments, always a JSON object.
+        /// The arguments, always a JSON object.
         arguments: serde_json::Value,
     },
-    /// The agent is given a task.
+    /// Starts a run of the agent with this task.
     Prompt(String),
 }
 
-/// One documented event.
+/// A published event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EventDeclaration {
     /// The topic, such as `skill.changed`.
     pub topic: String,
-    /// When it is sent, or what the extension does with it.
+    /// A description of the event and its cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }

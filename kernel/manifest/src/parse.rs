@@ -1,4 +1,4 @@
-//! From text to [`Manifest`].
+//! The parser from text to [`Manifest`].
 
 mod agent;
 mod events;
@@ -15,42 +15,44 @@ use crate::{
     McpExports,
 };
 
-/// Reads the text of one `manifest.yaml`.
+/// Parses the text of one `manifest.yaml`.
 ///
-/// Text of any kind is read in bounded time: at most 256 KiB, 5,000 keys and values, nested 32
-/// deep; YAML's anchors, aliases and tags are refused.
+/// Any text is parsed in bounded time: at most 256 KiB, 5,000 keys and values, nested 32 deep;
+/// YAML's anchors, aliases and tags are rejected.
 ///
 /// # Errors
-/// Every mistake that can be told apart, with line and column. Where the text cannot be read as
-/// YAML at all, that alone.
+/// Every independent error, with line and column. If the text is not valid YAML, only that error.
 pub fn parse_manifest(text: &str) -> Result<Manifest, ManifestErrors> {
     let tree = crate::yaml::parse_yaml(text).map_err(|error| ManifestErrors::new(vec![error]))?;
     let mut report = ErrorReport::new(tree.errors);
-    let manifest = manifest(&NodeReader::root(&tree.root), &mut report);
+    let manifest = parse_root(&NodeReader::root(&tree.root), &mut report);
     let errors = report.into_errors();
     match manifest {
+        // A complete manifest may still have errors, such as unknown fields.
         Ok(manifest) if errors.is_empty() => Ok(manifest),
         _ => Err(ManifestErrors::new(errors)),
     }
 }
 
-fn manifest(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manifest> {
+fn parse_root(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manifest> {
     if !matches!(at.node.value, crate::yaml::YamlValue::Mapping(_)) {
         let found = at.node.value.yaml_type();
         return Err(at.error(ManifestErrorKind::NotAMapping { found }, report));
     }
     let fields = at.fields("", "a mapping", report)?;
-    let id = fields.required("id", report, extension_id);
+    // Every field is read before the first `?`, so that all errors are reported together.
+    let id = fields.required("id", report, parse_extension_id);
     let name = fields.required("name", report, |at, report| at.text_matching(&rules::LINE, report));
     let version = fields
         .optional("version", report, |at, report| at.verbatim_matching(&rules::VERSION, report));
     let description = fields.optional("description", report, NodeReader::text);
-    let kind = kind(&fields, report);
-    let sha256 = sha256(&fields, report);
-    let depends_on = fields
-        .optional("depends_on", report, |at, report| dependencies(at, id.as_ref().ok(), report));
+    let kind = parse_kind(&fields, report);
+    let sha256 = parse_sha256(&fields, report);
+    let depends_on = fields.optional("depends_on", report, |at, report| {
+        parse_dependencies(at, id.as_ref().ok(), report)
+    });
     let config = fields.optional("config", report, NodeReader::object);
-    let secrets = fields.optional("secrets", report, |at, report| at.list(report, secret));
+    let secrets = fields.optional("secrets", report, |at, report| at.list(report, parse_secret));
     let secrets = secrets.map(Option::unwrap_or_default);
     let named = secrets.as_ref().map(|all| all.iter().map(|(name, _)| name.clone()).collect());
     let named: ReadResult<Vec<_>> = named.map_err(|reported| *reported);
@@ -58,15 +60,16 @@ fn manifest(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manifes
         let optional = all.into_iter().filter(|(_, optional)| *optional);
         optional.map(|(name, _)| name).collect()
     });
-    let env = process::environment(&fields, kind.as_ref().ok(), named.as_deref().ok(), report);
-    let start_timeout_ms = process::start_timeout(&fields, kind.as_ref().ok(), report);
-    let tools = process::tool_names(&fields, report);
+    let env =
+        process::parse_environment(&fields, kind.as_ref().ok(), named.as_deref().ok(), report);
+    let start_timeout_ms = process::parse_start_timeout(&fields, kind.as_ref().ok(), report);
+    let tools = process::parse_tool_names(&fields, report);
     let enabled = fields.optional("enabled", report, NodeReader::boolean);
     let setup_instructions = fields.optional("setup_instructions", report, NodeReader::text);
     let events = fields.optional("events", report, |at, report| {
         events::parse_events(at, kind.as_ref().ok(), report)
     });
-    let mcp = mcp(&fields, report);
+    let mcp = parse_mcp(&fields, report);
     let schedules = fields.optional("schedules", report, |at, report| {
         schedules::parse_schedules(at, kind.as_ref().ok(), report)
     });
@@ -92,8 +95,8 @@ fn manifest(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manifes
     })
 }
 
-/// Reads the name of a secret, and whether the extension can do without it.
-fn secret(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<(String, bool)> {
+/// Parses the name of a secret and whether it is optional.
+fn parse_secret(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<(String, bool)> {
     if at.is_text() {
         return Ok((at.text_matching(&rules::SECRET, report)?, false));
     }
@@ -104,16 +107,21 @@ fn secret(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<(String, 
     Ok((name?, optional?.unwrap_or(false)))
 }
 
-fn extension_id(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<ExtensionId> {
+/// Parses the id of an extension.
+pub(super) fn parse_extension_id(
+    at: &NodeReader<'_>,
+    report: &mut ErrorReport,
+) -> ReadResult<ExtensionId> {
     let text = at.text_matching(&rules::ID, report)?;
     Ok(ExtensionId::new(&text).expect("the rule is the constructor's"))
 }
 
-/// Reads `entrypoint` or `agent`, of which there must be one.
-fn kind(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<ExtensionKind> {
-    let entrypoint = fields.optional("entrypoint", report, entrypoint);
+/// Parses `entrypoint` or `agent`; exactly one is required.
+fn parse_kind(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<ExtensionKind> {
+    let entrypoint = fields.optional("entrypoint", report, parse_entrypoint);
     let agent = fields.optional("agent", report, agent::parse_agent);
     if let (Some(entrypoint), Some(agent)) = (fields.key("entrypoint"), fields.key("agent")) {
+        // The later one is the likely cause, so the error is reported there.
         let second = if entrypoint.line > agent.line { entrypoint } else { agent };
         return Err(report.add(ManifestErrorKind::TwoKinds, second.line, second.column));
     }
@@ -126,8 +134,8 @@ fn kind(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<Exte
     }
 }
 
-/// Reads the name of a library, or the command of a process.
-fn entrypoint(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<ExtensionKind> {
+/// Parses the name of a library, or the command of a process.
+fn parse_entrypoint(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<ExtensionKind> {
     if at.is_text() {
         return Ok(ExtensionKind::Library {
             entrypoint: at.text_matching(&rules::ENTRYPOINT, report)?,
@@ -142,19 +150,20 @@ fn entrypoint(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Exten
             at.text_matching(rule, report)
         })?;
         match words.len() {
-            1..=rules::MOST_WORDS => Ok(words),
+            1..=rules::MAX_COMMAND_WORDS => Ok(words),
             count => Err(at.invalid(&format!("{count} words"), rules::COMMAND, report)),
         }
     });
     Ok(ExtensionKind::Process { command: command? })
 }
 
-/// Refuses a field that says something about code where there is none.
+/// Rejects a field that requires a library or a process in an agent's manifest.
 fn reject_for_agents(
     field: &'static str,
     fields: &MappingReader<'_>,
     report: &mut ErrorReport,
 ) -> ReadResult<()> {
+    // With both keys the kind is unknown, and that error is reported already.
     match (fields.key(field), fields.key("agent"), fields.key("entrypoint")) {
         (Some(key), Some(_), None) => {
             let kind = ManifestErrorKind::CodeOnly { field };
@@ -164,7 +173,7 @@ fn reject_for_agents(
     }
 }
 
-fn mcp(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<McpExports> {
+fn parse_mcp(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<McpExports> {
     reject_for_agents("mcp", fields, report)?;
     let mcp = fields.optional("mcp", report, |at, report| {
         let fields = at.fields("mcp", "a mapping with `tools`", report)?;
@@ -176,10 +185,14 @@ fn mcp(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<McpEx
     Ok(mcp?.unwrap_or_default())
 }
 
-fn sha256(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<Option<[u8; 32]>> {
+fn parse_sha256(
+    fields: &MappingReader<'_>,
+    report: &mut ErrorReport,
+) -> ReadResult<Option<[u8; 32]>> {
     reject_for_agents("sha256", fields, report)?;
     fields.optional("sha256", report, |at, report| {
         let text = at.verbatim_matching(&rules::SHA256, report)?;
+        // The rule has checked the digits; two of them make one byte.
         let mut bytes = [0; 32];
         for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
             let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0);
@@ -189,16 +202,16 @@ fn sha256(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<Op
     })
 }
 
-/// Reads `depends_on`. A second entry for the same id is a mistake rather than noise, since the
-/// two can disagree on whether it is optional.
-fn dependencies(
+/// Parses `depends_on`.
+// A second entry for the same id is an error: the two can differ in `optional`.
+fn parse_dependencies(
     at: &NodeReader<'_>,
     own_id: Option<&ExtensionId>,
     report: &mut ErrorReport,
 ) -> ReadResult<Vec<ExtensionDependency>> {
     let mut before: Vec<ExtensionDependency> = Vec::new();
     at.list(report, |at, report| {
-        let dependency = dependency(at, report)?;
+        let dependency = parse_dependency(at, report)?;
         let ExtensionDependency { id, line, column, .. } = dependency.clone();
         if own_id == Some(&id) {
             return Err(report.add(ManifestErrorKind::SelfDependency { id }, line, column));
@@ -212,18 +225,21 @@ fn dependencies(
     })
 }
 
-fn dependency(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<ExtensionDependency> {
+fn parse_dependency(
+    at: &NodeReader<'_>,
+    report: &mut ErrorReport,
+) -> ReadResult<ExtensionDependency> {
     let (line, column) = (at.node.line, at.node.column);
     if at.is_text() {
         return Ok(ExtensionDependency {
-            id: extension_id(at, report)?,
+            id: parse_extension_id(at, report)?,
             optional: false,
             line,
             column,
         });
     }
     let fields = at.fields("depends_on[]", "text or a mapping with `id` and `optional`", report)?;
-    let id = fields.required("id", report, extension_id);
+    let id = fields.required("id", report, parse_extension_id);
     let optional = fields.optional("optional", report, NodeReader::boolean);
     Ok(ExtensionDependency { id: id?, optional: optional?.unwrap_or(false), line, column })
 }

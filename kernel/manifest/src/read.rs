@@ -1,44 +1,45 @@
-//! Typed access to a YAML tree that reports every mistake instead of stopping at the first.
+//! Typed access to a YAML tree that reports every error instead of stopping at the first.
 //!
-//! A reader that fails has put its mistake into the [`ErrorReport`] and returns [`ErrorReported`], which
-//! only the report can make. So all fields of a mapping are read first and combined afterwards,
-//! and nothing can fail without a reason.
+//! A reader that fails adds its error to the [`ErrorReport`] and returns [`ErrorReported`], which
+//! only the report can create. So all fields of a mapping are read first and combined afterwards,
+//! and no failure lacks a reason.
 
 use crate::parse::fields;
 use crate::rules::TextRule;
 use crate::yaml::{YamlNode, YamlValue};
 use crate::{Located, ManifestError, ManifestErrorKind};
 
-/// The mistakes found so far.
+/// The errors found so far.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorReport(Vec<ManifestError>);
 
-/// Proof that a mistake is in the report.
+/// A proof that an error is in the report.
+// The private field keeps other modules from creating one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ErrorReported(());
 
-/// A value, or proof that the reason why there is none is in the report.
+/// A value, or a proof that the report has the reason for its absence.
 pub(crate) type ReadResult<T> = Result<T, ErrorReported>;
 
 impl ErrorReport {
-    /// Starts from mistakes found earlier.
+    /// Creates a report from errors found earlier.
     pub(crate) fn new(errors: Vec<ManifestError>) -> Self {
         Self(errors)
     }
 
-    /// Adds a mistake.
+    /// Adds an error.
     pub(crate) fn add(&mut self, kind: ManifestErrorKind, line: u32, column: u32) -> ErrorReported {
         self.0.push(ManifestError { kind, line, column });
         ErrorReported(())
     }
 
-    /// Returns the mistakes in the order in which they were found.
+    /// Returns the errors in the order in which they were found.
     pub(crate) fn into_errors(self) -> Vec<ManifestError> {
         self.0
     }
 }
 
-/// A value and its path in the manifest.
+/// A reader of one value, with its path in the manifest.
 #[derive(Debug)]
 pub(crate) struct NodeReader<'n> {
     pub(crate) node: &'n YamlNode,
@@ -46,12 +47,12 @@ pub(crate) struct NodeReader<'n> {
 }
 
 impl<'n> NodeReader<'n> {
-    /// Starts at the outermost value.
+    /// Creates a reader of the outermost value.
     pub(crate) fn root(node: &'n YamlNode) -> Self {
         Self { node, path: String::new() }
     }
 
-    /// Reports a mistake at this value.
+    /// Reports an error at this value.
     pub(crate) fn error(&self, kind: ManifestErrorKind, report: &mut ErrorReport) -> ErrorReported {
         report.add(kind, self.node.line, self.node.column)
     }
@@ -78,16 +79,17 @@ impl<'n> NodeReader<'n> {
         self.error(ManifestErrorKind::Invalid { field, value, expected }, report)
     }
 
-    /// Attaches the place of this value to what was read from it.
+    /// Attaches the position of this value to a result.
     pub(crate) fn locate<T>(&self, value: T) -> Located<T> {
         Located { value, line: self.node.line, column: self.node.column }
     }
 
-    /// Says whether the value is text.
+    /// Returns whether the value is text.
     pub(crate) fn is_text(&self) -> bool {
         self.node.value.yaml_type() == crate::YamlType::Text
     }
 
+    /// Returns whether the value is a list.
     pub(crate) fn is_list(&self) -> bool {
         self.node.value.yaml_type() == crate::YamlType::List
     }
@@ -97,7 +99,7 @@ impl<'n> NodeReader<'n> {
         self.text_as("text", report).map(str::to_owned)
     }
 
-    /// Reads text that obeys a rule.
+    /// Reads text that satisfies a rule.
     pub(crate) fn text_matching(
         &self,
         rule: &TextRule,
@@ -107,8 +109,7 @@ impl<'n> NodeReader<'n> {
         self.check_rule(text, rule, report)
     }
 
-    /// Reads a scalar that obeys a rule as the text that stands in the file, so that `1.10` is
-    /// not mistaken for the number 1.1.
+    /// Reads a scalar that satisfies a rule, verbatim: `1.10` is not the number 1.1.
     pub(crate) fn verbatim_matching(
         &self,
         rule: &TextRule,
@@ -120,8 +121,8 @@ impl<'n> NodeReader<'n> {
         }
     }
 
-    /// Reads text, a number or a boolean as it stands in the file.
-    pub(crate) fn scalar_by(
+    /// Reads text, a number or a boolean that satisfies a rule, verbatim.
+    pub(crate) fn scalar_matching(
         &self,
         rule: &TextRule,
         report: &mut ErrorReport,
@@ -138,7 +139,7 @@ impl<'n> NodeReader<'n> {
         rule: &TextRule,
         report: &mut ErrorReport,
     ) -> ReadResult<String> {
-        if (rule.holds)(text) {
+        if (rule.is_valid)(text) {
             Ok(text.to_owned())
         } else {
             Err(self.invalid(text, rule.expected, report))
@@ -155,13 +156,14 @@ impl<'n> NodeReader<'n> {
     /// Reads `true` or `false`.
     pub(crate) fn boolean(&self, report: &mut ErrorReport) -> ReadResult<bool> {
         match &self.node.value {
+            // The JSON form decides: quoted or unusual spellings are text.
             YamlValue::Scalar { .. } => self.node.value.to_json().as_bool(),
             _ => None,
         }
         .ok_or_else(|| self.wrong_type("`true` or `false`", report))
     }
 
-    /// Reads a number from 1 to the largest that fits `T`; `expected` says so in words.
+    /// Reads a number from 1 to the maximum of `T`; `expected` is the range in words.
     pub(crate) fn positive<T>(
         &self,
         expected: &'static str,
@@ -180,7 +182,7 @@ impl<'n> NodeReader<'n> {
         }
     }
 
-    /// Reads one word of a fixed set; `expected` lists them.
+    /// Reads one word of a fixed set; `expected` lists the words.
     pub(crate) fn choice<T: Clone>(
         &self,
         choices: &[(&str, T)],
@@ -192,7 +194,7 @@ impl<'n> NodeReader<'n> {
         chosen.map(|(_, value)| value.clone()).ok_or_else(|| self.invalid(text, expected, report))
     }
 
-    /// Reads a mapping of anything.
+    /// Reads a mapping with arbitrary content.
     pub(crate) fn object(&self, report: &mut ErrorReport) -> ReadResult<serde_json::Value> {
         match &self.node.value {
             mapping @ YamlValue::Mapping(_) => Ok(mapping.to_json()),
@@ -200,7 +202,7 @@ impl<'n> NodeReader<'n> {
         }
     }
 
-    /// Reads a mapping with keys of any kind; every entry is read even if one before it is wrong.
+    /// Reads a mapping with arbitrary keys; an error in one entry does not stop the others.
     pub(crate) fn entries<T>(
         &self,
         report: &mut ErrorReport,
@@ -212,10 +214,11 @@ impl<'n> NodeReader<'n> {
         let at = |key: &str, node| NodeReader { node, path: format!("{}.{key}", self.path) };
         let entries: Vec<ReadResult<T>> =
             entries.iter().map(|(key, node)| each(key, &at(&key.value, node), report)).collect();
+        // Collected in two steps: collecting results directly would stop at the first error.
         entries.into_iter().collect()
     }
 
-    /// Reads a list; every entry is read even if one before it is wrong.
+    /// Reads a list; an error in one entry does not stop the others.
     pub(crate) fn list<T>(
         &self,
         report: &mut ErrorReport,
@@ -230,50 +233,51 @@ impl<'n> NodeReader<'n> {
         entries.into_iter().collect()
     }
 
-    /// Enters a mapping with known fields and reports those that are unknown. `place` is its path
-    /// in [`fields::ALL`].
+    /// Opens a mapping with known fields and reports unknown ones. `section` is its path in
+    /// [`fields::ALL`].
     pub(crate) fn fields(
         &self,
-        place: &'static str,
+        section: &'static str,
         expected: &'static str,
         report: &mut ErrorReport,
     ) -> ReadResult<MappingReader<'n>> {
         let YamlValue::Mapping(entries) = &self.node.value else {
             return Err(self.wrong_type(expected, report));
         };
-        let mut misspelt = Vec::new();
+        let mut misspelled = Vec::new();
         for (key, _) in entries {
-            if let Some(kind) = fields::check_field(place, &key.value) {
+            if let Some(kind) = fields::check_field(section, &key.value) {
                 let nearest = match kind {
                     ManifestErrorKind::UnknownField { nearest, .. } => nearest,
                     _ => None,
                 };
                 let reported = report.add(kind, key.line, key.column);
-                misspelt.extend(nearest.map(|name| (name, reported)));
+                misspelled.extend(nearest.map(|name| (name, reported)));
             }
         }
         let (line, column) = (self.node.line, self.node.column);
-        Ok(MappingReader { entries, place, path: self.path.clone(), line, column, misspelt })
+        Ok(MappingReader { entries, section, path: self.path.clone(), line, column, misspelled })
     }
 }
 
-/// A mapping whose fields are known.
+/// A reader of a mapping with known fields.
 #[derive(Debug)]
 pub(crate) struct MappingReader<'n> {
     entries: &'n [(Located<String>, YamlNode)],
-    place: &'static str,
+    section: &'static str,
     path: String,
     line: u32,
     column: u32,
-    /// The fields that an unknown one was probably meant to be.
-    misspelt: Vec<(&'static str, ErrorReported)>,
+    /// The fields that unknown ones were probably meant to be.
+    misspelled: Vec<(&'static str, ErrorReported)>,
 }
 
 impl<'n> MappingReader<'n> {
-    /// Returns a field's key, if the field is there.
+    /// Returns the key of a field, or `None` if the field is absent.
     pub(crate) fn key(&self, name: &str) -> Option<&'n Located<String>> {
+        // The schema is tested against the same list, so a reader cannot use an undocumented field.
         debug_assert!(
-            fields::known_fields(self.place).any(|known| known == name),
+            fields::known_fields(self.section).any(|known| known == name),
             "{name} is not listed"
         );
         self.entries.iter().map(|(key, _)| key).find(|key| key.value == name)
@@ -285,16 +289,16 @@ impl<'n> MappingReader<'n> {
         Some(NodeReader { node, path: self.path_of(name) })
     }
 
-    /// Reports that fields are missing of which one must be there, unless one is only misspelt,
-    /// which has been reported.
+    /// Reports that one of several fields is missing, unless one is misspelled, which was reported.
     pub(crate) fn report_missing(
         &self,
         names: &[&str],
         kind: ManifestErrorKind,
         report: &mut ErrorReport,
     ) -> ErrorReported {
-        let misspelt = self.misspelt.iter().find(|(name, _)| names.contains(name));
-        misspelt.map_or_else(|| report.add(kind, self.line, self.column), |(_, reported)| *reported)
+        let misspelled = self.misspelled.iter().find(|(name, _)| names.contains(name));
+        misspelled
+            .map_or_else(|| report.add(kind, self.line, self.column), |(_, reported)| *reported)
     }
 
     fn path_of(&self, name: &str) -> String {
@@ -311,7 +315,7 @@ impl<'n> MappingReader<'n> {
         self.get(name).map(|at| read(&at, report)).transpose()
     }
 
-    /// Reads a field that must be there.
+    /// Reads a required field.
     pub(crate) fn required<T>(
         &self,
         name: &str,

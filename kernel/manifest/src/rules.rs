@@ -1,129 +1,132 @@
-//! What the texts of a manifest may look like.
+//! The formats of texts in a manifest.
 
 use globset::Glob;
 
 use crate::ExtensionId;
 
-/// A rule about a text, in three forms that say the same.
+/// A rule for a text, in three equivalent forms.
 #[derive(Debug)]
 pub(crate) struct TextRule {
-    /// In words that read after "must be".
+    /// The rule in words that read after "must be".
     pub(crate) expected: &'static str,
-    /// As code.
-    pub(crate) holds: fn(&str) -> bool,
-    /// As a regular expression for the JSON Schema; it may allow more.
+    /// The rule as code.
+    pub(crate) is_valid: fn(&str) -> bool,
+    /// The rule as a regular expression for the JSON Schema; it may allow more.
     pub(crate) pattern: &'static str,
 }
 
-/// An extension's id.
+/// The id of an extension.
 pub(crate) const ID: TextRule = TextRule {
     expected: ExtensionId::RULE,
-    holds: |text| ExtensionId::new(text).is_ok(),
+    is_valid: |text| ExtensionId::new(text).is_ok(),
     pattern: ExtensionId::PATTERN,
 };
 
 /// The base name of a library: never a path.
 pub(crate) const ENTRYPOINT: TextRule = TextRule {
     expected: "the library's base name, of letters, digits, `_` and `-`, without `lib` and `.so`",
-    holds: |text| is_word(text, 128, b"_-"),
+    is_valid: |text| is_word(text, 128, b"_-"),
     pattern: "^[A-Za-z0-9_-]{1,128}$",
 };
 
-/// The first word of a command: a program that is looked for in `PATH`, or a path below the
-/// manifest's folder.
+/// The first word of a command: a program in `PATH`, or a path below the manifest's directory.
 pub(crate) const PROGRAM: TextRule = TextRule {
-    expected: "a program in PATH or a relative path that stays in the manifest's folder",
-    holds: is_program,
+    expected: "a program in PATH or a relative path that stays in the manifest's directory",
+    is_valid: is_program,
     pattern: r"^[^/\x00-\x1f\x7f][^\x00-\x1f\x7f]*$",
 };
 
-/// A further word of a command.
+/// An argument of a command.
 pub(crate) const ARGUMENT: TextRule = TextRule {
     expected: "text of at most 4096 bytes without control characters",
-    holds: is_argument,
+    is_valid: is_argument,
     pattern: r"^[^\x00-\x1f\x7f]*$",
 };
 
-/// The number of words that a command may have.
-pub(crate) const MOST_WORDS: usize = 64;
+/// The maximum number of words in a command.
+pub(crate) const MAX_COMMAND_WORDS: usize = 64;
 
-/// What a command must be.
+/// The format of a command, in words.
 pub(crate) const COMMAND: &str = "a list of 1 to 64 words: the program and its arguments";
 
-/// An extension's version.
+/// The version of an extension.
 pub(crate) const VERSION: TextRule = TextRule {
     expected: "a version such as `1`, `1.2` or `1.2.3-beta.1+build`",
-    holds: is_version,
+    is_valid: is_version,
     pattern: r"^[0-9]+(\.[0-9]+){0,2}(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$",
 };
 
 /// A SHA-256 in hexadecimal.
 pub(crate) const SHA256: TextRule = TextRule {
     expected: "64 hexadecimal digits",
-    holds: |text| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()),
+    is_valid: |text| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()),
     pattern: "^[0-9A-Fa-f]{64}$",
 };
 
-/// The name of a secret. Secrets can come from the environment, so it is a variable's name.
+/// The name of a secret: a valid variable name, because secrets can come from the environment.
 pub(crate) const SECRET: TextRule = TextRule {
     expected: "the name of a secret, of letters, digits and `_`, not beginning with a digit",
-    holds: |text| is_word(text, 128, b"_") && !text.starts_with(|c: char| c.is_ascii_digit()),
+    is_valid: |text| is_word(text, 128, b"_") && !text.starts_with(|c: char| c.is_ascii_digit()),
     pattern: "^[A-Za-z_][A-Za-z0-9_]{0,127}$",
 };
 
-/// The name of a variable that a manifest sets for its process. What decides where programs and
-/// libraries come from, and what the kernel sets itself, is left out.
+/// The name of a variable that a manifest sets for its process.
+// Variables that control where programs and libraries are loaded from, and those that the kernel
+// sets itself, are excluded: a manifest must not run other code than its approved files.
 pub(crate) const VARIABLE: TextRule = TextRule {
     expected: "the name of a variable, of letters, digits and `_`, not beginning with a digit, and \
                none of PATH, SKILLHOST_…, LD_… and DYLD_…",
-    holds: |text| {
-        (SECRET.holds)(text)
+    is_valid: |text| {
+        (SECRET.is_valid)(text)
             && text != "PATH"
             && !["SKILLHOST_", "LD_", "DYLD_"].iter().any(|prefix| text.starts_with(prefix))
     },
     pattern: SECRET.pattern,
 };
 
-/// The number of variables that a manifest may set, and what they must be.
+/// The maximum number of variables that a manifest may set.
 pub(crate) const MAX_VARIABLES: usize = 64;
+/// The format of the variables, in words.
 pub(crate) const VARIABLES: &str = "a mapping of at most 64 variables";
 
-/// How long a process may take to start: long enough to fetch what it needs, and not for ever.
+/// The range of a process's start timeout in milliseconds.
+// Long enough for a first start that downloads packages.
 pub(crate) const START_TIMEOUT_RANGE: std::ops::RangeInclusive<u64> = 1_000..=300_000;
+/// The range of a process's start timeout, in words.
 pub(crate) const START_TIMEOUT: &str = "a whole number of milliseconds from 1000 to 300000";
 
-/// An event's topic.
+/// The topic of an event.
 pub(crate) const TOPIC: TextRule = TextRule {
     expected: "a topic of letters, digits, `_`, `-`, `.` and `*`",
-    holds: |text| is_word(text, 128, b"_-.*"),
+    is_valid: |text| is_word(text, 128, b"_-.*"),
     pattern: "^[A-Za-z0-9_.*-]{1,128}$",
 };
 
 /// The name of a tool.
 pub(crate) const TOOL: TextRule = TextRule {
     expected: "a tool's name, of 1 to 64 letters, digits, `_`, `-` and `.`",
-    holds: |text| is_word(text, 64, b"_-."),
+    is_valid: |text| is_word(text, 64, b"_-."),
     pattern: "^[A-Za-z0-9_.-]{1,64}$",
 };
 
-/// What stands before the names of an extension's tools.
+/// The prefix of the names of an extension's tools.
 pub(crate) const PREFIX: TextRule = TextRule {
     expected: "1 to 32 letters, digits, `_`, `-` and `.`",
-    holds: |text| is_word(text, 32, b"_-."),
+    is_valid: |text| is_word(text, 32, b"_-."),
     pattern: "^[A-Za-z0-9_.-]{1,32}$",
 };
 
-/// The name that an extension gives a tool itself. It need not be one that the kernel offers.
+/// An extension's own name of a tool; not necessarily one that the kernel would accept.
 pub(crate) const OWN_TOOL: TextRule = TextRule {
     expected: "a tool's own name: one line of at most 256 bytes",
-    holds: |text| is_line(text) && text.len() <= 256,
+    is_valid: |text| is_line(text) && text.len() <= 256,
     pattern: "^.{1,256}$",
 };
 
 /// The name of a schedule.
 pub(crate) const SCHEDULE: TextRule = TextRule {
     expected: "a name of 1 to 64 lower-case letters, digits, `_` and `-`, beginning with a letter",
-    holds: |text| {
+    is_valid: |text| {
         is_word(text, 64, b"_-")
             && text.starts_with(|c: char| c.is_ascii_lowercase())
             && !text.bytes().any(|b| b.is_ascii_uppercase())
@@ -131,39 +134,39 @@ pub(crate) const SCHEDULE: TextRule = TextRule {
     pattern: "^[a-z][a-z0-9_-]{0,63}$",
 };
 
-/// The topic of events that are handled: whole, its beginning up to a dot, or `*` for all.
-pub(crate) const HANDLED: TextRule = TextRule {
-    expected: "a topic without `*`, or `*` alone; `skill` stands for `skill.added` too",
-    holds: |text| text == "*" || is_word(text, 128, b"_-."),
+/// The topic of a handled event: a complete topic, a prefix up to a dot, or `*` for all.
+pub(crate) const HANDLED_TOPIC: TextRule = TextRule {
+    expected: "a topic without `*`, or `*` alone; `skill` also matches `skill.added`",
+    is_valid: |text| text == "*" || is_word(text, 128, b"_-."),
     pattern: r"^(\*|[A-Za-z0-9_.-]{1,128})$",
 };
 
-/// A name or similar that is printed in a line.
+/// A name that is printed within a line.
 pub(crate) const LINE: TextRule =
-    TextRule { expected: "one line of text that is not blank", holds: is_line, pattern: "^.+$" };
+    TextRule { expected: "one line of text that is not blank", is_valid: is_line, pattern: "^.+$" };
 
-/// A skill's id. What a skill is called is not for a manifest to decide; this only keeps
-/// nonsense out.
+/// The id of a skill. The skill registry defines the format of ids; this rule only bounds it.
 pub(crate) const SKILL: TextRule = TextRule {
     expected: "a skill's id: one line of at most 256 bytes",
-    holds: |text| is_line(text) && text.len() <= 256,
+    is_valid: |text| is_line(text) && text.len() <= 256,
     pattern: "^.{1,256}$",
 };
 
 /// A glob over skill ids.
 pub(crate) const GLOB: TextRule = TextRule {
     expected: "a glob such as `review-*`",
-    holds: |text| is_line(text) && text.len() <= 256 && Glob::new(text).is_ok(),
+    is_valid: |text| is_line(text) && text.len() <= 256 && Glob::new(text).is_ok(),
     pattern: "^.{1,256}$",
 };
 
-fn is_word(text: &str, longest: usize, extra: &[u8]) -> bool {
+fn is_word(text: &str, max_len: usize, extra: &[u8]) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || extra.contains(&b);
-    (1..=longest).contains(&text.len()) && text.bytes().all(allowed)
+    (1..=max_len).contains(&text.len()) && text.bytes().all(allowed)
 }
 
 fn is_line(text: &str) -> bool {
     !text.trim().is_empty()
+        // The two Unicode separators break lines too, but are no control characters.
         && !text.chars().any(|c| c.is_control() || "\u{2028}\u{2029}".contains(c))
 }
 
@@ -173,7 +176,7 @@ fn is_argument(text: &str) -> bool {
 
 fn is_program(text: &str) -> bool {
     let parts = || text.split('/').filter(|part| *part != ".");
-    // A name in PATH is one part; an empty first part would make it absolute.
+    // A name in PATH is one part; an empty first part would make the path absolute.
     is_argument(text)
         && text.trim() == text
         && parts().next().is_some()
@@ -213,29 +216,29 @@ mod tests {
         ("prefix", &PREFIX),
         ("own tool", &OWN_TOOL),
         ("schedule", &SCHEDULE),
-        ("handled", &HANDLED),
+        ("handled", &HANDLED_TOPIC),
         ("line", &LINE),
         ("skill", &SKILL),
         ("glob", &GLOB),
     ];
-    /// Their patterns allow more than the rules.
+    /// Rules whose patterns allow more than the code.
     const LOOSE: &[&str] =
         &["program", "argument", "variable", "own tool", "line", "skill", "glob"];
 
-    fn compiled() -> Vec<(&'static str, &'static TextRule, Regex)> {
+    fn compile_rules() -> Vec<(&'static str, &'static TextRule, Regex)> {
         RULES.iter().map(|&(name, rule)| (name, rule, Regex::new(rule.pattern).unwrap())).collect()
     }
 
     fn check((name, rule, pattern): &(&str, &TextRule, Regex), text: &str) {
-        let (holds, matches) = ((rule.holds)(text), pattern.is_match(text));
-        assert!(!holds || matches, "{name}: {text:?} is allowed, its pattern refuses it");
+        let (is_valid, matches) = ((rule.is_valid)(text), pattern.is_match(text));
+        assert!(!is_valid || matches, "{name}: {text:?} is allowed, but its pattern rejects it");
         if !LOOSE.contains(name) {
-            assert_eq!(holds, matches, "{name}: rule and pattern differ about {text:?}");
+            assert_eq!(is_valid, matches, "{name}: rule and pattern differ about {text:?}");
         }
     }
 
     #[test]
-    fn rules_and_patterns_agree_on_edge_cases() {
+    fn patterns_agree_on_edge_cases() {
         let long = ["a".repeat(64), "a".repeat(65), "a".repeat(128), "a".repeat(129)];
         let hex = ["0a".repeat(32), "0A".repeat(32), "0a".repeat(31), "0g".repeat(32)];
         let texts = [
@@ -279,7 +282,7 @@ mod tests {
             "a\u{2028}b",
             "\u{a0}",
         ];
-        for rule in &compiled() {
+        for rule in &compile_rules() {
             for text in texts.iter().copied().chain(long.iter().chain(&hex).map(String::as_str)) {
                 check(rule, text);
             }
@@ -287,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn rules_and_patterns_agree_on_generated_texts() {
+    fn patterns_agree_on_generated_texts() {
         let config = ProptestConfig {
             rng_seed: RngSeed::Fixed(7),
             failure_persistence: None,
             ..ProptestConfig::with_cases(2_000)
         };
-        let rules = compiled();
+        let rules = compile_rules();
         TestRunner::new(config)
             .run(&"[a-cA-C0-2_.+*é -]{0,12}", |text| {
                 rules.iter().for_each(|rule| check(rule, &text));

@@ -1,8 +1,8 @@
 //! The JSON Schema of `manifest.yaml`.
 //!
-//! The types below describe the file as authors write it, and their comments are what an editor
-//! shows. They are never filled: [`parse()`](crate::parse()) reads the file itself, to have a position for
-//! every mistake. Tests hold the two together.
+//! The types below describe the file as authors write it, and editors display their comments. They
+//! are never instantiated: [`parse_manifest`](crate::parse_manifest) parses the file itself,
+//! because it reports the position of every error. Tests keep the two consistent.
 #![expect(dead_code, reason = "only the schema of these types is used")]
 
 use std::collections::BTreeMap;
@@ -14,15 +14,16 @@ use serde_json::{Map, Value, json};
 
 use crate::rules;
 
-/// Returns the JSON Schema (draft 7, which editors understand best) of `manifest.yaml`.
+/// Returns the JSON Schema (draft 7, which has the best editor support) of `manifest.yaml`.
 ///
-/// Whatever [`parse()`](crate::parse()) accepts is valid under it. It finds most mistakes while one types,
-/// but not all: whether a dependency is listed twice, say, is left to `parse`.
+/// Every file that [`parse_manifest`](crate::parse_manifest) accepts is valid under it. The reverse
+/// does not hold: a duplicate dependency, for example, is found only by the parser.
 pub fn manifest_schema() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| {
         settings.inline_subschemas = true;
         settings.untagged_enum_variant_titles = false;
     });
+    // Inlined, so that the Rust names of the types do not become part of the schema.
     let mut schema = settings.into_generator().into_root_schema_for::<ManifestSchema>();
     RecursiveTransform(simplify_schema).transform(&mut schema);
     schema.insert(
@@ -30,13 +31,14 @@ pub fn manifest_schema() -> Value {
         json!([{ "required": ["entrypoint"] }, { "required": ["agent"] }]),
     );
     let mut schema = schema.to_value();
-    // In whatever order the parser in this build keeps fields, the text is to be the same.
+    // The order of fields depends on a feature of `serde_json`; the text must not.
     schema.sort_all_objects();
     schema
 }
 
-/// Removes what schemars derives from Rust and the file format does not have: `null` for an
-/// absent `Option`, the width of numbers, the line breaks of comments.
+/// Removes properties that schemars derives from Rust and that the file format does not have.
+///
+/// These are `null` for an absent `Option`, the width of numbers and the line breaks of comments.
 fn simplify_schema(schema: &mut Schema) {
     schema.remove("format");
     if let Some(Value::String(text)) = schema.get_mut("description") {
@@ -69,52 +71,52 @@ fn simplify_schema(schema: &mut Schema) {
 #[derive(JsonSchema)]
 #[schemars(title = "skillhost manifest", deny_unknown_fields)]
 struct ManifestSchema {
-    /// Identifies the extension among all that are loaded.
+    /// The id of the extension, unique among all that are loaded.
     #[schemars(regex(pattern = rules::ID.pattern))]
     id: String,
-    /// The name shown to people.
+    /// The display name.
     #[schemars(regex(pattern = rules::LINE.pattern))]
     name: String,
-    /// The extension's own version: up to three numbers, then optionally `-pre` and `+build`. Taken
-    /// as written: `1.10` is `1.10`.
+    /// The extension's own version: up to three numbers, then optionally `-pre` and `+build`. Read
+    /// verbatim: `1.10` is `1.10`.
     version: Option<VersionSchema>,
-    /// What the extension is for, in a sentence or two.
+    /// The purpose of the extension, in a sentence or two.
     description: Option<String>,
-    /// The base name of the extension's library: `echo` stands for `libecho.so`. It is searched
-    /// beside the manifest, in `target/release` there, and where skillhost is installed.
-    /// Or, as a mapping, the command of a process that speaks MCP.
+    /// The base name of the extension's library: `echo` means `libecho.so`. The kernel looks for it
+    /// in the manifest's directory, in `target/release` there, and in the installation of
+    /// skillhost. Or, as a mapping, the command of a process that speaks MCP.
     entrypoint: Option<EntrypointSchema>,
-    /// The SHA-256 the library must have, or the files of a process extension, in hexadecimal.
+    /// The required SHA-256 of the library or of the files of a process extension, in hexadecimal.
     #[schemars(regex(pattern = rules::SHA256.pattern))]
     sha256: Option<String>,
-    /// Makes the extension a declarative agent; a `prompt.jinja2` beside the manifest is the
-    /// beginning of its instructions.
+    /// The fields of a declarative agent; a `prompt.jinja2` in the manifest's directory precedes
+    /// its other instructions.
     agent: Option<AgentSchema>,
     /// The extensions that are loaded before this one.
     depends_on: Option<Vec<DependencySchema>>,
     /// The extension's configuration. Settings can override every key.
     config: Option<Map<String, Value>>,
-    /// The names of the secrets the extension may ask for.
+    /// The names of the secrets that the extension may request.
     secrets: Option<Vec<Secret>>,
-    /// Variables of the environment of a process extension, with their values; a process only. No
-    /// secrets: they are named in `secrets`.
+    /// The environment variables of a process, with their values; requires a process. List secrets
+    /// in `secrets` instead.
     env: Option<BTreeMap<String, Variable>>,
-    /// The milliseconds until a process has answered the handshake, when it is tried and at each
-    /// start; 10000 without it. A process only.
+    /// The timeout of a process's handshake in milliseconds, in the trial run of a build and at
+    /// each start; 10000 by default. Requires a process.
     #[schemars(range(min = 1000, max = 300_000))]
     start_timeout_ms: Option<u32>,
-    /// How the extension's tools are named for everybody else, and which are offered; not of an agent.
+    /// The final names and the selection of the extension's tools; not for agents.
     tools: Option<Tools>,
-    /// Whether the extension is loaded at all; it is unless this says `false`.
+    /// The extension is loaded; `true` by default.
     #[schemars(extend("default" = true))]
     enabled: Option<bool>,
-    /// What an operator has to do before the extension works.
+    /// The steps that an operator takes before the extension works.
     setup_instructions: Option<String>,
-    /// The events the extension publishes, for documentation, and those it handles.
+    /// The events that the extension publishes, for documentation, and those that it handles.
     events: Option<EventsSchema>,
-    /// What happens at certain times while the kernel runs (`skillhost run`).
+    /// The scheduled jobs; they run under `skillhost run`.
     schedules: Option<Vec<ScheduleSchema>>,
-    /// What clients of the MCP server are offered of the extension; not of an agent.
+    /// The exports to clients of the MCP server; not for agents.
     mcp: Option<McpSchema>,
 }
 
@@ -129,16 +131,16 @@ enum EntrypointSchema {
 #[schemars(deny_unknown_fields)]
 struct ProcessSchema {
     /// The program and its arguments: an MCP server on its standard input and output. The program
-    /// is one in PATH, or a relative path that stays in the manifest's folder; it is started in
-    /// (a copy of) that folder.
-    #[schemars(length(min = 1, max = rules::MOST_WORDS), inner(regex(pattern = rules::ARGUMENT.pattern)))]
+    /// is one in PATH, or a relative path that stays in the manifest's directory; it is started in
+    /// (a copy of) that directory.
+    #[schemars(length(min = 1, max = rules::MAX_COMMAND_WORDS), inner(regex(pattern = rules::ARGUMENT.pattern)))]
     command: Vec<String>,
 }
 
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct McpSchema {
-    /// The names of the tools they may call. Without a statement none.
+    /// The names of the tools that clients may call; none by default.
     #[schemars(inner(regex(pattern = rules::TOOL.pattern)))]
     tools: Option<Vec<String>>,
 }
@@ -156,7 +158,7 @@ struct SecretEntry {
     /// The name of the secret.
     #[schemars(regex(pattern = rules::SECRET.pattern))]
     name: String,
-    /// Whether the extension can do without it: then nothing is said while it is missing.
+    /// The extension works without it; no warning is reported while it is missing.
     #[schemars(extend("default" = false))]
     optional: Option<bool>,
 }
@@ -172,15 +174,16 @@ enum Variable {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Tools {
-    /// Stands before the name of each tool that `rename` does not name: `weather_`.
+    /// A prefix of the name of each tool that `rename` does not list, such as `weather_`.
     #[schemars(regex(pattern = rules::PREFIX.pattern))]
     prefix: Option<String>,
-    /// Names for single tools: the extension's own name, then the one that is offered.
+    /// The names of single tools: from the extension's own name to the final name.
     rename: Option<BTreeMap<String, ToolName>>,
-    /// Globs over the extension's own names. Without this field every tool is offered, with `[]` none.
+    /// Globs over the extension's own names. Without this field every tool is offered, with `[]`
+    /// none.
     #[schemars(inner(regex(pattern = rules::GLOB.pattern)))]
     include: Option<Vec<String>>,
-    /// Globs over the extension's own names; what matches is left out even if it is included.
+    /// Globs over the extension's own names; a match is omitted even if it is included.
     #[schemars(inner(regex(pattern = rules::GLOB.pattern)))]
     exclude: Option<Vec<String>>,
 }
@@ -198,36 +201,37 @@ enum VersionSchema {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct AgentSchema {
-    /// How other agents reach it: by delegation under its id (`standalone`), or besides as a tool
-    /// with its id (`tool`).
+    /// The way in which other agents call it: by delegation under its id (`standalone`), or
+    /// additionally as a tool named by its id (`tool`).
     #[schemars(extend("default" = "standalone"))]
     integration_mode: Option<IntegrationModeSchema>,
-    /// The model it runs on; the settings name the default.
+    /// The model that it runs on; the settings define the default.
     #[schemars(regex(pattern = rules::LINE.pattern))]
     model: Option<String>,
     /// Instructions that follow `prompt.jinja2` and the skills bound by `uses_skills`.
     instructions: Option<String>,
-    /// Whether the model may ask for several tools at once; the model's own default without.
+    /// The model may request several tool calls at once; the model defines the default.
     parallel_tool_calls: Option<bool>,
-    /// Parameters handed to the model as they are, such as `temperature`.
+    /// Parameters passed to the model unchanged, such as `temperature`.
     parameters: Option<Map<String, Value>>,
-    /// The tools it is offered, by their names or by the id of an extension with all of its tools:
-    /// `kernel` has those that hand tasks to other agents, build and restart, `sandbox` stands for
+    /// The tools of the agent, by their names or by the id of an extension for all of its tools:
+    /// `kernel` has those that delegate tasks to other agents, build and restart, `sandbox` means
     /// every extension in `sandbox/extensions`, an agent with `integration_mode: tool` is
     /// a tool under its own id.
     #[schemars(inner(regex(pattern = rules::TOOL.pattern)))]
     uses_tools: Option<Vec<String>>,
-    /// The ids of the skills whose instructions it always carries, in this order.
+    /// The ids of the skills whose instructions are always in its prompt, in this order.
     #[schemars(inner(regex(pattern = rules::SKILL.pattern)))]
     uses_skills: Option<Vec<String>>,
-    /// Which skills its catalog lists: `all`, only those in `uses_skills` (`declared`), `none`,
-    /// or those that match globs (a list of them, `[]` is none, or a mapping). Without a statement `declared` if it binds skills, else `all`.
+    /// The skills that its catalog lists: `all`, only those in `uses_skills` (`declared`), `none`,
+    /// or those that match globs (a list of them, `[]` is none, or a mapping). The default is
+    /// `declared` if it binds skills, otherwise `all`.
     catalog: Option<CatalogSchema>,
-    /// What a skill's `allowed-tools` means: these tools need no further approval (`grant`), or
-    /// only these tools may be called (`restrict`).
+    /// The effect of a skill's `allowed-tools`: these tools require no further approval (`grant`),
+    /// or only these tools may be called (`restrict`).
     #[schemars(extend("default" = "grant"))]
     allowed_tools_mode: Option<AllowedToolsModeSchema>,
-    /// What one invocation may use up.
+    /// The limits of one invocation.
     limits: Option<LimitsSchema>,
 }
 
@@ -267,7 +271,7 @@ struct CatalogGlobsSchema {
     /// Globs over skill ids. Without this field every skill is included, with `[]` none.
     #[schemars(inner(regex(pattern = rules::GLOB.pattern)))]
     include: Option<Vec<String>>,
-    /// Globs over skill ids; what matches is left out even if it is included.
+    /// Globs over skill ids; a match is omitted even if it is included.
     #[schemars(inner(regex(pattern = rules::GLOB.pattern)))]
     exclude: Option<Vec<String>>,
 }
@@ -275,13 +279,13 @@ struct CatalogGlobsSchema {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct LimitsSchema {
-    /// The number of model calls.
+    /// The maximum number of model requests.
     #[schemars(range(min = 1))]
     max_turns: Option<u32>,
-    /// The number of tokens, input and output together.
+    /// The maximum number of tokens, input and output together.
     #[schemars(range(min = 1))]
     max_tokens_per_invocation: Option<u64>,
-    /// The wall-clock time, in milliseconds.
+    /// The maximum wall-clock time, in milliseconds.
     #[schemars(range(min = 1))]
     time_budget_ms: Option<u64>,
 }
@@ -299,7 +303,7 @@ struct DependencyEntrySchema {
     /// The id of the extension.
     #[schemars(regex(pattern = rules::ID.pattern))]
     id: String,
-    /// Whether this extension can do without it.
+    /// This extension loads without it.
     #[schemars(extend("default" = false))]
     optional: Option<bool>,
 }
@@ -307,9 +311,9 @@ struct DependencyEntrySchema {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct EventsSchema {
-    /// What it sends.
+    /// The published events, for documentation.
     publishes: Option<Vec<EventSchema>>,
-    /// What it reacts to.
+    /// The subscriptions.
     subscribes: Option<Vec<SubscriptionSchema>>,
 }
 
@@ -326,7 +330,7 @@ struct EventEntrySchema {
     /// The topic, such as `skill.changed`.
     #[schemars(regex(pattern = rules::TOPIC.pattern))]
     topic: String,
-    /// When it is sent.
+    /// A description of the event and its cause.
     description: Option<String>,
 }
 
@@ -340,24 +344,23 @@ enum SubscriptionSchema {
 #[derive(JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct SubscriptionEntrySchema {
-    /// The topic, or its beginning up to a dot: `skill` stands for `skill.added` too; `*` for all.
+    /// The topic, or a prefix up to a dot: `skill` also matches `skill.added`; `*` matches all.
     #[schemars(regex(pattern = rules::TOPIC.pattern))]
     topic: String,
-    /// What the extension does with it.
+    /// A description of the reaction.
     description: Option<String>,
-    /// Who handles it: whoever runs the kernel is told (`notify_user`), an agent is given a task
-    /// (`invoke_agent`), or the library's `EventProvider` is called (`custom`). Without it the entry
-    /// is documentation.
+    /// The handler: a line for the operator (`notify_user`), a run of an agent (`invoke_agent`), or
+    /// the library's `EventProvider` (`custom`). Without it the entry is documentation.
     handler: Option<HandlerSchema>,
-    /// What they are told, as a Jinja template of `event` and `payload`. Without it the topic and what
-    /// the event is about.
+    /// The line for the operator, as a Jinja template of `event` and `payload`. The default is the
+    /// topic and a summary of the payload.
     text: Option<String>,
-    /// The agent; in an agent's own manifest that agent if absent.
+    /// The agent; in an agent's own manifest the default is that agent.
     #[schemars(regex(pattern = rules::ID.pattern))]
     agent: Option<String>,
     /// The agent's task, as a Jinja template of `event` and `payload`.
     prompt: Option<String>,
-    /// The milliseconds that handling one event may take; 600000 for an agent, else 60000.
+    /// The timeout of one delivery in milliseconds; 600000 for an agent, otherwise 60000.
     #[schemars(range(min = 1))]
     timeout_ms: Option<u32>,
 }
@@ -376,22 +379,22 @@ struct ScheduleSchema {
     /// The name, unique in the manifest.
     #[schemars(regex(pattern = rules::SCHEDULE.pattern))]
     name: String,
-    /// When, as a cron pattern of five fields: minute, hour, day of the month, month, day of the week.
+    /// A cron pattern of five fields: minute, hour, day of the month, month, day of the week.
     cron: String,
-    /// The time zone of the pattern, such as `Europe/Berlin`; UTC without it.
+    /// The time zone of the pattern, such as `Europe/Berlin`; UTC by default.
     timezone: Option<String>,
-    /// The task that the library's `SchedulerProvider` is called with; a library only. One of `task`,
-    /// `tool` and `prompt` is needed.
+    /// The task that is passed to the library's `SchedulerProvider`; requires a library. One of
+    /// `task`, `tool` and `prompt` is required.
     #[schemars(regex(pattern = rules::TOOL.pattern))]
     task: Option<String>,
-    /// The tool of the extension that is called; a library or a process only.
+    /// The tool of the extension to call; requires a library or a process.
     #[schemars(regex(pattern = rules::TOOL.pattern))]
     tool: Option<String>,
     /// The arguments of `tool`.
     arguments: Option<Map<String, Value>>,
-    /// The task that the agent is given; an agent only.
+    /// The task of the agent; requires an agent.
     prompt: Option<String>,
-    /// The milliseconds that one run may take; 600000 for an agent, else 60000.
+    /// The timeout of one run in milliseconds; 600000 for an agent, otherwise 60000.
     #[schemars(range(min = 1))]
     timeout_ms: Option<u32>,
 }

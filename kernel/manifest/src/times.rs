@@ -1,4 +1,4 @@
-//! When something happens: cron patterns, checked and computed.
+//! Cron patterns: validation and computation of times.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use jiff::{Timestamp, Zoned, civil};
 
-/// The five fields of a pattern: what they are called, what numbers they take and the largest.
+/// The five fields of a pattern: name, range and maximum.
 const FIELDS: [(&str, &str, u32); 5] = [
     ("minute", "0-59", 59),
     ("hour", "0-23", 23),
@@ -16,28 +16,29 @@ const FIELDS: [(&str, &str, u32); 5] = [
     ("day of the week", "0-7 or SUN-SAT", 7),
 ];
 
-/// Patterns are short; this keeps nonsense from the parser and out of messages.
-const LONGEST: usize = 256;
+/// The maximum length of a pattern, in bytes.
+// Patterns are short; longer text never reaches the parser.
+const MAX_PATTERN_LEN: usize = 256;
 
-/// What is wrong with a cron pattern. Displays as a phrase that follows the pattern.
+/// An error in a cron pattern. Displays as a phrase that follows the pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CronError {
-    /// It does not have five fields.
+    /// The number of fields is not five.
     Fields {
-        /// How many it has.
+        /// The number of fields.
         found: usize,
     },
-    /// One field is not understood.
+    /// A field is not valid.
     Field {
-        /// What the field is called.
+        /// The name of the field.
         name: &'static str,
-        /// What stands there.
+        /// The text of the field.
         text: String,
-        /// The numbers it takes.
+        /// The range of its numbers.
         range: &'static str,
     },
-    /// Each field is right, but no day of any year matches them together.
+    /// Each field is valid, but no day of any year matches all of them.
     Never,
 }
 
@@ -54,19 +55,19 @@ impl fmt::Display for CronError {
             }
             Self::Field { name, text, range } => write!(
                 f,
-                "cannot be read: `{}` is no {name}; write {range}, `*`, or lists (`1,5`), ranges \
-                 (`1-5`) and steps (`*/5`) of them",
+                "is not valid: `{}` is not a valid {name}; write {range}, `*`, or lists (`1,5`), \
+                 ranges (`1-5`) and steps (`*/5`) of them",
                 crate::error::display_safe(text),
             ),
-            Self::Never => f.write_str("never fires: there is no such day in any year"),
+            Self::Never => f.write_str("never fires: the day exists in no year"),
         }
     }
 }
 
-/// The times of a cron pattern in a time zone.
+/// A cron pattern in a time zone.
 ///
-/// Where the clock is put forward, what falls into the gap happens at its end; where it is put
-/// back, a fixed time happens once.
+/// If the clock is set forward, a time in the gap fires at the end of the gap; when it is set
+/// back, a fixed time fires once.
 #[derive(Debug, Clone)]
 pub struct CronSchedule {
     cron: Cron,
@@ -74,10 +75,10 @@ pub struct CronSchedule {
 }
 
 impl CronSchedule {
-    /// Reads a pattern and the name of a time zone; UTC where there is none.
+    /// Parses a pattern and the name of a time zone, which defaults to UTC.
     ///
-    /// Returns nothing for what [`parse()`](crate::parse()) refuses, so never for a
-    /// [`ScheduleSpec`](crate::ScheduleSpec) that it returned.
+    /// Returns `None` for patterns and zones that [`parse_manifest`](crate::parse_manifest)
+    /// rejects, so never for a [`ScheduleSpec`](crate::ScheduleSpec) that it returned.
     #[must_use]
     pub fn new(pattern: &str, timezone: Option<&str>) -> Option<Self> {
         let zone = match timezone {
@@ -108,7 +109,7 @@ impl CronSchedule {
         times.take_while(|&time| time <= until_ms).take(limit).count()
     }
 
-    /// Writes a time as people in the zone do: `2026-11-22 14:30 CET`.
+    /// Formats a time in the zone: `2026-11-22 14:30 CET`.
     #[must_use]
     pub fn format_local(&self, at_ms: u64) -> String {
         self.zoned(at_ms)
@@ -121,29 +122,32 @@ impl CronSchedule {
     }
 }
 
-/// Reads a pattern and makes sure that it fires.
+/// Parses a pattern and verifies that it fires.
 pub(crate) fn parse_cron(pattern: &str) -> Result<Cron, CronError> {
     let fields: Vec<&str> = pattern.split_ascii_whitespace().collect();
-    if fields.len() != FIELDS.len() || pattern.len() > LONGEST {
+    if fields.len() != FIELDS.len() || pattern.len() > MAX_PATTERN_LEN {
         return Err(CronError::Fields { found: fields.len() });
     }
     let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
     for (index, (&text, (name, range, largest))) in fields.iter().zip(FIELDS).enumerate() {
-        let mut alone = ["*"; FIELDS.len()];
-        alone[index] = text;
-        if is_unsupported(text, largest) || parser.parse(&alone.join(" ")).is_err() {
+        // Each field on its own, because the parser does not report the field of an error.
+        let mut single = ["*"; FIELDS.len()];
+        single[index] = text;
+        if is_unsupported(text, largest) || parser.parse(&single.join(" ")).is_err() {
             return Err(CronError::Field { name, text: text.to_owned(), range });
         }
     }
     let cron = parser.parse(&fields.join(" ")).map_err(|_| CronError::Never)?;
-    // Any start will do: the search sees every kind of year.
+    // The start is arbitrary: the search covers leap years and all weekdays.
     let start = civil::date(2000, 1, 1).at(0, 0, 0, 0);
     cron.find_next_occurrence(&start, true).map_err(|_| CronError::Never)?;
     Ok(cron)
 }
 
-/// Finds what the parser would let pass, though it does not mean what it says: nicknames (`@daily`),
-/// which stand for whole patterns, gaps in a list, and steps over the end (`*/90` minutes).
+/// Returns whether the parser would accept a misleading field.
+///
+/// These are nicknames (`@daily`), which replace a complete pattern, empty list entries, and steps
+/// beyond the maximum (`*/90` minutes).
 fn is_unsupported(field: &str, largest: u32) -> bool {
     let wide = |part: &str| {
         let step = part.split_once('/').map(|(_, step)| step.parse::<u32>());
@@ -152,21 +156,23 @@ fn is_unsupported(field: &str, largest: u32) -> bool {
     field.contains('@') || field.split(',').any(|part| part.is_empty() || wide(part))
 }
 
-/// Looks a time zone up in the database that is part of the program.
+/// Looks a time zone up in the bundled database.
 pub(crate) fn find_time_zone(name: &str) -> Option<TimeZone> {
+    // Not the system's database: a manifest must be valid on every machine or on none.
     TimeZoneDatabase::bundled().get(name).ok()
 }
 
-/// Returns the zone whose name is most like `name`, unless none is.
+/// Returns the zone whose name is most similar to `name`, or `None` if no zone is similar.
 pub(crate) fn nearest_zone(name: &str) -> Option<String> {
     const SIMILAR: f64 = 0.85;
+    // The comparison is quadratic in the length, and no zone has such a name.
     if name.len() > 64 {
         return None;
     }
     let name = name.to_lowercase().replace(' ', "_");
     let likeness = |zone: &str| {
         let zone = zone.to_lowercase();
-        // Most people know the city, not the continent.
+        // Authors often write the city without the continent.
         let city = zone.rsplit('/').next().unwrap_or(&zone);
         strsim::jaro_winkler(&name, &zone).max(strsim::jaro_winkler(&name, city))
     };
@@ -174,7 +180,7 @@ pub(crate) fn nearest_zone(name: &str) -> Option<String> {
     let zones = database.available().map(|zone| (likeness(zone.as_str()), zone.to_string()));
     let best = zones
         .filter(|(likeness, _)| *likeness >= SIMILAR)
-        // Of several that are as like, the first by name, so that the answer is always the same.
+        // Of several equally similar zones the first by name, so that the result is deterministic.
         .max_by(|(a, first), (b, second)| a.total_cmp(b).then_with(|| second.cmp(first)));
     best.map(|(_, zone)| zone)
 }
@@ -186,13 +192,13 @@ mod tests {
 
     use super::*;
 
-    /// Milliseconds of a time in UTC.
+    /// Parses a time in UTC into milliseconds.
     fn at(time: &str) -> u64 {
         let time: Timestamp = time.parse().unwrap();
         u64::try_from(time.as_millisecond()).unwrap()
     }
 
-    /// The next times of a pattern, as they are in UTC.
+    /// Returns the next times of a pattern, in UTC.
     fn next(pattern: &str, zone: Option<&str>, after: &str, count: usize) -> Vec<String> {
         let times = CronSchedule::new(pattern, zone).expect(pattern);
         let found =
@@ -202,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn times_follow_the_pattern() {
+    fn times_follow_pattern() {
         assert_eq!(
             next("*/15 9 * * MON-FRI", None, "2026-11-20T09:40:00Z", 3),
             ["2026-11-20T09:45:00Z", "2026-11-23T09:00:00Z", "2026-11-23T09:15:00Z"],
         );
         assert_eq!(next("0 0 29 2 *", None, "2026-01-01T00:00:00Z", 1), ["2028-02-29T00:00:00Z"]);
-        // A day of the month or a day of the week, as cron has it.
+        // Cron combines the day of the month and the day of the week with "or".
         assert_eq!(
             next("0 0 30 2 1", None, "2026-02-01T00:00:00Z", 2),
             ["2026-02-02T00:00:00Z", "2026-02-09T00:00:00Z"],
@@ -218,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_are_put_forward_and_back_lose_and_double_nothing() {
+    fn daylight_saving_fires_once_per_day() {
         let berlin = Some("Europe/Berlin");
         assert_eq!(
             next("30 2 * * *", berlin, "2026-03-28T12:00:00Z", 2),
@@ -233,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_missed_is_counted_up_to_a_limit() {
+    fn missed_times_are_counted_to_limit() {
         let times = CronSchedule::new("0 * * * *", None).unwrap();
         let (after, until) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T05:00:00Z"));
         assert_eq!(times.count_between(after, until, 100), 5);
@@ -247,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_cannot_be_used_are_told_apart() {
+    fn invalid_patterns_have_distinct_errors() {
         let problem = |pattern: &str| parse_cron(pattern).map(drop).expect_err(pattern);
         for (pattern, found) in [("", 0), ("@daily", 1), ("* * * *", 4), ("* * * * * *", 6)] {
             assert_eq!(problem(pattern), CronError::Fields { found }, "{pattern}");
@@ -277,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_suggested_by_city_or_full_name() {
+    fn zones_are_suggested_by_city_or_name() {
         assert_eq!(nearest_zone("Europe/Berln").as_deref(), Some("Europe/Berlin"));
         assert_eq!(nearest_zone("Berlin").as_deref(), Some("Europe/Berlin"));
         assert_eq!(nearest_zone("new york").as_deref(), Some("America/New_York"));
@@ -292,7 +298,7 @@ mod tests {
         })]
 
         #[test]
-        fn whatever_is_accepted_fires_and_goes_on(
+        fn accepted_patterns_keep_firing(
             pattern in "[0-9*/,?LW#+A-Z@-]{1,4}( ([0-9]{1,2}|\\*|[0-9*/,?LW#+A-Z-]{1,4})){4}",
             after in 0_u64..4_000_000_000_000,
         ) {

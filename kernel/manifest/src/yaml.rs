@@ -1,8 +1,8 @@
-//! From YAML text to a tree in which every key and value knows its place.
+//! A parser of YAML text into a tree with the position of every key and value.
 //!
-//! The tree keeps the text of scalars as written; what type a scalar has is decided when it is
-//! read. Hostile text costs a bounded amount of work: size, depth and number of values are
-//! limited, and aliases, which multiply values, are refused.
+//! The tree stores the text of scalars as written; the reader determines the type of a scalar.
+//! Hostile text costs a bounded amount of work: size, depth and number of values are limited, and
+//! aliases, which multiply values, are rejected.
 
 use std::collections::HashMap;
 
@@ -10,33 +10,33 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError};
 
 use crate::{Located, ManifestError, ManifestErrorKind, YamlType};
 
-/// The largest manifest, in bytes.
+/// The maximum size of a manifest, in bytes.
 pub(crate) const MAX_BYTES: usize = 256 * 1024;
-/// How deep lists and mappings may be nested.
+/// The maximum nesting depth of lists and mappings.
 pub(crate) const MAX_DEPTH: usize = 32;
-/// How many keys and values a manifest may have.
+/// The maximum number of keys and values in a manifest.
 pub(crate) const MAX_VALUES: usize = 5_000;
 
-/// A value with the place where it starts.
+/// A value with its position.
 pub(crate) type YamlNode = Located<YamlValue>;
 
 /// A YAML value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum YamlValue {
-    /// A single value. Only a plain one, without quotes, can be anything but text.
+    /// A single value. Only a plain one, without quotes, can have a type other than text.
     Scalar { text: String, plain: bool },
     /// A list.
     Sequence(Vec<YamlNode>),
-    /// A mapping whose keys are all different.
+    /// A mapping with unique keys.
     Mapping(Vec<(Located<String>, YamlNode)>),
 }
 
-/// A whole document.
+/// A YAML document.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct YamlDocument {
     /// The outermost value.
     pub(crate) root: YamlNode,
-    /// Mistakes that do not hinder reading on: keys given twice.
+    /// Errors that do not stop the parser: duplicate keys.
     pub(crate) errors: Vec<ManifestError>,
 }
 
@@ -68,27 +68,28 @@ impl YamlValue {
     }
 }
 
-/// Types a scalar as `serde_yaml` does, so that a value means the same in a manifest and in the
-/// settings that override it. Infinite and undefined numbers, which JSON lacks, stay text.
+/// Converts a scalar as `serde_yaml` does. Infinite and undefined numbers remain text.
+///
+/// A value thus has the same type in a manifest and in the settings that override it.
 fn scalar_to_json(text: &str, plain: bool) -> serde_json::Value {
     use serde_json::Value as Json;
 
     let as_text = || Json::String(text.to_owned());
-    // Everything that is not text is spelled with these few characters; asking only about such
-    // words also means that nothing hostile reaches a second parser.
+    // All other types are spelled with these few characters; the check also keeps hostile text away
+    // from a second parser.
     let is_word = text.len() <= 40
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-._~".contains(&b));
     if !plain || !is_word {
         return as_text();
     }
     match serde_yaml::from_str::<serde_yaml::Value>(text) {
-        // Alone in a text, `---` would begin a document.
+        // `serde_yaml` takes a lone `---` for the start of a document.
         Ok(serde_yaml::Value::Null) if text != "---" => Json::Null,
         Ok(serde_yaml::Value::Bool(value)) => Json::Bool(value),
         Ok(serde_yaml::Value::Number(number)) => {
             serde_json::to_value(&number).ok().filter(Json::is_number).unwrap_or_else(as_text)
         }
-        // Whole numbers beyond 64 bits are errors to it.
+        // `serde_yaml` rejects integers beyond 64 bits.
         Err(_) => {
             let number = text.parse().ok().and_then(serde_json::Number::from_f64);
             number.map_or_else(as_text, Json::Number)
@@ -97,11 +98,12 @@ fn scalar_to_json(text: &str, plain: bool) -> serde_json::Value {
     }
 }
 
-/// Reads `text` as one YAML document.
+/// Parses `text` as one YAML document.
 ///
 /// # Errors
-/// The one mistake that makes the text unreadable.
+/// The first error that makes the text unreadable.
 pub(crate) fn parse_yaml(text: &str) -> Result<YamlDocument, ManifestError> {
+    // Before the parser sees it: its cost grows with the text.
     if text.len() > MAX_BYTES {
         let kind = ManifestErrorKind::TooLarge { bytes: text.len(), limit: MAX_BYTES };
         return Err(ManifestError { kind, line: 1, column: 1 });
@@ -110,7 +112,7 @@ pub(crate) fn parse_yaml(text: &str) -> Result<YamlDocument, ManifestError> {
     let mut builder = YamlBuilder { lines: &lines, ..YamlBuilder::default() };
     let mut documents = 0;
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| explain(&lines, &error))?;
+        let (event, span) = event.map_err(|error| scan_error(&lines, &error))?;
         let at = span.start;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -143,7 +145,7 @@ pub(crate) fn parse_yaml(text: &str) -> Result<YamlDocument, ManifestError> {
     }
 }
 
-/// Tells a document without any content (only comments, or `---`) from one that says `null`.
+/// Returns whether a document has no content (only comments, or `---`), in contrast to `null`.
 fn is_blank(root: &YamlValue) -> bool {
     matches!(root, YamlValue::Scalar { text, plain: true } if text.is_empty())
 }
@@ -164,12 +166,13 @@ fn error_at(kind: ManifestErrorKind, at: &Marker) -> ManifestError {
 }
 
 fn locate<T>(value: T, at: &Marker) -> Located<T> {
+    // The parser counts lines from 1 and columns from 0.
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Located { value, line: number(at.line()), column: number(at.col() + 1) }
 }
 
-/// Collects events into a tree. The nesting is a stack of its own, so its depth costs no call
-/// stack.
+/// A builder that collects events into a tree.
+// The nesting is an explicit stack, so that deep text cannot overflow the call stack.
 #[derive(Default)]
 struct YamlBuilder<'t> {
     lines: &'t [&'t str],
@@ -177,12 +180,12 @@ struct YamlBuilder<'t> {
     open: Vec<Located<OpenCollection>>,
     /// The number of keys and values so far.
     values: usize,
-    /// The line of the latest one.
+    /// The line of the latest key or value.
     line: usize,
     errors: Vec<ManifestError>,
 }
 
-/// A list or mapping whose end has not come yet.
+/// A list or mapping that is not closed yet.
 enum OpenCollection {
     Sequence(Vec<YamlNode>),
     Mapping {
@@ -201,7 +204,7 @@ impl OpenCollection {
 }
 
 impl YamlBuilder<'_> {
-    /// Notes that a key or value begins.
+    /// Counts a key or value and checks the limits.
     fn start_node(&mut self, at: &Marker) -> Result<(), ManifestError> {
         self.values += 1;
         if self.values > MAX_VALUES {
@@ -209,13 +212,13 @@ impl YamlBuilder<'_> {
         }
         if at.line() > self.line {
             self.line = at.line();
-            self.refuse_tab(at)?;
+            self.reject_tab(at)?;
         }
         Ok(())
     }
 
-    /// Refuses what the parser tolerates: a tab before the first value of a line.
-    fn refuse_tab(&self, at: &Marker) -> Result<(), ManifestError> {
+    /// Rejects a tab before the first value of a line, which the parser tolerates.
+    fn reject_tab(&self, at: &Marker) -> Result<(), ManifestError> {
         let line = at.line().checked_sub(1).and_then(|index| self.lines.get(index)).unwrap_or(&"");
         let mut before = line.chars().take(at.col());
         match before.clone().position(|c| c == '\t') {
@@ -226,8 +229,8 @@ impl YamlBuilder<'_> {
         }
     }
 
-    /// Says whether the next value is the key of a mapping.
-    fn expects_key(&self) -> bool {
+    /// Returns whether the next value is the key of a mapping.
+    fn is_key_next(&self) -> bool {
         let innermost = self.open.last().map(|open| &open.value);
         matches!(innermost, Some(OpenCollection::Mapping { key: None, .. }))
     }
@@ -245,7 +248,7 @@ impl YamlBuilder<'_> {
 
     fn open(&mut self, value: OpenCollection, at: &Marker) -> Result<(), ManifestError> {
         self.start_node(at)?;
-        if self.expects_key() {
+        if self.is_key_next() {
             return Err(error_at(ManifestErrorKind::ComplexKey, at));
         }
         if self.open.len() == MAX_DEPTH {
@@ -271,6 +274,7 @@ impl YamlBuilder<'_> {
             Some(OpenCollection::Sequence(items)) => items.push(node),
             Some(OpenCollection::Mapping { entries, lines, key }) => {
                 let Some(key) = key.take() else { return };
+                // The first value wins; the manifest is rejected anyway.
                 if let Some(&first_line) = lines.get(&key.value) {
                     let Located { value: field, line, column } = key;
                     let kind = ManifestErrorKind::DuplicateField { field, first_line };
@@ -284,8 +288,8 @@ impl YamlBuilder<'_> {
     }
 }
 
-/// Puts the parser's complaint into words that say what to do, at the place to do it.
-fn explain(lines: &[&str], error: &ScanError) -> ManifestError {
+/// Converts a parser error into a message with a remedy, at the position of the cause.
+fn scan_error(lines: &[&str], error: &ScanError) -> ManifestError {
     let at = error.marker();
     let info = error.info();
     let here = at.line().saturating_sub(1);
@@ -296,20 +300,21 @@ fn explain(lines: &[&str], error: &ScanError) -> ManifestError {
         return error_at(ManifestErrorKind::Anchor, at);
     }
     if info.split_whitespace().any(|word| word == "tab" || word == "tabs") {
-        // The complaint stands where the value began, which can be lines before the tab.
-        let tabbed = |line: &&str| line.trim_start_matches(' ').starts_with('\t');
-        if let Some(index) = lines.iter().skip(here).position(tabbed) {
-            return error_at(ManifestErrorKind::Tab, &start_of(lines, here + index));
+        // The parser reports the start of the value, which can be lines before the tab.
+        let has_tab = |line: &&str| line.trim_start_matches(' ').starts_with('\t');
+        if let Some(index) = lines.iter().skip(here).position(has_tab) {
+            return error_at(ManifestErrorKind::Tab, &line_start(lines, here + index));
         }
     }
     if info.starts_with("simple key expect") {
-        // Noticed only on the line after the one that has no `:`.
+        // The parser reports the line after the one without `:`.
         let content = |line: &&str| !matches!(line.trim_start().chars().next(), None | Some('#'));
         if let Some(index) = lines.iter().take(here).rposition(content) {
             let message = "this line is neither `field: value` nor part of a value".to_owned();
-            return error_at(ManifestErrorKind::Syntax { message }, &start_of(lines, index));
+            return error_at(ManifestErrorKind::Syntax { message }, &line_start(lines, index));
         }
     }
+    // The exact texts of the pinned `saphyr-parser`; an unknown one is passed on unchanged.
     let message = match info {
         "mapping values are not allowed in this context" => {
             "`:` is not allowed here; check the indentation, or put the value in quotes"
@@ -328,8 +333,8 @@ fn explain(lines: &[&str], error: &ScanError) -> ManifestError {
     error_at(ManifestErrorKind::Syntax { message: message.to_owned() }, at)
 }
 
-/// Returns the place after the leading spaces of a line.
-fn start_of(lines: &[&str], index: usize) -> Marker {
+/// Returns the position after the leading spaces of a line.
+fn line_start(lines: &[&str], index: usize) -> Marker {
     let spaces = lines[index].chars().take_while(|&c| c == ' ').count();
     Marker::new(0, index + 1, spaces)
 }

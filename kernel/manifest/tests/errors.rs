@@ -1,4 +1,4 @@
-//! What is said about manifests that are wrong.
+//! The messages about invalid manifests.
 
 use std::fmt::Write;
 
@@ -23,14 +23,14 @@ fn check_agent(fields: &str, expected: &str) {
 }
 
 #[test]
-fn text_that_is_no_manifest_gets_one_clear_error() {
+fn non_manifest_text_gives_one_error() {
     const EMPTY: &str =
         "1:1: the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`";
     for text in ["", " \n", "# only\n# comments\n", "---\n", "\u{feff}", "--- # nothing\n...\n"] {
         check(text, EMPTY);
     }
     let not_a_mapping = [
-        ("~", "1:1: a manifest must consist of lines `field: value`, found nothing"),
+        ("~", "1:1: a manifest must consist of lines `field: value`, found no value"),
         ("id", "1:1: a manifest must consist of lines `field: value`, found text"),
         ("\n  - id: a\n", "2:3: a manifest must consist of lines `field: value`, found a list"),
         ("12", "1:1: a manifest must consist of lines `field: value`, found a number"),
@@ -46,7 +46,7 @@ fn text_that_is_no_manifest_gets_one_clear_error() {
 }
 
 #[test]
-fn tabs_are_named_where_they_stand() {
+fn tab_errors_have_exact_positions() {
     const TAB: &str = "tab in the indentation; YAML allows only spaces there";
     check("id: a\nagent:\n\tmodel: x\n", &format!("3:1: {TAB}"));
     check("id: a\nagent:\n  \tmodel: x\n", &format!("3:3: {TAB}"));
@@ -61,7 +61,7 @@ fn tabs_are_named_where_they_stand() {
 }
 
 #[test]
-fn broken_yaml_is_explained_at_its_place() {
+fn yaml_errors_name_the_cause() {
     let colon = "not valid YAML: `:` is not allowed here; check the indentation, or put the value \
                  in quotes";
     check("id: a\ndescription: Note: this\n", &format!("2:18: {colon}"));
@@ -91,24 +91,25 @@ fn broken_yaml_is_explained_at_its_place() {
 }
 
 #[test]
-fn anchors_aliases_tags_and_complex_keys_are_refused() {
-    let anchor = "anchors and aliases (`&` and `*`) are not read in manifests; write the value out";
+fn unsupported_yaml_features_are_rejected() {
+    let anchor =
+        "anchors and aliases (`&` and `*`) are not supported in manifests; repeat the value";
     check("config: &a {x: 1}\nagent: *a\n", &format!("1:9: {anchor}"));
     check("config:\n  - &a x\n", &format!("2:5: {anchor}"));
     check("config: *a\n", &format!("1:9: {anchor}"));
     check("config: {<<: *a}\n", &format!("1:14: {anchor}"));
-    check("id: !!str a\n", "1:5: tags (`!`) are not read in manifests; remove it");
+    check("id: !!str a\n", "1:5: tags (`!`) are not supported in manifests; remove the tag");
     check("? [a]\n: b\n", "1:3: a key must be text, not a list or a mapping");
 }
 
 #[test]
-fn a_command_is_a_program_within_reach_and_its_arguments() {
+fn command_requires_program_within_reach() {
     let command = |command: &str, expected: &str| {
         check(&format!("id: a\nname: N\nentrypoint: {command}\n"), expected);
     };
     const WORDS: &str = "a list of 1 to 64 words: the program and its arguments";
     const PROGRAM: &str =
-        "a program in PATH or a relative path that stays in the manifest's folder";
+        "a program in PATH or a relative path that stays in the manifest's directory";
     command(
         "[python3]",
         "3:13: `entrypoint` must be text or a mapping with `command`, found a list",
@@ -128,10 +129,10 @@ fn a_command_is_a_program_within_reach_and_its_arguments() {
         "3:33: `entrypoint.command[1]` must be text, found a number; put it in quotes",
     );
     for program in ["/bin/sh", "../sh", "bin/../../sh", "bin//sh", ".", "bin/", "' sh'", "''"] {
-        let shown = program.trim_matches('\'');
+        let expected = program.trim_matches('\'');
         command(
             &format!("{{command: [{program}]}}"),
-            &format!("3:24: `entrypoint.command[0]` must be {PROGRAM}, found `{shown}`"),
+            &format!("3:24: `entrypoint.command[0]` must be {PROGRAM}, found `{expected}`"),
         );
     }
     command(
@@ -141,7 +142,7 @@ fn a_command_is_a_program_within_reach_and_its_arguments() {
     );
     check_after_head(
         "command: [sh]\n",
-        "4:1: `command` does not belong here; it goes under `entrypoint`",
+        "4:1: `command` does not belong here; move it under `entrypoint`",
     );
     check(
         "id: a\nname: N\nentrypoint: {command: [sh]}\nagent: {}\n",
@@ -150,7 +151,7 @@ fn a_command_is_a_program_within_reach_and_its_arguments() {
 }
 
 #[test]
-fn unknown_fields_name_the_nearest() {
+fn unknown_fields_suggest_nearest() {
     let like = |field: &str, known: &str| {
         check_after_head(
             &format!("{field}: x\n"),
@@ -185,16 +186,16 @@ fn unknown_fields_name_the_nearest() {
 }
 
 #[test]
-fn misplaced_fields_name_their_place() {
+fn misplaced_fields_name_their_section() {
     check_after_head("uses_skills: [x]\n", {
-        "4:1: `uses_skills` does not belong here; it goes under `agent`"
+        "4:1: `uses_skills` does not belong here; move it under `agent`"
     });
     check_after_head("max_turns: 3\n", {
-        "4:1: `max_turns` does not belong here; it goes under `agent.limits`"
+        "4:1: `max_turns` does not belong here; move it under `agent.limits`"
     });
     check_agent(
         "  depends_on: [x]\n",
-        "4:3: `depends_on` does not belong here; it goes to the top level",
+        "4:3: `depends_on` does not belong here; move it to the top level",
     );
 }
 
@@ -204,25 +205,25 @@ fn check_schedule(fields: &str, expected: &str) {
 }
 
 #[test]
-fn patterns_that_cannot_be_used_say_why() {
+fn invalid_cron_patterns_give_reason() {
     let cron = |pattern: &str, expected: &str| {
-        let shown = format!("5:25: `schedules[0].cron`: the pattern `{pattern}` {expected}");
-        check_schedule(&format!("{{name: poll1, cron: '{pattern}', task: t}}"), &shown);
+        let message = format!("5:25: `schedules[0].cron`: the pattern `{pattern}` {expected}");
+        check_schedule(&format!("{{name: poll1, cron: '{pattern}', task: t}}"), &message);
     };
     const FIVE: &str = "minute, hour, day of the month, month, day of the week";
     cron("* * * * * *", &format!("has seconds or years; a pattern has five fields: {FIVE}"));
     cron("@daily", &format!("has 1 field; a pattern has five: {FIVE}"));
     cron("hourly please", &format!("has 2 fields; a pattern has five: {FIVE}"));
-    cron("0 0 30 2 *", "never fires: there is no such day in any year");
+    cron("0 0 30 2 *", "never fires: the day exists in no year");
     cron(
         "0 25 * * *",
-        "cannot be read: `25` is no hour; write 0-23, `*`, or lists (`1,5`), ranges (`1-5`) and \
-         steps (`*/5`) of them",
+        "is not valid: `25` is not a valid hour; write 0-23, `*`, or lists (`1,5`), ranges (`1-5`) \
+         and steps (`*/5`) of them",
     );
     cron(
         "*/90 * * * *",
-        "cannot be read: `*/90` is no minute; write 0-59, `*`, or lists (`1,5`), ranges (`1-5`) \
-         and steps (`*/5`) of them",
+        "is not valid: `*/90` is not a valid minute; write 0-59, `*`, or lists (`1,5`), ranges \
+         (`1-5`) and steps (`*/5`) of them",
     );
     check_schedule("{name: a, cron: 5, task: t}", {
         "5:21: `schedules[0].cron` must be text, found a number; put it in quotes"
@@ -230,12 +231,12 @@ fn patterns_that_cannot_be_used_say_why() {
 }
 
 #[test]
-fn schedules_need_a_name_a_time_and_one_thing_to_do() {
+fn schedules_require_name_cron_and_action() {
     const NAME: &str = "must be a name of 1 to 64 lower-case letters, digits, `_` and `-`, \
                         beginning with a letter";
     check_schedule("{}", {
         "5:5: `schedules[0].name` is missing\n5:5: `schedules[0].cron` is missing\n\
-         5:5: `schedules[0]` does nothing: `task` or `tool` is missing"
+         5:5: `schedules[0]` has no action: `task` or `tool` is missing"
     });
     check_schedule("name: Poll\ncron: 0 0 * * *\ntask: t", &{
         format!("5:11: `schedules[0].name` {NAME}, found `Poll`")
@@ -245,7 +246,7 @@ fn schedules_need_a_name_a_time_and_one_thing_to_do() {
          found `Berlin`; did you mean `Europe/Berlin`?"
     });
     check_schedule("name: a\ncron: 0 0 * * *\ntool: t\ntask: t", {
-        "8:5: `tool` and `task` exclude each other; make two schedules of them"
+        "8:5: `tool` and `task` exclude each other; write two schedules"
     });
     check_schedule("name: a\ncron: 0 0 * * *\ntask: t\narguments: {}", {
         "8:5: `schedules[0].arguments` is for a `tool`"
@@ -259,12 +260,12 @@ fn schedules_need_a_name_a_time_and_one_thing_to_do() {
     });
     check_after_head(
         "schedules:\n  - {name: a, cron: 0 0 * * *, task: t}\n  - {name: a, cron: 0 1 * * *, task: t}\n",
-        "6:12: `a` is the name of the one in line 5 already",
+        "6:12: name `a` is already used in line 5",
     );
 }
 
 #[test]
-fn what_a_schedule_does_fits_the_extension() {
+fn schedule_action_fits_extension_kind() {
     check_schedule("name: a\ncron: 0 0 * * *\nprompt: Look.", {
         "7:5: `schedules[0].prompt` is for agents; a library has `task` and `tool`"
     });
@@ -282,7 +283,7 @@ fn what_a_schedule_does_fits_the_extension() {
 }
 
 #[test]
-fn handlers_say_what_they_need() {
+fn handlers_name_missing_fields() {
     let handler = |entry: &str, expected: &str| {
         check_after_head(&format!("events: {{subscribes: [{{{entry}}}]}}\n"), expected);
     };
@@ -292,7 +293,7 @@ fn handlers_say_what_they_need() {
     });
     handler("topic: a.*, handler: custom", {
         "4:31: `events.subscribes[0].topic` must be a topic without `*`, or `*` alone; `skill` \
-         stands for `skill.added` too, found `a.*`"
+         also matches `skill.added`, found `a.*`"
     });
     handler("topic: a, text: b", {
         "4:34: `events.subscribes[0].text` is for `handler: notify_user`"
@@ -310,20 +311,20 @@ fn handlers_say_what_they_need() {
         "4:23: `events.subscribes[0].agent` is missing"
     });
     handler("topic: a, handler: notify_user, text: 'a {{ b'", {
-        "4:62: `events.subscribes[0].text` is no Jinja template: unexpected end of input, expected \
-         end of variable block"
+        "4:62: `events.subscribes[0].text` is not a valid Jinja template: unexpected end of input, \
+         expected end of variable block"
     });
     check_agent("  model: m\nevents: {subscribes: [{topic: a, handler: custom}]}\n", {
-        "5:34: `events.subscribes[0].handler` is for libraries when it says `custom`; write \
+        "5:34: `events.subscribes[0].handler` is for libraries if it is `custom`; write \
          `notify_user` or `invoke_agent`"
     });
 }
 
 #[test]
-fn duplicate_fields_are_errors_everywhere() {
-    check_after_head("id: b\n", "4:1: duplicate field `id`; it stands in line 1 already");
+fn duplicate_fields_are_errors() {
+    check_after_head("id: b\n", "4:1: duplicate field `id`; first used in line 1");
     check_after_head("config: {x: {y: 1, y: 2}}\n", {
-        "4:20: duplicate field `y`; it stands in line 4 already"
+        "4:20: duplicate field `y`; first used in line 4"
     });
 }
 
@@ -344,22 +345,22 @@ fn library_and_agent_exclude_each_other() {
     check("id: a\nname: N\nagent: {}\nentrypoint: a\n", &format!("4:1: {message}"));
     let hash = "0".repeat(64);
     check("id: a\nname: N\nagent: {}\nmcp: {tools: [read]}\n", {
-        "4:1: `mcp` is about a library or a process; an agent has none"
+        "4:1: `mcp` requires a library or a process; this extension is an agent"
     });
     check(&format!("id: a\nname: N\nagent: {{}}\nsha256: {hash}\n"), {
-        "4:1: `sha256` is about a library or a process; an agent has none"
+        "4:1: `sha256` requires a library or a process; this extension is an agent"
     });
 }
 
 #[test]
-fn wrong_types_say_what_was_expected_and_what_found() {
+fn wrong_types_name_expected_and_found() {
     let cases = [
         ("description: 12", "4:14: `description` must be text, found a number; put it in quotes"),
         (
             "description: true",
             "4:14: `description` must be text, found a boolean; put it in quotes",
         ),
-        ("description:", "4:12: `description` must be text, found nothing"),
+        ("description:", "4:12: `description` must be text, found no value"),
         ("description: [x]", "4:14: `description` must be text, found a list"),
         ("version: [1]", "4:10: `version` must be text, found a list"),
         ("depends_on: kv", "4:13: `depends_on` must be a list, found text"),
@@ -372,7 +373,7 @@ fn wrong_types_say_what_was_expected_and_what_found() {
             "4:32: `depends_on[0].optional` must be `true` or `false`, found text"
         }),
         ("config: [x]", "4:9: `config` must be a mapping, found a list"),
-        ("config: ~", "4:9: `config` must be a mapping, found nothing"),
+        ("config: ~", "4:9: `config` must be a mapping, found no value"),
         ("secrets: [A, [b]]", {
             "4:14: `secrets[1]` must be text or a mapping with `name` and `optional`, found a list"
         }),
@@ -390,7 +391,7 @@ fn wrong_types_say_what_was_expected_and_what_found() {
     for (line, expected) in cases {
         check_after_head(&format!("{line}\n"), expected);
     }
-    check("id: a\nname: N\nagent:\n", "3:6: `agent` must be a mapping, found nothing");
+    check("id: a\nname: N\nagent:\n", "3:6: `agent` must be a mapping, found no value");
     let cases = [
         ("model: 5", "4:10: `agent.model` must be text, found a number; put it in quotes"),
         ("parallel_tool_calls: on", {
@@ -419,7 +420,7 @@ fn wrong_types_say_what_was_expected_and_what_found() {
 }
 
 #[test]
-fn values_that_are_not_allowed_are_quoted_with_the_rule() {
+fn invalid_values_are_quoted_with_rule() {
     check("id: My Ext\nname: N\nentrypoint: a\n", {
         "1:5: `id` must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and \
          `-`, found `My Ext`"
@@ -501,15 +502,15 @@ fn values_that_are_not_allowed_are_quoted_with_the_rule() {
 }
 
 #[test]
-fn dependencies_on_oneself_and_twice_are_errors() {
+fn self_and_duplicate_dependencies_are_errors() {
     check_after_head("depends_on:\n  - b\n  - a\n  - {id: b, optional: true}\n", {
         "6:5: `a` cannot depend on itself\n\
-         7:5: `b` is listed in line 5 already"
+         7:5: `b` is already listed in line 5"
     });
 }
 
 #[test]
-fn independent_errors_are_reported_together_by_position() {
+fn independent_errors_are_sorted_by_position() {
     check(
         "\
 id: Bad
@@ -531,14 +532,14 @@ enabled: true
 6:15: `secrets[1]` must be text or a mapping with `name` and `optional`, found a number; put it in quotes
 6:18: `secrets[2]` must be the name of a secret, of letters, digits and `_`, not beginning with a digit, found `not ok`
 7:19: `depends_on[0].id` must be a lower-case letter followed by at most 63 of `a-z`, `0-9`, `_` and `-`, found `1`
-7:28: `b` is listed in line 7 already
+7:28: `b` is already listed in line 7
 8:10: `enabled` must be `true` or `false`, found text
-9:1: duplicate field `enabled`; it stands in line 8 already",
+9:1: duplicate field `enabled`; first used in line 8",
     );
 }
 
 #[test]
-fn errors_carry_their_data() {
+fn manifest_errors_carry_data() {
     let errors = parse_manifest("id: a\nname: 5\nentrypoint: a\n").unwrap_err();
     let kinds: Vec<_> =
         errors.iter().map(|error| (&error.kind, error.line, error.column)).collect();
@@ -553,9 +554,9 @@ fn errors_carry_their_data() {
 }
 
 #[test]
-fn hostile_text_meets_a_limit() {
+fn hostile_text_exceeds_limits() {
     let large = format!("# {}\n", "x".repeat(256 * 1024));
-    check(&large, "1:1: the manifest has 262147 bytes, more than the 262144 that are read");
+    check(&large, "1:1: the manifest has 262147 bytes, the limit is 262144");
 
     let deep = |depth: usize| {
         format!(
@@ -585,6 +586,6 @@ fn hostile_text_meets_a_limit() {
 
     let laughs = "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\n";
     check(laughs, {
-        "1:4: anchors and aliases (`&` and `*`) are not read in manifests; write the value out"
+        "1:4: anchors and aliases (`&` and `*`) are not supported in manifests; repeat the value"
     });
 }

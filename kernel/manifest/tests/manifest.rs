@@ -1,4 +1,4 @@
-//! What whole manifests are read as.
+//! The parsed form of complete manifests.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ fn library(id_text: &str, entrypoint: &str) -> Manifest {
     }
 }
 
-/// An agent's part when nothing is stated.
+/// The default agent section.
 fn bare_agent() -> AgentManifest {
     AgentManifest {
         integration_mode: IntegrationMode::Standalone,
@@ -62,12 +62,12 @@ fn bare_agent() -> AgentManifest {
 }
 
 #[test]
-fn a_minimal_library_has_the_documented_defaults() {
+fn minimal_library_has_documented_defaults() {
     assert_eq!(parse_manifest("id: a\nname: N\nentrypoint: b-C_9\n"), Ok(library("a", "b-C_9")));
 }
 
 #[test]
-fn a_minimal_agent_has_the_documented_defaults() {
+fn minimal_agent_has_documented_defaults() {
     let expected =
         Manifest { kind: ExtensionKind::Agent(Box::new(bare_agent())), ..library("a", "") };
     assert_eq!(parse_manifest("id: a\nname: N\nagent: {}\n"), Ok(expected.clone()));
@@ -76,7 +76,7 @@ fn a_minimal_agent_has_the_documented_defaults() {
 }
 
 #[test]
-fn a_process_has_a_command_and_may_be_pinned_and_exported() {
+fn process_manifest_is_parsed() {
     let hash = "0a".repeat(32);
     let text = format!(
         "id: a\nname: N\nentrypoint:\n  command: [./bin/server, '', --flag=ä b]\n\
@@ -99,7 +99,7 @@ fn a_process_has_a_command_and_may_be_pinned_and_exported() {
 }
 
 #[test]
-fn process_fields_are_read_whole() {
+fn process_fields_are_parsed() {
     let text = "\
 id: a
 name: N
@@ -136,7 +136,7 @@ tools:
 }
 
 #[test]
-fn a_full_library_is_read_whole() {
+fn full_library_is_parsed() {
     let hash = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDEF";
     let text = format!(
         "\
@@ -217,7 +217,7 @@ mcp:
 }
 
 #[test]
-fn a_full_agent_is_read_whole() {
+fn full_agent_is_parsed() {
     let text = "\
 id: builder
 name: N
@@ -261,7 +261,7 @@ agent:
 }
 
 #[test]
-fn the_catalog_defaults_to_what_the_agent_binds() {
+fn catalog_default_follows_bound_skills() {
     let catalog = |agent: &str| {
         let manifest = parse_manifest(&format!("id: a\nname: N\nagent: {agent}\n")).unwrap();
         manifest.agent().unwrap().catalog.clone()
@@ -283,7 +283,7 @@ fn the_catalog_defaults_to_what_the_agent_binds() {
 }
 
 #[test]
-fn what_goes_over_the_wire_keeps_the_words_of_the_manifest() {
+fn wire_names_match_manifest_words() {
     let globs = AgentCatalog::Globs { include: vec!["*".to_owned()], exclude: Vec::new() };
     let catalogs = [AgentCatalog::All, AgentCatalog::Declared, AgentCatalog::None, globs];
     assert_eq!(
@@ -295,7 +295,7 @@ fn what_goes_over_the_wire_keeps_the_words_of_the_manifest() {
 }
 
 #[test]
-fn schedules_and_handlers_are_read_whole() {
+fn schedules_and_handlers_are_parsed() {
     let text = "\
 id: feeds
 name: N

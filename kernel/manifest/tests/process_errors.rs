@@ -1,4 +1,4 @@
-//! Errors of manifests about the fields of process extensions and tool names.
+//! Errors in the fields of process extensions and in tool names.
 
 use skillhost_manifest::parse_manifest;
 
@@ -16,9 +16,9 @@ fn check_after_head(text: &str, expected: &str) {
 }
 
 #[test]
-fn process_fields_are_refused_elsewhere() {
+fn process_fields_require_a_process() {
     check("id: a\nname: N\nagent: {}\ntools: {prefix: a_}\n", {
-        "4:1: `tools` is about a library or a process; an agent has none"
+        "4:1: `tools` requires a library or a process; this extension is an agent"
     });
     let owner = "is for process extensions (`entrypoint: {command: […]}`)";
     check_after_head("env: {A: b}\n", &format!("4:1: `env` {owner}"));
@@ -26,7 +26,7 @@ fn process_fields_are_refused_elsewhere() {
 }
 
 #[test]
-fn process_fields_with_mistakes_are_located() {
+fn process_field_errors_have_positions() {
     let head = "id: a\nname: N\nentrypoint: {command: [s]}\n";
     let variable = "must be the name of a variable, of letters, digits and `_`, not beginning with a \
                     digit, and none of PATH, SKILLHOST_…, LD_… and DYLD_…";
@@ -36,12 +36,12 @@ fn process_fields_with_mistakes_are_located() {
         ("env: {LD_PRELOAD: b}", format!("4:7: `env` {variable}, found `LD_PRELOAD`")),
         (
             "env: {A: ~}",
-            "4:10: `env.A` must be text, a number or a boolean, found nothing".to_owned(),
+            "4:10: `env.A` must be text, a number or a boolean, found no value".to_owned(),
         ),
         ("env: {A: [b]}", "4:10: `env.A` must be text, found a list".to_owned()),
         (
             "secrets: [A]\nenv: {A: b}",
-            "5:7: `env` must be a variable that is not among `secrets` too, found `A`".to_owned(),
+            "5:7: `env` must be a variable that is not in `secrets`, found `A`".to_owned(),
         ),
         ("start_timeout_ms: 999", format!("4:19: {timeout}, found `999`")),
         ("start_timeout_ms: 300001", format!("4:19: {timeout}, found `300001`")),
@@ -56,10 +56,7 @@ fn process_fields_with_mistakes_are_located() {
              and `.`, found `b c`"
                 .to_owned(),
         ),
-        (
-            "tools: {rename: {a: c, b: c}}",
-            "4:27: `c` is the name of the one in line 4 already".to_owned(),
-        ),
+        ("tools: {rename: {a: c, b: c}}", "4:27: name `c` is already used in line 4".to_owned()),
         (
             "tools: {include: ['[']}",
             "4:19: `tools.include[0]` must be a glob such as `review-*`, found `[`".to_owned(),

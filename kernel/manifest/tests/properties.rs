@@ -1,4 +1,4 @@
-//! Whatever the text, `parse` returns, its errors point into the text, and what it accepts is
+//! For any text `parse_manifest` returns, its errors point into the text, and an accepted text is
 //! valid under the schema.
 
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ mcp: {tools: [weather_now]}
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(manifest_schema);
 
-/// Matches a text against a pattern of the schema, each of which is compiled once.
+/// Matches a text against a pattern of the schema; each pattern is compiled once.
 fn matches(pattern: &str, text: &str) -> bool {
     static COMPILED: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().expect("a test that panics has failed anyway");
@@ -99,22 +99,22 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Checks what holds for every text.
+/// Checks the invariants of every text.
 fn check(text: &str) {
     match parse_manifest(text) {
         Ok(_) => {
-            // The other parser refuses some of YAML 1.2, such as `[a:]`.
+            // The other parser rejects parts of YAML 1.2, such as `[a:]`.
             let Ok(value) = serde_yaml::from_str::<Value>(text) else { return };
-            let complaint = complaint(&SCHEMA, &value);
-            assert_eq!(complaint, None, "accepted, but not valid under the schema:\n{text}");
+            let violation = find_violation(&SCHEMA, &value);
+            assert_eq!(violation, None, "accepted, but not valid under the schema:\n{text}");
         }
         Err(errors) => {
             let lines = text.lines().count().max(1);
             let positions: Vec<_> = errors.iter().map(|error| (error.line, error.column)).collect();
-            assert!(!positions.is_empty(), "an error says why");
+            assert!(!positions.is_empty(), "an error has a position");
             assert!(positions.is_sorted(), "{positions:?}");
             for (line, column) in positions {
-                // A mistake at the end of the text may be found on the line after the last.
+                // An error at the end of the text may be found on the line after the last.
                 assert!(line >= 1 && line as usize <= lines + 1 && column >= 1, "{errors}\n{text}");
             }
             assert_eq!(errors.to_string().lines().count(), errors.as_slice().len());
@@ -122,9 +122,9 @@ fn check(text: &str) {
     }
 }
 
-/// Says what a value violates of the part of JSON Schema that ours uses.
-fn complaint(schema: &Value, value: &Value) -> Option<String> {
-    let fail = |what: &str| Some(format!("{what}: {value} under {schema}"));
+/// Returns the first violation of a schema, for the part of JSON Schema that ours uses.
+fn find_violation(schema: &Value, value: &Value) -> Option<String> {
+    let fail = |keyword: &str| Some(format!("{keyword}: {value} under {schema}"));
     let choices = |key: &str| schema[key].as_array().cloned();
     for (keyword, constraint) in schema.as_object().expect("a schema is an object") {
         let holds = match keyword.as_str() {
@@ -159,13 +159,13 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
             }
             "anyOf" | "oneOf" => {
                 let choices = choices(keyword).expect("a list");
-                let valid = choices.iter().filter(|choice| complaint(choice, value).is_none());
+                let valid = choices.iter().filter(|choice| find_violation(choice, value).is_none());
                 let valid = valid.count();
                 if keyword == "oneOf" { valid == 1 } else { valid >= 1 }
             }
             "items" => {
                 let mut items = value.as_array().into_iter().flatten();
-                if let Some(found) = items.find_map(|item| complaint(constraint, item)) {
+                if let Some(found) = items.find_map(|item| find_violation(constraint, item)) {
                     return Some(found);
                 }
                 true
@@ -173,7 +173,7 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
             "properties" => {
                 for (name, value) in value.as_object().into_iter().flatten() {
                     let known = constraint.get(name);
-                    if let Some(found) = known.and_then(|schema| complaint(schema, value)) {
+                    if let Some(found) = known.and_then(|schema| find_violation(schema, value)) {
                         return Some(found);
                     }
                 }
@@ -185,7 +185,8 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
                 let fields = || value.as_object().into_iter().flatten();
                 let mut others = fields().filter(|(name, _)| !is_known(name));
                 if constraint.is_object() {
-                    if let Some(found) = others.find_map(|(_, value)| complaint(constraint, value))
+                    if let Some(found) =
+                        others.find_map(|(_, value)| find_violation(constraint, value))
                     {
                         return Some(found);
                     }
@@ -194,7 +195,7 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
                     constraint == true || others.next().is_none()
                 }
             }
-            other => panic!("the schema has come to use {other}"),
+            other => panic!("the schema uses the unsupported keyword {other}"),
         };
         if !holds {
             return fail(keyword);
@@ -204,7 +205,7 @@ fn complaint(schema: &Value, value: &Value) -> Option<String> {
 }
 
 #[test]
-fn the_samples_are_accepted_and_valid() {
+fn samples_are_valid() {
     for text in [LIBRARY, AGENT, PROCESS] {
         assert!(parse_manifest(text).is_ok(), "{:?}", parse_manifest(text));
         check(text);
@@ -212,8 +213,8 @@ fn the_samples_are_accepted_and_valid() {
 }
 
 #[test]
-fn the_schema_refuses_unknown_fields_and_wrong_values() {
-    let refused = [
+fn schema_rejects_invalid_manifests() {
+    let rejected = [
         "{id: a, name: N, entrypoint: a, zzz: 1}",
         "{id: a, name: N, agent: {zzz: 1}}",
         "{id: a, name: N, agent: {limits: {zzz: 1}}}",
@@ -239,9 +240,9 @@ fn the_schema_refuses_unknown_fields_and_wrong_values() {
         "{id: a, name: N, agent: {integration_mode: handoff}}",
         "{id: a, name: N, agent: ~}",
     ];
-    for text in refused {
+    for text in rejected {
         let value: Value = serde_yaml::from_str(text).unwrap();
-        assert!(complaint(&SCHEMA, &value).is_some(), "the schema accepts {text}");
+        assert!(find_violation(&SCHEMA, &value).is_some(), "the schema accepts {text}");
         assert!(parse_manifest(text).is_err(), "parse accepts {text}");
     }
 }
@@ -250,19 +251,19 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn any_text_is_survived(text in any::<String>()) {
+    fn any_text_is_handled(text in any::<String>()) {
         check(&text);
     }
 
     #[test]
-    fn anything_that_looks_like_yaml_is_survived(
+    fn yaml_like_text_is_handled(
         text in "([ ]{0,4}(id|name|agent|config|- |\\? |[a-c]|[-:?,\\[\\]{}#&*!|>'\"%@` \t~0-9.]){1,8}\n?){0,8}",
     ) {
         check(&text);
     }
 
     #[test]
-    fn mutated_manifests_are_survived(
+    fn mutated_manifests_are_handled(
         agent in any::<bool>(),
         cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..12_usize, "[a-z:\\-\\[\\]{}#&*!|>'\" \t\n~0-9é\u{0}]{0,4}"), 1..4),
     ) {
@@ -276,7 +277,7 @@ proptest! {
     }
 
     #[test]
-    fn manifests_with_lines_lost_or_doubled_are_survived(
+    fn shuffled_lines_are_handled(
         agent in any::<bool>(),
         order in prop::collection::vec(any::<prop::sample::Index>(), 0..25),
     ) {
@@ -288,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn values_mean_the_same_as_to_serde_yaml(
+    fn values_match_serde_yaml(
         value in "[-+]?(0x[0-9a-f]{1,3}|0o[0-7]{1,3}|[0-9]{1,18}|[0-9]{0,3}\\.[0-9]{0,3}(e[-+]?[0-9])?|true|True|null|yes|on|~|[a-z]{1,4}|1_0|12:30)",
     ) {
         let text = format!("id: a\nname: N\nentrypoint: a\nconfig: {{value: {value}}}\n");

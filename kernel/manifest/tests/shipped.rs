@@ -11,13 +11,13 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Reads the shipped manifests, as (text, manifest) by folder.
-fn shipped() -> BTreeMap<String, (String, Manifest)> {
+/// Reads the shipped manifests, as (text, manifest) by directory.
+fn read_shipped() -> BTreeMap<String, (String, Manifest)> {
     let mut shipped = BTreeMap::new();
     for entry in fs::read_dir(repository().join("manifests")).expect("manifests/ is there") {
-        let folder = entry.expect("manifests/ can be listed").path();
-        let name = folder.file_name().expect("it has a name").to_string_lossy().into_owned();
-        let text = fs::read_to_string(folder.join("manifest.yaml")).expect("it has a manifest");
+        let directory = entry.expect("manifests/ can be listed").path();
+        let name = directory.file_name().expect("it has a name").to_string_lossy().into_owned();
+        let text = fs::read_to_string(directory.join("manifest.yaml")).expect("it has a manifest");
         let manifest = parse_manifest(&text).unwrap_or_else(|errors| panic!("{name}:\n{errors}"));
         shipped.insert(name, (text, manifest));
     }
@@ -25,12 +25,12 @@ fn shipped() -> BTreeMap<String, (String, Manifest)> {
 }
 
 #[test]
-fn the_schema_in_docs_is_up_to_date() {
+fn documented_schema_is_current() {
     let path = repository().join("docs/schema/manifest.json");
     let mut current = serde_json::to_string_pretty(&manifest_schema()).expect("a schema is JSON");
     current.push('\n');
     if std::env::var_os("UPDATE_DOCS").is_some() {
-        fs::create_dir_all(path.parent().expect("it lies in a folder")).expect("can be created");
+        fs::create_dir_all(path.parent().expect("it has a directory")).expect("can be created");
         fs::write(&path, &current).expect("docs/ can be written");
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
@@ -42,18 +42,22 @@ fn the_schema_in_docs_is_up_to_date() {
 }
 
 #[test]
-fn shipped_manifests_are_valid_and_point_editors_to_the_schema() {
-    let shipped = shipped();
-    for (folder, (text, manifest)) in &shipped {
-        assert_eq!(manifest.id.as_str(), folder, "the folder is named after the extension");
+fn shipped_manifests_are_valid() {
+    let shipped = read_shipped();
+    for (directory, (text, manifest)) in &shipped {
+        assert_eq!(manifest.id.as_str(), directory, "directory is named after the extension");
         assert_eq!(
             text.lines().next(),
             Some("# yaml-language-server: $schema=../../docs/schema/manifest.json"),
-            "{folder}"
+            "{directory}"
         );
-        assert_ne!(manifest.description, "", "{folder} says what it is for");
-        let prompt = repository().join("manifests").join(folder).join("prompt.jinja2");
-        assert_eq!(prompt.is_file(), manifest.agent().is_some(), "agents have a prompt: {folder}");
+        assert_ne!(manifest.description, "", "{directory} has a description");
+        let prompt = repository().join("manifests").join(directory).join("prompt.jinja2");
+        assert_eq!(
+            prompt.is_file(),
+            manifest.agent().is_some(),
+            "agents have a prompt: {directory}"
+        );
     }
     let manifests: Vec<&Manifest> = shipped.values().map(|(_, manifest)| manifest).collect();
     let plan = plan::plan_load_order(&manifests);
@@ -62,7 +66,7 @@ fn shipped_manifests_are_valid_and_point_editors_to_the_schema() {
 }
 
 #[test]
-fn the_manifests_that_skills_teach_are_valid() {
+fn template_manifests_are_valid() {
     let skills = repository().join("sandbox/skills");
     let templates = skills.join("extension-development/templates");
     let mut seen = 0;
@@ -78,28 +82,31 @@ fn the_manifests_that_skills_teach_are_valid() {
 }
 
 #[test]
-fn prompts_use_only_the_variables_there_are() {
+fn prompts_use_only_known_variables() {
     let mut environment = minijinja::Environment::new();
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
-    for (folder, (_, manifest)) in &shipped() {
+    for (directory, (_, manifest)) in &read_shipped() {
         if manifest.agent().is_none() {
             continue;
         }
-        let path = repository().join("manifests").join(folder).join("prompt.jinja2");
+        let path = repository().join("manifests").join(directory).join("prompt.jinja2");
         let template = fs::read_to_string(path).expect("an agent has a prompt");
         let variables = minijinja::context! {
             home => "HOME",
             sandbox => "HOME/sandbox",
-            agent => minijinja::context! { id => folder, name => &manifest.name },
+            agent => minijinja::context! { id => directory, name => &manifest.name },
         };
-        let rendered = environment.render_str(&template, variables).expect(folder);
-        assert!(rendered.contains(&manifest.name), "{folder} is told who it is:\n{rendered}");
+        let rendered = environment.render_str(&template, variables).expect(directory);
+        assert!(
+            rendered.contains(&manifest.name),
+            "{directory} has its name in its prompt:\n{rendered}"
+        );
     }
 }
 
 #[test]
-fn the_builder_carries_its_knowledge_in_a_skill() {
-    let shipped = shipped();
+fn builder_prompt_relies_on_its_skill() {
+    let shipped = read_shipped();
     let (_, builder) = &shipped["builder_agent"];
     let agent = builder.agent().expect("the builder is an agent");
     let skills: Vec<&str> = agent.uses_skills.iter().map(|skill| skill.as_str()).collect();

@@ -51,7 +51,8 @@ impl ExtensionContext {
         &self.init.home
     }
 
-    /// Returns the shared directory of an installed copy (`manifests`, `skills`), or `None` without one.
+    /// Returns the shared directory of an installed copy (`manifests`, `skills`), or `None` without
+    /// one.
     #[must_use]
     pub fn share_dir(&self) -> Option<&Path> {
         self.init.share_dir.as_deref()
@@ -127,8 +128,9 @@ impl ExtensionContext {
     /// harmless.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::TooLarge`] for an event that cannot be stored,
-    /// [`ErrorKind::Io`] when the disk fails, [`ErrorKind::Unavailable`] while the kernel shuts down.
+    /// [`ErrorKind::InvalidArgument`] and [`ErrorKind::TooLarge`] for an event that cannot be
+    /// stored, [`ErrorKind::Io`] when the disk fails, [`ErrorKind::Unavailable`] while the kernel
+    /// shuts down.
     pub async fn emit_event(&self, event: &Event) -> Result<()> {
         self.link.call(host_method::EMIT, to_bytes(event)?).await.map(drop)
     }
@@ -235,8 +237,8 @@ impl ExtensionContext {
     /// Requests a restart of the kernel, for example after a new extension was written.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] without a supervisor, [`ErrorKind::Conflict`] while a restart is in
-    /// progress.
+    /// [`ErrorKind::Unavailable`] without a supervisor, [`ErrorKind::Conflict`] while a restart is
+    /// in progress.
     pub async fn request_restart(&self, reason: &str) -> Result<()> {
         let notice = UserNotice { text: reason.to_owned() };
         self.link.call(host_method::REQUEST_RESTART, to_bytes(&notice)?).await.map(drop)

@@ -168,7 +168,8 @@ fn to_length(dimension: u32) -> usize {
     usize::try_from(dimension).unwrap_or(usize::MAX)
 }
 
-/// Encodes vectors for the wire. The wire format loses their number and sizes: they are checked here.
+/// Encodes vectors for the wire. The wire format loses their number and sizes: they are checked
+/// here.
 fn encode_vectors(vectors: &[Vec<f32>], count: usize, dimension: u32) -> Result<Vec<u8>> {
     if vectors.len() != count {
         let message = format!("expected {count} vectors, received {}", vectors.len());

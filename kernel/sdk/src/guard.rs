@@ -93,7 +93,8 @@ impl ExtensionShared {
     /// Starts the extension's runtime: two workers named after the extension.
     pub(crate) fn new(id: &str, host: HostObject) -> Result<(Arc<Self>, HostLink)> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            // One blocked call must not stop the extension; more threads would cost every extension.
+            // One blocked call must not stop the extension; more threads would cost every
+            // extension.
             .worker_threads(2)
             .thread_name(format!("ext-{id}"))
             .enable_all()
@@ -118,7 +119,8 @@ impl ExtensionShared {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        // The caller polls from its own runtime, where the extension's timers and sockets would fail.
+        // The caller polls from its own runtime, where the extension's timers and sockets would
+        // fail.
         let task = self.handle.spawn(CALL_ID.scope(call_id, future));
         let abort = AbortOnDrop(task.abort_handle());
         async move {
@@ -132,8 +134,8 @@ impl ExtensionShared {
 
 impl Drop for ExtensionShared {
     fn drop(&mut self) {
-        // `None` after `shutdown_runtime`. Otherwise, as when `new` fails, the tasks are not awaited:
-        // a blocked thread would block the caller that drops this.
+        // `None` after `shutdown_runtime`. Otherwise, as when `new` fails, the tasks are not
+        // awaited: a blocked thread would block the caller that drops this.
         let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(runtime) = runtime {
             runtime.shutdown_background();

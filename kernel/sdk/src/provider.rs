@@ -71,8 +71,8 @@ pub trait ToolProvider: Send + Sync + 'static {
 /// A provider of previews of tool calls, so that a person approves the effect of a call.
 ///
 /// The kernel requests a preview for every call of a tool with side effects. If the changed paths
-/// belong to extensions, agents, skills or settings, the effect requires a person's approval, and the
-/// call carries its digest in [`CallContext::approved_effect`](crate::CallContext).
+/// belong to extensions, agents, skills or settings, the effect requires a person's approval, and
+/// the call carries its digest in [`CallContext::approved_effect`](crate::CallContext).
 #[async_trait]
 pub trait EffectProvider: Send + Sync + 'static {
     /// Returns the changes that a call would make, or `None` for a tool whose effect is unknown.
@@ -101,9 +101,10 @@ pub trait ContextProvider: Send + Sync + 'static {
     /// Returns a prepared block: without waiting, without locks, within microseconds.
     ///
     /// It runs on the kernel's thread, which saves the two thread switches that a call of
-    /// [`ContextProvider::get_context`] costs. A call that blocks occupies that thread: its block is
-    /// omitted after two seconds, and the provider is not called again until it returns. The outer
-    /// `None`, which is the default, means that no block is prepared and `get_context` is called.
+    /// [`ContextProvider::get_context`] costs. A call that blocks occupies that thread: its block
+    /// is omitted after two seconds, and the provider is not called again until it returns. The
+    /// outer `None`, which is the default, means that no block is prepared and `get_context` is
+    /// called.
     fn ready_context(&self, _cx: &CallContext, _prompt: &str) -> Option<Option<Arc<str>>> {
         None
     }
@@ -137,12 +138,12 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// Returns the current version of a skill that an agent activates, with its `allowed-tools`.
     ///
     /// The context names the caller: an agent may activate the skills that its catalog lists or it
-    /// binds, an operator those that users may invoke. The default implementation returns every skill
-    /// that can be bound, without `allowed-tools` and without grants.
+    /// binds, an operator those that users may invoke. The default implementation returns every
+    /// skill that can be bound, without `allowed-tools` and without grants.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind) and [`ErrorKind::Denied`](crate::ErrorKind) for skills
-    /// that the caller may not activate.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind) and [`ErrorKind::Denied`](crate::ErrorKind) for
+    /// skills that the caller may not activate.
     async fn activate(&self, _cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
         let content = self.get_skill_content(skill_id).await?;
         Ok(ActiveSkill { content, allowed_tools: None, grants: false })
@@ -151,7 +152,8 @@ pub trait SkillProvider: Send + Sync + 'static {
     /// Records that the agent of a call created a skill.
     ///
     /// An extension whose tool writes files for agents reports each new skill with the unchanged
-    /// context of the call. Until a person approves the skill, it has no grants and cannot be bound.
+    /// context of the call. Until a person approves the skill, it has no grants and cannot be
+    /// bound.
     ///
     /// # Errors
     /// An error when the author cannot be recorded, which is the default: the tool then reverts its
@@ -311,8 +313,8 @@ pub trait EmbeddingProvider: Send + Sync + 'static {
     /// Computes one vector per text, in the order of the texts.
     ///
     /// Each has [`EmbeddingModelInfo::dimension`](crate::EmbeddingModelInfo) finite components.
-    /// Callers compare directions, not lengths; a text without meaning to the model may have a vector
-    /// of zeros.
+    /// Callers compare directions, not lengths; a text without meaning to the model may have a
+    /// vector of zeros.
     ///
     /// # Errors
     /// The caller handles errors: search continues without vectors.

@@ -55,7 +55,8 @@ pub struct EffectChange {
     /// The new path, if `kind` is [`ChangeKind::Move`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The new text as the hunks of a unified diff, or one line that describes content without text.
+    /// The new text as the hunks of a unified diff, or one line that describes content without
+    /// text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub diff: String,
 }

@@ -1,4 +1,4 @@
-//! Reads the `agent` part of a manifest.
+//! Parses the `agent` part of a manifest.
 
 use std::collections::HashSet;
 
@@ -8,26 +8,29 @@ use crate::read::{ErrorReport, NodeReader, ReadResult};
 use crate::rules::{self, TextRule};
 use crate::{AgentCatalog, AgentLimits, AgentManifest, AllowedToolsMode, IntegrationMode, Located};
 
+/// Parses `agent`.
 pub(super) fn parse_agent(
     at: &NodeReader<'_>,
     report: &mut ErrorReport,
 ) -> ReadResult<AgentManifest> {
     let fields = at.fields("agent", "a mapping", report)?;
-    let integration_mode = fields.optional("integration_mode", report, integration_mode);
+    let integration_mode = fields.optional("integration_mode", report, parse_integration_mode);
     let model =
         fields.optional("model", report, |at, report| at.text_matching(&rules::LINE, report));
     let instructions = fields.optional("instructions", report, NodeReader::text);
     let parallel_tool_calls = fields.optional("parallel_tool_calls", report, NodeReader::boolean);
     let parameters = fields.optional("parameters", report, NodeReader::object);
     let uses_tools =
-        fields.optional("uses_tools", report, |at, report| names(at, &rules::TOOL, report));
+        fields.optional("uses_tools", report, |at, report| parse_names(at, &rules::TOOL, report));
     let uses_skills =
-        fields.optional("uses_skills", report, |at, report| names(at, &rules::SKILL, report));
-    let catalog = fields.optional("catalog", report, catalog);
-    let allowed_tools_mode = fields.optional("allowed_tools_mode", report, allowed_tools_mode);
-    let limits = fields.optional("limits", report, limits);
+        fields.optional("uses_skills", report, |at, report| parse_names(at, &rules::SKILL, report));
+    let catalog = fields.optional("catalog", report, parse_catalog);
+    let allowed_tools_mode =
+        fields.optional("allowed_tools_mode", report, parse_allowed_tools_mode);
+    let limits = fields.optional("limits", report, parse_limits);
 
     let uses_skills = uses_skills?.unwrap_or_default();
+    // Bound skills define the agent's scope, so its catalog follows them.
     let default_catalog =
         if uses_skills.is_empty() { AgentCatalog::All } else { AgentCatalog::Declared };
     Ok(AgentManifest {
@@ -44,12 +47,15 @@ pub(super) fn parse_agent(
     })
 }
 
-fn integration_mode(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<IntegrationMode> {
+fn parse_integration_mode(
+    at: &NodeReader<'_>,
+    report: &mut ErrorReport,
+) -> ReadResult<IntegrationMode> {
     let modes = [("standalone", IntegrationMode::Standalone), ("tool", IntegrationMode::Tool)];
     at.choice(&modes, "`standalone` or `tool`", report)
 }
 
-fn allowed_tools_mode(
+fn parse_allowed_tools_mode(
     at: &NodeReader<'_>,
     report: &mut ErrorReport,
 ) -> ReadResult<AllowedToolsMode> {
@@ -57,8 +63,8 @@ fn allowed_tools_mode(
     at.choice(&modes, "`grant` or `restrict`", report)
 }
 
-/// Reads a list of names, each kept once, at the place where it stands first.
-fn names(
+/// Parses a list of names without duplicates; each has the position of its first occurrence.
+fn parse_names(
     at: &NodeReader<'_>,
     rule: &TextRule,
     report: &mut ErrorReport,
@@ -69,7 +75,7 @@ fn names(
     Ok(names)
 }
 
-fn catalog(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<AgentCatalog> {
+fn parse_catalog(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<AgentCatalog> {
     const EXPECTED: &str =
         "`all`, `declared`, `none`, a list of globs or a mapping with `include` and `exclude`";
     if at.is_text() {
@@ -83,6 +89,7 @@ fn catalog(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<AgentCat
     let globs = |at: &NodeReader<'_>, report: &mut ErrorReport| {
         at.list(report, |at, report| at.text_matching(&rules::GLOB, report))
     };
+    // A list is the short form of `include`, so `[]` means no skill.
     if at.is_list() {
         let (include, exclude) = (globs(at, report)?, Vec::new());
         return Ok(AgentCatalog::Globs { include, exclude });
@@ -96,7 +103,7 @@ fn catalog(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<AgentCat
     })
 }
 
-fn limits(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<AgentLimits> {
+fn parse_limits(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<AgentLimits> {
     const COUNT: &str = "a whole number from 1 to 4294967295";
     const AMOUNT: &str = "a whole number from 1 up";
     let fields = at.fields("agent.limits", "a mapping", report)?;

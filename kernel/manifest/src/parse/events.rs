@@ -1,4 +1,4 @@
-//! Reads the `events` of a manifest.
+//! Parses the `events` of a manifest.
 
 use minijinja::Environment;
 
@@ -9,15 +9,16 @@ use crate::{
     ManifestErrorKind, rules,
 };
 
+/// Parses `events`.
 pub(super) fn parse_events(
     at: &NodeReader<'_>,
     kind: Option<&ExtensionKind>,
     report: &mut ErrorReport,
 ) -> ReadResult<EventDeclarations> {
     let fields = at.fields("events", "a mapping with `publishes` and `subscribes`", report)?;
-    let publishes = fields.optional("publishes", report, |at, report| at.list(report, event));
+    let publishes = fields.optional("publishes", report, |at, report| at.list(report, parse_event));
     let subscribes = fields.optional("subscribes", report, |at, report| {
-        at.list(report, |at, report| subscription(at, kind, report))
+        at.list(report, |at, report| parse_subscription(at, kind, report))
     });
     Ok(EventDeclarations {
         publishes: publishes?.unwrap_or_default(),
@@ -25,7 +26,7 @@ pub(super) fn parse_events(
     })
 }
 
-fn event(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<EventDeclaration> {
+fn parse_event(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<EventDeclaration> {
     if at.is_text() {
         return Ok(EventDeclaration {
             topic: at.text_matching(&rules::TOPIC, report)?,
@@ -40,7 +41,7 @@ fn event(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<EventDecla
     Ok(EventDeclaration { topic: topic?, description: description? })
 }
 
-/// What `handler` can say.
+/// A value of `handler`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum HandlerKeyword {
     NotifyUser,
@@ -48,7 +49,7 @@ enum HandlerKeyword {
     Custom,
 }
 
-fn subscription(
+fn parse_subscription(
     at: &NodeReader<'_>,
     kind: Option<&ExtensionKind>,
     report: &mut ErrorReport,
@@ -59,10 +60,11 @@ fn subscription(
     }
     let expected = "text or a mapping with `topic` and `handler`";
     let fields = at.fields("events.subscribes[]", expected, report)?;
-    let rule = if fields.key("handler").is_some() { &rules::HANDLED } else { &rules::TOPIC };
+    // Documented topics may contain `*`; delivery matches only complete segments.
+    let rule = if fields.key("handler").is_some() { &rules::HANDLED_TOPIC } else { &rules::TOPIC };
     let topic = fields.required("topic", report, |at, report| at.text_matching(rule, report));
     let description = fields.optional("description", report, NodeReader::text);
-    let handler = handler(at, &fields, kind, report);
+    let handler = parse_handler(at, &fields, kind, report);
     let timeout_ms = fields.optional("timeout_ms", report, parse_timeout);
     if let (Some(key), None) = (fields.key("timeout_ms"), fields.key("handler")) {
         let kind = misplaced_field(at, "timeout_ms", "a `handler`");
@@ -76,42 +78,42 @@ fn subscription(
     })
 }
 
-/// Reads `handler` and what goes with it.
-fn handler(
+/// Parses `handler` and its fields.
+fn parse_handler(
     at: &NodeReader<'_>,
     fields: &MappingReader<'_>,
     kind: Option<&ExtensionKind>,
     report: &mut ErrorReport,
 ) -> ReadResult<Option<EventHandler>> {
-    let words = [
+    let keywords = [
         ("notify_user", HandlerKeyword::NotifyUser),
         ("invoke_agent", HandlerKeyword::InvokeAgent),
         ("custom", HandlerKeyword::Custom),
     ];
-    let word = fields.optional("handler", report, |at, report| {
-        at.choice(&words, "`notify_user`, `invoke_agent` or `custom`", report)
+    let keyword = fields.optional("handler", report, |at, report| {
+        at.choice(&keywords, "`notify_user`, `invoke_agent` or `custom`", report)
     });
-    let text = fields.optional("text", report, template);
-    let agent = fields.optional("agent", report, super::extension_id);
-    let prompt = fields.optional("prompt", report, template);
-    let word = word?;
+    let text = fields.optional("text", report, parse_template);
+    let agent = fields.optional("agent", report, super::parse_extension_id);
+    let prompt = fields.optional("prompt", report, parse_template);
+    let keyword = keyword?;
     let owners = [
         ("text", HandlerKeyword::NotifyUser, "`handler: notify_user`"),
         ("agent", HandlerKeyword::InvokeAgent, "`handler: invoke_agent`"),
         ("prompt", HandlerKeyword::InvokeAgent, "`handler: invoke_agent`"),
     ];
-    for (name, owner, shown) in owners {
-        if let Some(key) = fields.key(name).filter(|_| word != Some(owner)) {
-            return Err(report.add(misplaced_field(at, name, shown), key.line, key.column));
+    // A field of another handler would be ignored silently, so it is an error.
+    for (name, owner, description) in owners {
+        if let Some(key) = fields.key(name).filter(|_| keyword != Some(owner)) {
+            return Err(report.add(misplaced_field(at, name, description), key.line, key.column));
         }
     }
-    match word {
+    match keyword {
         None => Ok(None),
         Some(HandlerKeyword::NotifyUser) => Ok(Some(EventHandler::NotifyUser { text: text? })),
         Some(HandlerKeyword::Custom) => match (kind, fields.key("handler")) {
             (Some(ExtensionKind::Process { .. } | ExtensionKind::Agent(_)), Some(key)) => {
-                let owner =
-                    "libraries when it says `custom`; write `notify_user` or `invoke_agent`";
+                let owner = "libraries if it is `custom`; write `notify_user` or `invoke_agent`";
                 Err(report.add(misplaced_field(at, "handler", owner), key.line, key.column))
             }
             _ => Ok(Some(EventHandler::Custom)),
@@ -123,7 +125,7 @@ fn handler(
                 let kind = ManifestErrorKind::Missing { field: missing("prompt") };
                 return Err(fields.report_missing(&["prompt"], kind, report));
             };
-            // An agent is meant itself where it names none.
+            // In an agent's manifest a missing `agent` means that agent.
             if agent.is_none()
                 && matches!(
                     kind,
@@ -138,18 +140,19 @@ fn handler(
     }
 }
 
-/// Reads a template, which is filled in when the event is there.
-fn template(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<String> {
+/// Parses a template; it is rendered when an event is delivered.
+fn parse_template(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<String> {
     let text = at.text(report)?;
     if text.trim().is_empty() {
         return Err(at.invalid(&text, "text that is not blank", report));
     }
+    // Compiled only to find errors now instead of at the first event.
     match Environment::new().template_from_str(&text) {
         Ok(_) => Ok(text),
         Err(error) => {
             let reason = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
             let message = match error.line() {
-                Some(line) if line > 1 => format!("{reason} in its line {line}"),
+                Some(line) if line > 1 => format!("{reason} in line {line} of the template"),
                 _ => reason,
             };
             let field = at.path.clone();

@@ -1,8 +1,8 @@
-//! The names of all fields.
+//! The names of all fields of a manifest.
 
 use crate::ManifestErrorKind;
 
-/// Every field a manifest can have, as its path; `[]` stands for an entry of a list.
+/// The paths of all fields of a manifest; `[]` denotes an entry of a list.
 pub(crate) const ALL: &[&str] = &[
     "id",
     "name",
@@ -68,36 +68,39 @@ pub(crate) const ALL: &[&str] = &[
     "tools.exclude",
 ];
 
-/// Returns the names of the fields that a mapping can have; `place` is its path.
-pub(crate) fn known_fields(place: &str) -> impl Iterator<Item = &'static str> {
-    ALL.iter().filter(move |path| parent(path) == place).map(|path| name(path))
+/// Returns the names of the fields of a mapping; `section` is its path.
+pub(crate) fn known_fields(section: &str) -> impl Iterator<Item = &'static str> {
+    ALL.iter().filter(move |path| parent_path(path) == section).map(|path| last_segment(path))
 }
 
-/// Says what is wrong with a field of the mapping at `place`, if anything.
-pub(crate) fn check_field(place: &str, field: &str) -> Option<ManifestErrorKind> {
-    if known_fields(place).any(|known| known == field) {
+/// Returns the error in a field name of the mapping at `section`, or `None` if it is known there.
+pub(crate) fn check_field(section: &str, field: &str) -> Option<ManifestErrorKind> {
+    if known_fields(section).any(|known| known == field) {
         return None;
     }
-    if let Some(path) = ALL.iter().find(|path| name(path) == field && !path.contains('[')) {
-        let under = Some(parent(path)).filter(|parent| !parent.is_empty());
-        return Some(ManifestErrorKind::MisplacedField { field: name(path), under });
+    // Fields of list entries are too ambiguous to suggest a place: several lists have a `name`.
+    if let Some(path) = ALL.iter().find(|path| last_segment(path) == field && !path.contains('[')) {
+        let under = Some(parent_path(path)).filter(|parent| !parent.is_empty());
+        return Some(ManifestErrorKind::MisplacedField { field: last_segment(path), under });
     }
-    let nearest = suggest_name(field, known_fields(place));
+    let nearest = suggest_name(field, known_fields(section));
     Some(ManifestErrorKind::UnknownField { field: field.to_owned(), nearest })
 }
 
-/// Returns the most similar of `names`, unless none is similar.
+/// Returns the most similar of `names`, or `None` if no name is similar.
 pub(crate) fn suggest_name<'a>(
     text: &str,
     names: impl Iterator<Item = &'a str>,
 ) -> Option<&'a str> {
     const SIMILAR: f64 = 0.8;
+    // The comparison is quadratic in the length, and no name is that long.
     if text.len() > 64 {
         return None;
     }
     let text = text.to_lowercase().replace('-', "_");
     let likeness = |name: &str| {
         let name = name.replace('-', "_");
+        // A part of a name is a likely abbreviation: `setup` of `setup_instructions`.
         let is_part = name.split('_').any(|part| part == text);
         strsim::jaro_winkler(&text, &name).max(if is_part { SIMILAR } else { 0.0 })
     };
@@ -108,11 +111,11 @@ pub(crate) fn suggest_name<'a>(
         .map(|(_, name)| name)
 }
 
-fn parent(path: &str) -> &str {
+fn parent_path(path: &str) -> &str {
     path.rsplit_once('.').map_or("", |(parent, _)| parent)
 }
 
-fn name(path: &str) -> &str {
+fn last_segment(path: &str) -> &str {
     path.rsplit_once('.').map_or(path, |(_, name)| name)
 }
 
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_has_exactly_these_fields() {
+    fn schema_has_exactly_these_fields() {
         let mut in_schema = Vec::new();
         paths(&crate::manifest_schema(), "", &mut in_schema);
         in_schema.sort();
@@ -153,8 +156,8 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_read() {
-        // A value that is wrong for every field: whoever reads it complains under its path.
+    fn every_field_has_a_reader() {
+        // A value that is wrong for every field: its reader reports an error under its path.
         for path in ALL {
             let mut text = String::new();
             let mut indent = String::new();
@@ -164,7 +167,7 @@ mod tests {
                 indent.push_str("  ");
                 text.push('\n');
                 if part.ends_with("[]") {
-                    // An entry whose fields begin beside the dash.
+                    // An entry whose fields start on the line of the dash.
                     text.push_str(&format!("{indent}-\n"));
                     indent.push_str("  ");
                 }
@@ -172,11 +175,11 @@ mod tests {
             text.push_str(&format!("{indent}- [~]\n"));
             let errors = crate::parse_manifest(&text).unwrap_err();
             let expected = path.replace("[]", "[0]");
-            let complained = errors.iter().any(|error| match &error.kind {
+            let is_reported = errors.iter().any(|error| match &error.kind {
                 ManifestErrorKind::WrongType { field, .. } => field.starts_with(&expected),
                 _ => false,
             });
-            assert!(complained, "nobody read {path}:\n{text}{errors}");
+            assert!(is_reported, "{path} has no reader:\n{text}{errors}");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Reads what a manifest says about the process and the tools of an extension with code.
+//! Parses the fields about the process and the tools of an extension.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::read::{ErrorReport, MappingReader, NodeReader, ReadResult};
 use crate::{ExtensionKind, ManifestErrorKind, ToolNames, rules};
 
-/// What the two fields that only a process has are for.
+/// The kind of extension that the two fields of a process require.
 const OWNER: &str = "process extensions (`entrypoint: {command: […]}`)";
 
-/// Reads `tools`.
-pub(super) fn tool_names(
+/// Parses `tools`.
+pub(super) fn parse_tool_names(
     fields: &MappingReader<'_>,
     report: &mut ErrorReport,
 ) -> ReadResult<ToolNames> {
@@ -19,7 +19,7 @@ pub(super) fn tool_names(
         let fields = at.fields("tools", expected, report)?;
         let prefix = fields
             .optional("prefix", report, |at, report| at.text_matching(&rules::PREFIX, report));
-        let rename = fields.optional("rename", report, rename);
+        let rename = fields.optional("rename", report, parse_renames);
         let globs = |at: &NodeReader<'_>, report: &mut ErrorReport| {
             at.list(report, |at, report| at.text_matching(&rules::GLOB, report))
         };
@@ -35,16 +35,20 @@ pub(super) fn tool_names(
     Ok(names?.unwrap_or_default())
 }
 
-fn rename(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<BTreeMap<String, String>> {
+fn parse_renames(
+    at: &NodeReader<'_>,
+    report: &mut ErrorReport,
+) -> ReadResult<BTreeMap<String, String>> {
     let mut before: HashMap<String, u32> = HashMap::new();
     let entries = at.entries(report, |own, at, report| {
-        if !(rules::OWN_TOOL.holds)(&own.value) {
+        if !(rules::OWN_TOOL.is_valid)(&own.value) {
             let (field, value) = (at.path.clone(), own.value.clone());
             let expected = rules::OWN_TOOL.expected;
             let kind = ManifestErrorKind::Invalid { field, value, expected };
             return Err(report.add(kind, own.line, own.column));
         }
         let name = at.text_matching(&rules::TOOL, report)?;
+        // Two tools with one final name could not both be offered.
         match before.insert(name.clone(), at.node.line) {
             Some(first_line) => {
                 Err(at.error(ManifestErrorKind::DuplicateName { name, first_line }, report))
@@ -55,29 +59,31 @@ fn rename(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<BTreeMap<
     Ok(entries.into_iter().collect())
 }
 
-/// Reads `env`. A value may be a number or a boolean; it is passed on as it stands in the file.
-pub(super) fn environment(
+/// Parses `env`. A value may be a number or a boolean; it is passed on verbatim.
+pub(super) fn parse_environment(
     fields: &MappingReader<'_>,
     kind: Option<&ExtensionKind>,
     secrets: Option<&[String]>,
     report: &mut ErrorReport,
 ) -> ReadResult<BTreeMap<String, String>> {
-    process_only("env", fields, kind, report)?;
+    reject_unless_process("env", fields, kind, report)?;
     let entries = fields.optional("env", report, |at, report| {
         let entries = at.entries(report, |name, at, report| {
-            let refused = |expected, report: &mut ErrorReport| {
+            let invalid_name = |expected, report: &mut ErrorReport| {
                 let (field, value) = ("env".to_owned(), name.value.clone());
                 let kind = ManifestErrorKind::Invalid { field, value, expected };
                 Err(report.add(kind, name.line, name.column))
             };
-            if !(rules::VARIABLE.holds)(&name.value) {
-                return refused(rules::VARIABLE.expected, report);
+            if !(rules::VARIABLE.is_valid)(&name.value) {
+                return invalid_name(rules::VARIABLE.expected, report);
             }
+            // The kernel sets secrets as variables; a fixed value would override one silently.
             if secrets.is_some_and(|secrets| secrets.contains(&name.value)) {
-                return refused("a variable that is not among `secrets` too", report);
+                return invalid_name("a variable that is not in `secrets`", report);
             }
-            Ok((name.value.clone(), at.scalar_by(&rules::ARGUMENT, report)?))
+            Ok((name.value.clone(), at.scalar_matching(&rules::ARGUMENT, report)?))
         })?;
+        // The limit bounds the environment that the kernel passes to the process.
         match entries.len() {
             0..=rules::MAX_VARIABLES => Ok(entries),
             count => Err(at.invalid(&format!("{count} variables"), rules::VARIABLES, report)),
@@ -86,28 +92,30 @@ pub(super) fn environment(
     Ok(entries?.unwrap_or_default().into_iter().collect())
 }
 
-/// Reads `start_timeout_ms`.
-pub(super) fn start_timeout(
+/// Parses `start_timeout_ms`.
+pub(super) fn parse_start_timeout(
     fields: &MappingReader<'_>,
     kind: Option<&ExtensionKind>,
     report: &mut ErrorReport,
 ) -> ReadResult<Option<u64>> {
-    process_only("start_timeout_ms", fields, kind, report)?;
+    reject_unless_process("start_timeout_ms", fields, kind, report)?;
     fields.optional("start_timeout_ms", report, |at, report| {
-        let limit = at.positive::<u64>(rules::START_TIMEOUT, report)?;
-        match rules::START_TIMEOUT_RANGE.contains(&limit) {
-            true => Ok(limit),
-            false => Err(at.invalid(&limit.to_string(), rules::START_TIMEOUT, report)),
+        let timeout = at.positive::<u64>(rules::START_TIMEOUT, report)?;
+        match rules::START_TIMEOUT_RANGE.contains(&timeout) {
+            true => Ok(timeout),
+            false => Err(at.invalid(&timeout.to_string(), rules::START_TIMEOUT, report)),
         }
     })
 }
 
-fn process_only(
+/// Rejects a field that only a process may have.
+fn reject_unless_process(
     field: &str,
     fields: &MappingReader<'_>,
     kind: Option<&ExtensionKind>,
     report: &mut ErrorReport,
 ) -> ReadResult<()> {
+    // Without a valid kind there is an error already; a second one would only confuse.
     match (fields.key(field), kind) {
         (Some(key), Some(ExtensionKind::Library { .. } | ExtensionKind::Agent(_))) => {
             let kind = ManifestErrorKind::Belongs { field: field.to_owned(), owner: OWNER };

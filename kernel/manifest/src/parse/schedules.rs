@@ -1,4 +1,4 @@
-//! Reads the `schedules` of a manifest.
+//! Parses the `schedules` of a manifest.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,10 @@ use serde_json::json;
 use crate::read::{ErrorReport, MappingReader, NodeReader, ReadResult};
 use crate::{ExtensionKind, ManifestErrorKind, ScheduleAction, ScheduleSpec, rules, times};
 
-/// The longest run of anything that the kernel waits for: 49 days, so any number of milliseconds
-/// that fits here.
+/// The range of timeouts, in words: any `u32` of milliseconds, at most 49 days.
 pub(super) const MILLISECONDS: &str = "a whole number of milliseconds from 1 to 4294967295";
 
-/// Reads the list; names must differ. What fits the extension is checked where its kind is known.
+/// Parses `schedules`; names must be unique.
 pub(super) fn parse_schedules(
     at: &NodeReader<'_>,
     kind: Option<&ExtensionKind>,
@@ -19,10 +18,11 @@ pub(super) fn parse_schedules(
 ) -> ReadResult<Vec<ScheduleSpec>> {
     let mut before: HashMap<String, u32> = HashMap::new();
     at.list(report, |at, report| {
-        let expected = "a mapping with `name`, `cron` and what is to be done";
+        let expected = "a mapping with `name`, `cron` and an action";
         let fields = at.fields("schedules[]", expected, report)?;
         let name = fields.required("name", report, |at, report| {
             let name = at.text_matching(&rules::SCHEDULE, report)?;
+            // The journal stores the last run of a schedule under its name.
             match before.insert(name.clone(), at.node.line) {
                 Some(first_line) => {
                     Err(at.error(ManifestErrorKind::DuplicateName { name, first_line }, report))
@@ -30,9 +30,9 @@ pub(super) fn parse_schedules(
                 None => Ok(name),
             }
         });
-        let cron = fields.required("cron", report, cron);
-        let timezone = fields.optional("timezone", report, timezone);
-        let action = action(at, &fields, kind, report);
+        let cron = fields.required("cron", report, parse_pattern);
+        let timezone = fields.optional("timezone", report, parse_timezone);
+        let action = parse_action(at, &fields, kind, report);
         let timeout_ms = fields.optional("timeout_ms", report, parse_timeout);
         Ok(ScheduleSpec {
             name: name?,
@@ -44,9 +44,10 @@ pub(super) fn parse_schedules(
     })
 }
 
-fn cron(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<String> {
+fn parse_pattern(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<String> {
     let pattern = at.text(report)?;
     match times::parse_cron(&pattern) {
+        // The text is kept, because the pattern is also displayed; the scheduler parses it again.
         Ok(_) => Ok(pattern),
         Err(problem) => {
             let field = at.path.clone();
@@ -55,7 +56,7 @@ fn cron(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<String> {
     }
 }
 
-fn timezone(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<String> {
+fn parse_timezone(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<String> {
     let value = at.text(report)?;
     if times::find_time_zone(&value).is_some() {
         return Ok(value);
@@ -64,13 +65,13 @@ fn timezone(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<String>
     Err(at.error(ManifestErrorKind::TimeZone { field, value, nearest }, report))
 }
 
-/// Reads a number of milliseconds.
+/// Parses a number of milliseconds.
 pub(super) fn parse_timeout(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<u64> {
     at.positive::<u32>(MILLISECONDS, report).map(u64::from)
 }
 
-/// Reads the one thing to do. All fields are read, so that each mistake in them is told.
-fn action(
+/// Parses the action. All fields are read, so that every error in them is reported.
+fn parse_action(
     at: &NodeReader<'_>,
     fields: &MappingReader<'_>,
     kind: Option<&ExtensionKind>,
@@ -91,6 +92,7 @@ fn action(
         .into_iter()
         .filter_map(|name| Some((name, fields.key(name)?)))
         .collect();
+    // In the order of the file, so that the error is reported at the second one.
     present.sort_by_key(|(_, key)| (key.line, key.column));
     if let [(first, _), (second, key), ..] = present[..] {
         let kind = ManifestErrorKind::TwoActions { first, second };
@@ -110,6 +112,7 @@ fn action(
         let kind = ManifestErrorKind::NoAction { field: at.path.clone(), expected };
         return Err(fields.report_missing(&["task", "tool", "prompt"], kind, report));
     };
+    // An unknown kind is reported elsewhere, so any action is accepted with it.
     let owner = match (name, kind) {
         ("task", Some(ExtensionKind::Process { .. })) => Some("libraries; a process has `tool`"),
         ("task", Some(ExtensionKind::Agent(_))) => Some("libraries; an agent has `prompt`"),
@@ -134,7 +137,7 @@ fn action(
     }
 }
 
-/// Says what a field of the mapping at `at` is for.
+/// Creates the error for a field of the mapping at `at` that requires `owner`.
 pub(super) fn misplaced_field(
     at: &NodeReader<'_>,
     field: &str,

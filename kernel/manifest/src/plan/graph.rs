@@ -1,11 +1,11 @@
-//! The graph of the enabled extensions.
+//! The dependency graph of the enabled extensions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::PlanError;
 use crate::{ExtensionDependency, ExtensionId, Manifest};
 
-/// The enabled extensions and what they depend on. Dependencies on anything else are no edges.
+/// The enabled extensions and their dependencies. Other dependencies are not part of the graph.
 pub(super) struct DependencyGraph<'m> {
     manifests: BTreeMap<&'m ExtensionId, &'m Manifest>,
 }
@@ -33,24 +33,25 @@ impl<'m> DependencyGraph<'m> {
         self.dependencies(id).filter(|dependency| !dependency.optional)
     }
 
-    /// Finds the shortest way through hard dependencies from `from`, which counts, to the nearest
-    /// extension that is a goal.
+    /// Finds the shortest path through hard dependencies from `from`, inclusive, to a goal.
     fn shortest_path(
         &self,
         from: &'m ExtensionId,
         goal: impl Fn(&ExtensionId) -> bool,
     ) -> Option<Vec<&'m ExtensionId>> {
-        let mut came_from: BTreeMap<&ExtensionId, Option<&'m ExtensionId>> =
+        // Breadth first, which finds the shortest path; recursion would overflow on long chains.
+        let mut predecessor: BTreeMap<&ExtensionId, Option<&'m ExtensionId>> =
             BTreeMap::from([(from, None)]);
         let mut queue = VecDeque::from([from]);
         while let Some(id) = queue.pop_front() {
             if goal(id) {
-                let mut way: Vec<_> = std::iter::successors(Some(id), |id| came_from[id]).collect();
-                way.reverse();
-                return Some(way);
+                let mut path: Vec<_> =
+                    std::iter::successors(Some(id), |id| predecessor[id]).collect();
+                path.reverse();
+                return Some(path);
             }
             for dependency in self.hard_dependencies(id) {
-                came_from.entry(&dependency.id).or_insert_with(|| {
+                predecessor.entry(&dependency.id).or_insert_with(|| {
                     queue.push_back(&dependency.id);
                     Some(id)
                 });
@@ -59,17 +60,18 @@ impl<'m> DependencyGraph<'m> {
         None
     }
 
-    /// Finds the shortest way through hard dependencies from `id` back to itself.
+    /// Finds the shortest path through hard dependencies from `id` back to itself.
     pub(super) fn cycle(&self, id: &'m ExtensionId) -> Option<Vec<ExtensionId>> {
-        let ways = self
+        let paths = self
             .hard_dependencies(id)
             .filter_map(|dependency| self.shortest_path(&dependency.id, |to| to == id));
-        let back = ways.min_by_key(Vec::len)?;
+        let back = paths.min_by_key(Vec::len)?;
         Some(std::iter::once(id).chain(back).cloned().collect())
     }
 
-    /// Finds every hard dependency on an extension that is rejected because of itself or of what
-    /// it depends on. Within a cycle there are none: the cycle is the problem of all its members.
+    /// Finds every hard dependency on an extension that is rejected.
+    ///
+    /// Dependencies within a cycle are omitted: each member reports the cycle itself.
     pub(super) fn rejected_dependents(
         &self,
         has_problem: impl Fn(&ExtensionId) -> bool,
@@ -93,32 +95,35 @@ impl<'m> DependencyGraph<'m> {
         inherited
     }
 
-    /// Sorts the extensions that `takes_part` keeps: hard dependencies first without exception,
-    /// optional ones first unless the two need each other; then those with precedence, then what
-    /// they wait for, then by id.
+    /// Sorts the extensions that `is_included` selects.
     ///
-    /// `takes_part` must keep no cycle of hard dependencies, and with an extension all its hard
-    /// dependencies.
+    /// Hard dependencies always come first, optional ones unless the two depend on each other; then
+    /// extensions with precedence, then their dependencies, then all others, each by id.
+    ///
+    /// The selection must have no cycle of hard dependencies and must contain all hard dependencies
+    /// of its members.
     pub(super) fn topological_order(
         &self,
-        takes_part: impl Fn(&ExtensionId) -> bool,
+        is_included: impl Fn(&ExtensionId) -> bool,
         has_precedence: impl Fn(&ExtensionId) -> bool,
     ) -> Vec<&'m ExtensionId> {
-        let needed = self.needed_by(|id| takes_part(id) && has_precedence(id));
+        let needed = self.needed_by(|id| is_included(id) && has_precedence(id));
+        // Dependencies of extensions with precedence rank second: they unblock those.
         let rank = |id: &ExtensionId| match (has_precedence(id), needed.contains(id)) {
             (true, _) => 0,
             (false, true) => 1,
             (false, false) => 2,
         };
         let mut waiting: BTreeSet<&ExtensionId> =
-            self.manifests.keys().copied().filter(|id| takes_part(id)).collect();
+            self.manifests.keys().copied().filter(|id| is_included(id)).collect();
         let mut sorted = Vec::with_capacity(waiting.len());
         while !waiting.is_empty() {
-            let free = |id: &ExtensionId| {
+            let is_ready = |id: &ExtensionId| {
                 self.dependencies(id).all(|dependency| !waiting.contains(&dependency.id))
             };
             let next =
-                waiting.iter().copied().filter(|id| free(id)).min_by_key(|&id| (rank(id), id));
+                waiting.iter().copied().filter(|id| is_ready(id)).min_by_key(|&id| (rank(id), id));
+            // No extension is ready only within a cycle that an optional dependency closes.
             let Some(next) = next.or_else(|| self.pick_cycle_break(&waiting)) else { break };
             waiting.remove(next);
             sorted.push(next);
@@ -126,35 +131,38 @@ impl<'m> DependencyGraph<'m> {
         sorted
     }
 
-    /// Finds everything that the chosen extensions depend on, directly or through others.
+    /// Finds all direct and indirect dependencies of the chosen extensions.
     fn needed_by(&self, chosen: impl Fn(&ExtensionId) -> bool) -> BTreeSet<&'m ExtensionId> {
         let mut needed = BTreeSet::new();
-        let mut open: Vec<_> = self.manifests.keys().copied().filter(|id| chosen(id)).collect();
-        while let Some(id) = open.pop() {
+        let mut pending: Vec<_> = self.manifests.keys().copied().filter(|id| chosen(id)).collect();
+        while let Some(id) = pending.pop() {
             for dependency in self.dependencies(id) {
                 if needed.insert(&dependency.id) {
-                    open.push(&dependency.id);
+                    pending.push(&dependency.id);
                 }
             }
         }
         needed
     }
 
-    /// Picks where to break a cycle that is closed by optional dependencies: among the extensions
-    /// that wait for nothing outside their own cycle, the first whose hard dependencies are met.
+    /// Picks the extension at which to break a cycle that optional dependencies close.
+    ///
+    /// It is the first whose hard dependencies are met, among the extensions whose unmet
+    /// dependencies all lie within their own cycle.
     fn pick_cycle_break(&self, waiting: &BTreeSet<&'m ExtensionId>) -> Option<&'m ExtensionId> {
         let reachable = |from: &'m ExtensionId| {
             let mut reached = BTreeSet::from([from]);
-            let mut open = vec![from];
-            while let Some(id) = open.pop() {
+            let mut pending = vec![from];
+            while let Some(id) = pending.pop() {
                 for dependency in self.dependencies(id) {
                     if waiting.contains(&dependency.id) && reached.insert(&dependency.id) {
-                        open.push(&dependency.id);
+                        pending.push(&dependency.id);
                     }
                 }
             }
             reached
         };
+        // Every extension that `id` reaches also reaches `id`: the two are in one cycle.
         waiting.iter().copied().find(|&id| {
             self.hard_dependencies(id).all(|dependency| !waiting.contains(&dependency.id))
                 && reachable(id).into_iter().all(|other| reachable(other).contains(id))

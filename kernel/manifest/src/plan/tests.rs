@@ -3,8 +3,8 @@ use std::fmt::Write;
 use super::*;
 use crate::parse_manifest;
 
-/// Makes manifests from lines such as `a: b, c?, d` (`?` is optional, `!a` is disabled) and plans
-/// them in both directions.
+/// Plans manifests from lines such as `a: b, c?, d` (`?` is optional, `!a` is disabled) in both
+/// directions.
 fn plan(lines: &[&str]) -> LoadPlan {
     let manifests: Vec<Manifest> = lines
         .iter()
@@ -33,8 +33,8 @@ fn plan(lines: &[&str]) -> LoadPlan {
     plan
 }
 
-/// Writes a plan as one line per fact.
-fn shown(plan: &LoadPlan) -> String {
+/// Formats a plan as one line per fact.
+fn format_plan(plan: &LoadPlan) -> String {
     let mut text = format!(
         "order {}\n",
         plan.order.iter().map(ExtensionId::as_str).collect::<Vec<_>>().join(" ")
@@ -70,11 +70,11 @@ fn precedence_decides_among_equals() {
 }
 
 fn check(lines: &[&str], expected: &str) {
-    assert_eq!(shown(&plan(lines)), expected);
+    assert_eq!(format_plan(&plan(lines)), expected);
 }
 
 #[test]
-fn dependencies_come_first_and_equals_by_id() {
+fn dependencies_precede_dependents() {
     check(&[], "order \n");
     check(&["c:", "a:", "b:"], "order a b c\n");
     check(&["a: z", "b:", "z: m", "m:"], "order b m z a\n");
@@ -82,7 +82,7 @@ fn dependencies_come_first_and_equals_by_id() {
 }
 
 #[test]
-fn problems_carry_their_data() {
+fn plan_errors_carry_data() {
     let id = |text: &str| ExtensionId::new(text).unwrap();
     assert_eq!(
         plan(&["a: b", "b: kv", "!kv2:", "!d: nothing"]),
@@ -109,7 +109,7 @@ fn problems_carry_their_data() {
 }
 
 #[test]
-fn cycles_missing_and_disabled_are_reported_together() {
+fn all_plan_errors_are_reported_together() {
     check(
         &[
             "a: b, skil_registry",
@@ -136,7 +136,7 @@ off is disabled
 }
 
 #[test]
-fn the_shortest_cycle_through_an_extension_is_named() {
+fn shortest_cycle_is_reported() {
     check(
         &["a: b, c", "b: d", "c: a", "d: a"],
         "\
@@ -150,7 +150,7 @@ d depends on itself: d → a → b → d
 }
 
 #[test]
-fn dependents_of_the_rejected_are_rejected_with_the_way_to_the_cause() {
+fn rejection_chain_ends_at_root_cause() {
     check(
         &["a: b, x", "b: c", "c: nowhere", "d: e?", "e: b", "x:"],
         "\
@@ -159,44 +159,44 @@ a depends on `b` (line 5), which cannot be loaded (b → c)
 b depends on `c` (line 5), which cannot be loaded
 c depends on `nowhere` (line 5), which does not exist
 e depends on `b` (line 5), which cannot be loaded (b → c)
-d would like `e`, which cannot be loaded
+d optionally depends on `e`, which cannot be loaded
 ",
     );
 }
 
 #[test]
-fn optional_dependencies_only_decide_the_order() {
+fn optional_dependencies_affect_only_order() {
     check(&["a: z?", "z:"], "order z a\n");
     check(
         &["a: nowhere?, off?", "!off:"],
         "\
 order a
 off is disabled
-a would like `nowhere`, which does not exist
-a would like `off`, which is disabled
+a optionally depends on `nowhere`, which does not exist
+a optionally depends on `off`, which is disabled
 ",
     );
 }
 
 #[test]
-fn an_optional_dependency_gives_way_where_two_need_each_other() {
+fn optional_dependency_breaks_cycle() {
     check(
         &["a: b", "b: a?", "x: b?"],
-        "order b a x\nb would like `a`, which is loaded later, because it needs this one\n",
+        "order b a x\nb optionally depends on `a`, which is loaded later, because it needs this one\n",
     );
     check(
         &["a: c?", "b: c?", "c: b?, d", "d:"],
-        "order d b c a\nb would like `c`, which is loaded later, because it needs this one\n",
+        "order d b c a\nb optionally depends on `c`, which is loaded later, because it needs this one\n",
     );
 }
 
 #[test]
-fn a_disabled_manifest_is_neither_planned_nor_wrong() {
+fn disabled_manifest_is_not_planned() {
     check(&["!a: b, nowhere", "b:"], "order b\na is disabled\n");
 }
 
 #[test]
-fn an_id_with_several_manifests_is_rejected_unless_one_alone_is_enabled() {
+fn duplicate_enabled_id_is_rejected() {
     check(&["a:", "!a:", "b: a"], "order a b\n");
     let twice = ["a:", "a:", "b: a"];
     check(
@@ -206,7 +206,7 @@ fn an_id_with_several_manifests_is_rejected_unless_one_alone_is_enabled() {
 }
 
 #[test]
-fn large_sets_are_planned_without_deep_recursion() {
+fn large_sets_need_no_recursion() {
     let name = |number: usize| format!("n{number:03}");
     let chain: Vec<String> =
         (0..300).map(|number| format!("{}: {}", name(number), name(number + 1))).collect();
@@ -216,7 +216,7 @@ fn large_sets_are_planned_without_deep_recursion() {
     assert_eq!(plan.rejected.len(), 300);
     let (_, problems) = &plan.rejected[0];
     let PlanError::DependencyRejected { chain, .. } = &problems[0] else {
-        panic!("n000 inherits its problem, has {problems:?}");
+        panic!("n000 inherits its error, has {problems:?}");
     };
     assert_eq!(chain.len(), 299);
 }

@@ -146,7 +146,7 @@ async fn agent_offers_tools_it_uses() {
     assert_eq!(
         notes,
         [
-            "`guide` would like `gone`, which does not exist",
+            "`guide` optionally depends on `gone`, which does not exist",
             "[HOME]/manifests/guide/manifest.yaml:3:28: uses_tools: the extension `quiet` has no tools"
         ]
     );

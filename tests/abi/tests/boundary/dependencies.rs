@@ -41,7 +41,7 @@ async fn unorderable_extensions_are_all_reported() {
     );
     let report = rig.kernel.report();
     assert_eq!(report.disabled, ["off"]);
-    assert_eq!(report.notes, ["`likes` would like `gone`, which does not exist"]);
+    assert_eq!(report.notes, ["`likes` optionally depends on `gone`, which does not exist"]);
     rig.kernel.shutdown().await;
 }
 

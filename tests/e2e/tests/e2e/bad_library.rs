@@ -43,7 +43,7 @@ fn missing_library_is_reported() {
       reason: library `libbad.so` not found in the manifest's directory, the executable's directory or lib/skillhost
       hint: build it, or copy it to one of: [HOME]/manifests/bad, [HOME]/manifests/bad/target/release, [TARGET], [TARGET]/../lib/skillhost
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 
@@ -55,7 +55,7 @@ fn invalid_library_files_are_rejected() {
       reason: [HOME]/manifests/bad/libbad.so: the file is empty
       hint: copy or build the library again
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report(b"#!/bin/sh\n", ""), @"
     rejected bad in phase probe
@@ -63,7 +63,7 @@ fn invalid_library_files_are_rejected() {
       reason: [HOME]/manifests/bad/libbad.so: not a shared library (no ELF header)
       hint: copy or build the library again
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("words ".repeat(100).as_bytes(), ""), @"
     rejected bad in phase probe
@@ -71,7 +71,7 @@ fn invalid_library_files_are_rejected() {
       reason: [HOME]/manifests/bad/libbad.so: not a shared library (no ELF header)
       hint: copy or build the library again
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report(b"\x7fELF", ""), @"
     rejected bad in phase probe
@@ -79,7 +79,7 @@ fn invalid_library_files_are_rejected() {
       reason: [HOME]/manifests/bad/libbad.so: truncated: its headers describe 64 bytes, the file has 4
       hint: copy or build the library again
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 
@@ -120,7 +120,7 @@ fn pinned_digest_is_enforced() {
       reason: [HOME]/manifests/bad/libbad.so: its sha256 is [RIGHT], the manifest pins 0000000000000000000000000000000000000000000000000000000000000000
       hint: if the new file is the one you want, put its sha256 into the manifest
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     // The pinned file itself loads.
     let home = home()
@@ -133,7 +133,7 @@ fn pinned_digest_is_enforced() {
       reason: [HOME]/manifests/bad/manifest.yaml:4:9: `sha256` must be 64 hexadecimal digits, found `abc`
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 

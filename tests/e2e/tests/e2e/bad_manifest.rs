@@ -29,7 +29,7 @@ fn invalid_manifest_text_is_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("# nothing\n"), @"
     rejected bad in phase parse
@@ -37,7 +37,7 @@ fn invalid_manifest_text_is_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: the manifest is empty; it needs at least `id`, `name` and `entrypoint` or `agent`
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("- id: bad\n"), @"
     rejected bad in phase parse
@@ -45,7 +45,7 @@ fn invalid_manifest_text_is_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: a manifest must consist of lines `field: value`, found a list
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("just words\n"), @"
     rejected bad in phase parse
@@ -53,7 +53,7 @@ fn invalid_manifest_text_is_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: a manifest must consist of lines `field: value`, found text
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("id: bad\n\tname: Bad\n"), @"
     rejected bad in phase parse
@@ -61,7 +61,7 @@ fn invalid_manifest_text_is_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:2:1: tab in the indentation; YAML allows only spaces there
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("id: bad\nname: [\n"), @"
     rejected bad in phase parse
@@ -69,7 +69,7 @@ fn invalid_manifest_text_is_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:1: not valid YAML: while parsing a node, did not find expected node content
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report(b"id: bad\nname: \xff\n"), @"
     rejected bad in phase discover
@@ -77,7 +77,7 @@ fn invalid_manifest_text_is_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml: line 2 is not UTF-8 text
       hint: check that it is a UTF-8 text file that may be read
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 
@@ -89,7 +89,7 @@ fn invalid_manifest_fields_are_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:1: unknown field `entrypiont`; did you mean `entrypoint`?
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("id: bad\nname: 1\nentrypoint: [bad]\nenabled: maybe\n"), @"
     rejected bad in phase parse
@@ -99,7 +99,7 @@ fn invalid_manifest_fields_are_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:10: `enabled` must be `true` or `false`, found text
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("id: Bad Id\nname: Bad\nentrypoint: ../bad\n"), @"
     rejected bad in phase parse
@@ -108,7 +108,7 @@ fn invalid_manifest_fields_are_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:13: `entrypoint` must be the library's base name, of letters, digits, `_` and `-`, without `lib` and `.so`, found `../bad`
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("id: bad\nname: Bad\nentrypoint: bad\nagent: {}\n"), @"
     rejected bad in phase parse
@@ -116,7 +116,7 @@ fn invalid_manifest_fields_are_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:1: `entrypoint` and `agent` exclude each other; an extension is one or the other
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("id: bad\nname: Bad\n"), @"
     rejected bad in phase parse
@@ -124,15 +124,15 @@ fn invalid_manifest_fields_are_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `entrypoint` (of a library or a process) or `agent` (of a declarative agent) is missing
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("id: bad\nname: Bad\nentrypoint: bad\nschedules: [{name: a, cron: 0 0 30 2 *, task: a}]\n"), @"
     rejected bad in phase parse
       manifest: [HOME]/sandbox/extensions/bad/manifest.yaml
-      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:29: `schedules[0].cron`: the pattern `0 0 30 2 *` never fires: there is no such day in any year
+      reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:29: `schedules[0].cron`: the pattern `0 0 30 2 *` never fires: the day exists in no year
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(doctor_report("id: bad\nname: Bad\nagent: {limits: {max_turns: 0}}\n"), @"
     rejected bad in phase parse
@@ -140,7 +140,7 @@ fn invalid_manifest_fields_are_reported() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:3:29: `agent.limits.max_turns` must be a whole number from 1 to 4294967295, found `0`
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 
@@ -169,7 +169,7 @@ fn dependency_cycle_is_reported_together() {
       reason: `d` depends on `nowhere` (line 4), which does not exist
       hint: correct depends_on in the manifest, or install and enable what it names
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 
@@ -191,7 +191,7 @@ fn non_file_manifests_are_reported() {
     insta::assert_snapshot!(rejected_report(&home), @"
     rejected big in phase parse
       manifest: [HOME]/sandbox/extensions/big/manifest.yaml
-      reason: [HOME]/sandbox/extensions/big/manifest.yaml:1:1: the manifest has 262145 bytes, more than the 262144 that are read
+      reason: [HOME]/sandbox/extensions/big/manifest.yaml:1:1: the manifest has 262145 bytes, the limit is 262144
       hint: correct the manifest; skillhost schema manifest prints its schema
     rejected folder in phase discover
       manifest: [HOME]/sandbox/extensions/folder/manifest.yaml
@@ -203,7 +203,7 @@ fn non_file_manifests_are_reported() {
       hint: replace it with a regular file
     review human: people decide about proposals
     note [HOME]/sandbox/extensions/nothing is not an extension: manifest.yaml not found; write it, or move the directory elsewhere
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 
@@ -221,7 +221,7 @@ fn duplicate_ids_are_rejected() {
       reason: its id is `same`, and its directory `three`
       hint: give both the same name
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 
@@ -241,7 +241,7 @@ fn alias_bomb_is_not_expanded() {
       reason: [HOME]/sandbox/extensions/bad/manifest.yaml:4:264: lists and mappings are nested more than 32 deep
       hint: correct the manifest; skillhost schema manifest prints its schema
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 
@@ -257,7 +257,7 @@ fn config_and_list_name_bad_manifest() {
     skill_registry loaded           0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
     bad            rejected (parse)         [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `name` is missing
     --- stderr
-    note: `skill_registry` would like `embedding`, which does not exist
+    note: `skill_registry` optionally depends on `embedding`, which does not exist
     note: skillhost ext doctor says what to do about the rejected ones
     ");
     let config = home.skillhost(["config"]).success();

@@ -16,7 +16,7 @@ fn healthy_home_has_no_findings() {
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     ok skill_registry 0.1.0 (tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill; opened in [N] µs)
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     insta::assert_snapshot!(stable_json(&home.skillhost(["ext", "doctor", "--json"]).success()), @r#"
     {
@@ -67,7 +67,7 @@ fn healthy_home_has_no_findings() {
           }
         ],
         "notes": [
-          "`skill_registry` would like `embedding`, which does not exist"
+          "`skill_registry` optionally depends on `embedding`, which does not exist"
         ],
         "rejected": []
       },
@@ -100,7 +100,7 @@ fn duplicate_tool_names_both_owners() {
       hint: write into the manifest of `parrot`: tools: {prefix: parrot_}
       hint: or disable one of the two
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#]).success();
 }
@@ -135,7 +135,7 @@ fn failed_dependency_fails_only_its_dependents() {
       reason: depends on `broken`, which could not be loaded
       hint: see `broken` in: skillhost ext doctor
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     home.skillhost(["ask", "--print-prompt", "--agent", "content", "hi"]).success();
 }
@@ -155,7 +155,7 @@ fn shipped_id_requires_allow_shadowing() {
       reason: the id `echo` is already used by [HOME]/manifests/echo/manifest.yaml
       hint: choose another id, or list `echo` under allow_shadowing in skillhost.yaml
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     // An unapproved extension does not replace the shipped one.
     home.write("skillhost.yaml", "allow_shadowing: [echo]\n");
@@ -170,7 +170,7 @@ fn shipped_id_requires_allow_shadowing() {
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     review human: people decide about proposals
     note [HOME]/sandbox/extensions/echo/manifest.yaml takes over `echo` from [HOME]/manifests/echo/manifest.yaml (allow_shadowing)
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
 }
 
@@ -187,7 +187,7 @@ fn invalid_config_rejects_only_its_extension() {
       reason: config: unknown field `greting`, expected `greeting`
       hint: check `config` in the manifest and `extensions.echo` in skillhost.yaml
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     ");
     home.skillhost(["tool", "call", "list_skills"]).success();
 }
@@ -205,7 +205,7 @@ fn incomplete_skill_list_is_unhealthy() {
     unhealthy skill_registry: the list of skills is not complete: [HOME]/skillhost.yaml could not be read: Not a directory (os error 20)
       hint: skills found earlier are kept until the folders can be read again
     review human: people decide about proposals
-    note `skill_registry` would like `embedding`, which does not exist
+    note `skill_registry` optionally depends on `embedding`, which does not exist
     --- stderr
      WARN extension: [HOME]/skillhost.yaml: error[root.unreadable]: root 'b' cannot be opened: Not a directory (os error 20) id=skill_registry origin="skill_registry::watch"
     "#);

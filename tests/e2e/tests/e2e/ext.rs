@@ -23,7 +23,7 @@ fn list_shows_loaded_rejected_disabled() {
     absent         rejected (probe)         library `libabsent.so` not found in the manifest's directory, the executable's directory or lib/skillhost
     idle           disabled
     --- stderr
-    note: `skill_registry` would like `embedding`, which does not exist
+    note: `skill_registry` optionally depends on `embedding`, which does not exist
     note: skillhost ext doctor says what to do about the rejected ones
     ");
     insta::assert_snapshot!(stable_json(&home.skillhost(["ext", "list", "--json"]).success()), @r#"
@@ -70,7 +70,7 @@ fn list_shows_loaded_rejected_disabled() {
         }
       ],
       "notes": [
-        "`skill_registry` would like `embedding`, which does not exist"
+        "`skill_registry` optionally depends on `embedding`, which does not exist"
       ],
       "rejected": [
         {

@@ -17,7 +17,7 @@ fn run_reports_then_stops_on_interrupt() {
     skill_registry loaded 0.1.0   tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
     running; Ctrl-C ends it
     --- stderr
-    note: `skill_registry` would like `embedding`, which does not exist
+    note: `skill_registry` optionally depends on `embedding`, which does not exist
     note: shutting down
     ");
     // The socket is removed, so the next kernel starts.

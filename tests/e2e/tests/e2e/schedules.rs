@@ -104,6 +104,6 @@ fn impossible_schedule_rejects_manifest() {
         home.skillhost(["ext", "doctor"]).exits(1).stdout
     };
     assert!(bad("* * * * * *").contains("has seconds or years; a pattern has five fields"));
-    assert!(bad("0 0 31 4 *").contains("never fires: there is no such day in any year"));
-    assert!(bad("61 * * * *").contains("`61` is no minute; write 0-59"));
+    assert!(bad("0 0 31 4 *").contains("never fires: the day exists in no year"));
+    assert!(bad("61 * * * *").contains("`61` is not a valid minute; write 0-59"));
 }

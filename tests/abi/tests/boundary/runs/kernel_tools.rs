@@ -189,7 +189,7 @@ async fn doctor_reports_failed_and_missing_extensions() {
     let said = format!(
         "2 things are wrong:\n- `new` was rejected in phase approve: it is not approved\n  hint: review, \
          build and approve it: skillhost ext build new\n- `b` is not well: health failed\n  hint: try \
-         less\nLoaded: a {version}, b {version}\nAgents: worker\n- Note: `worker` would like `registry`, which does \
+         less\nLoaded: a {version}, b {version}\nAgents: worker\n- Note: `worker` optionally depends on `registry`, which does \
          not exist\n"
     );
     assert_eq!(stage.last(), answer("2", "extensions_doctor", &said));
