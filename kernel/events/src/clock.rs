@@ -1,10 +1,10 @@
-//! The time, given from outside.
+//! The injected clock.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Tells the time in milliseconds since 1970.
+/// A clock in milliseconds since 1970.
 #[derive(Clone)]
 pub struct Clock {
     wall: Arc<dyn Fn() -> u64 + Send + Sync>,
@@ -12,25 +12,26 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock of the machine.
+    /// Creates the clock of the machine.
     #[must_use]
     pub fn system() -> Self {
-        let (began, began_ms) = (Instant::now(), wall_ms());
+        let (start, start_ms) = (Instant::now(), wall_ms());
+        // Retry times are stored, so the steady time starts at the wall time and not at zero.
         let steady = move || {
-            let elapsed = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-            began_ms.saturating_add(elapsed)
+            let elapsed = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+            start_ms.saturating_add(elapsed)
         };
         Self::with_steady(wall_ms, steady)
     }
 
-    /// A clock that says what a function says.
+    /// Creates a clock from a function, for both wall and steady time.
     #[must_use]
     pub fn new(now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         let wall: Arc<dyn Fn() -> u64 + Send + Sync> = Arc::new(now_ms);
         Self { steady: Arc::clone(&wall), wall }
     }
 
-    /// A clock whose wall time may jump while its steady time does not.
+    /// Creates a clock whose wall time may jump while its steady time does not.
     #[must_use]
     pub fn with_steady(
         wall_ms: impl Fn() -> u64 + Send + Sync + 'static,
@@ -39,13 +40,14 @@ impl Clock {
         Self { wall: Arc::new(wall_ms), steady: Arc::new(steady_ms) }
     }
 
-    /// Milliseconds since 1970, as people read them.
+    /// Returns the wall time in milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         (self.wall)()
     }
 
-    /// Milliseconds since 1970 as if nobody had set the clock since this one was made: for waits.
+    /// Returns the steady time in milliseconds, unaffected by changes of the system clock; for
+    /// waits.
     #[must_use]
     pub fn steady_ms(&self) -> u64 {
         (self.steady)()
@@ -53,6 +55,7 @@ impl Clock {
 }
 
 fn wall_ms() -> u64 {
+    // Before 1970 only with a broken clock; 0 is then as good as any other time.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,6 +1,6 @@
-//! Why the journal could not do what it was asked for.
+//! The errors of the journal.
 
-/// Why the journal could not do what it was asked for.
+/// An error of a journal operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct JournalError {
@@ -9,24 +9,24 @@ pub struct JournalError {
     hint: &'static str,
 }
 
-/// What kind of failure it is.
+/// The kind of a journal error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JournalErrorKind {
-    /// The event cannot be kept as it is.
+    /// The event is not valid.
     Invalid,
-    /// The event's payload is over the limit.
+    /// The event's payload exceeds the limit.
     TooLarge,
-    /// No such delivery.
+    /// The delivery does not exist.
     NotFound,
     /// A newer program wrote the file.
     Newer,
-    /// Another program holds the file.
+    /// Another program has locked the file.
     Locked,
     /// The file or its disk failed.
     Io,
     /// The file is damaged, or not a journal.
     Corrupt,
-    /// Anything else.
+    /// Any other error of the database.
     Database,
 }
 
@@ -39,29 +39,31 @@ impl JournalError {
         Self { kind, message: message.into(), hint }
     }
 
-    /// The kind of failure.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> JournalErrorKind {
         self.kind
     }
 
-    /// What to do about it; may be empty.
+    /// Returns the remedy, as an imperative; may be empty.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         self.hint
     }
 
-    pub(crate) fn io(what: &str, error: &std::io::Error) -> Self {
-        let message = format!("the event journal: {what}: {error}");
-        Self::new(JournalErrorKind::Io, message, "make room, or correct the permissions")
+    pub(crate) fn io(operation: &str, error: &std::io::Error) -> Self {
+        let message = format!("the event journal: {operation}: {error}");
+        Self::new(JournalErrorKind::Io, message, "free disk space, or correct the permissions")
     }
 
     pub(crate) fn unknown_dead_letter(delivery: i64) -> Self {
-        let message = format!("no dead delivery {delivery}");
+        let message = format!("dead letter {delivery} not found");
         Self::new(JournalErrorKind::NotFound, message, "see: skillhost events dead")
     }
 
     pub(crate) fn worker_stopped() -> Self {
-        Self::new(JournalErrorKind::Database, "the event journal's thread ended", "report it")
+        // The thread ends early only by a panic, which is a bug.
+        let message = "the event journal's thread has stopped";
+        Self::new(JournalErrorKind::Database, message, "report this error")
     }
 }

@@ -1,4 +1,4 @@
-//! Events, and what becomes of them.
+//! Events, subscribers and deliveries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,67 +8,67 @@ use serde_json::value::RawValue;
 
 use crate::error::{JournalError, JournalErrorKind};
 
-/// Bytes of JSON that one event may carry.
+/// The maximum size of an event's payload, in bytes of JSON.
 pub const MAX_PAYLOAD: usize = 256 * 1024;
 
-/// Bytes of a topic, a source, a correlation id or a key.
+/// The maximum size of a topic, a source, a correlation id or a key, in bytes.
 const MAX_NAME: usize = 512;
 
-/// An event that is to be kept.
+/// An event that is not stored yet.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// Dotted name such as `skill.added`.
+    /// A dotted name such as `skill.added`.
     pub topic: String,
-    /// Who says so.
+    /// The publisher of the event.
     pub source: String,
     /// A JSON value of at most [`MAX_PAYLOAD`] bytes.
     pub payload: Box<RawValue>,
-    /// What everything began with; absent: this event.
+    /// The id of the chain of events; `None` starts a new chain with this event.
     pub correlation_id: Option<String>,
-    /// Of several events with one topic and key only the first is kept.
+    /// The idempotency key: of several events with one topic and key only the first is stored.
     pub key: Option<String>,
 }
 
 impl NewEvent {
-    /// Tells whether the event can be kept.
+    /// Checks whether the event can be stored.
     ///
     /// # Errors
     /// [`JournalErrorKind::TooLarge`] and [`JournalErrorKind::Invalid`].
     pub(crate) fn check(&self) -> Result<(), JournalError> {
         let length = self.payload.get().len();
         if length > MAX_PAYLOAD {
+            // The topic is not checked yet and may be arbitrarily long.
             let topic = &self.topic[..self.topic.floor_char_boundary(MAX_NAME)];
             return Err(JournalError::new(
                 JournalErrorKind::TooLarge,
-                format!(
-                    "the payload of `{topic}` has {length} bytes, at most {MAX_PAYLOAD} are kept"
-                ),
-                "put what is large into a file and name the file in the event",
+                format!("the payload of `{topic}` has {length} bytes, the limit is {MAX_PAYLOAD}"),
+                "store large data in a file and put its path into the event",
             ));
         }
         let invalid = |message: String| {
             JournalError::new(JournalErrorKind::Invalid, message, "see docs/events.md")
         };
-        let of_a_topic = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        // No spaces and no `*`: topics are matched by segments and printed in one line.
+        let is_topic_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if self.topic.is_empty()
             || self.topic.len() > MAX_NAME
-            || !self.topic.chars().all(of_a_topic)
+            || !self.topic.chars().all(is_topic_char)
             || self.topic.split('.').any(str::is_empty)
         {
             return Err(invalid(
-                "a topic is made of letters, digits, `_`, `-` and single dots".to_owned(),
+                "topic is not valid: use letters, digits, `_`, `-` and single dots".to_owned(),
             ));
         }
-        let named = [
+        let texts = [
             ("source", Some(&self.source)),
             ("correlation id", self.correlation_id.as_ref()),
             ("key", self.key.as_ref()),
         ];
-        for (what, text) in named {
+        for (field, text) in texts {
             let text = text.map_or("", String::as_str);
             if text.len() > MAX_NAME || text.chars().any(char::is_control) {
                 return Err(invalid(format!(
-                    "the {what} of `{}` is over {MAX_NAME} bytes or has control characters",
+                    "the {field} of `{}` exceeds {MAX_NAME} bytes or has control characters",
                     self.topic
                 )));
             }
@@ -77,138 +77,144 @@ impl NewEvent {
     }
 }
 
-/// An event as it is kept.
+/// A stored event.
 #[derive(Debug, Clone, Serialize)]
 pub struct StoredEvent {
-    /// Its place among all events of the file, from 1.
+    /// The sequence number in the file, from 1.
     pub id: i64,
-    /// When it was appended, in milliseconds since 1970.
+    /// The time of the append, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Dotted name.
+    /// A dotted name.
     pub topic: String,
-    /// Who said so.
+    /// The publisher of the event.
     pub source: String,
     /// A JSON value.
     pub payload: Box<RawValue>,
-    /// What everything began with; `event-<id>` where nothing else did.
+    /// The id of the chain of events; `event-<id>` for the first event of a chain.
     pub correlation_id: String,
     /// The idempotency key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// Finds out the lane of an event.
+/// A function that returns the ordering key of an event.
 type OrderingKeyFn = Arc<dyn Fn(&StoredEvent) -> Option<String> + Send + Sync>;
 
-/// Who gets events.
+/// A subscriber of events.
 #[derive(Clone)]
 pub struct Subscriber {
-    /// Unique, and the same after a restart: what is waiting is found by it.
+    /// The id, unique and stable across restarts: pending deliveries are stored under it.
     pub id: String,
-    /// Topic or prefix; empty or `*` means every event.
+    /// A topic or prefix; empty or `*` means every event.
     pub topic: String,
-    pub(crate) lane: Option<OrderingKeyFn>,
+    pub(crate) key_fn: Option<OrderingKeyFn>,
 }
 
 impl Subscriber {
-    /// A subscriber whose deliveries are made one after the other.
+    /// Creates a subscriber that receives one delivery at a time.
     #[must_use]
     pub fn new(id: impl Into<String>, topic: impl Into<String>) -> Self {
-        Self { id: id.into(), topic: topic.into(), lane: None }
+        Self { id: id.into(), topic: topic.into(), key_fn: None }
     }
 
-    /// Lets deliveries of different lanes be made at once. Within a lane they are made in the order
-    /// of the events, and one that waits for another attempt holds up those behind it; events
-    /// without a lane share one in which others may pass.
+    /// Allows concurrent deliveries of events with different ordering keys.
+    ///
+    /// Deliveries with one key are made in the order of the events, and one that waits for a retry
+    /// blocks its successors. Events without a key are delivered one at a time, but may overtake
+    /// one that waits for a retry.
     #[must_use]
     pub fn with_ordering_key(
         mut self,
-        lane: impl Fn(&StoredEvent) -> Option<String> + Send + Sync + 'static,
+        key_fn: impl Fn(&StoredEvent) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.lane = Some(Arc::new(lane));
+        self.key_fn = Some(Arc::new(key_fn));
         self
     }
 
     pub(crate) fn ordering_key(&self, event: &StoredEvent) -> String {
-        self.lane.as_ref().and_then(|lane| lane(event)).unwrap_or_default()
+        // The empty text is the stored form of "no key".
+        self.key_fn.as_ref().and_then(|key_fn| key_fn(event)).unwrap_or_default()
     }
 }
 
 impl fmt::Debug for Subscriber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // By hand, because a function has no `Debug`.
         f.debug_struct("Subscriber").field("id", &self.id).field("topic", &self.topic).finish()
     }
 }
 
-/// An event that one subscriber is to handle now.
+/// A delivery of one event to one subscriber.
 #[derive(Debug, Clone)]
 pub struct Delivery {
-    /// Names the delivery; the same at every attempt.
+    /// The id of the delivery; the same at every attempt.
     pub id: i64,
-    /// Who is to handle it.
+    /// The id of the subscriber.
     pub subscriber: String,
-    /// Which attempt this is, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
     /// The event.
     pub event: StoredEvent,
 }
 
-/// What [`Journal::claim_due`](crate::Journal::claim_due) took.
+/// The result of [`Journal::claim_due`](crate::Journal::claim_due).
 #[derive(Debug, Clone, Default)]
 pub struct ClaimedDeliveries {
     /// The deliveries, the oldest event first.
     pub deliveries: Vec<Delivery>,
-    /// Milliseconds until another delivery is due that waits for its time; what waits for its lane
-    /// only is not counted.
+    /// The milliseconds until the next retry is due; deliveries that wait for an earlier one with
+    /// their ordering key do not count.
     pub next_ms: Option<u64>,
 }
 
-/// A delivery that was given up.
+/// A delivery whose attempts are exhausted.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeadLetter {
-    /// Names the delivery.
+    /// The id of the delivery.
     pub id: i64,
-    /// Who was to handle it.
+    /// The id of the subscriber.
     pub subscriber: String,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     pub error: String,
-    /// When it was given up, in milliseconds since 1970.
+    /// The time of the last attempt, in milliseconds since 1970.
     pub at_ms: u64,
     /// The event.
     pub event: StoredEvent,
 }
 
-/// Which events to list.
+/// A query for the events at the end of the journal or after an event.
 #[derive(Debug, Clone, Default)]
 pub struct TailQuery {
-    /// Only those behind this one; absent: the last ones.
+    /// The id of the preceding event; `None` selects the last events.
     pub after: Option<i64>,
-    /// Topic or prefix; empty or `*` means every event.
+    /// A topic or prefix; empty or `*` means every event.
     pub topic: String,
-    /// At most so many.
+    /// The maximum number of events.
     pub limit: usize,
 }
 
-/// What became of the last run of a schedule.
+/// The last run of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ScheduleRun {
     /// The time it was due, in milliseconds since 1970.
     pub due_ms: u64,
-    /// When it began.
+    /// The time it started.
     pub started_ms: u64,
-    /// When it ended; absent while it runs, and where the process ended before.
+    /// The time it ended; `None` while it runs, and if the process ended before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_ms: Option<u64>,
-    /// Why it failed; absent where it did not.
+    /// The error of the run; `None` on success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// Whether `topic` is `wanted` or lies below it; nothing and `*` stand for all.
+/// Returns whether `topic` is `wanted` or lies below it; an empty `wanted` and `*` match all
+/// topics.
 #[must_use]
 pub fn topic_matches(wanted: &str, topic: &str) -> bool {
+    // `JournalStore::tail` has the same rule in SQL.
     wanted.is_empty()
         || wanted == "*"
         || topic.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -219,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn topics_match_whole_segments() {
+    fn topics_match_complete_segments() {
         assert!(topic_matches("", "skill.added"));
         assert!(topic_matches("*", "skill.added"));
         assert!(topic_matches("skill", "skill.added"));
@@ -229,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_refused_with_the_reason() {
+    fn invalid_events_are_rejected_with_kind() {
         let event = |topic: &str, payload: String| NewEvent {
             topic: topic.to_owned(),
             source: "s".to_owned(),

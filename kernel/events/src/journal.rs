@@ -1,4 +1,4 @@
-//! The journal as callers hold it: a thread owns the file.
+//! The asynchronous interface of the journal; a worker thread owns the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -14,88 +14,95 @@ use crate::event::{
 use crate::place;
 use crate::store::{JournalResult, JournalStore};
 
-/// How much is kept.
+/// The retention limits of the journal.
 #[derive(Debug, Clone)]
 pub struct RetentionLimits {
-    /// Milliseconds that an event which nobody waits for is kept.
+    /// The maximum age of an event without pending deliveries, in milliseconds.
     pub age_ms: u64,
-    /// Events; the oldest are dropped above it, whoever waits for them.
+    /// The maximum number of events; the oldest are dropped even with pending deliveries.
     pub events: u64,
-    /// Bytes of the file that are in use; above it as for `events`.
+    /// The maximum bytes of the file in use; the oldest events are dropped as for `events`.
     pub bytes: u64,
 }
 
 impl Default for RetentionLimits {
-    /// Thirty days, 200,000 events, 256 MiB.
+    /// Returns thirty days, 200,000 events, 256 MiB.
     fn default() -> Self {
         Self { age_ms: 30 * 24 * 60 * 60 * 1000, events: 200_000, bytes: 256 << 20 }
     }
 }
 
-/// What [`Journal::prune`] did.
+/// The result of [`Journal::prune`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PruneReport {
-    /// Events that are not kept any longer.
+    /// The number of dropped events.
     pub events: usize,
-    /// Deliveries that were lost with them, because there was too much.
+    /// The number of pending deliveries lost with them, because a limit was exceeded.
     pub undelivered: usize,
-    /// Deliveries that were given up because their subscriber is gone.
+    /// The number of deliveries that became dead letters because their subscriber was removed.
     pub buried: usize,
 }
 
 /// The journal of one home; cheap to clone.
 ///
-/// Nothing is opened, and no thread started, before something is asked. Only [`Journal::append`],
+/// The first operation opens the file and starts the thread. Only [`Journal::append`],
 /// [`Journal::recover`], [`Journal::set_subscribers`], [`Journal::claim_due`] and
-/// [`Journal::record_run`] make a missing file and put a damaged one aside: to `events.db.corrupt-1`,
-/// or the next free number.
+/// [`Journal::record_run`] create a missing file and quarantine a damaged one as
+/// `events.db.corrupt-1`, or with the next free number.
 #[derive(Debug, Clone)]
 pub struct Journal {
     shared: Arc<JournalShared>,
 }
 
+/// The state shared by all clones of a journal.
 #[derive(Debug)]
 struct JournalShared {
     path: PathBuf,
     clock: Clock,
-    desk: Mutex<Option<mpsc::Sender<JournalJob>>>,
+    /// The queue of the worker thread; `None` while no thread runs.
+    sender: Mutex<Option<mpsc::Sender<JournalJob>>>,
 }
 
+/// A job for the worker thread.
 type JournalJob = Box<dyn FnOnce(&mut JournalWorker) + Send>;
 
-/// What the thread has before it.
+/// The state of the worker thread.
+// SQLite calls block, so they must not run on the callers' runtime.
 struct JournalWorker {
     path: PathBuf,
     clock: Clock,
     store: Option<JournalStore>,
-    /// The file may be made and replaced, not only read.
-    makes: bool,
-    /// Of the open file.
+    /// The file may be created and replaced, not only read.
+    may_create: bool,
+    /// The identity of the open file.
     identity: Option<(u64, u64)>,
+    /// The current subscribers, which a new file needs as well.
     subscribers: Vec<Subscriber>,
-    /// Where damaged files were put, until somebody asks.
-    aside: Vec<PathBuf>,
+    /// The paths of quarantined files, until a caller takes them.
+    quarantined: Vec<PathBuf>,
 }
 
 impl Journal {
-    /// The journal in a file, which need not be there yet.
+    /// Creates a journal for a file that may not exist yet.
     #[must_use]
     pub fn new(path: PathBuf, clock: Clock) -> Self {
-        Self { shared: Arc::new(JournalShared { path, clock, desk: Mutex::default() }) }
+        Self { shared: Arc::new(JournalShared { path, clock, sender: Mutex::default() }) }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.shared.path
     }
 
-    /// Keeps an event: it is on the disk when this returns. Where one with its topic and key is
-    /// there, that one is returned, with `false`.
+    /// Appends an event; it is durable when this returns.
+    ///
+    /// If an event with its topic and key exists, that one is returned with `false`.
     ///
     /// # Errors
-    /// For an event that is too large or malformed, and when the file or its disk fails.
+    /// An error for an event that is too large or not valid, and an error of the file or its disk.
     pub async fn append(&self, event: NewEvent) -> JournalResult<(StoredEvent, bool)> {
+        // Before the job: an event that is not valid must not create a file.
         event.check()?;
         let now = self.now_ms();
         self.with_store(move |store, _| store.append(&event, now)).await
@@ -104,27 +111,27 @@ impl Journal {
     /// Finds the event of a topic with a key.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn find(&self, topic: &str, key: &str) -> JournalResult<Option<StoredEvent>> {
         let (topic, key) = (topic.to_owned(), key.to_owned());
         self.with_existing_store(move |store| store.find(&topic, &key)).await
     }
 
-    /// Lists events in their order.
+    /// Lists events in the order of their ids.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn tail(&self, tail: TailQuery) -> JournalResult<Vec<StoredEvent>> {
         self.with_existing_store(move |store| store.tail(&tail)).await
     }
 
-    /// Says who gets events from now on; only the process that delivers does.
+    /// Replaces the subscribers. Only the delivering process may call this.
     ///
-    /// A new subscriber gets what is appended after this. One that is not named any more gets nothing
-    /// until it is named again; within a day it then gets what it missed.
+    /// A new subscriber receives the events appended after this. A removed subscriber receives no
+    /// events until it is added again; within a day it then receives the events that it missed.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn set_subscribers(&self, subscribers: Vec<Subscriber>) -> JournalResult<()> {
         let now = self.now_ms();
         self.with_store(move |store, list| {
@@ -135,37 +142,40 @@ impl Journal {
         .await
     }
 
-    /// Takes the deliveries that are due, at most one per lane of each subscriber. Each attempt
-    /// counts from here on.
+    /// Claims the deliveries that are due, at most one per ordering key of each subscriber.
+    ///
+    /// Each claim counts as an attempt.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn claim_due(&self) -> JournalResult<ClaimedDeliveries> {
         let (now, steady) = (self.now_ms(), self.steady_ms());
         self.with_store(move |store, list| store.claim_due(list, now, steady)).await
     }
 
-    /// Whether another process changed the journal since this was last asked; true at first.
+    /// Returns whether another process changed the journal since the last call; at first `true`.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn has_external_changes(&self) -> JournalResult<bool> {
-        self.with_existing_store(|store| store.changed_elsewhere()).await
+        self.with_existing_store(|store| store.has_external_changes()).await
     }
 
-    /// Notes that a claimed delivery was handled; false where it was not claimed.
+    /// Acknowledges a claimed delivery; `false` if it is not claimed.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn ack(&self, delivery: i64) -> JournalResult<bool> {
         self.with_existing_store(move |store| store.ack(delivery)).await
     }
 
-    /// Notes that the attempt at a claimed delivery failed. There is another one at `retry_at`, a time
-    /// of [`Journal::steady_ms`]; without it the delivery is dead.
+    /// Records the failure of a claimed delivery; `false` if it is not claimed.
+    ///
+    /// The next attempt is due at `retry_at`, a time of [`Journal::steady_ms`]; without it the
+    /// delivery becomes a dead letter.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn fail(
         &self,
         delivery: i64,
@@ -176,49 +186,50 @@ impl Journal {
         self.with_existing_store(move |store| store.fail(delivery, &error, retry_at, now)).await
     }
 
-    /// Puts a claimed delivery back until [`Journal::recover`]; its attempt does not count.
+    /// Releases a claimed delivery until [`Journal::recover`]; its attempt does not count.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn release(&self, delivery: i64) -> JournalResult<bool> {
         let now = self.now_ms();
         self.with_existing_store(move |store| store.release(delivery, now)).await
     }
 
-    /// Makes due again what a process that is gone had claimed or released. What it had tried
-    /// `attempts` times is dead from now on, and returned. No retry waits longer than `longest` after
-    /// this, however the clock was set meanwhile. Examines the whole file.
+    /// Reschedules the deliveries that a terminated process had claimed or released.
+    ///
+    /// Claimed deliveries with `attempts` attempts become dead letters and are returned. Afterwards
+    /// no retry waits longer than `max_delay`, even if the clock was changed. Checks every page of
+    /// the file.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn recover(
         &self,
         attempts: u32,
-        longest: Duration,
+        max_delay: Duration,
     ) -> JournalResult<Vec<DeadLetter>> {
         let (now, steady) = (self.now_ms(), self.steady_ms());
-        let longest = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
-        let latest = steady.saturating_add(longest);
-        self.run_job(move |desk| {
-            desk.open(true)?;
-            desk.try_twice(|store, _| store.recover(attempts, latest, now))
+        let max_delay = u64::try_from(max_delay.as_millis()).unwrap_or(u64::MAX);
+        let latest = steady.saturating_add(max_delay);
+        self.run_job(move |worker| {
+            worker.open(true)?;
+            worker.retry_if_corrupt(|store, _| store.recover(attempts, latest, now))
         })
         .await
     }
 
-    /// Lists the deliveries that were given up, the oldest first.
+    /// Lists the dead letters, the oldest first.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn dead_letters(&self) -> JournalResult<Vec<DeadLetter>> {
         self.with_existing_store(|store| store.dead_letters()).await
     }
 
-    /// Makes a dead delivery due again, with all its attempts.
+    /// Retries a dead letter, with all its attempts.
     ///
     /// # Errors
-    /// [`JournalErrorKind::NotFound`] where there is no such dead delivery, or nobody who handles it
-    /// any more.
+    /// [`JournalErrorKind::NotFound`] if the dead letter or its subscriber does not exist.
     pub async fn retry_dead_letter(&self, delivery: i64) -> JournalResult<DeadLetter> {
         let now = self.now_ms();
         self.with_existing_store(move |store| store.retry(delivery, now).map(Some))
@@ -226,99 +237,102 @@ impl Journal {
             .ok_or_else(|| JournalError::unknown_dead_letter(delivery))
     }
 
-    /// The last run of a schedule.
+    /// Returns the last run of a schedule.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn last_run(&self, schedule: &str) -> JournalResult<Option<ScheduleRun>> {
         let schedule = schedule.to_owned();
         self.with_existing_store(move |store| store.last_run(&schedule)).await
     }
 
-    /// Replaces the last run of a schedule; on the disk when this returns.
+    /// Replaces the last run of a schedule; durable when this returns.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn record_run(&self, schedule: &str, run: ScheduleRun) -> JournalResult<()> {
         let schedule = schedule.to_owned();
         self.with_store(move |store, _| store.record_run(&schedule, &run)).await
     }
 
-    /// Drops what is not kept any longer.
+    /// Drops events beyond the retention limits.
     ///
     /// # Errors
-    /// When the file or its disk fails.
+    /// An error of the file or its disk.
     pub async fn prune(&self, limits: RetentionLimits) -> JournalResult<PruneReport> {
         let now = self.now_ms();
         self.with_existing_store(move |store| store.prune(&limits, now)).await
     }
 
-    /// Where damaged files were put since this was last asked.
+    /// Returns the paths of the files quarantined since the last call.
     pub async fn take_quarantined(&self) -> Vec<PathBuf> {
-        let begun = self.lock_sender().is_some();
-        match begun {
-            true => {
-                self.run_job(|desk| Ok(std::mem::take(&mut desk.aside))).await.unwrap_or_default()
-            }
+        // Without a thread no file was opened, and the query must not start one.
+        let is_running = self.lock_sender().is_some();
+        match is_running {
+            true => self
+                .run_job(|worker| Ok(std::mem::take(&mut worker.quarantined)))
+                .await
+                .unwrap_or_default(),
             false => Vec::new(),
         }
     }
 
-    /// Closes the file. It is opened again when something is asked.
+    /// Closes the file; the next operation opens it again.
     pub async fn close(&self) {
+        // Without its sender the thread ends after the job below.
         let sender = self.lock_sender().take();
         if let Some(sender) = sender {
-            let (done, closed) = oneshot::channel();
-            let close: JournalJob = Box::new(move |desk| {
-                desk.store = None;
-                let _ = done.send(());
+            let (closed_tx, closed_rx) = oneshot::channel();
+            let close: JournalJob = Box::new(move |worker| {
+                worker.store = None;
+                let _ = closed_tx.send(());
             });
             if sender.send(close).is_ok() {
-                let _ = closed.await;
+                let _ = closed_rx.await;
             }
         }
     }
 
-    /// What its clock says, in milliseconds since 1970.
+    /// Returns the wall time of its clock, in milliseconds since 1970.
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.shared.clock.now_ms()
     }
 
-    /// The time that retries wait by: as [`Journal::now_ms`], but nobody sets it.
+    /// Returns the steady time of its clock, which schedules retries.
     #[must_use]
     pub fn steady_ms(&self) -> u64 {
         self.shared.clock.steady_ms()
     }
 
     fn lock_sender(&self) -> std::sync::MutexGuard<'_, Option<mpsc::Sender<JournalJob>>> {
-        self.shared.desk.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the file, made if it is not there.
+    /// Runs `work` with the file and creates a missing one.
     async fn with_store<T: Send + 'static>(
         &self,
         work: impl Fn(&mut JournalStore, &mut Vec<Subscriber>) -> JournalResult<T> + Send + 'static,
     ) -> JournalResult<T> {
-        self.run_job(move |desk| {
-            desk.open(false)?;
-            desk.try_twice(&work)
+        self.run_job(move |worker| {
+            worker.open(false)?;
+            worker.retry_if_corrupt(&work)
         })
         .await
     }
 
-    /// Does something with the file; where there is none, nothing.
+    /// Runs `work` with an existing file; without a file returns the default.
     async fn with_existing_store<T: Default + Send + 'static>(
         &self,
         work: impl Fn(&mut JournalStore) -> JournalResult<T> + Send + 'static,
     ) -> JournalResult<T> {
-        self.run_job(move |desk| {
-            desk.close_if_moved();
-            if desk.store.is_none() {
-                desk.set_store(JournalStore::open_current(&desk.path)?);
+        self.run_job(move |worker| {
+            worker.close_if_moved();
+            if worker.store.is_none() {
+                worker.set_store(JournalStore::open_current(&worker.path)?);
             }
-            match desk.store {
-                Some(_) => desk.try_twice(|store, _| work(store)),
+            match worker.store {
+                Some(_) => worker.retry_if_corrupt(|store, _| work(store)),
                 None => Ok(T::default()),
             }
         })
@@ -329,42 +343,50 @@ impl Journal {
         &self,
         work: impl FnOnce(&mut JournalWorker) -> JournalResult<T> + Send + 'static,
     ) -> JournalResult<T> {
-        let (answer, answered) = oneshot::channel();
-        self.sender()?
-            .send(Box::new(move |desk| {
-                // Whoever asked may have given up; the work is done all the same.
-                let _ = answer.send(work(desk));
+        let (result_tx, result_rx) = oneshot::channel();
+        self.worker_sender()?
+            .send(Box::new(move |worker| {
+                // The caller may have been cancelled; the work is done nevertheless.
+                let _ = result_tx.send(work(worker));
             }))
             .map_err(|_| JournalError::worker_stopped())?;
-        answered.await.unwrap_or_else(|_| Err(JournalError::worker_stopped()))
+        result_rx.await.unwrap_or_else(|_| Err(JournalError::worker_stopped()))
     }
 
-    /// The thread, started when it is first needed. It ends with the last clone.
-    fn sender(&self) -> JournalResult<mpsc::Sender<JournalJob>> {
-        let mut desk = self.lock_sender();
-        if let Some(sender) = &*desk {
+    /// Returns the queue of the worker thread and starts a missing thread.
+    fn worker_sender(&self) -> JournalResult<mpsc::Sender<JournalJob>> {
+        let mut slot = self.lock_sender();
+        if let Some(sender) = &*slot {
             return Ok(sender.clone());
         }
         let (sender, jobs) = mpsc::channel::<JournalJob>();
         let (path, clock) = (self.shared.path.clone(), self.shared.clock.clone());
+        // The thread owns no sender, so it ends with the last clone of the journal.
         let work = move || {
-            let mut desk = JournalWorker::new(path, clock);
+            let mut worker = JournalWorker::new(path, clock);
             while let Ok(job) = jobs.recv() {
-                job(&mut desk);
+                job(&mut worker);
             }
         };
         std::thread::Builder::new()
             .name("events".to_owned())
             .spawn(work)
             .map_err(|error| JournalError::io("cannot start its thread", &error))?;
-        Ok(desk.insert(sender).clone())
+        Ok(slot.insert(sender).clone())
     }
 }
 
 impl JournalWorker {
     fn new(path: PathBuf, clock: Clock) -> Self {
-        let (subscribers, aside) = (Vec::new(), Vec::new());
-        Self { path, clock, store: None, makes: false, identity: None, subscribers, aside }
+        Self {
+            path,
+            clock,
+            store: None,
+            may_create: false,
+            identity: None,
+            subscribers: Vec::new(),
+            quarantined: Vec::new(),
+        }
     }
 
     fn set_store(&mut self, store: Option<JournalStore>) {
@@ -372,7 +394,8 @@ impl JournalWorker {
         self.store = store;
     }
 
-    /// Another process may have put the file aside: nobody would read what is written to it.
+    /// Closes the file if another process has quarantined it.
+    // Events written to a quarantined file would never be delivered.
     fn close_if_moved(&mut self) {
         if self.store.is_some() && self.identity != place::file_identity(&self.path) {
             self.store = None;
@@ -380,7 +403,7 @@ impl JournalWorker {
     }
 
     fn open(&mut self, examine: bool) -> JournalResult<()> {
-        self.makes = true;
+        self.may_create = true;
         self.close_if_moved();
         match &self.store {
             None => {
@@ -396,20 +419,21 @@ impl JournalWorker {
     }
 
     fn reopen(&mut self, examine: bool) -> JournalResult<()> {
+        // Closed first: a file cannot be renamed while it is open on some platforms.
         self.store = None;
-        let (store, aside) = place::open_journal(&self.path, examine)?;
-        if let Some(aside) = aside {
+        let (store, quarantined) = place::open_journal(&self.path, examine)?;
+        if let Some(quarantined) = quarantined {
             tracing::error!(
-                path = %aside.display(),
-                "the event journal was damaged and put aside; events in it are not delivered"
+                path = %quarantined.display(),
+                "the event journal was damaged and is quarantined; its events are not delivered"
             );
-            self.aside.push(aside);
+            self.quarantined.push(quarantined);
         }
         self.set_store(Some(store));
         Ok(())
     }
 
-    /// Tells a new file who gets events.
+    /// Registers the current subscribers in a new file.
     fn register_subscribers(&mut self) -> JournalResult<()> {
         match &mut self.store {
             Some(store) if !self.subscribers.is_empty() => {
@@ -419,15 +443,14 @@ impl JournalWorker {
         }
     }
 
-    /// Does something with the open file; a second time with a new one where the file turns out to be
-    /// damaged.
-    fn try_twice<T>(
+    /// Runs `work` with the open file, and once more with a new file if the old one is damaged.
+    fn retry_if_corrupt<T>(
         &mut self,
         work: impl Fn(&mut JournalStore, &mut Vec<Subscriber>) -> JournalResult<T>,
     ) -> JournalResult<T> {
         let store = self.store.as_mut().ok_or_else(JournalError::worker_stopped)?;
         match work(store, &mut self.subscribers) {
-            Err(error) if error.kind() == JournalErrorKind::Corrupt && self.makes => {
+            Err(error) if error.kind() == JournalErrorKind::Corrupt && self.may_create => {
                 self.reopen(true)?;
                 self.register_subscribers()?;
             }

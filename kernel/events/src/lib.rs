@@ -1,13 +1,13 @@
-//! The journal of events behind the kernel: kept, delivered, retried.
+//! The event journal of the kernel: storage, delivery and retries.
 //!
-//! A [`Journal`] is one SQLite file. An event that [`Journal::append`] returned is on the disk; each
-//! of the [`Subscriber`]s gets it as a [`Delivery`] until it is acknowledged or dead. The journal
-//! knows nothing of what handlers do, and waits for nobody: who delivers asks
-//! [`Journal::claim_due`] and says what came of it.
+//! A [`Journal`] is one SQLite file. An event that [`Journal::append`] returned is durable; each
+//! [`Subscriber`] receives it as a [`Delivery`] until the delivery is acknowledged or dead. The
+//! journal calls no handlers: the delivering process calls [`Journal::claim_due`] and reports each
+//! outcome.
 //!
-//! What holds, whenever the process ends: an event that was appended is kept; a delivery that was
-//! not acknowledged is made again, so a handler may see an event more than once; attempts are
-//! counted before they begin, so a handler that ends the process is not tried for ever.
+//! The guarantees hold whenever the process ends: an appended event is stored; a delivery that was
+//! not acknowledged is repeated, so a handler may see an event more than once; attempts are counted
+//! before they start, so a handler that ends the process is not retried for ever.
 //!
 //! Several processes may append to one file at once; one of them delivers.
 

@@ -1,7 +1,7 @@
-//! The file, and the only place with SQL: one submodule per concern.
+//! The journal file and all SQL of the crate, with one submodule per concern.
 //!
-//! Everything is done in a transaction. Only an append waits for the disk: whatever else is lost
-//! with the power is done again, in the order in which it was done before.
+//! Every change is a transaction. Only operations whose loss a caller could notice wait for the
+//! disk, such as an append: other changes lost in a power failure are repeated in the same order.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,104 +21,109 @@ mod prune;
 mod schedules;
 mod schema;
 
+/// The result of a journal operation.
 pub(crate) type JournalResult<T, E = JournalError> = std::result::Result<T, E>;
 
-/// How long another process may hold the file.
-const WAIT: Duration = Duration::from_secs(5);
+/// The timeout for a lock that another process holds on the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The columns of [`event_of`].
-const EVENT: &str = "e.id, e.at_ms, e.topic, e.source, e.payload, e.correlation_id, e.key";
+/// The columns of [`event_from_row`].
+const EVENT_COLUMNS: &str = "e.id, e.at_ms, e.topic, e.source, e.payload, e.correlation_id, e.key";
 
 /// An open journal file.
 #[derive(Debug)]
 pub(crate) struct JournalStore {
     conn: Connection,
-    /// `PRAGMA data_version` when it was last looked at.
-    seen: i64,
+    /// The last observed `PRAGMA data_version`.
+    data_version: i64,
 }
 
 impl JournalStore {
-    /// Opens a file that is up to date; nothing where it first has to be made or migrated.
+    /// Opens a file of the current version, or returns `None` if it must be created or migrated.
     ///
-    /// One that lies where nothing can be written is opened for reading; writes to it fail.
+    /// A file in a read-only location is opened for reading; writes to it fail.
     pub(crate) fn open_current(path: &Path) -> JournalResult<Option<Self>> {
-        let opened = connect(path, OpenFlags::empty());
-        let opened = opened.and_then(|conn| version(&conn).map(|version| (conn, version)));
+        let opened = open_connection(path, OpenFlags::empty());
+        let opened = opened.and_then(|conn| schema_version(&conn).map(|version| (conn, version)));
         let (conn, version) = match opened {
             Err(error) if error.kind() == JournalErrorKind::Io && !path.exists() => {
                 return Ok(None);
             }
             Err(error) if peek::is_unwritable(&error, path) => {
-                // The first error says what is wrong with the place.
-                let conn = peek::peek(path).map_err(|_| error)?;
-                let version = version(&conn)?;
+                // The first error names the cause; the second one is only a consequence.
+                let conn = peek::open_read_only(path).map_err(|_| error)?;
+                let version = schema_version(&conn)?;
                 (conn, version)
             }
             other => other?,
         };
         match version {
-            schema::LATEST => Self::from_connection(conn).map(Some),
-            newer if newer > schema::LATEST => Err(JournalError::new(
+            schema::LATEST_VERSION => Self::from_connection(conn).map(Some),
+            newer if newer > schema::LATEST_VERSION => Err(JournalError::new(
                 JournalErrorKind::Newer,
                 format!(
-                    "the event journal has version {newer}, this program knows up to {}",
-                    schema::LATEST
+                    "the event journal has version {newer}, this program supports up to {}",
+                    schema::LATEST_VERSION
                 ),
-                "use the newer program that wrote it; nothing was touched",
+                "use the newer program that wrote it; the file is unchanged",
             )),
             _ => Ok(None),
         }
     }
 
-    /// Opens a file, made or migrated where needed. One process at a time may do that.
-    pub(crate) fn open_or_make(path: &Path) -> JournalResult<Self> {
+    /// Opens a file and creates or migrates it if needed. The caller holds the lock.
+    pub(crate) fn open_or_create(path: &Path) -> JournalResult<Self> {
         if let Some(store) = Self::open_current(path)? {
             return Ok(store);
         }
-        make_private_file(path);
-        let mut conn = connect(path, OpenFlags::SQLITE_OPEN_CREATE)?;
-        if version(&conn)? == 0 {
+        create_private_file(path);
+        let mut conn = open_connection(path, OpenFlags::SQLITE_OPEN_CREATE)?;
+        // A database of another program also has version 0, but it has tables.
+        if schema_version(&conn)? == 0 {
             let tables = "SELECT count(*) FROM sqlite_master";
             if conn.query_row(tables, [], |row| row.get::<_, i64>(0))? > 0 {
-                return Err(corrupt("the file is not an event journal"));
+                return Err(corrupt_error("the file is not an event journal"));
             }
         }
+        // WAL lets other processes read while one writes, and an append waits for one sync only.
         conn.pragma_update(None, "journal_mode", "WAL")?;
         schema::MIGRATIONS.to_latest(&mut conn).map_err(|error| match error {
             rusqlite_migration::Error::RusqliteError { err, .. } => err.into(),
             other => JournalError::new(
                 JournalErrorKind::Database,
-                format!("the event journal cannot be brought up to date: {other}"),
-                "report it with this message",
+                format!("migration of the event journal failed: {other}"),
+                "report this error",
             ),
         })?;
         Self::from_connection(conn)
     }
 
     fn from_connection(conn: Connection) -> JournalResult<Self> {
+        // Off by default in SQLite; deliveries are deleted with their event.
         conn.pragma_update(None, "foreign_keys", true)?;
-        Ok(Self { conn, seen: -1 })
+        // No version is negative, so the first query reports a change.
+        Ok(Self { conn, data_version: -1 })
     }
 
-    /// Examines every page.
+    /// Checks every page.
     ///
     /// # Errors
-    /// [`JournalErrorKind::Corrupt`] with what was found.
+    /// [`JournalErrorKind::Corrupt`] with the first damage.
     pub(crate) fn check_integrity(&self) -> JournalResult<()> {
         let verdict: String = self.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         match verdict.as_str() {
             "ok" => Ok(()),
-            damage => Err(corrupt(damage)),
+            damage => Err(corrupt_error(damage)),
         }
     }
 
-    /// Whether another connection changed the file since this was last asked; true at first.
-    pub(crate) fn changed_elsewhere(&mut self) -> JournalResult<bool> {
+    /// Returns whether another connection changed the file since the last call; at first `true`.
+    pub(crate) fn has_external_changes(&mut self) -> JournalResult<bool> {
         let now = self.conn.pragma_query_value(None, "data_version", |row| row.get(0))?;
-        Ok(std::mem::replace(&mut self.seen, now) != now)
+        Ok(std::mem::replace(&mut self.data_version, now) != now)
     }
 
-    /// Does something in a transaction that is on the disk when this returns.
+    /// Runs `work` in a transaction that is durable when this returns.
     fn write<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>) -> JournalResult<T>,
@@ -126,8 +131,7 @@ impl JournalStore {
         self.transact("FULL", work)
     }
 
-    /// Does something in a transaction that survives the end of the process, but perhaps not that of
-    /// the machine.
+    /// Runs `work` in a transaction that survives the process, but perhaps not a power failure.
     fn write_relaxed<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>) -> JournalResult<T>,
@@ -141,45 +145,47 @@ impl JournalStore {
         work: impl FnOnce(&Transaction<'_>) -> JournalResult<T>,
     ) -> JournalResult<T> {
         self.conn.pragma_update(None, "synchronous", synchronous)?;
+        // Immediate: a transaction that starts with a read could not get the write lock later.
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let done = work(&tx)?;
+        let result = work(&tx)?;
         tx.commit()?;
-        Ok(done)
+        Ok(result)
     }
 }
 
-/// Makes an empty file that only its owner can read, if there is none: what SQLite keeps beside it
-/// gets the same permissions.
-fn make_private_file(path: &Path) {
+/// Creates an empty file that only its owner can read, if none exists.
+// SQLite gives its files next to it the same permissions.
+fn create_private_file(path: &Path) {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // It is there already, or SQLite meets the same error and tells it.
+    // The file exists already, or SQLite reports the same error.
     let _ = options.open(path);
 }
 
-fn connect(path: &Path, more: OpenFlags) -> JournalResult<Connection> {
+fn open_connection(path: &Path, more: OpenFlags) -> JournalResult<Connection> {
+    // Without SQLite's own mutex: a single thread uses the connection.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     let conn = Connection::open_with_flags(path, flags)?;
-    conn.busy_timeout(WAIT)?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
     Ok(conn)
 }
 
-fn version(conn: &Connection) -> JournalResult<i64> {
+fn schema_version(conn: &Connection) -> JournalResult<i64> {
     Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-fn corrupt(what: &str) -> JournalError {
+fn corrupt_error(damage: &str) -> JournalError {
     JournalError::new(
         JournalErrorKind::Corrupt,
-        format!("the event journal is damaged: {what}"),
-        "it is put aside when the next event is kept",
+        format!("the event journal is damaged: {damage}"),
+        "publish an event: the next append quarantines the file",
     )
 }
 
-/// Reads the columns of [`EVENT`].
-fn event_of(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
+/// Converts the columns of [`EVENT_COLUMNS`].
+fn event_from_row(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
     let id = row.get(0)?;
     let payload: String = row.get(4)?;
     let payload = RawValue::from_string(payload).map_err(|error| {
@@ -188,21 +194,22 @@ fn event_of(row: &Row<'_>) -> rusqlite::Result<StoredEvent> {
     let correlation_id: Option<String> = row.get(5)?;
     Ok(StoredEvent {
         id,
-        at_ms: unsigned(row.get(1)?),
+        at_ms: from_sql(row.get(1)?),
         topic: row.get(2)?,
         source: row.get(3)?,
         payload,
+        // Not stored for the first event of a chain, because its id is unknown before the insert.
         correlation_id: correlation_id.unwrap_or_else(|| format!("event-{id}")),
         key: row.get(6)?,
     })
 }
 
-/// A time as the file keeps it.
-fn signed(ms: u64) -> i64 {
+/// Converts a number to the form in the file, which has only signed integers.
+fn to_sql(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-/// A time as callers know it.
-fn unsigned(ms: i64) -> u64 {
+/// Converts a number from the form in the file.
+fn from_sql(ms: i64) -> u64 {
     u64::try_from(ms).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The journal through its public face, over real files.
+//! Tests of the journal's public interface with real files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "it/crashes.rs"]

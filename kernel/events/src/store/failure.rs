@@ -1,4 +1,4 @@
-//! What SQLite's errors mean.
+//! The conversion of SQLite's errors.
 
 use rusqlite::ErrorCode;
 
@@ -6,34 +6,35 @@ use crate::error::{JournalError, JournalErrorKind};
 
 impl From<rusqlite::Error> for JournalError {
     fn from(error: rusqlite::Error) -> Self {
-        let told = |kind, what: &str, hint| {
-            Self::new(kind, format!("the event journal {what}: {error}"), hint)
+        let journal_error = |kind, state: &str, hint| {
+            Self::new(kind, format!("the event journal {state}: {error}"), hint)
         };
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => told(
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => journal_error(
                 JournalErrorKind::Corrupt,
                 "is damaged",
-                "it is put aside when the next event is kept",
+                "publish an event: the next append quarantines the file",
             ),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => told(
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => journal_error(
                 JournalErrorKind::Locked,
                 "is locked by another program",
                 "close the program that has it open, then try again",
             ),
+            // SQLite reports a missing permission as any of the three.
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                told(
+                journal_error(
                     JournalErrorKind::Io,
                     "cannot be written",
                     "give the process permission to write the file and its directory",
                 )
             }
             Some(ErrorCode::DiskFull) => {
-                told(JournalErrorKind::Io, "cannot be written", "make room on the disk")
+                journal_error(JournalErrorKind::Io, "cannot be written", "free disk space")
             }
             Some(ErrorCode::SystemIoFailure) => {
-                told(JournalErrorKind::Io, "cannot be read or written", "the disk needs attention")
+                journal_error(JournalErrorKind::Io, "cannot be read or written", "check the disk")
             }
-            _ => told(JournalErrorKind::Database, "failed", "report it with this message"),
+            _ => journal_error(JournalErrorKind::Database, "failed", "report this error"),
         }
     }
 }

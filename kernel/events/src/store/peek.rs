@@ -1,4 +1,4 @@
-//! Reading a journal where nothing can be written: SQLite would make files beside it.
+//! Read access to a journal in a read-only location, where SQLite cannot create its files.
 
 use std::fs;
 use std::io;
@@ -9,34 +9,35 @@ use rusqlite::{Connection, OpenFlags};
 use crate::error::{JournalError, JournalErrorKind};
 use crate::store::JournalResult;
 
-/// Opens a journal for reading as it is on the disk: in place where its last writer closed it, else
-/// a copy of it.
-pub(super) fn peek(path: &Path) -> JournalResult<Connection> {
+/// Opens a journal for reading: in place if its last writer closed it, otherwise a copy.
+pub(super) fn open_read_only(path: &Path) -> JournalResult<Connection> {
     let wal = with_suffix(path, "-wal");
+    // A log with content would have to be replayed, which requires write access.
     if fs::metadata(&wal).map_or(0, |found| found.len()) == 0 {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        return Ok(Connection::open_with_flags(unchanging_uri(path), flags)?);
+        return Ok(Connection::open_with_flags(immutable_uri(path), flags)?);
     }
-    let failed = |error: io::Error| JournalError::io("cannot be read", &error);
-    let folder = tempfile::tempdir().map_err(failed)?;
-    let copy = folder.path().join("events.db");
-    fs::copy(path, &copy).map_err(failed)?;
-    fs::copy(&wal, with_suffix(&copy, "-wal")).map_err(failed)?;
+    let to_error = |error: io::Error| JournalError::io("cannot be read", &error);
+    let directory = tempfile::tempdir().map_err(to_error)?;
+    let copy = directory.path().join("events.db");
+    fs::copy(path, &copy).map_err(to_error)?;
+    fs::copy(&wal, with_suffix(&copy, "-wal")).map_err(to_error)?;
     let conn = Connection::open_with_flags(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    // Opened, they stay; what was copied is gone when the connection is.
+    // Makes SQLite open the files now: open files outlive the removal of the directory below.
     conn.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get::<_, i64>(0))?;
     Ok(conn)
 }
 
-/// Whether opening a file for writing failed because of its place.
+/// Returns whether opening a file for writing failed because of its location.
 pub(super) fn is_unwritable(error: &JournalError, path: &Path) -> bool {
     error.kind() == JournalErrorKind::Io && path.is_file()
 }
 
-/// Names a file so that SQLite takes it for one that nobody changes.
-fn unchanging_uri(path: &Path) -> String {
+/// Returns the URI of a file that SQLite treats as immutable.
+// Without the parameter SQLite creates a shared-memory file next to it.
+fn immutable_uri(path: &Path) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {

@@ -1,19 +1,20 @@
-//! The tables, as migrations: what was released is never changed, only followed by another step.
+//! The tables, as migrations. A released step is never changed, only followed by another one.
 
 use rusqlite_migration::{M, Migrations};
 
-/// The steps, in order; `user_version` counts them.
-const STEPS: &[M<'static>] = &[M::up(FIRST)];
+/// The steps in order; `user_version` is the number of applied steps.
+const STEPS: &[M<'static>] = &[M::up(INITIAL_TABLES)];
 
-/// The steps as the library takes them.
+/// The steps in the form of the migration library.
 pub(super) const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 
-/// How many steps this program knows.
-pub(super) const LATEST: i64 = STEPS.len() as i64;
+/// The version of the current schema.
+pub(super) const LATEST_VERSION: i64 = STEPS.len() as i64;
 
-/// Events; subscribers with the last event for which deliveries were planned; deliveries that are not
-/// done; the last run of each schedule.
-const FIRST: &str = "
+/// The tables of version 1.
+// Subscribers have the last event for which deliveries were planned; acknowledged deliveries are
+// deleted; AUTOINCREMENT keeps ids of pruned events from being used again.
+const INITIAL_TABLES: &str = "
 CREATE TABLE events (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     at_ms INTEGER NOT NULL,

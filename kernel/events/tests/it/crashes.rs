@@ -1,24 +1,24 @@
-//! At least once, whenever the process ends.
+//! At-least-once delivery, whenever the process ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use skillhost_events::{Delivery, Subscriber};
 
-use crate::rig::{Rig, keyed, subscriber};
+use crate::rig::{Rig, event_with_key, subscriber};
 
-/// What the process does next; each may be its last.
+/// A step of the process; each may be its last.
 #[derive(Debug, Clone)]
 enum Step {
-    /// An event, perhaps one that was published before.
+    /// Appends an event, perhaps one that exists already.
     Append {
         key: u8,
     },
     Claim,
-    /// A handler does its work; the process may end before that is noted.
+    /// Handles an event; the process may end before the acknowledgement.
     Handle {
         which: usize,
-        noted: bool,
+        acked: bool,
     },
     Fail {
         which: usize,
@@ -34,7 +34,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         3 => (0u8..20).prop_map(|key| Step::Append { key }),
         4 => Just(Step::Claim),
-        3 => (any::<usize>(), any::<bool>()).prop_map(|(which, noted)| Step::Handle { which, noted }),
+        3 => (any::<usize>(), any::<bool>()).prop_map(|(which, acked)| Step::Handle { which, acked }),
         2 => any::<usize>().prop_map(|which| Step::Fail { which }),
         1 => any::<usize>().prop_map(|which| Step::Release { which }),
         1 => Just(Step::Wait),
@@ -43,63 +43,63 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..40)
 }
 
-fn list() -> Vec<Subscriber> {
+fn subscribers() -> Vec<Subscriber> {
     let threads =
         Subscriber::new("threads", "m").with_ordering_key(|event| Some((event.id % 3).to_string()));
     vec![subscriber("all", "*"), threads]
 }
 
-/// Which subscriber saw which event.
-type Seen = BTreeSet<(String, i64)>;
+/// The pairs of subscriber and handled event.
+type HandledEvents = BTreeSet<(String, i64)>;
 
-fn taken(claimed: &mut Vec<Delivery>, which: usize) -> Option<Delivery> {
+fn take_delivery(claimed: &mut Vec<Delivery>, which: usize) -> Option<Delivery> {
     (!claimed.is_empty()).then(|| claimed.remove(which % claimed.len()))
 }
 
-async fn play(steps: Vec<Step>) {
+async fn run_steps(steps: Vec<Step>) {
     let mut rig = Rig::new();
-    rig.journal.set_subscribers(list()).await.unwrap();
-    let (mut claimed, mut seen) = (Vec::new(), Seen::new());
+    rig.journal.set_subscribers(subscribers()).await.unwrap();
+    let (mut claimed, mut seen) = (Vec::new(), HandledEvents::new());
     let mut keys = BTreeMap::new();
     for step in steps {
         match step {
             Step::Append { key } => {
                 let (event, new) =
-                    rig.journal.append(keyed("m", 0, &key.to_string())).await.unwrap();
+                    rig.journal.append(event_with_key("m", 0, &key.to_string())).await.unwrap();
                 let first = *keys.entry(key).or_insert(event.id);
                 assert_eq!((event.id, new), (first, event.id == keys.len() as i64 && new));
             }
             Step::Claim => claimed.extend(rig.claim().await),
-            Step::Handle { which, noted } => {
-                let Some(delivery) = taken(&mut claimed, which) else { continue };
+            Step::Handle { which, acked } => {
+                let Some(delivery) = take_delivery(&mut claimed, which) else { continue };
                 seen.insert((delivery.subscriber.clone(), delivery.event.id));
-                match noted {
+                match acked {
                     true => assert!(rig.journal.ack(delivery.id).await.unwrap()),
                     false => {
                         claimed.clear();
-                        rig.crash(&list()).await;
+                        rig.crash(&subscribers()).await;
                     }
                 }
             }
             Step::Fail { which } => {
-                let Some(delivery) = taken(&mut claimed, which) else { continue };
+                let Some(delivery) = take_delivery(&mut claimed, which) else { continue };
                 let again = (delivery.attempt < 4).then_some(rig.journal.now_ms() + 1000);
                 assert!(rig.journal.fail(delivery.id, "no", again).await.unwrap());
             }
             Step::Release { which } => {
-                let Some(delivery) = taken(&mut claimed, which) else { continue };
+                let Some(delivery) = take_delivery(&mut claimed, which) else { continue };
                 assert!(rig.journal.release(delivery.id).await.unwrap());
             }
-            Step::Wait => rig.after(1000),
+            Step::Wait => rig.advance(1000),
             Step::Crash => {
                 claimed.clear();
-                rig.crash(&list()).await;
+                rig.crash(&subscribers()).await;
             }
         }
     }
-    // In the end nothing goes wrong any more.
-    rig.crash(&list()).await;
-    rig.after(1000);
+    // Afterwards no step fails, so every remaining delivery must arrive.
+    rig.crash(&subscribers()).await;
+    rig.advance(1000);
     loop {
         let due = rig.claim().await;
         if due.is_empty() {
@@ -112,7 +112,7 @@ async fn play(steps: Vec<Step>) {
     }
     let dead = rig.journal.dead_letters().await.unwrap();
     let dead = dead.into_iter().map(|letter| (letter.subscriber, letter.event.id));
-    let reached: Seen = seen.into_iter().chain(dead).collect();
+    let reached: HandledEvents = seen.into_iter().chain(dead).collect();
     let wanted = (1..=keys.len() as i64)
         .flat_map(|event| [("all".to_owned(), event), ("threads".to_owned(), event)]);
     assert_eq!(reached, wanted.collect());
@@ -122,8 +122,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_event_reaches_every_subscriber_or_the_dead_letters(steps in steps()) {
+    fn every_event_is_delivered_or_dead(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(play(steps));
+        runtime.block_on(run_steps(steps));
     }
 }

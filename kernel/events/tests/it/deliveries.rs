@@ -1,11 +1,11 @@
-//! Who gets what, when, and how often.
+//! Delivery: order, retries, dead letters and clocks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use skillhost_events::{Clock, Journal, Subscriber};
 
-use crate::rig::{LONGEST, Rig, event, subscriber};
+use crate::rig::{MAX_DELAY, Rig, event, subscriber};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
 const HOUR: u64 = 60 * 60 * 1000;
@@ -22,19 +22,19 @@ fn of(subscriber: &str, event: i64, attempt: u32) -> (String, i64, u32) {
 }
 
 #[tokio::test]
-async fn each_subscriber_gets_its_topic_one_delivery_at_a_time() {
+async fn subscribers_receive_one_delivery_at_once() {
     let rig = Rig::new();
     rig.append("a", 0).await;
     let list = vec![subscriber("all", "*"), subscriber("some", "a")];
     rig.journal.set_subscribers(list).await.unwrap();
-    assert_eq!(rig.claimed().await, [], "what was before is not theirs");
+    assert_eq!(rig.claimed().await, [], "earlier events are not delivered");
     rig.append("a.x", 1).await;
     rig.append("b", 2).await;
     rig.append("a", 3).await;
     let first = rig.claim().await;
     let names: Vec<_> = first.iter().map(|d| (d.subscriber.as_str(), d.event.id)).collect();
     assert_eq!(names, [("all", 2), ("some", 2)]);
-    assert_eq!(rig.claimed().await, [], "both are under way");
+    assert_eq!(rig.claimed().await, [], "both are claimed");
     assert!(rig.journal.ack(first[1].id).await.unwrap());
     assert_eq!(rig.claimed().await, [of("some", 4, 1)]);
     assert!(!rig.journal.ack(first[1].id).await.unwrap(), "it was acknowledged already");
@@ -43,11 +43,11 @@ async fn each_subscriber_gets_its_topic_one_delivery_at_a_time() {
 }
 
 #[tokio::test]
-async fn what_other_processes_append_is_delivered_too() {
+async fn external_events_are_delivered() {
     let rig = Rig::new();
     rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
-    let other = rig.other();
-    assert!(rig.journal.has_external_changes().await.unwrap(), "asked for the first time");
+    let other = rig.second_process();
+    assert!(rig.journal.has_external_changes().await.unwrap(), "first call");
     assert!(!rig.journal.has_external_changes().await.unwrap());
     other.append(crate::rig::event("a", 1)).await.unwrap();
     assert!(rig.journal.has_external_changes().await.unwrap());
@@ -56,7 +56,7 @@ async fn what_other_processes_append_is_delivered_too() {
 }
 
 #[tokio::test]
-async fn lanes_go_on_beside_each_other_and_each_keeps_its_order() {
+async fn ordering_keys_are_independent() {
     let rig = Rig::new();
     rig.journal.set_subscribers(vec![by_parity("s", "a")]).await.unwrap();
     for n in 1..=4 {
@@ -67,13 +67,13 @@ async fn lanes_go_on_beside_each_other_and_each_keeps_its_order() {
     assert_eq!(events, [1, 2]);
     rig.journal.fail(claimed[0].id, "no", Some(1_000_500)).await.unwrap();
     rig.journal.ack(claimed[1].id).await.unwrap();
-    assert_eq!(rig.claimed().await, [of("s", 4, 1)], "3 waits behind 1, which waits for its retry");
-    rig.after(500);
+    assert_eq!(rig.claimed().await, [of("s", 4, 1)], "1 waits for its retry and blocks 3");
+    rig.advance(500);
     assert_eq!(rig.claimed().await, [of("s", 1, 2)]);
 }
 
 #[tokio::test]
-async fn without_lanes_others_pass_one_that_waits_for_its_retry() {
+async fn events_without_key_overtake_retry() {
     let rig = Rig::new();
     rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
     rig.append("a", 1).await;
@@ -86,7 +86,7 @@ async fn without_lanes_others_pass_one_that_waits_for_its_retry() {
 }
 
 #[tokio::test]
-async fn a_delivery_dies_after_its_last_attempt_and_lives_again_when_asked() {
+async fn dead_letter_can_be_retried() {
     let rig = Rig::new();
     rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
     rig.append("a", 1).await;
@@ -109,7 +109,7 @@ async fn a_delivery_dies_after_its_last_attempt_and_lives_again_when_asked() {
 }
 
 #[tokio::test]
-async fn what_was_released_waits_for_the_next_start_and_was_no_attempt() {
+async fn released_delivery_waits_for_recovery() {
     let mut rig = Rig::new();
     let list = [subscriber("s", "a")];
     rig.journal.set_subscribers(list.to_vec()).await.unwrap();
@@ -117,13 +117,13 @@ async fn what_was_released_waits_for_the_next_start_and_was_no_attempt() {
     rig.append("a", 2).await;
     let claimed = rig.claim().await.remove(0);
     assert!(rig.journal.release(claimed.id).await.unwrap());
-    assert_eq!(rig.claimed().await, [], "nothing overtakes it");
+    assert_eq!(rig.claimed().await, [], "it blocks later events");
     rig.crash(&list).await;
     assert_eq!(rig.claimed().await, [of("s", 1, 1)]);
 }
 
 #[tokio::test]
-async fn a_handler_that_ends_the_process_is_not_tried_for_ever() {
+async fn crashing_handler_becomes_dead_letter() {
     let mut rig = Rig::new();
     let list = [subscriber("s", "a")];
     rig.journal.set_subscribers(list.to_vec()).await.unwrap();
@@ -134,8 +134,8 @@ async fn a_handler_that_ends_the_process_is_not_tried_for_ever() {
             rig.crash(&list).await;
         }
     }
-    rig.journal = rig.other();
-    let lost = rig.journal.recover(4, LONGEST).await.unwrap();
+    rig.journal = rig.second_process();
+    let lost = rig.journal.recover(4, MAX_DELAY).await.unwrap();
     assert_eq!((lost.len(), lost[0].attempts), (1, 4));
     assert_eq!(lost[0].error, "the process ended during the last attempt");
     rig.journal.set_subscribers(list.to_vec()).await.unwrap();
@@ -144,35 +144,35 @@ async fn a_handler_that_ends_the_process_is_not_tried_for_ever() {
 }
 
 #[tokio::test]
-async fn a_subscriber_that_was_away_for_a_day_at_most_gets_what_it_missed() {
+async fn subscriber_catches_up_within_day() {
     let rig = Rig::new();
     let (s, other) = (subscriber("s", "a"), subscriber("other", "b"));
     rig.journal.set_subscribers(vec![s.clone(), other.clone()]).await.unwrap();
     rig.journal.set_subscribers(vec![other.clone()]).await.unwrap();
     rig.append("a", 1).await;
     assert_eq!(rig.claimed().await, []);
-    rig.after(DAY);
+    rig.advance(DAY);
     rig.journal.set_subscribers(vec![s.clone(), other.clone()]).await.unwrap();
     let claimed = rig.claim().await.remove(0);
     assert_eq!((claimed.subscriber.as_str(), claimed.event.id), ("s", 1));
     rig.journal.ack(claimed.id).await.unwrap();
     rig.journal.set_subscribers(vec![other.clone()]).await.unwrap();
     rig.append("a", 2).await;
-    rig.after(DAY + 1);
+    rig.advance(DAY + 1);
     rig.journal.set_subscribers(vec![s, other]).await.unwrap();
-    assert_eq!(rig.claimed().await, [], "it was away for too long");
+    assert_eq!(rig.claimed().await, [], "it was removed for too long");
     rig.append("a", 3).await;
     assert_eq!(rig.claimed().await, [of("s", 3, 1)]);
 }
 
-/// A journal whose wall clock can be set while time goes on steadily.
+/// Opens a journal with independent wall and steady clocks.
 fn with_clocks(rig: &Rig) -> (Journal, Arc<AtomicU64>, Arc<AtomicU64>) {
     let clock = || Arc::new(AtomicU64::new(100 * HOUR));
     let (wall, steady) = (clock(), clock());
-    let (shown, waited) = (Arc::clone(&wall), Arc::clone(&steady));
+    let (wall_time, steady_time) = (Arc::clone(&wall), Arc::clone(&steady));
     let clock = Clock::with_steady(
-        move || shown.load(Ordering::SeqCst),
-        move || waited.load(Ordering::SeqCst),
+        move || wall_time.load(Ordering::SeqCst),
+        move || steady_time.load(Ordering::SeqCst),
     );
     (Journal::new(rig.path(), clock), wall, steady)
 }
@@ -212,7 +212,7 @@ async fn event_is_due_after_clock_change() {
 }
 
 #[tokio::test]
-async fn recovery_shortens_waits_of_later_clocks() {
+async fn recovery_limits_retry_delay() {
     let rig = Rig::new();
     let (journal, ..) = with_clocks(&rig);
     let list = vec![subscriber("s", "a")];
@@ -223,8 +223,8 @@ async fn recovery_shortens_waits_of_later_clocks() {
     journal.close().await;
     // The next process finds the clock three hours earlier.
     let next = Journal::new(rig.path(), Clock::new(|| 97 * HOUR));
-    next.recover(4, LONGEST).await.unwrap();
+    next.recover(4, MAX_DELAY).await.unwrap();
     next.set_subscribers(list).await.unwrap();
-    let longest = u64::try_from(LONGEST.as_millis()).unwrap();
-    assert_eq!(next.claim_due().await.unwrap().next_ms, Some(longest));
+    let max_delay = u64::try_from(MAX_DELAY.as_millis()).unwrap();
+    assert_eq!(next.claim_due().await.unwrap().next_ms, Some(max_delay));
 }

@@ -1,4 +1,4 @@
-//! Files that are damaged, foreign, newer or out of reach.
+//! Journal files that are damaged, foreign, newer or inaccessible.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn names(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_put_aside_when_an_event_is_kept() {
+async fn append_quarantines_invalid_database() {
     let rig = Rig::new();
     fs::create_dir(rig.path().parent().unwrap()).unwrap();
     fs::write(
@@ -23,10 +23,13 @@ async fn a_file_that_is_no_database_is_put_aside_when_an_event_is_kept() {
         "not a database at all, and longer than a header of one hundred bytes\n".repeat(9),
     )
     .unwrap();
-    let refused =
-        rig.other().tail(TailQuery { limit: 1, ..TailQuery::default() }).await.unwrap_err();
-    assert_eq!(refused.kind(), JournalErrorKind::Corrupt);
-    assert_eq!(names(&rig), ["events.db"], "who only looks moves nothing");
+    let error = rig
+        .second_process()
+        .tail(TailQuery { limit: 1, ..TailQuery::default() })
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), JournalErrorKind::Corrupt);
+    assert_eq!(names(&rig), ["events.db"], "a reader moves no file");
     assert_eq!(rig.append("a", 1).await.id, 1);
     rig.journal.close().await;
     assert_eq!(names(&rig), ["events.db", "events.db.corrupt-1"]);
@@ -34,7 +37,7 @@ async fn a_file_that_is_no_database_is_put_aside_when_an_event_is_kept() {
 }
 
 #[tokio::test]
-async fn a_page_that_was_overwritten_is_found_at_the_start() {
+async fn recover_detects_damaged_page() {
     let rig = Rig::new();
     for n in 0..200 {
         rig.append("a", n).await;
@@ -44,14 +47,14 @@ async fn a_page_that_was_overwritten_is_found_at_the_start() {
     let (from, to) = (bytes.len() - 8192, bytes.len() - 4096);
     bytes[from..to].fill(0xa5);
     fs::write(rig.path(), bytes).unwrap();
-    assert_eq!(rig.journal.recover(4, crate::rig::LONGEST).await.unwrap().len(), 0);
+    assert_eq!(rig.journal.recover(4, crate::rig::MAX_DELAY).await.unwrap().len(), 0);
     assert_eq!(rig.journal.take_quarantined().await, [rig.path().with_extension("db.corrupt-1")]);
-    assert_eq!(rig.journal.take_quarantined().await.len(), 0, "it is told once");
+    assert_eq!(rig.journal.take_quarantined().await.len(), 0, "each path is returned once");
     assert_eq!(rig.append("a", 1).await.id, 1);
 }
 
 #[tokio::test]
-async fn a_database_of_something_else_is_put_aside() {
+async fn foreign_database_is_quarantined() {
     let rig = Rig::new();
     fs::create_dir(rig.path().parent().unwrap()).unwrap();
     let conn = rusqlite::Connection::open(rig.path()).unwrap();
@@ -63,20 +66,20 @@ async fn a_database_of_something_else_is_put_aside() {
 }
 
 #[tokio::test]
-async fn a_newer_journal_is_left_alone() {
+async fn newer_journal_is_not_changed() {
     let rig = Rig::new();
     rig.append("a", 1).await;
     rig.journal.close().await;
     let conn = rusqlite::Connection::open(rig.path()).unwrap();
     conn.pragma_update(None, "user_version", 99).unwrap();
     drop(conn);
-    let refused = rig.journal.append(event("a", 2)).await.unwrap_err();
-    assert_eq!(refused.kind(), JournalErrorKind::Newer);
+    let error = rig.journal.append(event("a", 2)).await.unwrap_err();
+    assert_eq!(error.kind(), JournalErrorKind::Newer);
     assert_eq!(names(&rig), ["events.db"]);
 }
 
 #[tokio::test]
-async fn a_process_whose_file_was_put_aside_goes_on_with_the_new_one() {
+async fn moved_file_is_reopened() {
     let rig = Rig::new();
     rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
     rig.append("a", 1).await;
@@ -89,26 +92,30 @@ async fn a_process_whose_file_was_put_aside_goes_on_with_the_new_one() {
     }
     assert_eq!(rig.append("a", 2).await.id, 1, "it is the first of the new file");
     assert_eq!(
-        rig.other().tail(TailQuery { limit: 9, ..TailQuery::default() }).await.unwrap().len(),
+        rig.second_process()
+            .tail(TailQuery { limit: 9, ..TailQuery::default() })
+            .await
+            .unwrap()
+            .len(),
         1
     );
-    assert_eq!(rig.claim().await.len(), 1, "and the subscribers are known to it");
+    assert_eq!(rig.claim().await.len(), 1, "and it has the subscribers");
 }
 
 #[tokio::test]
-async fn a_place_that_cannot_be_written_is_an_error_of_the_disk() {
+async fn unwritable_path_gives_io_error() {
     let rig = Rig::new();
-    fs::write(rig.path().parent().unwrap(), "no folder").unwrap();
+    fs::write(rig.path().parent().unwrap(), "not a directory").unwrap();
     let failed = rig.journal.append(event("a", 1)).await.unwrap_err();
     assert_eq!(failed.kind(), JournalErrorKind::Io);
 }
 
 #[tokio::test]
-async fn processes_that_append_at_once_lose_nothing() {
+async fn concurrent_appends_are_all_stored() {
     let rig = Rig::new();
     let mut tasks = Vec::new();
     for _ in 0..4 {
-        let journal = rig.other();
+        let journal = rig.second_process();
         tasks.push(tokio::spawn(async move {
             for n in 0..25 {
                 journal.append(event("a", n)).await.unwrap();

@@ -1,37 +1,38 @@
-//! Events are kept, found, listed and dropped.
+//! Storage of events: append, find, list and prune.
 
 use skillhost_events::{PruneReport, RetentionLimits, ScheduleRun, TailQuery};
 
-use crate::rig::{Rig, event, keyed, subscriber};
+use crate::rig::{Rig, event, event_with_key, subscriber};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
 #[tokio::test]
-async fn what_was_appended_is_there_for_every_process() {
+async fn appended_event_is_visible_to_processes() {
     let rig = Rig::new();
-    let kept = rig.append("a.b", 1).await;
-    assert_eq!((kept.id, kept.at_ms, kept.source.as_str()), (1, 1_000_000, "rig"));
-    assert_eq!((kept.payload.get(), kept.correlation_id.as_str()), (r#"{"n":1}"#, "event-1"));
-    let theirs = rig.other().tail(TailQuery { limit: 10, ..TailQuery::default() }).await.unwrap();
+    let stored = rig.append("a.b", 1).await;
+    assert_eq!((stored.id, stored.at_ms, stored.source.as_str()), (1, 1_000_000, "rig"));
+    assert_eq!((stored.payload.get(), stored.correlation_id.as_str()), (r#"{"n":1}"#, "event-1"));
+    let theirs =
+        rig.second_process().tail(TailQuery { limit: 10, ..TailQuery::default() }).await.unwrap();
     let seen: Vec<_> = theirs.iter().map(|event| (event.id, event.payload.get())).collect();
     assert_eq!(seen, [(1, r#"{"n":1}"#)]);
 }
 
 #[tokio::test]
-async fn of_several_events_with_one_topic_and_key_the_first_is_kept() {
+async fn duplicate_key_keeps_first_event() {
     let rig = Rig::new();
-    let (first, new) = rig.journal.append(keyed("m", 1, "k")).await.unwrap();
+    let (first, new) = rig.journal.append(event_with_key("m", 1, "k")).await.unwrap();
     assert!(new);
-    let (again, new) = rig.other().append(keyed("m", 2, "k")).await.unwrap();
+    let (again, new) = rig.second_process().append(event_with_key("m", 2, "k")).await.unwrap();
     assert_eq!((again.id, again.payload.get(), new), (first.id, r#"{"n":1}"#, false));
-    let (other, new) = rig.journal.append(keyed("n", 3, "k")).await.unwrap();
-    assert_eq!((other.id, new), (2, true), "the key of another topic is another key");
+    let (other, new) = rig.journal.append(event_with_key("n", 3, "k")).await.unwrap();
+    assert_eq!((other.id, new), (2, true), "keys are separate for each topic");
     assert_eq!(rig.journal.find("m", "k").await.unwrap().unwrap().id, 1);
     assert!(rig.journal.find("m", "l").await.unwrap().is_none());
 }
 
 #[tokio::test]
-async fn events_are_listed_from_the_end_or_behind_one_by_topic() {
+async fn tail_filters_by_topic_and_id() {
     let rig = Rig::new();
     for (n, topic) in ["a.x", "b", "a", "a.y", "ab"].into_iter().enumerate() {
         rig.append(topic, n as u64).await;
@@ -47,13 +48,13 @@ async fn events_are_listed_from_the_end_or_behind_one_by_topic() {
 }
 
 #[tokio::test]
-async fn looking_makes_no_file() {
+async fn queries_create_no_file() {
     let rig = Rig::new();
     assert_eq!(rig.topics(TailQuery { limit: 9, ..TailQuery::default() }).await, [""; 0]);
     assert_eq!(rig.journal.dead_letters().await.unwrap().len(), 0);
     assert_eq!(rig.journal.last_run("s").await.unwrap(), None);
     let missing = rig.journal.retry_dead_letter(1).await.unwrap_err();
-    assert_eq!(missing.to_string(), "no dead delivery 1");
+    assert_eq!(missing.to_string(), "dead letter 1 not found");
     assert_eq!(
         rig.journal.prune(RetentionLimits::default()).await.unwrap(),
         PruneReport::default()
@@ -62,27 +63,27 @@ async fn looking_makes_no_file() {
 }
 
 #[tokio::test]
-async fn the_last_run_of_a_schedule_replaces_the_one_before() {
+async fn last_run_replaces_previous_one() {
     let rig = Rig::new();
-    let begun = ScheduleRun { due_ms: 1, started_ms: 2, ended_ms: None, error: None };
-    rig.journal.record_run("feed/poll", begun.clone()).await.unwrap();
-    assert_eq!(rig.other().last_run("feed/poll").await.unwrap(), Some(begun.clone()));
-    let ended = ScheduleRun { ended_ms: Some(3), error: Some("no feed".into()), ..begun };
+    let started = ScheduleRun { due_ms: 1, started_ms: 2, ended_ms: None, error: None };
+    rig.journal.record_run("feed/poll", started.clone()).await.unwrap();
+    assert_eq!(rig.second_process().last_run("feed/poll").await.unwrap(), Some(started.clone()));
+    let ended = ScheduleRun { ended_ms: Some(3), error: Some("no feed".into()), ..started };
     rig.journal.record_run("feed/poll", ended.clone()).await.unwrap();
     assert_eq!(rig.journal.last_run("feed/poll").await.unwrap(), Some(ended));
     assert_eq!(rig.journal.last_run("feed/other").await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn what_is_old_is_dropped_unless_somebody_waits_for_it() {
+async fn prune_keeps_events_with_deliveries() {
     let rig = Rig::new();
     rig.journal.set_subscribers(vec![subscriber("s", "wanted")]).await.unwrap();
     rig.append("wanted", 1).await;
     rig.append("unwanted", 2).await;
-    rig.after(30 * DAY + 1);
+    rig.advance(30 * DAY + 1);
     rig.append("unwanted.but.new", 3).await;
     let unplanned = rig.journal.prune(RetentionLimits::default()).await.unwrap();
-    assert_eq!(unplanned, PruneReport::default(), "the subscriber has not got past any of them");
+    assert_eq!(unplanned, PruneReport::default(), "the subscriber has planned no event");
     let claimed = rig.claim().await;
     let pruned = rig.journal.prune(RetentionLimits::default()).await.unwrap();
     assert_eq!(pruned, PruneReport { events: 1, ..PruneReport::default() });
@@ -94,7 +95,7 @@ async fn what_is_old_is_dropped_unless_somebody_waits_for_it() {
 }
 
 #[tokio::test]
-async fn above_the_limit_the_oldest_go_and_what_is_lost_with_them_is_counted() {
+async fn prune_counts_lost_deliveries() {
     let rig = Rig::new();
     rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
     for n in 0..20 {
@@ -111,19 +112,19 @@ async fn above_the_limit_the_oldest_go_and_what_is_lost_with_them_is_counted() {
 }
 
 #[tokio::test]
-async fn what_is_for_a_subscriber_that_is_gone_for_good_is_given_up() {
+async fn removed_subscriber_leaves_dead_letters() {
     let rig = Rig::new();
     rig.journal.set_subscribers(vec![subscriber("s", "a")]).await.unwrap();
     rig.append("a", 1).await;
     let claimed = rig.claim().await;
     rig.journal.fail(claimed[0].id, "not now", Some(0)).await.unwrap();
     rig.journal.set_subscribers(vec![]).await.unwrap();
-    rig.after(DAY);
+    rig.advance(DAY);
     assert_eq!(
         rig.journal.prune(RetentionLimits::default()).await.unwrap(),
         PruneReport::default()
     );
-    rig.after(1);
+    rig.advance(1);
     let pruned = rig.journal.prune(RetentionLimits::default()).await.unwrap();
     assert_eq!(pruned, PruneReport { buried: 1, ..PruneReport::default() });
     let dead = rig.journal.dead_letters().await.unwrap();
@@ -131,14 +132,17 @@ async fn what_is_for_a_subscriber_that_is_gone_for_good_is_given_up() {
         (dead[0].subscriber.as_str(), dead[0].error.as_str()),
         ("s", "the subscriber is gone")
     );
-    let refused = rig.journal.retry_dead_letter(dead[0].id).await.unwrap_err();
-    assert_eq!(refused.to_string(), "nobody handles delivery 1 any more: `s` is gone");
+    let error = rig.journal.retry_dead_letter(dead[0].id).await.unwrap_err();
+    assert_eq!(error.to_string(), "dead letter 1 has no handler: subscriber `s` does not exist");
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_kept_makes_no_file() {
+async fn invalid_event_creates_no_file() {
     let rig = Rig::new();
-    let refused = rig.journal.append(event("no topic", 1)).await.unwrap_err();
-    assert_eq!(refused.to_string(), "a topic is made of letters, digits, `_`, `-` and single dots");
+    let error = rig.journal.append(event("no topic", 1)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "topic is not valid: use letters, digits, `_`, `-` and single dots"
+    );
     assert!(!rig.path().exists());
 }

@@ -1,4 +1,4 @@
-//! A journal in a folder of its own, with a clock that stands still.
+//! A journal in a temporary directory, with a manual clock.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,40 +9,40 @@ use serde_json::value::to_raw_value;
 use skillhost_events::{Clock, Delivery, Journal, NewEvent, StoredEvent, Subscriber, TailQuery};
 use tempfile::TempDir;
 
-/// The longest wait between two attempts.
-pub(crate) const LONGEST: Duration = Duration::from_secs(25);
+/// The maximum delay between two attempts.
+pub(crate) const MAX_DELAY: Duration = Duration::from_secs(25);
 
 pub(crate) struct Rig {
-    folder: TempDir,
+    directory: TempDir,
     now: Arc<AtomicU64>,
     pub(crate) journal: Journal,
 }
 
 impl Rig {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let now = Arc::new(AtomicU64::new(1_000_000));
-        let journal = open(&folder, &now);
-        Self { folder, now, journal }
+        let journal = open(&directory, &now);
+        Self { directory, now, journal }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join("kernel/events.db")
+        self.directory.path().join("kernel/events.db")
     }
 
-    pub(crate) fn after(&self, ms: u64) {
+    pub(crate) fn advance(&self, ms: u64) {
         self.now.fetch_add(ms, Ordering::SeqCst);
     }
 
-    /// Another process on the same file.
-    pub(crate) fn other(&self) -> Journal {
-        open(&self.folder, &self.now)
+    /// Opens the same file like a second process.
+    pub(crate) fn second_process(&self) -> Journal {
+        open(&self.directory, &self.now)
     }
 
-    /// The process ends without a word, and another one takes its place.
+    /// Replaces the process by a new one without a shutdown.
     pub(crate) async fn crash(&mut self, subscribers: &[Subscriber]) {
-        self.journal = self.other();
-        self.journal.recover(4, LONGEST).await.unwrap();
+        self.journal = self.second_process();
+        self.journal.recover(4, MAX_DELAY).await.unwrap();
         self.journal.set_subscribers(subscribers.to_vec()).await.unwrap();
     }
 
@@ -54,7 +54,7 @@ impl Rig {
         self.journal.claim_due().await.unwrap().deliveries
     }
 
-    /// What is claimed now: subscriber, event, attempt.
+    /// Claims the due deliveries: subscriber, event, attempt.
     pub(crate) async fn claimed(&self) -> Vec<(String, i64, u32)> {
         let claimed = self.claim().await;
         claimed.into_iter().map(|d| (d.subscriber, d.event.id, d.attempt)).collect()
@@ -65,10 +65,10 @@ impl Rig {
     }
 }
 
-fn open(folder: &TempDir, now: &Arc<AtomicU64>) -> Journal {
+fn open(directory: &TempDir, now: &Arc<AtomicU64>) -> Journal {
     let now = Arc::clone(now);
     let clock = Clock::new(move || now.load(Ordering::SeqCst));
-    Journal::new(folder.path().join("kernel/events.db"), clock)
+    Journal::new(directory.path().join("kernel/events.db"), clock)
 }
 
 pub(crate) fn event(topic: &str, n: u64) -> NewEvent {
@@ -81,7 +81,7 @@ pub(crate) fn event(topic: &str, n: u64) -> NewEvent {
     }
 }
 
-pub(crate) fn keyed(topic: &str, n: u64, key: &str) -> NewEvent {
+pub(crate) fn event_with_key(topic: &str, n: u64, key: &str) -> NewEvent {
     NewEvent { key: Some(key.to_owned()), ..event(topic, n) }
 }
 

@@ -90,7 +90,7 @@ fn failed_delivery_becomes_retryable_dead_letter() {
     assert_eq!(none, json!({"schema_version": 1, "dead": []}));
     let unknown = home.skillhost(["events", "retry", &id.to_string()]);
     let error = unknown.exits(3).stderr;
-    assert!(error.starts_with(&format!("error: no dead delivery {id}\n")), "{error}");
+    assert!(error.starts_with(&format!("error: dead letter {id} not found\n")), "{error}");
 }
 
 #[test]
