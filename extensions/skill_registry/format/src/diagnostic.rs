@@ -1,18 +1,18 @@
-//! Findings about one SKILL.md.
+//! Diagnostics about one SKILL.md.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Ranks a finding.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The file cannot be used as it stands.
+    /// The file cannot be used in its current form.
     Error,
-    /// The file is used, but not quite as its author may have meant it.
+    /// The file is used, but possibly not as its author meant it.
     Warning,
-    /// Worth knowing; nothing is wrong.
+    /// Information about a correct file.
     Note,
 }
 
@@ -26,23 +26,23 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Says what a rule found, where, and what to do about it.
+/// A finding of a rule: its position, its message and the way to fix it.
 ///
-/// The file is known to the caller and is not repeated here. The texts quote untrusted input: a
-/// terminal must print them through its own sanitiser.
+/// The caller knows the file, so it is not repeated here. The texts quote untrusted input: a
+/// terminal must print them through its own sanitizer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Diagnostic {
     /// The rule's stable id, such as `frontmatter.duplicateKey`.
     pub rule: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// The line in the file, counted from 1; 0 means the file as a whole.
+    /// The line in the file, counted from 1; 0 means the complete file.
     pub line: u32,
-    /// The column in characters, counted from 1; 0 means the line as a whole.
+    /// The column in characters, counted from 1; 0 means the complete line.
     pub column: u32,
-    /// What was found: a lower-case fragment without a final period.
+    /// The message: a lower-case fragment without a final period.
     pub message: String,
-    /// What to do about it, where there is something to do.
+    /// The suggested fix, if there is one.
     pub help: Option<String>,
 }
 
@@ -51,32 +51,32 @@ impl Diagnostic {
         Self { rule, severity, line: 0, column: 0, message: message.into(), help: None }
     }
 
-    /// Makes an error about the file as a whole.
+    /// Creates an error about the complete file.
     #[must_use]
     pub fn error(rule: &'static str, message: impl Into<String>) -> Self {
         Self::new(rule, Severity::Error, message)
     }
 
-    /// Makes a warning about the file as a whole.
+    /// Creates a warning about the complete file.
     #[must_use]
     pub fn warning(rule: &'static str, message: impl Into<String>) -> Self {
         Self::new(rule, Severity::Warning, message)
     }
 
-    /// Makes a note about the file as a whole.
+    /// Creates a note about the complete file.
     #[must_use]
     pub fn note(rule: &'static str, message: impl Into<String>) -> Self {
         Self::new(rule, Severity::Note, message)
     }
 
-    /// Says where in the file it is; lines and columns count from 1, 0 means all of it.
+    /// Sets the position in the file; lines and columns count from 1, 0 means the complete file or line.
     #[must_use]
     pub fn with_position(mut self, line: u32, column: u32) -> Self {
         (self.line, self.column) = (line, column);
         self
     }
 
-    /// Says what to do about it.
+    /// Sets the suggested fix.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -84,7 +84,7 @@ impl Diagnostic {
     }
 }
 
-/// One line without the help, such as `3:7: warning[name.matchesDirectory]: …`.
+/// Formats one line without the help, such as `3:7: warning[name.matchesDirectory]: …`.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.line > 0 {
@@ -100,10 +100,10 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Returns the start of a text that a message quotes: untrusted texts can be long.
+/// Returns the start of a text for quoting in a message: untrusted texts can be long.
 pub(crate) fn excerpt(text: &str) -> &str {
-    const LONGEST: usize = 60;
-    let end = text.char_indices().nth(LONGEST).map_or(text.len(), |(at, _)| at);
+    const MAX_CHARS: usize = 60;
+    let end = text.char_indices().nth(MAX_CHARS).map_or(text.len(), |(at, _)| at);
     &text[..end]
 }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_says_where_what_and_which_rule() {
+    fn display_names_position_and_rule() {
         let found = Diagnostic::warning("a.b", "it is odd");
         assert_eq!(found.to_string(), "warning[a.b]: it is odd");
         assert_eq!(found.clone().with_position(3, 0).to_string(), "3: warning[a.b]: it is odd");
@@ -122,9 +122,8 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_form_has_every_part() {
-        let found =
-            Diagnostic::warning("a.b", "it is odd").with_position(3, 7).with_help("mend it");
+    fn diagnostic_serializes_every_field() {
+        let found = Diagnostic::warning("a.b", "it is odd").with_position(3, 7).with_help("fix it");
         assert_eq!(
             serde_json::to_value(found).unwrap(),
             serde_json::json!({
@@ -133,13 +132,13 @@ mod tests {
                 "line": 3,
                 "column": 7,
                 "message": "it is odd",
-                "help": "mend it",
+                "help": "fix it",
             })
         );
     }
 
     #[test]
-    fn errors_come_before_warnings_and_notes() {
+    fn errors_sort_before_warnings() {
         assert!(Severity::Error < Severity::Warning && Severity::Warning < Severity::Note);
     }
 }

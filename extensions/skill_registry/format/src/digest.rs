@@ -6,17 +6,17 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-/// Identifies content by its SHA-256.
+/// The SHA-256 digest of a piece of content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
-/// Says that a text is not the hexadecimal form of a digest.
+/// An error for a text that is not the hexadecimal form of a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a digest is 64 lower-case hexadecimal digits")]
 pub struct DigestError;
 
 impl Digest {
-    /// Hashes bytes.
+    /// Computes the digest of bytes.
     #[must_use]
     pub fn compute(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
@@ -28,7 +28,7 @@ impl Digest {
         &self.0
     }
 
-    /// Returns the first twelve hexadecimal digits, enough for a person to tell versions apart.
+    /// Returns the first twelve hexadecimal digits, enough for a user to distinguish versions.
     #[must_use]
     pub fn short(&self) -> String {
         let mut hex = self.to_string();
@@ -59,6 +59,7 @@ impl FromStr for Digest {
     type Err = DigestError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // Only lower case is accepted, so that a digest has exactly one textual form.
         let nibble = |digit: u8| match digit {
             b'0'..=b'9' => Ok(digit - b'0'),
             b'a'..=b'f' => Ok(digit - b'a' + 10),
@@ -81,6 +82,7 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Formats that unescape or stream cannot lend a `&str`.
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }
@@ -93,7 +95,7 @@ mod tests {
     const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
     #[test]
-    fn the_published_test_vector_holds() {
+    fn digest_matches_test_vector() {
         let digest = Digest::compute(b"abc");
         assert_eq!(digest.to_string(), ABC);
         assert_eq!(digest.short(), "ba7816bf8f01");
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_not_digests() {
+    fn malformed_digest_is_rejected() {
         for text in ["", "ba78", &ABC.to_uppercase(), &format!("{ABC}0"), &ABC.replace('b', "g")] {
             assert_eq!(text.parse::<Digest>(), Err(DigestError), "{text}");
         }

@@ -1,13 +1,14 @@
-//! Characters that nobody sees.
+//! Characters that are not visible.
 
-/// Tells whether a character is a control character or shows nothing: the default-ignorable code
-/// points of Unicode (zero-width blanks and joiners, the soft hyphen, bidirectional controls, fillers,
-/// variation selectors, tags), and the separators and annotations that format text.
+/// Returns whether a character is a control character or invisible: the default-ignorable code
+/// points of Unicode (zero-width blanks and joiners, the soft hyphen, bidirectional controls,
+/// fillers, variation selectors, tags), and the separators and annotations that format text.
 ///
-/// Line breaks and tabs are control characters too; where they are fine, the caller says so.
+/// Line breaks and tabs are control characters too; a caller that accepts them excludes them first.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     match c {
+        // Printable ASCII comes first: nearly all input characters end here.
         ' '..='~' => false,
         // Default_Ignorable_Code_Point of Unicode 17.
         '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}' => {

@@ -7,23 +7,23 @@ use serde::{Serialize, Serializer};
 
 use crate::hidden::is_hidden;
 
-/// Names a skill: the name of the directory that holds its SKILL.md.
+/// The identifier of a skill: the name of the directory that holds its SKILL.md.
 ///
 /// It is a single UTF-8 path component of 1 to [`SkillId::MAX_BYTES`] bytes without `/`, `\`,
 /// backticks and hidden characters (see [`is_hidden`]), and not `.` or `..`. Ids are looked
-/// up in an index and never joined to a path; the rule exists so that an id can stand in a prompt
-/// line and in a terminal without changing what surrounds it.
+/// up in an index and never joined to a path; the rule exists so that an id can be printed in a
+/// prompt line or a terminal without changing the surrounding text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SkillId(Box<str>);
 
-/// Says why a directory name cannot be a skill id.
+/// An error for a directory name that cannot be a skill id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillIdError {
     /// The name has no characters.
     #[error("a skill id cannot be empty")]
     Empty,
-    /// The name is longer than [`SkillId::MAX_BYTES`]; holds its length in bytes.
+    /// The name is longer than [`SkillId::MAX_BYTES`]; the value is its length in bytes.
     #[error("a skill id has at most 128 bytes, this name has {0}")]
     TooLong(usize),
     /// The name is `.` or `..`.
@@ -38,10 +38,10 @@ impl SkillId {
     /// The largest length of an id in bytes.
     pub const MAX_BYTES: usize = 128;
 
-    /// Checks a directory name and makes it an id.
+    /// Validates a directory name and converts it to an id.
     ///
     /// # Errors
-    /// Fails with the first rule the name breaks.
+    /// Returns the first rule that the name breaks.
     pub fn new(name: &str) -> Result<Self, SkillIdError> {
         if name.is_empty() {
             return Err(SkillIdError::Empty);
@@ -52,8 +52,9 @@ impl SkillId {
         if name == "." || name == ".." {
             return Err(SkillIdError::Dots);
         }
-        let refused = |c: char| matches!(c, '/' | '\\' | '`') || is_hidden(c);
-        match name.chars().find(|&c| refused(c)) {
+        // Separators would make the id a path; a backtick would end the quotes of a prompt line.
+        let is_forbidden = |c: char| matches!(c, '/' | '\\' | '`') || is_hidden(c);
+        match name.chars().find(|&c| is_forbidden(c)) {
             Some(c) => Err(SkillIdError::Character(c)),
             None => Ok(Self(name.into())),
         }
@@ -95,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ordinary_directory_names_are_ids() {
+    fn directory_name_is_valid_id() {
         for name in
             ["a", "code-review", "naïve", "技能", "with space", "dotted.name", "...", "Upper"]
         {
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_has_its_own_error() {
+    fn broken_rule_returns_own_error() {
         let cases = [
             ("", SkillIdError::Empty),
             (".", SkillIdError::Dots),

@@ -1,30 +1,32 @@
-//! Parses, checks and renders SKILL.md; pure, no I/O.
+//! A parser, checker and renderer of SKILL.md files; pure, no I/O.
 //!
 //! ```
-//! use skill_format::{CatalogItem, catalog, parse};
+//! use skill_format::{CatalogItem, parse_skill, render_catalog};
 //!
 //! let file = b"---\nname: beads\ndescription: Counts beads. Use when: asked.\n---\n# Beads\n";
-//! let skill = parse("beads", file).map_err(|refused| format!("{:?}", refused.diagnostics))?;
+//! let skill = parse_skill("beads", file)
+//!     .map_err(|rejected| format!("{:?}", rejected.diagnostics))?;
 //! assert_eq!(skill.body(), "# Beads\n");
-//! // `: ` in an unquoted value is not YAML. The field is kept as text, and that is said.
+//! // `: ` in an unquoted value is not YAML. The field is kept as text and reported.
 //! assert_eq!(skill.parsed.diagnostics[0].rule, "frontmatter.recovered");
 //!
 //! let description = skill.parsed.frontmatter.map(|it| it.description).unwrap_or_default();
-//! let block = catalog(&[CatalogItem { id: "beads", description: &description }], 8_000);
+//! let block = render_catalog(&[CatalogItem { id: "beads", description: &description }], 8_000);
 //! let line = "\u{2022} `beads` \u{2014} Counts beads. Use when: asked.\n";
 //! assert!(block.is_some_and(|block| block.text.contains(line)));
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! The way of a file: bytes → [`decode`] → text → [`head`] finds the fences → [`tree::parse`]
-//! makes a tree of strings → [`parse`] applies the loading rules → [`Frontmatter`] and body. A
-//! lister that stops reading at the closing fence uses [`head`] and [`parse_head`].
+//! Steps for one file: bytes → [`decode_file`] → text → [`find_fences`] finds the fences →
+//! [`tree::parse_frontmatter`] builds a tree of strings → [`parse_skill`] applies the loading rules
+//! → [`Frontmatter`] and body. A reader that stops at the closing fence uses [`find_head`] and
+//! [`parse_head`].
 //!
-//! What holds whatever the input is:
-//! - Nothing panics, and the number of parser events per file is bounded.
-//! - No value is typed and no field is dropped; what cannot be read as YAML is kept as text.
+//! Invariants for any input:
+//! - No function panics, and the number of parser events per file is bounded.
+//! - No value is typed and no field is dropped; text that is not valid YAML is kept as text.
 //! - Either there is a [`Frontmatter`], or one of the [`Diagnostic`]s is an error.
-//! - Renderings are pure functions, never longer than asked for, and untrusted text in them can
+//! - Renderings are pure functions, never longer than their budget, and untrusted text in them can
 //!   neither leave its line nor close its element.
 
 mod diagnostic;

@@ -1,7 +1,7 @@
-//! Renderings for models and people: the catalog, instructions, resources, the XML block.
+//! Renderings for models and users: the catalog, instructions, resources, the XML block.
 //!
 //! All of them are pure functions: the same input gives the same bytes, because prompt caches
-//! depend on it. What a rendering cuts is in its report, never silent.
+//! depend on it. Every cut of a rendering is in its report.
 
 mod catalog;
 mod content;

@@ -1,7 +1,7 @@
-//! The loading rules (profile `lenient`): from bytes to a skill's frontmatter and body.
+//! The loading rules (profile `lenient`) that turn bytes into a skill's frontmatter and body.
 //!
-//! Whatever can be understood is loaded and what is odd about it is reported; only a file without
-//! a usable description is refused.
+//! Every readable field is loaded and every irregularity is reported; only a file without a usable
+//! description is rejected.
 
 mod allowed_tools;
 mod core_schema;
@@ -18,42 +18,42 @@ use crate::tree::{self, Value};
 pub use core_schema::infer_core_type;
 use findings::DiagnosticCollector;
 
-/// Lists the tools a skill names in `allowed-tools`.
+/// The tools in a skill's `allowed-tools` field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AllowedTools {
-    /// The field is absent or empty: the skill makes no statement.
+    /// The field is absent or empty: the skill neither grants nor restricts tools.
     #[default]
     Absent,
-    /// The tools in the order written, patterns such as `Bash(git:*)` whole.
+    /// The tools in the order written, with patterns such as `Bash(git:*)`.
     List(Vec<String>),
-    /// The field is there but cannot be read: no grants, and nothing allowed where it restricts.
+    /// The field is present but not valid: it grants no tool, and as a restriction it allows none.
     Unparsable,
 }
 
-/// What a skill says about itself.
+/// The metadata of a skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frontmatter {
     /// The `name` as written; the directory's name is the id.
     pub name: Option<String>,
-    /// What the skill does and when to use it; never blank.
+    /// The purpose of the skill and its triggers; never blank.
     pub description: String,
-    /// The licence.
+    /// The license.
     pub license: Option<String>,
-    /// What the skill needs to work.
+    /// The requirements of the skill.
     pub compatibility: Option<String>,
-    /// The tools it names.
+    /// The tools in `allowed-tools`.
     pub allowed_tools: AllowedTools,
-    /// The `metadata` map in order, values as they stand in the file.
+    /// The `metadata` map in order, values as written in the file.
     pub metadata: Vec<(String, String)>,
     /// Tags, from the top level or from `metadata`.
     pub tags: Vec<String>,
     /// Ids of skills to load first, from the top level or from `metadata`.
     pub requires: Vec<String>,
-    /// More about when to use the skill; joins the description in search.
+    /// Further triggers of the skill; searched together with the description.
     pub when_to_use: Option<String>,
-    /// Whether the skill is for users only and not offered to models.
+    /// `true` if the skill is for users only and not offered to models.
     pub disable_model_invocation: bool,
-    /// Whether users get a slash command or a prompt for it; true unless the file says otherwise.
+    /// `true` if users get a slash command or a prompt for it, which is the default.
     pub user_invocable: bool,
     /// A hint about the arguments of its slash command.
     pub argument_hint: Option<String>,
@@ -68,20 +68,20 @@ pub struct Frontmatter {
 /// The outcome of parsing a SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedSkill {
-    /// The frontmatter; none if the skill must be skipped, then a diagnostic is an error.
+    /// The frontmatter; `None` if the skill must be skipped, in which case a diagnostic is an error.
     pub frontmatter: Option<Frontmatter>,
-    /// Where the body starts, as a byte offset into the decoded text.
+    /// The byte offset of the body in the decoded text.
     pub body_start: usize,
-    /// What was found, in the order of the file.
+    /// The diagnostics in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// A parsed SKILL.md with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillText<'a> {
-    /// What was parsed.
+    /// The frontmatter, the body offset and the diagnostics.
     pub parsed: ParsedSkill,
-    /// The decoded text of the whole file.
+    /// The decoded text of the complete file.
     pub text: Cow<'a, str>,
 }
 
@@ -96,58 +96,60 @@ impl SkillText<'_> {
 /// Parses the frontmatter and applies the loading rules.
 ///
 /// `dir_name` is the name of the skill's directory. The bytes may end right after the closing
-/// fence: of a UTF-8 file nothing behind it is looked at.
+/// fence: in a UTF-8 file no byte behind it is read.
 #[must_use]
 pub fn parse_head(dir_name: &str, bytes: &[u8]) -> ParsedSkill {
+    // UTF-16 is decoded as a complete file, because fences are searched as UTF-8 bytes.
     if is_utf16(bytes) {
         return match parse_skill(dir_name, bytes) {
             Ok(skill) => skill.parsed,
-            Err(refused) => *refused,
+            Err(rejected) => *rejected,
         };
     }
     let mark = if bytes.starts_with(UTF8_BOM) { UTF8_BOM.len() } else { 0 };
     let found = scan_fences(&bytes[mark..], InputEnd::File);
     let end = if let FenceSearch::Both(fences) = &found { fences.body_start } else { 0 };
+    // Only the head is decoded, so that invalid bytes in the body do not hide the frontmatter.
     match (decode_file(&bytes[..mark + end]), found) {
         (Ok(head), FenceSearch::Both(fences)) => {
-            load(dir_name, &head.text, &fences, head.diagnostics)
+            apply_rules(dir_name, &head.text, &fences, head.diagnostics)
         }
         (Ok(head), found) => without_frontmatter(&found, head.diagnostics),
-        (Err(refusal), _) => rejected_skill(refusal),
+        (Err(error), _) => rejected_skill(error),
     }
 }
 
-/// Parses a whole file and applies the loading rules.
+/// Parses a complete file and applies the loading rules.
 ///
 /// `dir_name` is the name of the skill's directory.
 ///
 /// # Errors
-/// Fails only if the bytes cannot be decoded. A file that is text but not a skill is a
-/// [`SkillText`] without frontmatter, so that its text can still be shown.
+/// Returns the diagnostics of bytes that cannot be decoded. A file that is text but not a skill is
+/// a [`SkillText`] without frontmatter, so that its text can still be displayed.
 pub fn parse_skill<'a>(dir_name: &str, bytes: &'a [u8]) -> Result<SkillText<'a>, Box<ParsedSkill>> {
     let DecodedText { text, diagnostics } =
-        decode_file(bytes).map_err(|refusal| Box::new(rejected_skill(refusal)))?;
+        decode_file(bytes).map_err(|error| Box::new(rejected_skill(error)))?;
     let parsed = match scan_fences(text.as_bytes(), InputEnd::File) {
-        FenceSearch::Both(fences) => load(dir_name, &text, &fences, diagnostics),
+        FenceSearch::Both(fences) => apply_rules(dir_name, &text, &fences, diagnostics),
         found => without_frontmatter(&found, diagnostics),
     };
     Ok(SkillText { parsed, text })
 }
 
-/// Applies the loading rules to what stands between fences that the caller has found.
+/// Applies the loading rules to the text between fences that the caller has found.
 ///
-/// `dir_name` is the name of the skill's directory, `text` the decoded text of the whole file. For
-/// validators whose fences are not those of [`fences`](crate::fences).
+/// `dir_name` is the name of the skill's directory, `text` the decoded text of the complete file.
+/// For validators whose fences differ from those of [`find_fences`](crate::find_fences).
 ///
 /// # Panics
-/// Panics if the fences are not places in the text.
+/// Panics if the fences are not character boundaries of the text.
 #[must_use]
 pub fn parse_with_fences(dir_name: &str, text: &str, fences: &FrontmatterFences) -> ParsedSkill {
-    load(dir_name, text, fences, Vec::new())
+    apply_rules(dir_name, text, fences, Vec::new())
 }
 
-fn rejected_skill(refusal: Diagnostic) -> ParsedSkill {
-    ParsedSkill { frontmatter: None, body_start: 0, diagnostics: vec![refusal] }
+fn rejected_skill(error: Diagnostic) -> ParsedSkill {
+    ParsedSkill { frontmatter: None, body_start: 0, diagnostics: vec![error] }
 }
 
 fn without_frontmatter(found: &FenceSearch, mut diagnostics: Vec<Diagnostic>) -> ParsedSkill {
@@ -155,7 +157,7 @@ fn without_frontmatter(found: &FenceSearch, mut diagnostics: Vec<Diagnostic>) ->
     ParsedSkill { frontmatter: None, body_start: 0, diagnostics }
 }
 
-fn load(
+fn apply_rules(
     dir_name: &str,
     text: &str,
     fences: &FrontmatterFences,
@@ -171,6 +173,7 @@ fn load(
             fields::read_frontmatter(dir_name, root, yaml, fences.open_line, &mut findings)
         }
         other => {
+            // Text that is not YAML was reported by the parser already.
             if !findings.has_error() {
                 let place = other.span();
                 findings.push(

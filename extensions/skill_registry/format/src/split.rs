@@ -1,31 +1,32 @@
-//! Finds the frontmatter's fences: the two lines of `---`.
+//! The search for the fences of the frontmatter: the two lines of `---`.
 
 use std::ops::Range;
 
 use crate::diagnostic::Diagnostic;
 use crate::text::{UTF8_BOM, is_utf16};
 
-/// The largest frontmatter that is read, in bytes, fences included.
+/// The maximum size of the frontmatter in bytes, fences included.
 pub const FRONTMATTER_LIMIT: usize = 64 << 10;
 
-/// Tells a reader that reads piece by piece whether it has the whole frontmatter.
+/// The state of an incremental read of the frontmatter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadStatus {
-    /// The first this many bytes hold the whole frontmatter with its closing fence line.
+    /// The number of leading bytes that hold the frontmatter with its closing fence line.
     Complete(usize),
-    /// Not decided yet: read on, and parse what there is at the end of the file.
+    /// More bytes are required; at the end of the file, parse the bytes read so far.
     NeedMore,
-    /// There is no opening fence, or no closing one within [`FRONTMATTER_LIMIT`].
+    /// The opening fence is missing, or the closing one within [`FRONTMATTER_LIMIT`].
     Absent,
 }
 
-/// Looks for the frontmatter in the first bytes of a file.
+/// Searches for the frontmatter in the first bytes of a file.
 ///
 /// The opening fence is the first line that is not blank, if that line is `---`; the closing fence
-/// is the next line that is `---`; blanks after either are allowed. The answer for UTF-16 is
-/// always [`HeadStatus::NeedMore`], because only the whole file can be decoded.
+/// is the next line that is `---`; blanks after either are allowed. The result for UTF-16 is
+/// always [`HeadStatus::NeedMore`], because only the complete file can be decoded.
 #[must_use]
 pub fn find_head(bytes: &[u8]) -> HeadStatus {
+    // A cut byte order mark does not reveal the encoding yet.
     if is_utf16(bytes) || matches!(bytes, [0xEF] | [0xEF, 0xBB] | [0xFF | 0xFE]) {
         return HeadStatus::NeedMore;
     }
@@ -33,7 +34,7 @@ pub fn find_head(bytes: &[u8]) -> HeadStatus {
     match scan_fences(&bytes[mark..], InputEnd::Unknown) {
         FenceSearch::Both(fences) => HeadStatus::Complete(mark + fences.body_start),
         FenceSearch::Undecided => HeadStatus::NeedMore,
-        FenceSearch::Nothing { .. }
+        FenceSearch::Missing { .. }
         | FenceSearch::Unclosed { .. }
         | FenceSearch::TooLarge { .. } => HeadStatus::Absent,
     }
@@ -44,7 +45,7 @@ pub fn find_head(bytes: &[u8]) -> HeadStatus {
 pub struct FrontmatterFences {
     /// The bytes between them.
     pub yaml: Range<usize>,
-    /// Where the body starts: behind the line of the closing fence.
+    /// The byte offset of the body, behind the line of the closing fence.
     pub body_start: usize,
     /// The line of the opening fence, counted from 1.
     pub open_line: u32,
@@ -52,7 +53,7 @@ pub struct FrontmatterFences {
     pub(crate) padded: [Option<u32>; 2],
 }
 
-/// Finds the fences in the decoded text of a whole file; nothing if there are not both of them.
+/// Returns the fences in the decoded text of a complete file; `None` unless both are found.
 #[must_use]
 pub fn find_fences(text: &str) -> Option<FrontmatterFences> {
     match scan_fences(text.as_bytes(), InputEnd::File) {
@@ -62,10 +63,11 @@ pub fn find_fences(text: &str) -> Option<FrontmatterFences> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+/// The outcome of a search for the fences.
 pub(crate) enum FenceSearch {
     Both(FrontmatterFences),
-    /// The first line that is not blank is not a fence; zero if there is none.
-    Nothing {
+    /// The first line that is not blank is not a fence; zero if every line is blank.
+    Missing {
         line: u32,
     },
     Unclosed {
@@ -78,7 +80,7 @@ pub(crate) enum FenceSearch {
     Undecided,
 }
 
-/// Whether the bytes are known to end where the file ends.
+/// The meaning of the end of the bytes: end of the file, or unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InputEnd {
     File,
@@ -90,35 +92,39 @@ pub(crate) fn scan_fences(bytes: &[u8], end: InputEnd) -> FenceSearch {
     let mut lines = ByteLines { bytes, at: 0, number: 0 };
     let (open_line, open_padded) = loop {
         let Some(line) = lines.next() else {
-            return undecided(end, bytes, FenceSearch::Nothing { line: 0 });
+            return undecided_or(end, bytes, FenceSearch::Missing { line: 0 });
         };
+        // The rest of this line may still turn it into a fence.
         if !line.complete && end == InputEnd::Unknown {
-            let nothing = FenceSearch::Nothing { line: lines.number };
+            let missing = FenceSearch::Missing { line: lines.number };
             return if may_become_fence(line.content) {
-                undecided(end, bytes, nothing)
+                undecided_or(end, bytes, missing)
             } else {
-                nothing
+                missing
             };
         }
         match classify_fence(line.content) {
             Some(padded) => break (lines.number, padded),
+            // Blank lines before the opening fence are accepted and reported.
             None if line.content.iter().all(|byte| is_blank(*byte)) => {}
-            None => return FenceSearch::Nothing { line: lines.number },
+            None => return FenceSearch::Missing { line: lines.number },
         }
     };
     let yaml_start = lines.at;
     loop {
         let line_start = lines.at;
+        // Checked per line: an endless frontmatter must not be scanned to its end.
         if line_start > FRONTMATTER_LIMIT {
             return FenceSearch::TooLarge { open_line };
         }
         let Some(line) = lines.next() else {
-            return undecided(end, bytes, FenceSearch::Unclosed { open_line });
+            return undecided_or(end, bytes, FenceSearch::Unclosed { open_line });
         };
         let Some(padded) = classify_fence(line.content) else { continue };
         if !line.complete && end == InputEnd::Unknown {
-            return undecided(end, bytes, FenceSearch::Unclosed { open_line });
+            return undecided_or(end, bytes, FenceSearch::Unclosed { open_line });
         }
+        // The closing fence counts, as a reader of the limit's size must see it.
         if lines.at > FRONTMATTER_LIMIT {
             return FenceSearch::TooLarge { open_line };
         }
@@ -131,21 +137,21 @@ pub(crate) fn scan_fences(bytes: &[u8], end: InputEnd) -> FenceSearch {
     }
 }
 
-fn undecided(end: InputEnd, bytes: &[u8], at_end: FenceSearch) -> FenceSearch {
+fn undecided_or(end: InputEnd, bytes: &[u8], at_end: FenceSearch) -> FenceSearch {
     match end {
         InputEnd::Unknown if bytes.len() <= FRONTMATTER_LIMIT => FenceSearch::Undecided,
         _ => at_end,
     }
 }
 
-/// Tells whether a line is a fence, and then whether blanks follow the dashes.
+/// Returns whether blanks follow the dashes of a fence; `None` if the line is not a fence.
 fn classify_fence(line: &[u8]) -> Option<bool> {
     let rest = line.strip_prefix(b"---")?;
     let rest = rest.strip_suffix(b"\r").unwrap_or(rest);
     rest.iter().all(|byte| is_blank(*byte)).then_some(!rest.is_empty())
 }
 
-/// Tells whether a first line that is not complete could still turn out blank or a fence.
+/// Returns whether an incomplete first line can still become blank or a fence.
 fn may_become_fence(line: &[u8]) -> bool {
     b"---".starts_with(line)
         || classify_fence(line).is_some()
@@ -159,12 +165,12 @@ fn is_blank(byte: u8) -> bool {
 struct ByteLines<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The number of the line last returned, counted from 1.
+    /// The number of the last returned line, counted from 1.
     number: u32,
 }
 
 struct ByteLine<'a> {
-    /// The line without its `\n`; a `\r` before that is still there.
+    /// The line without its `\n`; a `\r` before it is kept.
     content: &'a [u8],
     complete: bool,
 }
@@ -192,16 +198,16 @@ impl<'a> Iterator for ByteLines<'a> {
 }
 
 impl FenceSearch {
-    /// Reports what keeps the file from being a skill or is odd about its fences.
+    /// Reports missing fences as errors and irregular fences as warnings.
     pub(crate) fn report(&self, diagnostics: &mut Vec<Diagnostic>) {
         let start = "start the file with a line `---`, then `name:` and `description:`, then a \
                      line `---`";
         match self {
             Self::Both(fences) => fences.report(diagnostics),
-            Self::Nothing { line: 0 } | Self::Undecided => diagnostics.push(
+            Self::Missing { line: 0 } | Self::Undecided => diagnostics.push(
                 Diagnostic::error("frontmatter.missing", "the file is empty").with_help(start),
             ),
-            Self::Nothing { line } => diagnostics.push(
+            Self::Missing { line } => diagnostics.push(
                 Diagnostic::error("frontmatter.missing", "the file does not start with `---`")
                     .with_position(*line, 1)
                     .with_help(start),
@@ -227,7 +233,7 @@ impl FenceSearch {
 }
 
 impl FrontmatterFences {
-    /// Takes fences that were found by other rules than those of [`find_fences`].
+    /// Creates fences that were found by other rules than those of [`find_fences`].
     ///
     /// `yaml` are the bytes between them, `body_start` is behind the closing one, and the opening
     /// one is on line `open_line`.
@@ -236,7 +242,7 @@ impl FrontmatterFences {
         Self { yaml, body_start, open_line, padded: [None, None] }
     }
 
-    /// Reports what is odd about the fences.
+    /// Reports irregular fences.
     pub(crate) fn report(&self, diagnostics: &mut Vec<Diagnostic>) {
         if self.open_line > 1 {
             diagnostics.push(
@@ -266,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_knows_when_to_stop() {
+    fn find_head_reports_when_complete() {
         let cases: [(&str, HeadStatus); 17] = [
             ("", HeadStatus::NeedMore),
             ("-", HeadStatus::NeedMore),
@@ -294,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn every_prefix_needs_more_until_the_fence_is_whole() {
+    fn incomplete_fence_needs_more() {
         let text = "\n---  \nname: x\ndescription: a --- b\n---\r\n";
         for length in 0..text.len() {
             assert_eq!(find_head(&text.as_bytes()[..length]), HeadStatus::NeedMore, "{length}");
@@ -308,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_counts_both_fences() {
+    fn limit_includes_both_fences() {
         let of_size = |size: usize| format!("---\n{}\n---\n", "x".repeat(size - 9));
         let largest = of_size(FRONTMATTER_LIMIT);
         assert_eq!(find_head(largest.as_bytes()), HeadStatus::Complete(FRONTMATTER_LIMIT));
@@ -325,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_of_the_file_everything_is_decided() {
+    fn end_of_file_decides_search() {
         let fences =
             FrontmatterFences { yaml: 4..9, body_start: 12, open_line: 1, padded: [None, None] };
         assert_eq!(scan_fences(b"---\na: b\n---", InputEnd::File), FenceSearch::Both(fences));
@@ -334,8 +340,8 @@ mod tests {
             FenceSearch::Unclosed { open_line: 1 }
         );
         assert_eq!(scan_fences(b"\n---", InputEnd::File), FenceSearch::Unclosed { open_line: 2 });
-        assert_eq!(scan_fences(b"\n \n", InputEnd::File), FenceSearch::Nothing { line: 0 });
-        assert_eq!(scan_fences(b"\n\nx", InputEnd::File), FenceSearch::Nothing { line: 3 });
+        assert_eq!(scan_fences(b"\n \n", InputEnd::File), FenceSearch::Missing { line: 0 });
+        assert_eq!(scan_fences(b"\n\nx", InputEnd::File), FenceSearch::Missing { line: 3 });
         let padded = FenceSearch::Both(FrontmatterFences {
             yaml: 6..6,
             body_start: 11,

@@ -1,15 +1,15 @@
-//! From bytes to text: byte order marks, UTF-16, invalid UTF-8, the size limit.
+//! The decoding of bytes to text: byte order marks, UTF-16, invalid UTF-8, the size limit.
 
 use std::borrow::Cow;
 
 use crate::diagnostic::Diagnostic;
 
-/// The largest SKILL.md that is read, in bytes.
+/// The maximum size of a SKILL.md in bytes.
 pub const FILE_LIMIT: usize = 1 << 20;
 
 pub(crate) const UTF8_BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// Holds a file's text and what was noticed while decoding it.
+/// The text of a file with the warnings about its encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedText<'a> {
     /// The text without its byte order mark; borrowed unless the file was UTF-16.
@@ -23,9 +23,10 @@ pub struct DecodedText<'a> {
 /// One leading byte order mark is dropped. Line ends stay as they are.
 ///
 /// # Errors
-/// Fails on more than [`FILE_LIMIT`] bytes (`file.maxSize`) and on bytes that are not valid in the
-/// encoding (`file.encoding`, with the byte offset).
+/// Returns an error for more than [`FILE_LIMIT`] bytes (`file.maxSize`) and for bytes that are not
+/// valid in the encoding (`file.encoding`, with the byte offset).
 pub fn decode_file(bytes: &[u8]) -> Result<DecodedText<'_>, Diagnostic> {
+    // Checked before decoding: UTF-16 text is copied.
     if bytes.len() > FILE_LIMIT {
         return Err(Diagnostic::error(
             "file.maxSize",
@@ -39,7 +40,7 @@ pub fn decode_file(bytes: &[u8]) -> Result<DecodedText<'_>, Diagnostic> {
     }
 }
 
-/// Reads two bytes as one UTF-16 code unit.
+/// A function that reads two bytes as one UTF-16 code unit.
 type ByteOrder = fn([u8; 2]) -> u16;
 
 fn utf16_byte_order(bytes: &[u8]) -> Option<ByteOrder> {
@@ -69,6 +70,7 @@ fn decode_utf8(bytes: &[u8]) -> Result<DecodedText<'_>, Diagnostic> {
         Err(error) => {
             let valid = &content[..error.valid_up_to()];
             let line = 1 + valid.iter().filter(|&&byte| byte == b'\n').count();
+            // The offset counts from the start of the file, with the byte order mark.
             let offset = bytes.len() - content.len() + valid.len();
             Err(encoding_error(format!("invalid UTF-8 at byte {offset}"))
                 .with_position(u32::try_from(line).unwrap_or(u32::MAX), 0))
@@ -79,9 +81,10 @@ fn decode_utf8(bytes: &[u8]) -> Result<DecodedText<'_>, Diagnostic> {
 fn decode_utf16(content: &[u8], unit: ByteOrder) -> Result<DecodedText<'static>, Diagnostic> {
     let (pairs, rest) = content.as_chunks::<2>();
     if !rest.is_empty() {
-        return Err(encoding_error("UTF-16 with half a character at its end".to_owned()));
+        return Err(encoding_error("truncated UTF-16 character at the end".to_owned()));
     }
     let mut text = String::with_capacity(content.len());
+    // The content starts behind the byte order mark of two bytes.
     let mut offset = 2;
     for decoded in char::decode_utf16(pairs.iter().map(|&pair| unit(pair))) {
         let Ok(character) = decoded else {
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_told_apart_by_their_marks() {
+    fn byte_order_mark_selects_encoding() {
         let text = "né\u{1F600}\r\n";
         let utf16 = |unit: fn(u16) -> [u8; 2], mark: [u8; 2]| -> Vec<u8> {
             mark.into_iter().chain(text.encode_utf16().flat_map(unit)).collect()
@@ -131,18 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn only_one_byte_order_mark_is_dropped() {
+    fn one_byte_order_mark_is_dropped() {
         let twice = [UTF8_BOM, UTF8_BOM, b"x"].concat();
         assert_eq!(outcome(&twice), Ok(("\u{FEFF}x".to_owned(), vec!["file.bom"])));
     }
 
     #[test]
-    fn errors_name_the_byte() {
+    fn encoding_error_names_byte() {
         let cases: [(&[u8], &str); 5] = [
             (b"a\nb\xE9c", "2: error[file.encoding]: invalid UTF-8 at byte 3"),
             (b"\xEF\xBB\xBF\xE9", "1: error[file.encoding]: invalid UTF-8 at byte 3"),
             (b"\xFF", "1: error[file.encoding]: invalid UTF-8 at byte 0"),
-            (b"\xFF\xFEa\0b", "error[file.encoding]: UTF-16 with half a character at its end"),
+            (b"\xFF\xFEa\0b", "error[file.encoding]: truncated UTF-16 character at the end"),
             (b"\xFF\xFEa\0\0\xD8a\0", "error[file.encoding]: invalid UTF-16 at byte 4"),
         ];
         for (bytes, message) in cases {
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_limit_is_inclusive() {
+    fn size_limit_is_inclusive() {
         assert!(decode_file(&vec![b' '; FILE_LIMIT]).is_ok());
         assert_eq!(
             outcome(&vec![b' '; FILE_LIMIT + 1]).map_err(|message| message.contains("1048577")),

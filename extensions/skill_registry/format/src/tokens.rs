@@ -5,7 +5,7 @@ use std::iter::Sum;
 
 use serde::Serialize;
 
-/// Estimates how many tokens a text costs a model: a quarter of its characters, rounded up.
+/// The estimated number of tokens of a text: a quarter of its characters, rounded up.
 ///
 /// The estimate needs no tokenizer and is used on every hot path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -49,14 +49,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_are_counted_not_bytes_and_rounded_up() {
+    fn estimate_counts_characters_rounded_up() {
         let counts =
             ["", "a", "abcd", "abcde", "éééé", "技能技能技"].map(|t| TokenCount::estimate(t).get());
         assert_eq!(counts, [0, 1, 1, 2, 1, 2]);
     }
 
     #[test]
-    fn sums_saturate() {
+    fn sum_saturates() {
         let huge = TokenCount::from_chars(usize::MAX);
         assert_eq!(huge.get(), u32::MAX);
         assert_eq!([huge, TokenCount::estimate("a")].into_iter().sum::<TokenCount>(), huge);

@@ -1,8 +1,8 @@
 //! The frontmatter as a tree of strings with spans.
 //!
-//! YAML gives values types that nobody who writes a skill asks for: `version: 1.10` becomes 1.1
-//! and `on` becomes true. Here a scalar is the text that stands in the file, every key and value
-//! knows its place, and [`parse`] never fails: what is not YAML is kept as text and reported.
+//! YAML gives values types that the author of a skill does not expect: `version: 1.10` becomes 1.1
+//! and `on` becomes true. Here a scalar is the text in the file, every key and value has a
+//! position, and [`parse_frontmatter`] never fails: text that is not YAML is kept and reported.
 //!
 //! The input is untrusted. Besides its size ([`FRONTMATTER_LIMIT`](crate::FRONTMATTER_LIMIT)) a
 //! budget bounds it: [`DEPTH_LIMIT`], [`NODE_LIMIT`] and a number of parser events. Aliases are
@@ -22,13 +22,13 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 pub use print::print_tree;
 pub use read::{FrontmatterTree, parse_counted, parse_frontmatter};
 
-/// The deepest nesting of lists and maps that is read as such; deeper ones are kept as text.
+/// The maximum nesting of lists and maps; deeper values are kept as text.
 pub const DEPTH_LIMIT: usize = 16;
 
-/// The largest number of keys and values that is read as such; what is beyond is kept as text.
+/// The maximum number of keys and values; a field beyond it is kept as text.
 pub const NODE_LIMIT: usize = 2_000;
 
-/// A place in the file.
+/// A position in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 pub struct Span {
     /// The line, counted from 1.
@@ -37,7 +37,7 @@ pub struct Span {
     pub column: u32,
 }
 
-/// How a scalar is written.
+/// The notation of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum YamlStyle {
     /// Without quotes.
@@ -50,20 +50,20 @@ pub enum YamlStyle {
     Literal,
     /// A block after `>`.
     Folded,
-    /// An alias such as `*a`, kept as it is written.
+    /// An alias such as `*a`, kept as written.
     Alias,
-    /// Not YAML: text of the file that could only be kept as it stands.
+    /// Not YAML: text of the file, kept unchanged.
     Raw,
 }
 
-/// A piece of text: a key, or a value that is neither list nor map.
+/// A key, or a value that is neither list nor map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scalar {
     /// The text, never typed: `1.10` is `1.10`.
     pub text: String,
-    /// How it is written.
+    /// The notation in the file.
     pub style: YamlStyle,
-    /// Where it starts.
+    /// The position of its first character.
     pub span: Span,
 }
 
@@ -72,11 +72,11 @@ pub struct Scalar {
 pub struct Sequence {
     /// The values in the order of the file.
     pub items: Vec<Value>,
-    /// Whether it is written in brackets.
+    /// `true` for a list in brackets.
     pub flow: bool,
-    /// Where it starts.
+    /// The position of its first character.
     pub span: Span,
-    /// The bytes of the parsed text it takes.
+    /// Its byte range in the parsed text.
     pub range: Range<usize>,
 }
 
@@ -89,16 +89,16 @@ pub struct MappingEntry {
     pub value: Value,
 }
 
-/// Keys with values, in the order of the file, duplicates included.
+/// A map: keys with values in the order of the file, duplicates included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
     /// The entries in the order of the file.
     pub entries: Vec<MappingEntry>,
-    /// Whether it is written in braces.
+    /// `true` for a map in braces.
     pub flow: bool,
-    /// Where it starts.
+    /// The position of its first character.
     pub span: Span,
-    /// The bytes of the parsed text it takes.
+    /// Its byte range in the parsed text.
     pub range: Range<usize>,
 }
 
@@ -114,14 +114,14 @@ pub enum Value {
 }
 
 impl Mapping {
-    /// Returns the value of a key; of a duplicate key, the first.
+    /// Returns the value of a key; the first one if the key is duplicated.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.entries.iter().find(|entry| entry.key.text == key).map(|entry| &entry.value)
     }
 
-    /// Tells whether two maps have the same keys and values in the same order, wherever they stand
-    /// and however they are written.
+    /// Returns whether two maps have the same keys and values in the same order, regardless of
+    /// positions and notation.
     #[must_use]
     pub fn same_content(&self, other: &Self) -> bool {
         self.entries.len() == other.entries.len()
@@ -141,7 +141,7 @@ impl Value {
         }
     }
 
-    /// Returns where the value starts.
+    /// Returns the position of the first character.
     #[must_use]
     pub fn span(&self) -> Span {
         match self {
@@ -151,14 +151,14 @@ impl Value {
         }
     }
 
-    /// Tells whether the value is nothing at all, as in `key:`.
+    /// Returns whether the value is absent, as in `key:`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Scalar(Scalar { text, style: YamlStyle::Plain | YamlStyle::Raw, .. }) if text.is_empty())
     }
 
-    /// Tells whether two values have the same texts in the same shape, wherever they stand and
-    /// however they are written.
+    /// Returns whether two values have the same texts in the same structure, regardless of positions
+    /// and notation.
     #[must_use]
     pub fn same_content(&self, other: &Self) -> bool {
         match (self, other) {
@@ -172,8 +172,8 @@ impl Value {
         }
     }
 
-    /// Makes the value text: a scalar's own, or what stands in `source`, the parsed text, without
-    /// the indentation of the value.
+    /// Converts the value to text: that of a scalar, or the value's range of `source`, the parsed
+    /// text, without the indentation of the value.
     #[must_use]
     pub fn into_text(self, source: &str) -> String {
         let (range, span) = match self {
@@ -181,6 +181,7 @@ impl Value {
             Self::Sequence(sequence) => (sequence.range, sequence.span),
             Self::Mapping(mapping) => (mapping.range, mapping.span),
         };
+        // The first line starts at the value; only the further lines carry its indentation.
         let indent = usize::try_from(span.column).map_or(0, |column| column.saturating_sub(1));
         let mut lines = source.get(range).unwrap_or_default().lines();
         let mut text = lines.next().unwrap_or_default().to_owned();
@@ -193,22 +194,23 @@ impl Value {
     }
 }
 
-/// Keeps the first of every key.
+/// Removes every entry whose key occurs in an earlier one.
 pub(crate) fn retain_first(entries: &mut Vec<MappingEntry>) {
     let repeated = repeated_keys(entries);
     if repeated.is_empty() {
         return;
     }
     let mut index = 0;
+    // `retain` visits the entries in order and does not pass their index.
     entries.retain(|_| {
         index += 1;
         repeated.binary_search(&(index - 1)).is_err()
     });
 }
 
-/// Returns the indexes of the entries whose key stands in an earlier one, in order.
+/// Returns the ascending indexes of the entries whose key occurs in an earlier one.
 fn repeated_keys(entries: &[MappingEntry]) -> Vec<usize> {
-    // Nearly every map is small, and for those comparing beats hashing.
+    // Nearly every map is small; for those, comparing is faster than hashing.
     const SMALL: usize = 16;
     if entries.len() <= SMALL {
         let repeats = |index: &usize| {
@@ -220,13 +222,14 @@ fn repeated_keys(entries: &[MappingEntry]) -> Vec<usize> {
     (0..entries.len()).filter(|&index| !seen.insert(entries[index].key.text.as_str())).collect()
 }
 
-/// Strings, arrays and objects; of a duplicate key, the first.
+/// Serializes to strings, arrays and objects; a duplicate key keeps its first value.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Scalar(scalar) => serializer.serialize_str(&scalar.text),
             Self::Sequence(sequence) => serializer.collect_seq(&sequence.items),
             Self::Mapping(mapping) => {
+                // JSON readers disagree about duplicate keys, so none is written.
                 let repeated = repeated_keys(&mapping.entries);
                 let mut map = serializer.serialize_map(None)?;
                 for (index, entry) in mapping.entries.iter().enumerate() {
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_a_key_counts() {
+    fn duplicate_key_keeps_first_value() {
         let mut few = map("a: 1\nb: 2\na: 3\n");
         assert_eq!(few.get("a").and_then(Value::as_str), Some("1"));
         retain_first(&mut few.entries);
@@ -264,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_text_and_shape() {
+    fn same_content_ignores_notation() {
         let plain = map("a: [x, 'y']\nb: {c: d}\n");
         assert!(plain.same_content(&map("a:\n- \"x\"\n- y\nb:\n  c: >-\n    d\n")));
         for other in ["a: [x]\nb: {c: d}\n", "a: x\nb: {c: d}\n", "a: [x, y]\nb: {e: d}\n"] {
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn values_become_json_strings_arrays_and_objects() {
+    fn value_serializes_untyped() {
         let value = Value::Mapping(map("a: 1.10\nb: [yes, {c: ''}]\na: 2\n"));
         let json = serde_json::to_string(&value).unwrap();
         assert_eq!(json, r#"{"a":"1.10","b":["yes",{"c":""}]}"#);

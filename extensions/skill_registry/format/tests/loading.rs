@@ -1,4 +1,4 @@
-//! The loading rules, field by field.
+//! Tests of the loading rules, field by field.
 
 use proptest::prelude::*;
 use skill_format::tree::{Scalar, YamlStyle};
@@ -42,7 +42,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn standard_fields_are_texts() {
+fn standard_field_is_text() {
     check("", demo(), &[]);
     check(
         "license: ' MIT '\ncompatibility: 1.10\n",
@@ -66,7 +66,7 @@ fn standard_fields_are_texts() {
 }
 
 #[test]
-fn lengths_count_characters() {
+fn length_limit_counts_characters() {
     let long = |chars: usize| "é".repeat(chars);
     for (field, limit, at) in [("description", 1024, "2:14"), ("compatibility", 500, "2:16")] {
         let with = |chars| load(&format!("{field}: {}\n{}", long(chars), BASE));
@@ -79,7 +79,7 @@ fn lengths_count_characters() {
 }
 
 #[test]
-fn a_skill_needs_a_usable_description_and_nothing_else() {
+fn skill_requires_usable_description() {
     let cases: [(&str, Option<&str>, &[&str]); 9] = [
         ("description: x\n", Some("x"), &["1:0 name.required"]),
         ("name:\ndescription: x\n", Some("x"), &["2:1 name.required"]),
@@ -104,7 +104,7 @@ fn a_skill_needs_a_usable_description_and_nothing_else() {
 }
 
 #[test]
-fn the_structure_is_checked_before_the_fields() {
+fn structure_is_checked_first() {
     let cases: [(&[u8], &[&str]); 8] = [
         (b"", &["0:0 frontmatter.missing"]),
         (b"\n# Title\n", &["2:1 frontmatter.missing"]),
@@ -128,7 +128,7 @@ fn the_structure_is_checked_before_the_fields() {
 }
 
 #[test]
-fn tools_are_read_in_three_ways() {
+fn allowed_tools_have_three_notations() {
     let tools =
         |list: &[&str]| Frontmatter { allowed_tools: AllowedTools::List(texts(list)), ..demo() };
     check("allowed-tools: Bash(git:*) Read\n", tools(&["Bash(git:*)", "Read"]), &[]);
@@ -150,7 +150,7 @@ fn tools_are_read_in_three_ways() {
 }
 
 #[test]
-fn metadata_values_are_kept_as_they_stand() {
+fn metadata_values_stay_as_written() {
     check(
         "metadata:\n  version: 1.10\n  quoted: \"1.10\"\n  on: yes\n  none:\n  bot: {\"a\": [1]}\n  deep:\n    x: y\n    z:\n      - w\n",
         Frontmatter {
@@ -189,7 +189,7 @@ fn metadata_values_are_kept_as_they_stand() {
 }
 
 #[test]
-fn tags_and_requires_stand_at_the_top_or_under_metadata() {
+fn tags_and_requires_merge_with_metadata() {
     let expected = |metadata: &[(&str, &str)]| Frontmatter {
         tags: texts(&["a", "b c"]),
         requires: texts(&["x", "y"]),
@@ -227,7 +227,7 @@ fn tags_and_requires_stand_at_the_top_or_under_metadata() {
 }
 
 #[test]
-fn other_fields_that_are_understood() {
+fn extension_fields_are_read() {
     let parsed = load(&format!(
         "{BASE}when_to_use: later\ndisable-model-invocation: True\nuser-invocable: no\n\
          argument-hint: [file] [mode]\nversion: 1.10\narguments: [a, b]\n"
@@ -264,18 +264,18 @@ fn other_fields_that_are_understood() {
 }
 
 #[test]
-fn a_misspelt_field_gets_the_right_spelling() {
+fn misspelled_field_suggests_name() {
     let help = |field: &str| load(&format!("{BASE}{field}: x\n")).diagnostics[0].help.clone();
     assert_eq!(
         help("allowed_tools"),
-        Some("write it `allowed-tools` if that is what it means".to_owned())
+        Some("rename it to `allowed-tools` if that field is meant".to_owned())
     );
-    assert_eq!(help("License"), Some("write it `license` if that is what it means".to_owned()));
+    assert_eq!(help("License"), Some("rename it to `license` if that field is meant".to_owned()));
     assert_eq!(help("model"), Some("move it under `metadata`, or remove it".to_owned()));
 }
 
 #[test]
-fn a_flood_of_findings_is_counted() {
+fn excess_findings_are_counted() {
     let fields: String = (0..500).map(|n| format!("f{n}: x\n")).collect();
     let parsed = load(&format!("{BASE}{fields}"));
     assert_eq!(parsed.frontmatter.map(|loaded| loaded.unknown.len()), Some(500));
@@ -284,7 +284,7 @@ fn a_flood_of_findings_is_counted() {
 }
 
 #[test]
-fn the_body_is_everything_behind_the_fence() {
+fn body_follows_closing_fence() {
     let text =
         "\u{FEFF}---\r\nname: demo\r\ndescription: Does a thing.\r\n---\r\n\r\n# é\r\n---\r\n";
     let skill = parse_skill("demo", text.as_bytes()).unwrap();
@@ -299,7 +299,7 @@ fn the_body_is_everything_behind_the_fence() {
 }
 
 #[test]
-fn what_is_behind_the_fence_does_not_matter_to_the_head() {
+fn head_ignores_body_bytes() {
     let mut bytes = format!("---\n{BASE}---\n").into_bytes();
     let alone = parse_head("demo", &bytes);
     bytes.extend([0xFF, 0xC3, b'\n']);
@@ -310,7 +310,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_bytes_are_too_strange(
+    fn arbitrary_bytes_never_panic(
         bytes in proptest::collection::vec(any::<u8>(), 0..200),
         text in "(---[ \r]?\n)?([a-z-]{1,13}: ?[^\n]{0,20}\n){0,6}(---\n)?.{0,20}",
     ) {

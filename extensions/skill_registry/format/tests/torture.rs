@@ -1,4 +1,4 @@
-//! The parser torture set: twenty SKILL.md, each with one thing that breaks real parsers.
+//! Tests with the parser torture set: twenty SKILL.md, each with one construct that breaks parsers.
 
 use skill_format::tree::{Scalar, YamlStyle};
 use skill_format::{
@@ -37,7 +37,7 @@ const CASES: [(&str, &[u8]); 20] = cases![
     "yaml-null",
 ];
 
-/// What most of the cases say.
+/// Returns the frontmatter that most of the cases have.
 fn skill(name: &str) -> Frontmatter {
     Frontmatter {
         name: Some(name.to_owned()),
@@ -56,7 +56,7 @@ fn field(name: &str, text: &str, style: YamlStyle, line: u32, column: u32) -> (S
     (name.to_owned(), Value::Scalar(Scalar { text: text.to_owned(), style, span }))
 }
 
-/// What is loaded, the findings as `line:rule`, and the body.
+/// The loaded frontmatter, the findings as `line:rule`, and the body.
 type Expected = (Option<Frontmatter>, &'static [&'static str], &'static str);
 
 fn expected(name: &str) -> Expected {
@@ -128,7 +128,7 @@ fn expected(name: &str) -> Expected {
 }
 
 #[test]
-fn the_lenient_loader_does_what_the_table_says() {
+fn lenient_loader_matches_table() {
     for (name, bytes) in CASES {
         let (frontmatter, findings, body) = expected(name);
         let Ok(skill) = parse_skill(name, bytes) else { panic!("{name} cannot be decoded") };
@@ -144,7 +144,7 @@ fn the_lenient_loader_does_what_the_table_says() {
 }
 
 #[test]
-fn a_recovered_field_is_named_with_a_way_out() {
+fn recovered_field_has_help() {
     for (name, field) in [("colon", "`description`"), ("tab-indent", "`metadata`")] {
         let Some((_, bytes)) = CASES.iter().find(|(case, _)| *case == name) else {
             panic!("no case {name}");
@@ -160,12 +160,12 @@ fn a_recovered_field_is_named_with_a_way_out() {
 }
 
 #[test]
-fn reading_only_the_head_finds_the_same() {
+fn head_matches_complete_file() {
     for (name, bytes) in CASES {
-        let Ok(whole) = parse_skill(name, bytes) else { panic!("{name} cannot be decoded") };
-        assert_eq!(parse_head(name, bytes), whole.parsed, "{name}");
+        let Ok(full) = parse_skill(name, bytes) else { panic!("{name} cannot be decoded") };
+        assert_eq!(parse_head(name, bytes), full.parsed, "{name}");
         if let HeadStatus::Complete(length) = find_head(bytes) {
-            assert_eq!(parse_head(name, &bytes[..length]), whole.parsed, "{name}");
+            assert_eq!(parse_head(name, &bytes[..length]), full.parsed, "{name}");
         } else {
             assert!(["eof-fence", "utf16"].contains(&name), "{name}");
         }
@@ -174,9 +174,9 @@ fn reading_only_the_head_finds_the_same() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "only the library must not touch files")]
-fn no_case_is_forgotten() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/fixtures/parser-torture");
-    let mut names: Vec<String> = std::fs::read_dir(folder)
+fn every_fixture_has_case() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/fixtures/parser-torture");
+    let mut names: Vec<String> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name != "README.md")

@@ -191,8 +191,8 @@ fn what_cannot_be_kept_is_refused_at_its_line() {
     for (yaml, line, message) in [
         ("a: 1\nb: &x y\n", 3, "the anchor `&x` is ignored, and other readers"),
         ("a: !!str x\n", 2, "the tag `!!str` is ignored"),
-        ("a: 1\nb: 2\na: 3\n", 4, "`a` stands here again"),
-        ("a: {b: 1, b: 2}\n", 2, "`b` stands here again"),
+        ("a: 1\nb: 2\na: 3\n", 4, "duplicate key `a`"),
+        ("a: {b: 1, b: 2}\n", 2, "duplicate key `b`"),
         ("a: {{x}}\n", 2, "a list or map as a key"),
         ("a: 1\n...\nb: 2\n", 2, "several YAML documents"),
         ("- a\n", 2, "not a list of `key: value` lines"),

@@ -150,7 +150,7 @@ fn unmet_conflicting_cyclic_dependencies_fail() {
     cycle: egg → hen → egg
     waits: `omelette` has to come after a cycle
     --- stderr
-    note: left out set/mute/SKILL.md: 1: error[description.required]: there is no description
+    note: left out set/mute/SKILL.md: 1: error[description.required]: `description` is missing
     note: set/omelette/skill.yaml:1:29: warning[composition.type]: `composition.dependencies` is a text, not a list
     ");
     insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "graph", "set", "--json"])), @r#"
@@ -294,7 +294,7 @@ tests:
     test         story: It tells a story. (1 case)
     resource     skill.yaml data, 667 bytes
     note         loaded but not eligible: the required skill 'build' is missing
-    diagnostic   [HOME]/sandbox/skills/history/SKILL.md: 1: warning[name.required]: there is no name; the directory's name is used
+    diagnostic   [HOME]/sandbox/skills/history/SKILL.md: 1: warning[name.required]: `name` is missing; the directory's name is used
     ");
     let skill_json = home.skillhost(["skill", "show", "history", "--json"]).success().json();
     let keys: Vec<&String> = skill_json["extended"].as_object().unwrap().keys().collect();

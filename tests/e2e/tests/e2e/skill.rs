@@ -31,7 +31,7 @@ fn list_reports_skipped_skills() {
     greet       Greets people. Use when somebody arrives. [~5 tokens, sandbox]
     other-name  Has two names. [~2 tokens, sandbox]
     --- stderr
-    note: skipped [HOME]/sandbox/skills/mute/SKILL.md: 1: error[description.required]: there is no description
+    note: skipped [HOME]/sandbox/skills/mute/SKILL.md: 1: error[description.required]: `description` is missing
     note: 2 warnings; `skillhost skill show ID` prints those of a skill
     ");
     insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "list", "--json"]).success()), @r#"
@@ -43,7 +43,7 @@ fn list_reports_skipped_skills() {
           "column": 0,
           "help": "write `name: greet`",
           "line": 1,
-          "message": "there is no name; the directory's name is used",
+          "message": "`name` is missing; the directory's name is used",
           "path": "[HOME]/sandbox/skills/greet/SKILL.md",
           "rule": "name.required",
           "severity": "warning",
@@ -54,7 +54,7 @@ fn list_reports_skipped_skills() {
           "column": 0,
           "help": "write `description:` and what the skill does and when to use it",
           "line": 1,
-          "message": "there is no description",
+          "message": "`description` is missing",
           "path": "[HOME]/sandbox/skills/mute/SKILL.md",
           "rule": "description.required",
           "severity": "error",
@@ -143,7 +143,7 @@ fn query_and_tags_filter_list() {
           "column": 0,
           "help": "write `name: greet`",
           "line": 1,
-          "message": "there is no name; the directory's name is used",
+          "message": "`name` is missing; the directory's name is used",
           "path": "[HOME]/sandbox/skills/greet/SKILL.md",
           "rule": "name.required",
           "severity": "warning",
@@ -424,7 +424,7 @@ fn untrusted_and_shadowed_skills_are_marked() {
     source       team (untrusted: listed, cannot be bound, grants nothing)
     digest       sha256 a5df3a800f8671f9c410b015fc0b3570a8ba55f7eb253563b68fdb4ed4abe60c
     tokens       approx. 2
-    diagnostic   [HOME]/team/extra/SKILL.md: 1: warning[name.required]: there is no name; the directory's name is used
+    diagnostic   [HOME]/team/extra/SKILL.md: 1: warning[name.required]: `name` is missing; the directory's name is used
     ");
     let wave = home.skillhost(["skill", "read", "greet@team"]).success();
     assert!(wave.stdout.contains("Wave."), "{wave}");
@@ -435,7 +435,7 @@ fn untrusted_and_shadowed_skills_are_marked() {
         "column": 0,
         "help": "write `name: greet`",
         "line": 1,
-        "message": "there is no name; the directory's name is used",
+        "message": "`name` is missing; the directory's name is used",
         "path": "[HOME]/sandbox/skills/greet/SKILL.md",
         "rule": "name.required",
         "severity": "warning",
@@ -457,7 +457,7 @@ fn untrusted_and_shadowed_skills_are_marked() {
         "column": 0,
         "help": "write `name: extra`",
         "line": 1,
-        "message": "there is no name; the directory's name is used",
+        "message": "`name` is missing; the directory's name is used",
         "path": "[HOME]/team/extra/SKILL.md",
         "rule": "name.required",
         "severity": "warning",
@@ -468,7 +468,7 @@ fn untrusted_and_shadowed_skills_are_marked() {
         "column": 0,
         "help": "write `name: greet`",
         "line": 1,
-        "message": "there is no name; the directory's name is used",
+        "message": "`name` is missing; the directory's name is used",
         "path": "[HOME]/team/greet/SKILL.md",
         "rule": "name.required",
         "severity": "warning",

@@ -80,7 +80,7 @@ fn first_failed_step_has_reason() {
     greet  [HOME]/sandbox/skills/greet/SKILL.md
       not in skills/list for MCP clients: `name` is missing
     mute  [HOME]/sandbox/skills/mute/SKILL.md
-      not parsed: there is no description [description.required, line 1]
+      not parsed: `description` is missing [description.required, line 1]
       hint: write `description:` and what the skill does and when to use it
     odd`name  [HOME]/sandbox/skills/odd`name
       not a skill: a skill id cannot contain U+0060 [id.invalid]
@@ -223,7 +223,7 @@ fn first_failed_step_has_reason() {
             "column": 0,
             "help": "write `name: greet`",
             "line": 1,
-            "message": "there is no name; the directory's name is used",
+            "message": "`name` is missing; the directory's name is used",
             "rule": "name.required",
             "severity": "error"
           },
@@ -250,7 +250,7 @@ fn first_failed_step_has_reason() {
             "column": 0,
             "help": "write `description:` and what the skill does and when to use it",
             "line": 1,
-            "message": "there is no description",
+            "message": "`description` is missing",
             "rule": "description.required",
             "severity": "error"
           },

@@ -5,37 +5,38 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::line::{cut_at_word, sanitize, shorten};
+use super::line::{cut_at_word, sanitize_text, shorten_text};
 
 pub(super) const HEADER: &str = "[Available Skills]\n";
 pub(super) const FOOTER: &str = "\nUse read_skill(skill_id) to load full instructions.";
 
-/// Below this many characters a description is dropped rather than shortened further.
-const LEAST_DESCRIPTION: usize = 24;
+/// The minimum length of a shortened description in characters; a shorter one is dropped.
+const MIN_DESCRIPTION: usize = 24;
 
 /// One skill of the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatalogItem<'a> {
     /// The skill's id.
     pub id: &'a str,
-    /// Its description, or what [`description_short`](super::description_short) made of it.
+    /// The skill's description, complete or shortened by
+    /// [`shorten_description`](super::shorten_description).
     pub description: &'a str,
 }
 
-/// Says what a catalog rendering cut.
+/// A report of the cuts in a catalog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RenderReport {
-    /// Skills with a line.
+    /// The number of skills with a line.
     pub listed: usize,
-    /// Listed skills whose short description was shortened further to fit the budget.
+    /// The number of listed skills whose short description was shortened further to fit the budget.
     pub shortened: usize,
-    /// Listed skills whose description was dropped to fit the budget.
+    /// The number of listed skills whose description was dropped to fit the budget.
     pub without_description: usize,
-    /// Skills without a line.
+    /// The number of skills without a line.
     pub omitted: usize,
-    /// Characters of the text.
+    /// The length of the text in characters.
     pub chars: usize,
-    /// Characters the text was allowed.
+    /// The allowed length of the text in characters.
     pub budget: usize,
 }
 
@@ -44,16 +45,16 @@ pub struct RenderReport {
 pub struct RenderedCatalog {
     /// The block for the prompt, without a line end at its end.
     pub text: String,
-    /// What was cut.
+    /// The cuts.
     pub report: RenderReport,
 }
 
-/// Renders the catalog in at most `budget_chars` characters; nothing if there are no items.
+/// Renders the catalog in at most `budget_chars` characters; `None` if there are no items.
 ///
 /// The items must be sorted by id. Over budget, all descriptions are first shortened to the same
 /// length, then dropped from the last skill backwards, then skills are omitted from the last one
-/// backwards, and a line `(n more: list_skills(query))` counts them. The text is longer than the
-/// budget only if not even that fits: header, a count of all skills, and footer are always there.
+/// backwards, and a line `(n more: list_skills(query))` counts them. Header, count and footer are
+/// always present; the text exceeds the budget only if they do not fit.
 #[must_use]
 pub fn render_catalog(items: &[CatalogItem<'_>], budget_chars: usize) -> Option<RenderedCatalog> {
     if items.is_empty() {
@@ -69,7 +70,7 @@ pub fn render_catalog(items: &[CatalogItem<'_>], budget_chars: usize) -> Option<
         report.listed += 1;
         let limit = if index < plan.described { plan.limit } else { 0 };
         match entry.write(limit, &mut text) {
-            DescriptionCut::Nothing => {}
+            DescriptionCut::Complete => {}
             DescriptionCut::Shortened => report.shortened += 1,
             DescriptionCut::Dropped => report.without_description += 1,
         }
@@ -97,19 +98,19 @@ pub(super) struct CatalogEntry<'a> {
 
 impl<'a> CatalogEntry<'a> {
     pub(super) fn new(item: &CatalogItem<'a>) -> Self {
-        let id = sanitize(item.id);
-        let description = shorten(item.description);
+        let id = sanitize_text(item.id);
+        let description = shorten_text(item.description);
         let (id_chars, description_chars) = (id.chars().count(), description.chars().count());
         Self { id, description, id_chars, description_chars }
     }
 
-    /// The characters of the line with this many of the description, line end included.
+    /// Returns the length of the line with this many characters of the description, line end included.
     pub(super) fn chars(&self, description: usize) -> usize {
         let separator = if description > 0 { " — ".chars().count() } else { 0 };
         "• ``\n".chars().count() + self.id_chars + separator + description
     }
 
-    /// Writes the line with at most so many characters of the description; says what was cut.
+    /// Writes the line with at most `limit` characters of the description and returns the cut.
     pub(super) fn write(&self, limit: usize, text: &mut String) -> DescriptionCut {
         text.push_str("• `");
         text.push_str(&self.id);
@@ -120,33 +121,33 @@ impl<'a> CatalogEntry<'a> {
         }
         text.push('\n');
         match self.description_chars {
-            0 => DescriptionCut::Nothing,
+            0 => DescriptionCut::Complete,
             _ if limit == 0 => DescriptionCut::Dropped,
             chars if chars > limit => DescriptionCut::Shortened,
-            _ => DescriptionCut::Nothing,
+            _ => DescriptionCut::Complete,
         }
     }
 }
 
-/// What a line lost to the budget.
+/// The cut of one description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DescriptionCut {
-    /// It has all of the short description.
-    Nothing,
-    /// It has the beginning of it.
+    /// The short description is complete.
+    Complete,
+    /// The start of the short description is left.
     Shortened,
-    /// It is the id alone.
+    /// Only the id is left.
     Dropped,
 }
 
-/// What to cut.
+/// The cuts of a catalog.
 #[derive(Debug, PartialEq, Eq)]
 struct CutPlan {
-    /// The first so many skills get a line.
+    /// The number of skills with a line, from the first.
     listed: usize,
-    /// The first so many of those get a description.
+    /// The number of those with a description, from the first.
     described: usize,
-    /// The most characters of a description.
+    /// The maximum number of characters of a description.
     limit: usize,
 }
 
@@ -155,9 +156,10 @@ impl CutPlan {
         let all = entries.len();
         let frame = HEADER.chars().count() + FOOTER.chars().count();
         let names: usize = frame + entries.iter().map(|entry| entry.chars(0)).sum::<usize>();
+        // Not even the ids fit, so no description can.
         if names > budget {
             return Self {
-                listed: Self::names_that_fit(entries, budget, frame),
+                listed: Self::count_fitting_names(entries, budget, frame),
                 described: 0,
                 limit: 0,
             };
@@ -172,9 +174,9 @@ impl CutPlan {
         if fits(longest) {
             return Self { listed: all, described: all, limit: longest };
         }
-        if fits(LEAST_DESCRIPTION) {
-            // The largest limit that fits lies in here, and fitting is monotonic.
-            let (mut low, mut high) = (LEAST_DESCRIPTION, longest);
+        if fits(MIN_DESCRIPTION) {
+            // The largest limit that fits lies in this range, and fitting is monotonic.
+            let (mut low, mut high) = (MIN_DESCRIPTION, longest);
             while high - low > 1 {
                 let middle = low.midpoint(high);
                 if fits(middle) { low = middle } else { high = middle }
@@ -183,15 +185,16 @@ impl CutPlan {
         }
         let mut total = names;
         let within = |entry: &&CatalogEntry<'_>| {
-            total += cost(entry, LEAST_DESCRIPTION);
+            total += cost(entry, MIN_DESCRIPTION);
             total <= budget
         };
         let described = entries.iter().take_while(within).count();
-        Self { listed: all, described, limit: LEAST_DESCRIPTION }
+        Self { listed: all, described, limit: MIN_DESCRIPTION }
     }
 
-    /// Counts the names that fit together with the line that counts the others.
-    fn names_that_fit(entries: &[CatalogEntry<'_>], budget: usize, frame: usize) -> usize {
+    /// Returns the number of names that fit together with the line that counts the others.
+    fn count_fitting_names(entries: &[CatalogEntry<'_>], budget: usize, frame: usize) -> usize {
+        // The count of all skills has the most digits, so every smaller count fits, too.
         let line = omitted_line(entries.len()).chars().count() + 1;
         let mut total = frame + line;
         let within = |entry: &&CatalogEntry<'_>| {
@@ -201,7 +204,7 @@ impl CutPlan {
         entries.iter().take_while(within).count()
     }
 
-    /// Estimates the bytes of the text from above, for texts of mostly ASCII.
+    /// Returns an upper estimate of the bytes of the text, for texts of mostly ASCII.
     fn capacity(&self, entries: &[CatalogEntry<'_>]) -> usize {
         let line = |entry: &CatalogEntry<'_>| {
             entry.id.len() + entry.description.len().min(self.limit) + 16
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_skill_has_a_line_while_the_budget_lasts() {
+    fn every_skill_is_listed_within_budget() {
         let skills = items(&[
             ("code-review", "Code review checklist\nand best practices."),
             ("empty", " "),
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn over_budget_long_descriptions_are_shortened_first() {
+    fn long_descriptions_are_shortened_first() {
         let long = "many words here ".repeat(8);
         let skills = items(&[("a", "Short one."), ("b", &long), ("c", &long)]);
         let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 165) else {
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn then_descriptions_are_dropped_from_the_end() {
+    fn descriptions_are_dropped_from_end() {
         let long = "many words here ".repeat(8);
         let skills = items(&[("a", &long), ("b", &long), ("c", &long)]);
         let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 150) else {
@@ -296,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn then_skills_are_omitted_and_counted() {
+    fn omitted_skills_are_counted() {
         let ids = ["a", "b", "c", "d"].map(|letter| letter.repeat(20));
         let skills = items(&[(&ids[0], "x"), (&ids[1], ""), (&ids[2], "z"), (&ids[3], "")]);
         let Some(RenderedCatalog { text, report }) = render_catalog(&skills, 150) else {
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_is_always_there() {
+    fn frame_is_rendered_over_budget() {
         let skills = items(&[("a", "x")]);
         let text = "[Available Skills]\n\
             (1 more: list_skills(query))\n\
@@ -349,7 +352,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_budget_holds_and_the_report_tells_the_truth(
+        fn report_matches_text_within_budget(
             skills in any_skills(),
             budget in 0_usize..2_000,
         ) {
@@ -366,11 +369,11 @@ mod tests {
                 .filter_map(|line| line.strip_prefix("• `")?.split('`').next())
                 .collect();
             let expected: Vec<_> =
-                skills[..report.listed].iter().map(|(id, _)| sanitize(id)).collect();
+                skills[..report.listed].iter().map(|(id, _)| sanitize_text(id)).collect();
             prop_assert_eq!(ids, expected);
             let described = text.lines().filter(|line| line.contains("` — ")).count();
             let with_text =
-                skills[..report.listed].iter().filter(|(_, d)| !sanitize(d).is_empty()).count();
+                skills[..report.listed].iter().filter(|(_, d)| !sanitize_text(d).is_empty()).count();
             prop_assert_eq!(described + report.without_description, with_text);
             prop_assert_eq!(
                 text.contains(&omitted_line(report.omitted)), report.omitted > 0
@@ -379,7 +382,7 @@ mod tests {
         }
 
         #[test]
-        fn a_larger_budget_never_lists_less(skills in any_skills(), budget in 0_usize..2_000) {
+        fn larger_budget_lists_more(skills in any_skills(), budget in 0_usize..2_000) {
             let pairs: Vec<_> = skills.iter().map(|(i, d)| (i.as_str(), d.as_str())).collect();
             let skills = items(&pairs);
             let described = |budget| {

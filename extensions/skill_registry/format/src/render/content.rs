@@ -1,20 +1,20 @@
-//! The instructions of one skill, as models get them.
+//! The instructions of one skill in the form for models.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::line::sanitize;
+use super::line::sanitize_text;
 use super::prompt_xml::escape_into;
 use super::resource::ResourceLine;
 use crate::digest::Digest;
 use crate::tokens::TokenCount;
 
-/// The estimated tokens above which a skill is called large.
+/// The estimated number of tokens above which a skill is large.
 pub const LARGE_SKILL: u32 = 8_000;
 
 const ELEMENT: &str = "skill_content";
 
-/// Everything the answer of `read_skill` shows.
+/// The content of a `read_skill` result.
 #[derive(Clone, Copy, Debug)]
 pub struct SkillInstructions<'a> {
     /// The skill's id.
@@ -27,20 +27,20 @@ pub struct SkillInstructions<'a> {
     pub body: &'a str,
     /// The resources to list, at most 100.
     pub resources: &'a [ResourceLine<'a>],
-    /// How many more resources there are.
+    /// The number of resources that are not listed.
     pub more_resources: usize,
     /// Ids of the skills it requires.
     pub requires: &'a [String],
 }
 
-/// Renders the answer of `read_skill`: a line with the cost, the body in its element, the
-/// resources, and what to load before (design: tools, `read_skill`).
+/// Renders the result of `read_skill`: a line with the cost, the body in its element, the
+/// resources, and the required skills (design: tools, `read_skill`).
 ///
-/// A skill of more than [`LARGE_SKILL`] tokens says so in its second line.
+/// For a skill of more than [`LARGE_SKILL`] tokens, the second line is a notice of its size.
 #[must_use]
 pub fn render_instructions(i: &SkillInstructions<'_>) -> String {
     let mut out = String::with_capacity(i.body.len() + 256 + 64 * i.resources.len());
-    let _ = writeln!(out, "Skill loaded: {} (approx. {} tokens)", sanitize(i.id), i.tokens);
+    let _ = writeln!(out, "Skill loaded: {} (approx. {} tokens)", sanitize_text(i.id), i.tokens);
     if i.tokens.get() > LARGE_SKILL {
         let _ = writeln!(out, "This skill is large: more than {LARGE_SKILL} tokens.");
     }
@@ -50,15 +50,16 @@ pub fn render_instructions(i: &SkillInstructions<'_>) -> String {
         out.push_str("\n\nResources (load one with read_skill_resource(skill_id, path)):\n");
         for resource in i.resources {
             let ResourceLine { path, kind, size } = resource;
-            let _ = writeln!(out, "- {} ({}, {size} bytes)", sanitize(path), kind.as_str());
+            let _ = writeln!(out, "- {} ({}, {size} bytes)", sanitize_text(path), kind.as_str());
         }
         if i.more_resources > 0 {
             let _ = writeln!(out, "({} more)", i.more_resources);
         }
+        // The result ends without a line end, so that appended text decides on its own separator.
         out.pop();
     }
     if !i.requires.is_empty() {
-        let ids: Vec<_> = i.requires.iter().map(|id| sanitize(id)).collect();
+        let ids: Vec<_> = i.requires.iter().map(|id| sanitize_text(id)).collect();
         let _ = write!(
             out,
             "\n\nThis skill requires: {}. Load it first if you haven't already.",
@@ -71,7 +72,7 @@ pub fn render_instructions(i: &SkillInstructions<'_>) -> String {
 /// Wraps a body in `<skill_content name="…" digest="…">`, each tag on a line of its own.
 ///
 /// Blank lines around the body are dropped. A `skill_content` tag inside the body is written with
-/// `&lt;`, so that the body can neither end the element early nor pretend to open another.
+/// `&lt;`, so that the body can neither end the element early nor appear to open another.
 #[must_use]
 pub fn wrap_content(id: &str, digest: &Digest, body: &str) -> String {
     let mut out = String::with_capacity(body.len() + 160);
@@ -85,12 +86,12 @@ fn push_content(id: &str, digest: &Digest, body: &str, out: &mut String) {
     out.push_str(" name=\"");
     escape_into(id, out);
     let _ = writeln!(out, "\" digest=\"{digest}\">");
-    out.push_str(&escape_element_tags(without_blank_ends(body)));
+    out.push_str(&escape_element_tags(trim_blank_lines(body)));
     let _ = write!(out, "\n</{ELEMENT}>");
 }
 
-/// Drops blank lines at both ends; the indentation of the first line with text stays.
-fn without_blank_ends(body: &str) -> &str {
+/// Removes blank lines at both ends; the indentation of the first line with text stays.
+fn trim_blank_lines(body: &str) -> &str {
     let body = body.trim_end();
     let blank = body.len() - body.trim_start().len();
     let first_line = body[..blank].rfind('\n').map_or(0, |end| end + 1);
@@ -101,8 +102,9 @@ fn without_blank_ends(body: &str) -> &str {
 fn escape_element_tags(body: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
+    // Most bodies have no such tag; they are borrowed without a copy.
     for (at, _) in body.match_indices('<') {
-        if opens_element(&body[at + 1..]) {
+        if is_element_name(&body[at + 1..]) {
             out.push_str(&body[copied..at]);
             out.push_str("&lt;");
             copied = at + 1;
@@ -115,9 +117,11 @@ fn escape_element_tags(body: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn opens_element(after: &str) -> bool {
-    let hidden = |c: char| c.is_whitespace() || c.is_control() || c == '/';
-    let name = after.trim_start_matches(hidden);
+/// Returns whether the text behind a `<` is the element's name, ignoring case and separators.
+fn is_element_name(after: &str) -> bool {
+    // A model may read `< / skill_content` as a tag, although XML does not.
+    let is_separator = |c: char| c.is_whitespace() || c.is_control() || c == '/';
+    let name = after.trim_start_matches(is_separator);
     name.get(..ELEMENT.len()).is_some_and(|name| name.eq_ignore_ascii_case(ELEMENT))
 }
 
@@ -127,7 +131,7 @@ mod tests {
     use crate::render::ResourceKind;
 
     #[test]
-    fn an_answer_has_cost_body_resources_and_requirements() {
+    fn instructions_render_every_part() {
         let digest = Digest::compute(b"x");
         let resource = |path, kind, size| ResourceLine { path, kind, size };
         let requires = ["extension-development".to_owned(), "b".to_owned()];
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_skill_says_so() {
+    fn large_skill_has_notice() {
         let digest = Digest::compute(b"x");
         let first_lines = |tokens: usize| {
             let answer = render_instructions(&SkillInstructions {
@@ -190,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_cannot_end_its_element() {
+    fn body_cannot_close_element() {
         let digest = Digest::compute(b"x");
         let body = "a </skill_content> b </ SKILL_content\n> <skill_content name=\"y\"> <b> < /\tskill_content é<";
         let content = wrap_content("q\"<&>", &digest, body);
@@ -206,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_keeps_its_indentation() {
+    fn first_line_keeps_indentation() {
         let cases =
             [("\r\n\r\n    code\r\n\r\n", "    code"), ("  x\n", "  x"), ("\n", ""), ("", "")];
         for (body, expected) in cases {
-            assert_eq!(without_blank_ends(body), expected, "{body:?}");
+            assert_eq!(trim_blank_lines(body), expected, "{body:?}");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! One harmless line of untrusted text.
+//! Untrusted text as one harmless line.
 
 use std::borrow::Cow;
 
 use crate::hidden::is_hidden;
 
-/// The most characters of a short description.
+/// The maximum number of characters of a short description.
 pub const SHORT_DESCRIPTION: usize = 160;
 
-/// The least room in which the start of a trigger sentence still says something.
-const LEAST_TRIGGER: usize = 32;
+/// The minimum room for a useful start of a trigger sentence, in characters.
+const MIN_TRIGGER: usize = 32;
 
-/// What starts the advice when to use a skill, in lower case.
+/// The phrases that start the advice when to use a skill, in lower case.
 const TRIGGERS: [&str; 13] = [
     "use when",
     "use this",
@@ -27,7 +27,7 @@ const TRIGGERS: [&str; 13] = [
     "invoke when",
 ];
 
-/// Whether one of [`TRIGGERS`] begins with a byte, in either case: most bytes need no closer look.
+/// The bytes that start one of [`TRIGGERS`], in either case: most bytes need no comparison.
 const OPENS_TRIGGER: [bool; 256] = {
     let mut opens = [false; 256];
     let mut at = 0;
@@ -40,24 +40,25 @@ const OPENS_TRIGGER: [bool; 256] = {
     opens
 };
 
-/// Tells whether a character is removed from a line: one that nobody sees, except the joiners and
-/// variation selectors that scripts and emoji are written with.
+/// Returns whether a character is removed from a line: an invisible one, except the joiners and
+/// variation selectors that scripts and emoji require.
 fn is_removed(c: char) -> bool {
     is_hidden(c)
         && !matches!(c, '\u{200C}'..='\u{200D}' | '\u{FE00}'..='\u{FE0F}' | '\u{180B}'..='\u{180D}' | '\u{180F}')
 }
 
-/// Makes one harmless line of a text.
+/// Converts a text to one harmless line.
 ///
 /// Whitespace is folded to single blanks and trimmed; control, bidirectional and invisible
 /// characters are removed; backticks become apostrophes and angle brackets become `‹` and `›`, so
-/// that the line can neither leave its place in a prompt nor look like markup.
+/// that the line can neither leave its position in a prompt nor look like markup.
 #[must_use]
 pub fn sanitize_line(text: &str) -> String {
-    sanitize(text).into_owned()
+    sanitize_text(text).into_owned()
 }
 
-pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
+/// Sanitizes like [`sanitize_line`], but borrows a text that is harmless already.
+pub(super) fn sanitize_text(text: &str) -> Cow<'_, str> {
     let mut clean = clean_length(text);
     if clean == text.len() && !text.ends_with(' ') {
         return Cow::Borrowed(text);
@@ -76,6 +77,7 @@ pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
             c if c.is_whitespace() && !line.is_empty() && !line.ends_with(' ') => line.push(' '),
             _ => {}
         }
+        // A removed character between two blanks must not leave both of them.
         if line.is_empty() || line.ends_with(' ') {
             rest = rest.trim_start();
         }
@@ -85,7 +87,7 @@ pub(super) fn sanitize(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// Whether a byte is a visible ASCII character that may stand in a line.
+/// The visible ASCII characters that are allowed in a line, by byte.
 const VISIBLE: [bool; 256] = {
     let mut visible = [false; 256];
     let mut byte = b'!';
@@ -96,7 +98,8 @@ const VISIBLE: [bool; 256] = {
     visible
 };
 
-/// Returns how much of a text needs no change; a blank at its end may still have to go.
+/// Returns the length of the start of a text that needs no change; a blank at its end may still
+/// have to be trimmed.
 fn clean_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -116,22 +119,24 @@ fn clean_length(text: &str) -> usize {
 
 /// Shortens a description to one harmless line of at most [`SHORT_DESCRIPTION`] characters.
 ///
-/// A longer one becomes its first sentence, followed by the first sentence that says when to use
-/// the skill, cut at a word where both do not fit.
+/// A longer one becomes its first sentence, followed by the first sentence with a trigger phrase,
+/// cut at a word if both do not fit.
 #[must_use]
 pub fn shorten_description(description: &str) -> String {
-    shorten(description).into_owned()
+    shorten_text(description).into_owned()
 }
 
-pub(super) fn shorten(description: &str) -> Cow<'_, str> {
-    let line = sanitize(description);
-    if fits(&line, SHORT_DESCRIPTION) {
+/// Shortens like [`shorten_description`], but borrows a short and harmless text.
+pub(super) fn shorten_text(description: &str) -> Cow<'_, str> {
+    let line = sanitize_text(description);
+    if fits_limit(&line, SHORT_DESCRIPTION) {
         return line;
     }
-    let mut sentences = sentences(&line);
+    let mut sentences = split_sentences(&line);
     let first = sentences.next().unwrap_or_default();
     let room = SHORT_DESCRIPTION.saturating_sub(first.chars().count() + 1);
-    let trigger = if room < LEAST_TRIGGER || has_trigger_phrase(first) {
+    // A first sentence with a trigger phrase already contains the advice.
+    let trigger = if room < MIN_TRIGGER || has_trigger_phrase(first) {
         None
     } else {
         sentences.find(|sentence| has_trigger_phrase(sentence))
@@ -148,7 +153,8 @@ pub(super) fn shorten(description: &str) -> Cow<'_, str> {
     Cow::Owned(both)
 }
 
-fn fits(text: &str, limit: usize) -> bool {
+fn fits_limit(text: &str, limit: usize) -> bool {
+    // Bytes are never fewer than characters, so short texts need no count.
     text.len() <= limit || text.chars().nth(limit).is_none()
 }
 
@@ -160,6 +166,7 @@ fn has_trigger_phrase(sentence: &str) -> bool {
     };
     (0..bytes.len()).any(|at| {
         OPENS_TRIGGER[usize::from(bytes[at])]
+            // Phrases start at a word: `because when` does not contain `use when`.
             && (at == 0 || !bytes[at - 1].is_ascii_alphanumeric())
             && TRIGGERS.iter().any(|trigger| opens(trigger, &bytes[at..]))
     })
@@ -167,7 +174,7 @@ fn has_trigger_phrase(sentence: &str) -> bool {
 
 /// Splits a line after `.`, `!` or `?` and a blank, unless a lower-case letter follows, as after
 /// "e.g.", and after the full stops of scripts that put no blank there.
-fn sentences(line: &str) -> impl Iterator<Item = &str> {
+fn split_sentences(line: &str) -> impl Iterator<Item = &str> {
     let mut rest = line;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -188,8 +195,8 @@ fn sentence_length(line: &str) -> usize {
                     return at + 1;
                 }
             }
-            // The first bytes of the wide full stops; in the middle of a character they cannot
-            // stand, because every later byte of one is smaller.
+            // The first bytes of the wide full stops; they cannot occur within a character,
+            // because every continuation byte is smaller.
             0xE3 | 0xEF if line[at..].starts_with(['。', '！', '？']) => return at + 3,
             _ => {}
         }
@@ -197,12 +204,13 @@ fn sentence_length(line: &str) -> usize {
     line.len()
 }
 
-/// Cuts a line to at most so many characters, at a word where one ends in its last half, and marks
-/// the cut with `…`.
+/// Cuts a line to at most `limit` characters, at the end of a word in its last half if there is
+/// one, and marks the cut with `…`.
 pub(super) fn cut_at_word(line: &str, limit: usize) -> Cow<'_, str> {
-    if fits(line, limit) {
+    if fits_limit(line, limit) {
         return Cow::Borrowed(line);
     }
+    // One character is reserved for the mark.
     let Some(room) = limit.checked_sub(1) else { return Cow::Borrowed("") };
     let end = line.char_indices().nth(room).map_or(line.len(), |(at, _)| at);
     let head = &line[..end];
@@ -221,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_cannot_leave_its_place() {
+    fn sanitized_line_stays_on_line() {
         let cases = [
             ("", ""),
             ("  plain  text ", "plain text"),
@@ -241,15 +249,15 @@ mod tests {
     }
 
     #[test]
-    fn a_short_description_stays_whole() {
+    fn short_description_is_unchanged() {
         let text = "x".repeat(SHORT_DESCRIPTION);
         assert_eq!(shorten_description(&text), text);
         assert_eq!(shorten_description("  Counts\n beads. "), "Counts beads.");
     }
 
     #[test]
-    fn a_long_description_keeps_its_first_and_its_trigger_sentence() {
-        let filler = "It also does many other things that nobody asked about. ".repeat(4);
+    fn long_description_keeps_trigger_sentence() {
+        let filler = "It also does many other things that few users need. ".repeat(4);
         assert_eq!(
             shorten_description(&format!(
                 "Counts beads, e.g. in jars. {filler}Use when asked for beads. Use this twice."
@@ -268,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_at_a_word() {
+    fn overlong_text_is_cut_at_word() {
         let words = "word ".repeat(60);
         let expected = format!("{}…", "word ".repeat(31) + "word");
         assert_eq!(shorten_description(&words).chars().count(), 160);
@@ -290,7 +298,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_line_is_harmless(
+        fn sanitized_line_is_harmless(
             text in prop_oneof![
                 any::<String>(),
                 "[a-c .`<>\n\t\u{200b}\u{202e}\u{e0041}\u{a0}é]{0,40}",
@@ -317,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_respect_characters_and_limits() {
+    fn cut_respects_characters_and_limit() {
         assert_eq!(cut_at_word("añadir más", 7), "añadir…");
         assert_eq!(cut_at_word("one, two three", 6), "one…");
         assert_eq!(cut_at_word("abc", 3), "abc");

@@ -1,11 +1,11 @@
-//! The `<available_skills>` block.
+//! The `<available_skills>` block of skills-ref.
 
 /// One skill of the `<available_skills>` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PromptSkill<'a> {
     /// The skill's name.
     pub name: &'a str,
-    /// Its description.
+    /// The skill's description.
     pub description: &'a str,
     /// The path of its SKILL.md.
     pub location: &'a str,
@@ -13,8 +13,8 @@ pub struct PromptSkill<'a> {
 
 /// Renders the `<available_skills>` block as the reference tool skills-ref 0.1.1 prints it.
 ///
-/// The one difference: skills-ref prints a location as it is; here `&`, `<` and `>` in it are
-/// escaped, so that the block stays XML whatever a directory is called.
+/// The one difference: skills-ref prints a location unchanged; here `&`, `<` and `>` in it are
+/// escaped, so that the block stays XML for any directory name.
 #[must_use]
 pub fn render_available_skills(skills: &[PromptSkill<'_>]) -> String {
     let mut out = String::from("<available_skills>\n");
@@ -45,6 +45,7 @@ pub(super) fn escape_into(text: &str, out: &mut String) {
     }
 }
 
+/// Escapes a path without touching its quotes, which skills-ref leaves unchanged.
 fn escape_location_into(path: &str, out: &mut String) {
     for c in path.chars() {
         match c {
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_block_looks_like_the_reference_tools() {
+    fn block_matches_reference_tool() {
         let skill = PromptSkill {
             name: "xml-tag",
             description: "Wraps <b>\"it's\"</b> & more.\nTwice.",
@@ -95,7 +96,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_text_can_be_read_back(texts in proptest::collection::vec(".{0,20}|[&<>;a-z]{0,20}", 3)) {
+        fn escaped_text_reads_back(texts in proptest::collection::vec(".{0,20}|[&<>;a-z]{0,20}", 3)) {
             let [name, description, location] = &texts[..] else { unreachable!() };
             let block = render_available_skills(&[PromptSkill { name, description, location }]);
             let between = |tag: &str| {

@@ -1,8 +1,8 @@
-//! What a skill's other files are, judged by their extension.
+//! The kinds of a skill's resources, derived from file extensions.
 
 use serde::Serialize;
 
-/// What kind of file a resource is.
+/// The kind of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ResourceKind {
@@ -10,7 +10,7 @@ pub enum ResourceKind {
     Code,
     /// Text to read: Markdown or plain text.
     Instructions,
-    /// Everything else.
+    /// Any other file.
     Data,
 }
 
@@ -19,17 +19,17 @@ pub enum ResourceKind {
 pub struct ResourceLine<'a> {
     /// The path relative to the skill's directory.
     pub path: &'a str,
-    /// Its kind.
+    /// The kind of the file.
     pub kind: ResourceKind,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
 }
 
 impl ResourceKind {
-    /// Tells the kind from a path's extension, in any case of letters.
+    /// Returns the kind for a path's extension, ignoring case.
     #[must_use]
     pub fn from_path(path: &str) -> Self {
-        entry(path).map_or(Self::Data, |(_, kind, _)| *kind)
+        find_extension(path).map_or(Self::Data, |(_, kind, _)| *kind)
     }
 
     /// Returns the kind's name in lower case.
@@ -46,12 +46,13 @@ impl ResourceKind {
 /// Returns the MIME type of a path by its extension; `application/octet-stream` if unknown.
 #[must_use]
 pub fn mime_type(path: &str) -> &'static str {
-    entry(path).map_or("application/octet-stream", |(_, _, mime)| *mime)
+    find_extension(path).map_or("application/octet-stream", |(_, _, mime)| *mime)
 }
 
-fn entry(path: &str) -> Option<&'static (&'static str, ResourceKind, &'static str)> {
+fn find_extension(path: &str) -> Option<&'static (&'static str, ResourceKind, &'static str)> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let (stem, extension) = name.rsplit_once('.')?;
+    // `.py` is a hidden file without extension.
     if stem.is_empty() {
         return None;
     }
@@ -61,6 +62,7 @@ fn entry(path: &str) -> Option<&'static (&'static str, ResourceKind, &'static st
 
 use ResourceKind::{Code, Data, Instructions};
 
+// One table for kinds and MIME types, so that both know the same extensions.
 const TABLE: [(&str, ResourceKind, &str); 70] = [
     ("md", Instructions, "text/markdown"),
     ("markdown", Instructions, "text/markdown"),
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_extension_decides() {
+    fn extension_decides_kind_and_type() {
         let cases = [
             ("scripts/run.py", Code, "text/x-python"),
             ("SCRIPTS/RUN.PY", Code, "text/x-python"),
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_each_extension_once() {
+    fn table_extensions_are_unique() {
         let mut extensions: Vec<_> = TABLE.iter().map(|(extension, ..)| *extension).collect();
         extensions.sort_unstable();
         extensions.dedup();

@@ -1,7 +1,7 @@
-//! The catalog of many skills: those that matter for a prompt, and what a session was shown before.
+//! The catalog of many skills: those that match a prompt, and the lines a session has so far.
 //!
-//! A first block takes only a part of the budget. What later prompts of the session bring up is
-//! written behind it, so that the text so far stays as it is and a model's cache of it holds.
+//! A first block takes only a part of the budget. Matches of later prompts of the session are
+//! appended, so that the text so far does not change and the prompt cache of the model stays valid.
 
 use std::collections::HashSet;
 
@@ -9,66 +9,66 @@ use super::catalog::{
     CatalogEntry, CatalogItem, DescriptionCut, FOOTER, HEADER, RenderReport, RenderedCatalog,
     omitted_line,
 };
-use super::line::{SHORT_DESCRIPTION, sanitize};
+use super::line::{SHORT_DESCRIPTION, sanitize_text};
 
-/// So many of the best matches get their short description whole.
-const WHOLE: usize = 8;
+/// The number of best matches with a complete short description.
+const COMPLETE_MATCHES: usize = 8;
 
-/// So many more of them get the beginning of it.
-const BEGUN: usize = 16;
+/// The number of further matches with the start of their description.
+const PARTIAL_MATCHES: usize = 16;
 
-/// The characters of such a beginning; also what bound and recent skills get.
-const BEGINNING: usize = 64;
+/// The length of such a start in characters; also for bound and recent skills.
+const PARTIAL_CHARS: usize = 64;
 
-/// So many of the best matches of a later prompt are looked for among the lines so far.
-const NEWS: usize = 10;
+/// The number of best matches of a later prompt that get a line if they have none.
+const LATER_MATCHES: usize = 10;
 
-/// So many of those get their short description whole.
-const WHOLE_NEWS: usize = 4;
+/// The number of those with a complete short description.
+const COMPLETE_LATER_MATCHES: usize = 4;
 
-/// Below this many characters, a budget is used up at once: there is no room for news.
-const LEAST_SHARED: usize = 2_000;
+/// The minimum length of a first block in characters; a smaller budget is not shared.
+const MIN_FIRST_BLOCK: usize = 2_000;
 
 const NEW: &str = "new:\n";
 
-/// What a block is made of; a skill may stand in several of the lists.
+/// The skills for a block; a skill may be in several of the lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SkillSelection<'a> {
     /// Bound and recently used skills, which come first.
     pub stable: &'a [CatalogItem<'a>],
     /// The matches for the prompt, best first.
     pub matched: &'a [CatalogItem<'a>],
-    /// What fills the room that is left, in this order.
+    /// The skills for the remaining room, in this order.
     pub others: &'a [CatalogItem<'a>],
-    /// How many skills there are to choose from; the others are counted in the last line.
+    /// The number of all skills; those without a line are counted in the last line.
     pub total: usize,
 }
 
-/// A rendered choice of skills and what it leaves to a later one of the session.
+/// A rendered selection and the state for later selections of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedSelection {
-    /// The block for the prompt and what was cut.
+    /// The block for the prompt and its cuts.
     pub catalog: RenderedCatalog,
-    /// What the session has been shown.
+    /// The lines the session has so far.
     pub shown: SessionLines,
 }
 
-/// What a session was shown: its lines, byte for byte.
+/// The lines a session has so far, byte for byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionLines {
-    /// Everything between the header and the line that counts the others.
+    /// The text between the header and the line that counts the others.
     lines: String,
     chars: usize,
     listed: Vec<(Box<str>, DescriptionCut)>,
 }
 
-/// Renders the skills that matter for a prompt in at most `budget_chars` characters; nothing if
-/// there are none to choose from.
+/// Renders the skills that match a prompt in at most `budget_chars` characters; `None` if there
+/// are no skills.
 ///
 /// Bound and recent skills come first, then the matches, then the others; each once. The best
-/// matches have their whole description, those after them its beginning, the rest are ids alone. If
-/// not every skill has a line, the block leaves three eighths of a large budget to what the session
-/// comes to need later, see [`SessionLines::extend`].
+/// matches have their complete description, those after them its start, the others only an id. If
+/// not every skill has a line, the block reserves three eighths of a large budget for later prompts
+/// of the session, see [`SessionLines::extend`].
 #[must_use]
 pub fn render_selection(
     choice: &SkillSelection<'_>,
@@ -77,15 +77,20 @@ pub fn render_selection(
     if choice.total == 0 {
         return None;
     }
-    let shared = (budget_chars * 5 / 8).max(LEAST_SHARED).min(budget_chars);
-    let room = |chars: usize| chars.saturating_sub(frame(choice.total));
+    let shared = (budget_chars * 5 / 8).max(MIN_FIRST_BLOCK).min(budget_chars);
+    let room = |chars: usize| chars.saturating_sub(frame_chars(choice.total));
     let mut block = SelectionBlock { room: room(shared), ..SelectionBlock::default() };
-    block.add(choice.stable, |_| BEGINNING, block.room / 2);
-    block.add(choice.matched, by_rank(WHOLE, WHOLE + BEGUN), block.room);
+    block.add(choice.stable, |_| PARTIAL_CHARS, block.room / 2);
+    block.add(
+        choice.matched,
+        limit_by_rank(COMPLETE_MATCHES, COMPLETE_MATCHES + PARTIAL_MATCHES),
+        block.room,
+    );
+    // Matches are completed before the others take room, because they are the likely choice.
     block.expand_descriptions();
     block.add(choice.others, |_| 0, block.room);
     if block.lines.len() >= choice.total {
-        // Nothing is left that a later prompt could bring up.
+        // Every skill has a line, so later prompts need no room.
         block.room = room(budget_chars);
         block.expand_descriptions();
     }
@@ -95,16 +100,16 @@ pub fn render_selection(
 }
 
 impl SessionLines {
-    /// Returns the ids of the skills that are listed, in the order of their lines.
+    /// Returns the ids of the listed skills, in the order of their lines.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.listed.iter().map(|(id, _)| &**id)
     }
 
-    /// Renders what the session was shown and, behind it, what another prompt brings up: the best
-    /// matches that have no line yet behind `new:`, the skills that are gone behind `removed:`.
+    /// Renders the lines so far and appends those of another prompt: the best matches that have no
+    /// line yet behind `new:`, the removed skills behind `removed:`.
     ///
-    /// The lines so far begin the new text byte for byte. Returns nothing if that does not fit into
-    /// the budget: the block is then to be made anew.
+    /// The new text starts with the lines so far, byte for byte. Returns `None` if it exceeds the
+    /// budget: the caller must then render a new block.
     #[must_use]
     pub fn extend(
         &self,
@@ -116,9 +121,10 @@ impl SessionLines {
         let gone: HashSet<&str> = removed.iter().copied().collect();
         shown.listed.retain(|(id, _)| !gone.contains(&**id));
         let known = self.ids().collect();
+        // The budget is checked on the complete text below.
         let mut block = SelectionBlock { room: usize::MAX, known, ..SelectionBlock::default() };
-        let best = &choice.matched[..choice.matched.len().min(NEWS)];
-        block.add(best, by_rank(WHOLE_NEWS, NEWS), usize::MAX);
+        let best = &choice.matched[..choice.matched.len().min(LATER_MATCHES)];
+        block.add(best, limit_by_rank(COMPLETE_LATER_MATCHES, LATER_MATCHES), usize::MAX);
         if !block.lines.is_empty() {
             shown.push(NEW);
             shown.write(&block.lines);
@@ -126,7 +132,7 @@ impl SessionLines {
         let quoted: Vec<String> = self
             .ids()
             .filter(|id| gone.contains(id))
-            .map(|id| format!("`{}`", sanitize(id)))
+            .map(|id| format!("`{}`", sanitize_text(id)))
             .collect();
         if !quoted.is_empty() {
             shown.push(&format!("removed: {}\n", quoted.join(", ")));
@@ -168,36 +174,36 @@ impl SessionLines {
     }
 }
 
-/// The characters of everything but the lines, where some skill has none.
-fn frame(total: usize) -> usize {
+/// Returns the length of a block without its lines, in characters.
+fn frame_chars(total: usize) -> usize {
     [HEADER, &omitted_line(total), "\n", FOOTER].map(|part| part.chars().count()).iter().sum()
 }
 
-/// How much of its description a match gets: all of it, its beginning, nothing.
-fn by_rank(whole: usize, begun: usize) -> impl Fn(usize) -> usize {
+/// Returns a function from the rank of a match to the length of its description in characters.
+fn limit_by_rank(complete: usize, partial: usize) -> impl Fn(usize) -> usize {
     move |rank| match rank {
-        rank if rank < whole => SHORT_DESCRIPTION,
-        rank if rank < begun => BEGINNING,
+        rank if rank < complete => SHORT_DESCRIPTION,
+        rank if rank < partial => PARTIAL_CHARS,
         _ => 0,
     }
 }
 
-/// One line in the making.
+/// A line to be written.
 struct SelectionLine<'a> {
     id: &'a str,
     entry: CatalogEntry<'a>,
-    /// The most characters of its description.
+    /// The maximum length of its description in characters.
     limit: usize,
 }
 
-/// The lines of a block in the making.
+/// The lines of a block to be written.
 #[derive(Default)]
 struct SelectionBlock<'a> {
     lines: Vec<SelectionLine<'a>>,
     known: HashSet<&'a str>,
     room: usize,
     used: usize,
-    /// What of it are descriptions: ids get at least half of the room.
+    /// The part of `used` for descriptions: ids get at least half of the room.
     described: usize,
 }
 
@@ -210,6 +216,7 @@ impl<'a> SelectionBlock<'a> {
             }
             let entry = CatalogEntry::new(item);
             let name = entry.chars(0);
+            // The lists are sorted by importance, so a shorter id further down must not overtake.
             if self.used + name > room {
                 break;
             }
@@ -226,7 +233,7 @@ impl<'a> SelectionBlock<'a> {
         }
     }
 
-    /// Gives whole descriptions to the lines, from the first one on, as far as the room goes.
+    /// Completes descriptions from the first line on, while they fit.
     fn expand_descriptions(&mut self) {
         for line in &mut self.lines {
             let chars = line.entry.description_chars;
@@ -254,7 +261,7 @@ mod tests {
         from names to error paths. Use when a change is ready.";
 
     #[test]
-    fn what_matters_most_comes_first_and_says_most() {
+    fn best_matches_come_first_and_longest() {
         let ids: Vec<String> = (0..300).map(|n| format!("skill-number-{n:03}")).collect();
         let all: Vec<_> = ids.iter().map(|id| item(id, LONG)).collect();
         let choice = SkillSelection {
@@ -287,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_skills_have_a_line_descriptions_take_the_whole_budget() {
+    fn descriptions_fill_budget_of_complete_list() {
         let ids: Vec<String> = (0..41).map(|n| format!("s{n:02}")).collect();
         let all: Vec<_> = ids.iter().map(|id| item(id, LONG)).collect();
         let choice = SkillSelection { matched: &all[40..], others: &all, total: 41, stable: &[] };
@@ -310,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn later_prompts_add_lines_behind_those_that_were_shown() {
+    fn later_prompt_appends_lines() {
         let all = [item("a", "About a."), item("b", "About b."), item("c", "About c.")];
         let first = render_selection(
             &SkillSelection { matched: &all[..1], total: 500, ..SkillSelection::default() },
@@ -320,7 +327,7 @@ mod tests {
         let head = "[Available Skills]\n• `a` — About a.\n";
         let foot = "\nUse read_skill(skill_id) to load full instructions.";
         assert_eq!(first.catalog.text, format!("{head}(499 more: list_skills(query))\n{foot}"));
-        // Nothing new: the same bytes.
+        // Without new matches, the bytes stay the same.
         let choice = SkillSelection { matched: &all[..1], total: 500, ..SkillSelection::default() };
         assert_eq!(first.shown.extend(&choice, &[], 8_000), Some(first.clone()));
         let choice = SkillSelection { matched: &all, total: 499, ..SkillSelection::default() };
@@ -336,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn without_skills_there_is_no_block() {
+    fn empty_selection_renders_none() {
         assert_eq!(render_selection(&SkillSelection::default(), 8_000), None);
     }
 
@@ -353,8 +360,8 @@ mod tests {
         text.lines().filter_map(|line| line.strip_prefix("• `")?.split('`').next()).collect()
     }
 
-    /// What holds of every block; `gone` are listed in its text and no longer in the report.
-    fn is_sound(selected: &RenderedSelection, total: usize, budget: usize, gone: &[&str]) {
+    /// Asserts the invariants of a block; `gone` are in its text, but not in its report.
+    fn assert_sound(selected: &RenderedSelection, total: usize, budget: usize, gone: &[&str]) {
         let RenderedSelection { catalog: RenderedCatalog { text, report }, shown } = selected;
         let chars = text.chars().count();
         assert_eq!((report.chars, report.budget), (chars, budget));
@@ -363,7 +370,7 @@ mod tests {
         assert_eq!(text.contains(&omitted_line(report.omitted)), report.omitted > 0);
         let mut ids = listed(text);
         ids.retain(|id| !gone.contains(id));
-        assert_eq!(ids, shown.ids().map(sanitize).collect::<Vec<_>>());
+        assert_eq!(ids, shown.ids().map(sanitize_text).collect::<Vec<_>>());
         assert_eq!(ids.len(), report.listed);
         ids.sort_unstable();
         assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "listed twice: {text}");
@@ -374,7 +381,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn the_budget_holds_nothing_is_listed_twice_and_the_report_tells_the_truth(
+        fn selection_is_sound_within_budget(
             skills in any_skills(),
             order in proptest::collection::vec(any::<prop::sample::Index>(), 0..80),
             bound in 0_usize..6,
@@ -386,16 +393,16 @@ mod tests {
             let total = all.len();
             let choice = SkillSelection { stable, matched, others: &all, total };
             let first = render_selection(&choice, budget).expect("a block");
-            is_sound(&first, total, budget, &[]);
+            assert_sound(&first, total, budget, &[]);
             let cut = first.catalog.text.lines().filter(|line| line.ends_with('…')).count();
             prop_assert!(cut >= first.catalog.report.shortened);
-            // With room for all of it, all of it is there.
-            let whole = render_selection(&choice, 60_000).expect("a block").catalog.report;
-            prop_assert_eq!((whole.listed, whole.shortened, whole.without_description), (total, 0, 0));
+            // With enough room, every description is complete.
+            let unlimited = render_selection(&choice, 60_000).expect("a block").catalog.report;
+            prop_assert_eq!((unlimited.listed, unlimited.shortened, unlimited.without_description), (total, 0, 0));
         }
 
         #[test]
-        fn a_later_block_begins_with_the_lines_of_the_one_before(
+        fn later_block_keeps_earlier_lines(
             skills in any_skills(),
             turns in proptest::collection::vec(
                 (proptest::collection::vec(any::<prop::sample::Index>(), 0..20), any::<bool>()),
@@ -426,11 +433,11 @@ mod tests {
                         let lines = before.map(|before| before.shown.lines).unwrap_or_default();
                         let so_far = [HEADER, &lines].concat();
                         prop_assert!(next.catalog.text.starts_with(&so_far));
-                        gone.extend(removed.iter().map(|id| sanitise(id)));
+                        gone.extend(removed.iter().map(|id| sanitized(id)));
                         for id in &removed {
-                            let mut told = next.catalog.text.lines().filter(|l| l.starts_with("removed: "));
-                            let quoted = format!("`{}`", sanitise(id));
-                            prop_assert!(told.next_back().is_some_and(|line| line.contains(&quoted)));
+                            let mut notices = next.catalog.text.lines().filter(|l| l.starts_with("removed: "));
+                            let quoted = format!("`{}`", sanitized(id));
+                            prop_assert!(notices.next_back().is_some_and(|line| line.contains(&quoted)));
                         }
                         next
                     }
@@ -440,13 +447,13 @@ mod tests {
                     }
                 };
                 let names: Vec<&str> = gone.iter().map(String::as_str).collect();
-                is_sound(&now, all.len(), budget, &names);
+                assert_sound(&now, all.len(), budget, &names);
                 before = Some(now);
             }
         }
     }
 
-    fn sanitise(id: &str) -> String {
-        sanitize(id).into_owned()
+    fn sanitized(id: &str) -> String {
+        sanitize_text(id).into_owned()
     }
 }

@@ -1,33 +1,34 @@
-//! Reads `allowed-tools`, which is written in three ways.
+//! The parser of `allowed-tools`, which has three notations.
 
 use super::AllowedTools;
-use super::fields::dedup;
+use super::fields::dedup_texts;
 
-/// Reads the text form: tools separated by blanks or commas, as in `Bash(git add:*), Read`.
+/// Parses the text form: tools separated by blanks or commas, as in `Bash(git add:*), Read`.
 ///
 /// Separators in parentheses belong to the tool's pattern.
 pub(super) fn parse_text(text: &str) -> AllowedTools {
     let text = text.trim();
+    // A quoted or broken flow list arrives as text with its brackets.
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    list(split(bare, |c| c == ',' || c.is_whitespace()))
+    to_allowed_tools(split_tools(bare, |c| c == ',' || c.is_whitespace()))
 }
 
-/// Reads the list form: one tool per item.
+/// Parses the list form: one tool per item.
 pub(super) fn parse_items(items: &[String]) -> AllowedTools {
     // `[Bash(git log, git diff), Read]` is three items to YAML and two tools to its author.
-    list(split(&items.join(","), |c| c == ','))
+    to_allowed_tools(split_tools(&items.join(","), |c| c == ','))
 }
 
-fn list(tools: Option<Vec<String>>) -> AllowedTools {
+fn to_allowed_tools(tools: Option<Vec<String>>) -> AllowedTools {
     match tools {
         None => AllowedTools::Unparsable,
         Some(tools) if tools.is_empty() => AllowedTools::Absent,
-        Some(tools) => AllowedTools::List(dedup(tools)),
+        Some(tools) => AllowedTools::List(dedup_texts(tools)),
     }
 }
 
-/// Splits at separators outside parentheses; nothing if the parentheses do not come in pairs.
-fn split(text: &str, is_separator: impl Fn(char) -> bool) -> Option<Vec<String>> {
+/// Splits at separators outside parentheses; `None` if the parentheses are not paired.
+fn split_tools(text: &str, is_separator: impl Fn(char) -> bool) -> Option<Vec<String>> {
     let mut tools: Vec<String> = Vec::new();
     let mut depth = 0_usize;
     let mut start = 0;
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_split_at_blanks_and_commas_outside_parentheses() {
+    fn text_splits_outside_parentheses() {
         let cases: [(&str, &[&str]); 11] = [
             ("Read", &["Read"]),
             ("Bash(git:*) Read", &["Bash(git:*)", "Read"]),
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_tools_and_may_hold_blanks() {
+    fn list_items_may_contain_blanks() {
         let items = |items: &[&str]| {
             parse_items(&items.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>())
         };

@@ -1,8 +1,8 @@
-//! What YAML's core schema would make of a value; only for telling authors, never for reading.
+//! The types of YAML's core schema; used only in messages to authors, never for parsing.
 
 use crate::tree::{Scalar, Value, YamlStyle};
 
-/// Names the type that YAML 1.2's core schema gives a value that is not a text: `a list`, `a map`,
+/// Returns the type of a value in YAML 1.2's core schema, unless it is a text: `a list`, `a map`,
 /// `empty`, `true or false` or `a number`.
 #[must_use]
 pub fn infer_core_type(value: &Value) -> Option<&'static str> {
@@ -14,6 +14,7 @@ pub fn infer_core_type(value: &Value) -> Option<&'static str> {
     }
 }
 
+/// Returns the core schema type of a plain scalar.
 fn core_type(text: &str) -> Option<&'static str> {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Some("empty"),
@@ -23,7 +24,7 @@ fn core_type(text: &str) -> Option<&'static str> {
     is_number(text).then_some("a number")
 }
 
-/// Tells whether YAML 1.2's core schema reads a plain scalar as a number.
+/// Returns whether YAML 1.2's core schema reads a plain scalar as a number.
 fn is_number(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if let Some(octal) = text.strip_prefix("0o") {
@@ -32,6 +33,7 @@ fn is_number(text: &str) -> bool {
     if let Some(hex) = text.strip_prefix("0x") {
         return !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit());
     }
+    // The schema allows a sign before `.inf`, but not before `.nan`.
     if matches!(text, ".nan" | ".NaN" | ".NAN") {
         return true;
     }
@@ -58,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_scalars_are_typed_by_the_core_schema() {
+    fn plain_scalar_has_core_type() {
         let numbers = "1 -1 +1 007 1.10 1. .5 -0.5 1e3 1.5E-3 0o17 0xAf .inf -.INF .nan";
         for text in numbers.split(' ') {
             assert_eq!(core_type(text), Some("a number"), "{text}");
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_make_a_text() {
+    fn quoted_scalar_is_text() {
         let span = crate::tree::Span::default();
         let scalar = |style| Value::Scalar(Scalar { text: "1.0".to_owned(), style, span });
         assert_eq!(infer_core_type(&scalar(YamlStyle::Plain)), Some("a number"));

@@ -1,4 +1,4 @@
-//! From the tree to the fields of a skill.
+//! The conversion of the tree to the fields of a skill.
 
 use std::collections::HashSet;
 
@@ -7,18 +7,19 @@ use super::{AllowedTools, Frontmatter, allowed_tools, core_schema, name};
 use crate::diagnostic::{Diagnostic, excerpt};
 use crate::tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle, retain_first};
 
-/// The largest lengths in characters (Agent Skills specification).
+/// The maximum length of a description in characters (Agent Skills specification).
 const MAX_DESCRIPTION: usize = 1024;
+/// The maximum length of `compatibility` in characters (Agent Skills specification).
 const MAX_COMPATIBILITY: usize = 500;
 
 /// The fields of the Agent Skills specification.
 const STANDARD: [&str; 6] =
     ["name", "description", "license", "compatibility", "allowed-tools", "metadata"];
 
-/// Reads the fields of the map between the fences, whose opening one is on line `open_line`.
+/// Reads the fields of the map between the fences; the opening one is on line `open_line`.
 ///
-/// `source` is the text the map was read from. Returns nothing, and reports an error, if there is
-/// no usable description.
+/// `source` is the text the map was parsed from. Returns `None` and reports an error if the
+/// description is missing or not usable.
 pub(super) fn read_frontmatter(
     dir_name: &str,
     mut root: Mapping,
@@ -37,14 +38,15 @@ pub(super) fn read_frontmatter(
         missing: [Some(Span { line: open_line, column: 0 }); 2],
     };
     for entry in root.entries {
-        reader.field(entry);
+        reader.read_field(entry);
     }
     reader.finish()
 }
 
-/// Keeps the first of equal texts.
-pub(super) fn dedup(mut texts: Vec<String>) -> Vec<String> {
+/// Removes texts that occur earlier in the list.
+pub(super) fn dedup_texts(mut texts: Vec<String>) -> Vec<String> {
     let mut seen = HashSet::with_capacity(texts.len());
+    // `retain` alone cannot compare with earlier elements while it borrows the list.
     let first: Vec<bool> = texts.iter().map(|text| seen.insert(text.as_str())).collect();
     let mut first = first.into_iter();
     texts.retain(|_| first.next().unwrap_or(true));
@@ -54,45 +56,46 @@ pub(super) fn dedup(mut texts: Vec<String>) -> Vec<String> {
 struct FieldReader<'a> {
     dir_name: &'a str,
     source: &'a str,
-    /// The line of the file that `source` starts at.
+    /// The line of the file where `source` starts.
     first_line: u32,
     findings: &'a mut DiagnosticCollector,
     fields: Frontmatter,
     description: Option<String>,
-    /// Where to report that there is no name and no description.
+    /// The positions for reporting a missing name and a missing description.
     missing: [Option<Span>; 2],
 }
 
 impl FieldReader<'_> {
-    fn field(&mut self, MappingEntry { key, value }: MappingEntry) {
+    fn read_field(&mut self, MappingEntry { key, value }: MappingEntry) {
         match key.text.as_str() {
-            "name" => self.name(&key, value),
-            "description" => self.description(&key, value),
-            "license" => self.fields.license = self.text("license.type", &key, value),
-            "compatibility" => self.compatibility(&key, value),
-            "allowed-tools" => self.fields.allowed_tools = self.allowed_tools(value),
-            "metadata" => self.metadata(key, value),
-            _ => self.extension(&key, value),
+            "name" => self.read_name(&key, value),
+            "description" => self.read_description(&key, value),
+            "license" => self.fields.license = self.read_text("license.type", &key, value),
+            "compatibility" => self.read_compatibility(&key, value),
+            "allowed-tools" => self.fields.allowed_tools = self.read_allowed_tools(value),
+            "metadata" => self.read_metadata(key, value),
+            _ => self.read_extension(&key, value),
         }
     }
 
-    fn name(&mut self, key: &Scalar, value: Value) {
+    fn read_name(&mut self, key: &Scalar, value: Value) {
         let span = value.span();
         let Value::Scalar(Scalar { text, .. }) = value else {
             self.missing[0] = None;
-            return self.not_text("name.type", key, span);
+            return self.report_not_text("name.type", key, span);
         };
-        let Some(name) = trimmed(text) else {
+        // An empty `name:` counts as missing, but is reported at its own line.
+        let Some(name) = trim_text(text) else {
             self.missing[0] = Some(key.span);
             return;
         };
         self.missing[0] = None;
         let findings = &mut *self.findings;
-        name::check_name(&name, self.dir_name, |found| findings.push(at(found, span)));
+        name::check_name(&name, self.dir_name, |found| findings.push(with_span(found, span)));
         self.fields.name = Some(name);
     }
 
-    fn description(&mut self, key: &Scalar, value: Value) {
+    fn read_description(&mut self, key: &Scalar, value: Value) {
         let span = value.span();
         self.missing[1] = Some(key.span);
         let in_brackets = matches!(
@@ -101,7 +104,7 @@ impl FieldReader<'_> {
                 | Value::Mapping(Mapping { flow: true, .. })
         );
         if in_brackets {
-            // Prose that starts with a bracket; a list on lines of its own is not prose.
+            // Prose can start with a bracket; a list on lines of its own is not prose.
             self.report(
                 Diagnostic::warning(
                     "description.type",
@@ -114,14 +117,15 @@ impl FieldReader<'_> {
             self.report(
                 Diagnostic::error("description.type", "the description is not a text"),
                 span,
-                "say in one text what the skill does and when to use it",
+                "describe in one text what the skill does and when to use it",
             );
             return;
         }
+        // In quotes or a block, ` #` is part of the text.
         if matches!(value, Value::Scalar(Scalar { style: YamlStyle::Plain, .. })) {
-            self.note_comment(span);
+            self.report_comment(span);
         }
-        self.description = trimmed(value.into_text(self.source));
+        self.description = trim_text(value.into_text(self.source));
         let length =
             self.description.as_deref().map_or(0, |text| length_over(text, MAX_DESCRIPTION));
         if length > 0 {
@@ -136,8 +140,8 @@ impl FieldReader<'_> {
         }
     }
 
-    /// Reports ` #` behind a description: its author may not know that it starts a comment.
-    fn note_comment(&mut self, span: Span) {
+    /// Reports ` #` behind a description: the author may not know that it starts a comment.
+    fn report_comment(&mut self, span: Span) {
         let index = usize::try_from(span.line - self.first_line).unwrap_or(usize::MAX);
         let line = self.source.lines().nth(index).unwrap_or_default();
         let Some(at) = line.find(" #") else { return };
@@ -152,9 +156,9 @@ impl FieldReader<'_> {
         );
     }
 
-    fn compatibility(&mut self, key: &Scalar, value: Value) {
+    fn read_compatibility(&mut self, key: &Scalar, value: Value) {
         let span = value.span();
-        self.fields.compatibility = self.text("compatibility.type", key, value);
+        self.fields.compatibility = self.read_text("compatibility.type", key, value);
         let text = self.fields.compatibility.as_deref();
         let length = text.map_or(0, |text| length_over(text, MAX_COMPATIBILITY));
         if length > 0 {
@@ -171,7 +175,7 @@ impl FieldReader<'_> {
         }
     }
 
-    fn allowed_tools(&mut self, value: Value) -> AllowedTools {
+    fn read_allowed_tools(&mut self, value: Value) -> AllowedTools {
         let span = value.span();
         let is_list = matches!(value, Value::Sequence(_));
         let tools = match value {
@@ -204,11 +208,11 @@ impl FieldReader<'_> {
         tools
     }
 
-    fn metadata(&mut self, key: Scalar, value: Value) {
+    fn read_metadata(&mut self, key: Scalar, value: Value) {
         let mut mapping = match value {
             Value::Mapping(mapping) => mapping,
             value if value.is_empty() => return,
-            // Broken YAML has been reported already.
+            // Broken YAML was reported by the parser already.
             Value::Scalar(Scalar { style: YamlStyle::Raw, .. }) => {
                 return self.fields.unknown.push((key.text, value));
             }
@@ -227,31 +231,34 @@ impl FieldReader<'_> {
         retain_first(&mut mapping.entries);
         self.fields.metadata.reserve_exact(mapping.entries.len());
         for MappingEntry { key, value } in mapping.entries {
-            if let Some(what) = core_schema::infer_core_type(&value) {
+            if let Some(type_name) = core_schema::infer_core_type(&value) {
                 let message = format!(
-                    "the metadata value `{}` is {what}; it is kept as text",
+                    "the metadata value `{}` is {type_name}; it is kept as text",
                     excerpt(&key.text)
                 );
                 let found = Diagnostic::warning("metadata.valueType", message);
                 self.report(found, value.span(), "put it in quotes");
             }
             match key.text.as_str() {
-                "tags" => Self::add(&mut self.fields.tags, words(&value)),
-                "requires" => Self::add(&mut self.fields.requires, words(&value)),
+                // Hosts that know only the standard accept extra keys under `metadata`.
+                "tags" => Self::append_words(&mut self.fields.tags, split_words(&value)),
+                "requires" => Self::append_words(&mut self.fields.requires, split_words(&value)),
                 _ => {}
             }
             self.fields.metadata.push((key.text, value.into_text(self.source)));
         }
     }
 
-    /// Reads a field that the specification does not have.
-    fn extension(&mut self, key: &Scalar, value: Value) {
+    /// Reads a field outside of the specification.
+    fn read_extension(&mut self, key: &Scalar, value: Value) {
         let span = value.span();
         let mut known = true;
         match key.text.as_str() {
-            "tags" | "requires" => match words(&value) {
-                Some(list) if key.text == "tags" => Self::add(&mut self.fields.tags, Some(list)),
-                Some(list) => Self::add(&mut self.fields.requires, Some(list)),
+            "tags" | "requires" => match split_words(&value) {
+                Some(list) if key.text == "tags" => {
+                    Self::append_words(&mut self.fields.tags, Some(list))
+                }
+                Some(list) => Self::append_words(&mut self.fields.requires, Some(list)),
                 None => {
                     let rule = if key.text == "tags" { "tags.type" } else { "requires.type" };
                     let message = format!("`{}` is not a list of words; it is not used", key.text);
@@ -264,27 +271,27 @@ impl FieldReader<'_> {
                 }
             },
             "when_to_use" => {
-                self.fields.when_to_use = self.text("when_to_use.type", key, value);
+                self.fields.when_to_use = self.read_text("when_to_use.type", key, value);
             }
             "disable-model-invocation" => {
                 let rule = "disable-model-invocation.type";
-                if let Some(flag) = self.flag(rule, key, value) {
+                if let Some(flag) = self.read_flag(rule, key, value) {
                     self.fields.disable_model_invocation = flag;
                 }
             }
             "user-invocable" => {
-                if let Some(flag) = self.flag("user-invocable.type", key, value) {
+                if let Some(flag) = self.read_flag("user-invocable.type", key, value) {
                     self.fields.user_invocable = flag;
                 }
             }
-            // `[file] [mode]` and `[file]` are hints, whatever YAML makes of the brackets.
+            // `[file] [mode]` and `[file]` are hints, even if YAML reads the brackets as a list.
             "argument-hint" => {
-                self.fields.argument_hint = trimmed(value.into_text(self.source));
+                self.fields.argument_hint = trim_text(value.into_text(self.source));
             }
             "arguments" => {
                 self.fields.arguments = Some(value).filter(|value| !value.is_empty());
             }
-            "version" => self.fields.version = self.text("version.type", key, value),
+            "version" => self.fields.version = self.read_text("version.type", key, value),
             _ => {
                 known = false;
                 self.fields.unknown.push((key.text.clone(), value));
@@ -306,7 +313,7 @@ impl FieldReader<'_> {
             let message = format!("`{name}` is not a known field; it is kept but not used");
             let like = STANDARD.into_iter().find(|field| is_like(field, &key.text));
             let help = match like {
-                Some(field) => format!("write it `{field}` if that is what it means"),
+                Some(field) => format!("rename it to `{field}` if that field is meant"),
                 None => "move it under `metadata`, or remove it".to_owned(),
             };
             (message, help)
@@ -320,42 +327,44 @@ impl FieldReader<'_> {
         if let Some(span) = no_name {
             let found = Diagnostic::warning(
                 "name.required",
-                "there is no name; the directory's name is used",
+                "`name` is missing; the directory's name is used",
             );
             let help = format!("write `name: {}`", excerpt(self.dir_name));
-            findings.push(at(found, span).with_help(help));
+            findings.push(with_span(found, span).with_help(help));
         }
         let Some(description) = description else {
+            // A description of the wrong type was reported already.
             if !findings.has_error() {
-                let found = Diagnostic::error("description.required", "there is no description");
+                let found = Diagnostic::error("description.required", "`description` is missing");
                 let help = "write `description:` and what the skill does and when to use it";
-                findings.push(at(found, no_description.unwrap_or_default()).with_help(help));
+                findings.push(with_span(found, no_description.unwrap_or_default()).with_help(help));
             }
             return None;
         };
         fields.description = description;
-        fields.tags = dedup(fields.tags);
-        fields.requires = dedup(fields.requires);
+        fields.tags = dedup_texts(fields.tags);
+        fields.requires = dedup_texts(fields.requires);
         Some(fields)
     }
 
-    /// Reads a text; a list or map is read as the text that stands in the file.
-    fn text(&mut self, rule: &'static str, key: &Scalar, value: Value) -> Option<String> {
+    /// Reads a text; a list or map becomes its text in the file.
+    fn read_text(&mut self, rule: &'static str, key: &Scalar, value: Value) -> Option<String> {
         if !matches!(value, Value::Scalar(_)) {
-            self.not_text(rule, key, value.span());
+            self.report_not_text(rule, key, value.span());
         }
-        trimmed(value.into_text(self.source))
+        trim_text(value.into_text(self.source))
     }
 
-    fn not_text(&mut self, rule: &'static str, key: &Scalar, span: Span) {
+    fn report_not_text(&mut self, rule: &'static str, key: &Scalar, span: Span) {
         let message = format!("`{}` is not a text", excerpt(&key.text));
         self.report(Diagnostic::warning(rule, message), span, "write one text; put it in quotes");
     }
 
-    fn flag(&mut self, rule: &'static str, key: &Scalar, value: Value) -> Option<bool> {
+    fn read_flag(&mut self, rule: &'static str, key: &Scalar, value: Value) -> Option<bool> {
         let span = value.span();
-        let text = trimmed(value.into_text(self.source))?;
+        let text = trim_text(value.into_text(self.source))?;
         let flag = match text.to_ascii_lowercase().as_str() {
+            // YAML 1.1 readers accept all of these spellings.
             "true" | "yes" | "on" => Some(true),
             "false" | "no" | "off" => Some(false),
             _ => None,
@@ -367,20 +376,20 @@ impl FieldReader<'_> {
         flag
     }
 
-    fn add(list: &mut Vec<String>, more: Option<Vec<String>>) {
+    fn append_words(list: &mut Vec<String>, more: Option<Vec<String>>) {
         list.extend(more.into_iter().flatten());
     }
 
     fn report(&mut self, found: Diagnostic, span: Span, help: impl Into<String>) {
-        self.findings.push(at(found, span).with_help(help));
+        self.findings.push(with_span(found, span).with_help(help));
     }
 }
 
-fn at(found: Diagnostic, span: Span) -> Diagnostic {
+fn with_span(found: Diagnostic, span: Span) -> Diagnostic {
     found.with_position(span.line, span.column)
 }
 
-fn trimmed(text: String) -> Option<String> {
+fn trim_text(text: String) -> Option<String> {
     let inner = text.trim();
     match inner.len() {
         0 => None,
@@ -389,9 +398,9 @@ fn trimmed(text: String) -> Option<String> {
     }
 }
 
-/// Returns the number of characters if it is over a limit, else zero.
+/// Returns the number of characters if it exceeds a limit, otherwise zero.
 fn length_over(text: &str, limit: usize) -> usize {
-    // Most texts have fewer bytes than the limit has characters.
+    // Bytes are never fewer than characters, so most texts need no count.
     if text.len() <= limit {
         return 0;
     }
@@ -399,8 +408,8 @@ fn length_over(text: &str, limit: usize) -> usize {
     if length > limit { length } else { 0 }
 }
 
-/// Reads words from a list of texts, or from a text that separates them by commas.
-fn words(value: &Value) -> Option<Vec<String>> {
+/// Splits a list of texts, or a text with commas, into words; `None` for any other value.
+fn split_words(value: &Value) -> Option<Vec<String>> {
     let word = |text: &str| Some(text.trim().trim_matches(['"', '\'']).trim().to_owned());
     let words: Option<Vec<String>> = match value {
         Value::Scalar(scalar) => {
@@ -416,7 +425,7 @@ fn words(value: &Value) -> Option<Vec<String>> {
     words.map(|words| words.into_iter().filter(|word| !word.is_empty()).collect())
 }
 
-/// Tells whether a key is a field's name in another spelling.
+/// Returns whether a key is a field's name in another spelling.
 fn is_like(field: &str, key: &str) -> bool {
     key.len() == field.len()
         && key

@@ -1,19 +1,20 @@
-//! Collects diagnostics without letting a hostile file produce thousands of them.
+//! A bounded list of diagnostics: a hostile file must not produce thousands of them.
 
 use crate::diagnostic::{Diagnostic, Severity};
 
-/// The most warnings and notes reported about one file; errors are always reported.
+/// The maximum number of warnings and notes for one file; errors are always reported.
 const LIMIT: usize = 100;
 
 pub(super) struct DiagnosticCollector {
     list: Vec<Diagnostic>,
-    left_out: usize,
+    omitted: usize,
 }
 
 impl DiagnosticCollector {
     pub(super) fn new(found: Vec<Diagnostic>) -> Self {
-        let mut findings = Self { list: found, left_out: 0 };
+        let mut findings = Self { list: found, omitted: 0 };
         if findings.list.len() > LIMIT {
+            // Errors must survive the cut, so the list is pushed again one by one.
             let found = std::mem::take(&mut findings.list);
             found.into_iter().for_each(|diagnostic| findings.push(diagnostic));
         }
@@ -24,7 +25,7 @@ impl DiagnosticCollector {
         if diagnostic.severity == Severity::Error || self.list.len() < LIMIT {
             self.list.push(diagnostic);
         } else {
-            self.left_out += 1;
+            self.omitted += 1;
         }
     }
 
@@ -34,9 +35,10 @@ impl DiagnosticCollector {
 
     /// Returns the diagnostics in the order of the file.
     pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+        // The sort is stable: diagnostics of one position stay in the order of the rules.
         self.list.sort_by_key(|found| (found.line, found.column));
-        if self.left_out > 0 {
-            let message = format!("{} more findings are left out", self.left_out);
+        if self.omitted > 0 {
+            let message = format!("{} more findings are left out", self.omitted);
             self.list.push(Diagnostic::note("file.moreFindings", message));
         }
         self.list
@@ -48,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_warnings_is_cut_and_counted_but_errors_stay() {
+    fn flood_is_cut_but_errors_remain() {
         let warning = |line| Diagnostic::warning("a.b", "odd").with_position(line, 1);
         let mut findings = DiagnosticCollector::new((1..=150).map(warning).collect());
         findings.push(warning(151));

@@ -1,4 +1,4 @@
-//! The rules about `name`.
+//! The rules for `name`.
 
 use std::borrow::Cow;
 
@@ -7,23 +7,24 @@ use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
 use crate::diagnostic::{Diagnostic, excerpt};
 
-/// The largest length of a name in characters (Agent Skills specification).
+/// The maximum length of a name in characters (Agent Skills specification).
 const MAX_CHARS: usize = 64;
 
 /// Checks a name that is not blank against the specification and the directory's name.
 pub(super) fn check_name(name: &str, dir_name: &str, mut report: impl FnMut(Diagnostic)) {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     let hyphens = name.starts_with('-') || name.ends_with('-') || name.contains("--");
+    // Nearly every name is correct, and these checks need no Unicode tables.
     if name == dir_name && name.len() <= MAX_CHARS && name.bytes().all(plain) && !hyphens {
         return;
     }
-    let shown = excerpt(name);
-    let normal = normalised(name);
-    if normal != normalised(dir_name) {
+    let quoted = excerpt(name);
+    let normal = normalize_name(name);
+    if normal != normalize_name(dir_name) {
         report(
             Diagnostic::warning(
                 "name.matchesDirectory",
-                format!("the name `{shown}` is not the directory's name `{}`", excerpt(dir_name)),
+                format!("the name `{quoted}` is not the directory's name `{}`", excerpt(dir_name)),
             )
             .with_help("the directory's name is the skill's id; rename one of the two"),
         );
@@ -42,7 +43,7 @@ pub(super) fn check_name(name: &str, dir_name: &str, mut report: impl FnMut(Diag
         report(
             Diagnostic::warning(
                 "name.format",
-                format!("the name `{shown}` is not lower-case letters, digits and single hyphens"),
+                format!("the name `{quoted}` is not lower-case letters, digits and single hyphens"),
             )
             .with_help("rename the skill; other readers refuse the file"),
         );
@@ -50,18 +51,19 @@ pub(super) fn check_name(name: &str, dir_name: &str, mut report: impl FnMut(Diag
         report(
             Diagnostic::warning(
                 "name.portability",
-                format!("the name `{shown}` has characters outside ASCII"),
+                format!("the name `{quoted}` has characters outside ASCII"),
             )
             .with_help("some readers accept only a-z, 0-9 and hyphens"),
         );
     }
 }
 
-fn normalised(name: &str) -> Cow<'_, str> {
+fn normalize_name(name: &str) -> Cow<'_, str> {
+    // File systems differ in normalization, so names are compared in NFKC.
     if name.is_ascii() { Cow::Borrowed(name) } else { Cow::Owned(name.nfkc().collect()) }
 }
 
-/// Tells whether the reference validator takes the character for a lower-case letter or digit.
+/// Returns whether the reference validator accepts the character as a lower-case letter or digit.
 fn is_letter_or_digit(c: char) -> bool {
     let group = c.general_category_group();
     let word = matches!(group, GeneralCategoryGroup::Letter | GeneralCategoryGroup::Number);
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn names_follow_the_specification() {
+    fn names_follow_specification() {
         let long = "x".repeat(65);
         let cases: [(&str, &[&str]); 15] = [
             ("code-review", &[]),
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_may_spell_the_same_letters_otherwise() {
+    fn directory_name_is_compared_normalized() {
         assert_eq!(rules("naïve", "nai\u{308}ve"), ["name.portability"]);
         assert_eq!(rules("123", "num-name"), ["name.matchesDirectory"]);
         assert_eq!(rules("Review", "review"), ["name.matchesDirectory", "name.format"]);

@@ -1,4 +1,4 @@
-//! From parser events to values.
+//! The builder of values from parser events.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use super::{
 };
 use crate::diagnostic::{Diagnostic, excerpt};
 
-/// The largest number of parser events spent on one frontmatter, all attempts together.
+/// The maximum number of parser events for one frontmatter, all attempts together.
 pub(super) const EVENT_LIMIT: usize = 16_000;
 
-/// Why a text that may well be YAML is not read as such: it is over a limit.
+/// The reasons for keeping valid YAML as text: it exceeds a limit.
 pub(super) const OVER_LIMIT: [&str; 3] =
     ["too complex", "nested too deeply", "too many keys and values"];
 
-/// Counts what is left to spend on one frontmatter.
+/// The remaining nodes and events for one frontmatter.
 #[derive(Debug)]
 pub(super) struct ParseBudget {
     nodes: usize,
@@ -33,15 +33,16 @@ impl ParseBudget {
     }
 }
 
-/// Whole lines of the frontmatter.
+/// A range of complete lines of the frontmatter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineRange<'a> {
-    /// The whole frontmatter.
+    /// The complete frontmatter.
     pub(super) source: &'a str,
-    /// Where the lines start and end in it.
+    /// The byte offset of the first line in it.
     pub(super) start: usize,
+    /// The byte offset behind the last line.
     pub(super) end: usize,
-    /// The line of the file they start at, counted from 1.
+    /// The line of the file of the first line, counted from 1.
     pub(super) line: u32,
 }
 
@@ -51,47 +52,48 @@ impl<'a> LineRange<'a> {
     }
 }
 
-/// What a successful reading found.
+/// The outcome of parsing valid YAML.
 #[derive(Debug)]
 pub(super) struct ParsedDocument {
     pub(super) root: Value,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-/// Why a text cannot be read as YAML.
+/// An error for text that is not valid YAML or exceeds a limit.
 #[derive(Debug)]
 pub(super) struct YamlError {
     pub(super) span: Span,
     pub(super) reason: Cow<'static, str>,
 }
 
-/// Reads lines as YAML; `depth` is how deep in the frontmatter they stand.
+/// Parses lines as YAML; `depth` is their nesting depth in the frontmatter.
 ///
-/// A text without content is an empty map. A failure gives back the nodes it spent, not the events.
+/// A text without content is an empty map. An error restores the nodes spent, but not the events.
 pub(super) fn parse_lines(
     lines: LineRange<'_>,
     depth: usize,
     budget: &mut ParseBudget,
 ) -> Result<ParsedDocument, YamlError> {
     let nodes = budget.nodes;
-    let outcome = read_all(lines, depth, budget);
+    let outcome = parse_events(lines, depth, budget);
     if outcome.is_err() {
+        // The values of a failed attempt are dropped; its events stay spent to bound the time.
         budget.nodes = nodes;
     }
     outcome
 }
 
-fn read_all(
+fn parse_events(
     lines: LineRange<'_>,
     depth: usize,
     budget: &mut ParseBudget,
 ) -> Result<ParsedDocument, YamlError> {
     let text = lines.text();
     if let Some(nul) = text.find('\0') {
-        // To the parser a NUL is the end of the text: everything after it would vanish.
-        let line = lines.line + count(text[..nul].matches('\n').count());
+        // The parser treats a NUL as the end of the text and would drop everything after it.
+        let line = lines.line + saturate_u32(text[..nul].matches('\n').count());
         let before = text[..nul].rsplit('\n').next().unwrap_or_default();
-        let column = 1 + count(before.chars().count());
+        let column = 1 + saturate_u32(before.chars().count());
         return Err(YamlError { span: Span { line, column }, reason: "NUL character".into() });
     }
     let mut builder = ValueBuilder {
@@ -104,18 +106,19 @@ fn read_all(
     };
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
+        // Counting before the event is used bounds the time even for events without nodes.
         let Some(events) = budget.events.checked_sub(1) else {
-            return Err(builder.refuse_at_start(OVER_LIMIT[0]));
+            return Err(builder.yaml_error_at_start(OVER_LIMIT[0]));
         };
         budget.events = events;
-        let (event, span) = event.map_err(|error| builder.refuse(&error))?;
+        let (event, span) = event.map_err(|error| builder.yaml_error(&error))?;
         builder.accept(event, span, budget)?;
     }
     builder.finish()
 }
 
-/// Saturates instead of wrapping; the input is far too small to reach it.
-fn count(number: usize) -> u32 {
+/// Converts a count, saturating instead of wrapping; the size limit keeps inputs far below.
+fn saturate_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
@@ -123,7 +126,7 @@ struct ValueBuilder<'a> {
     lines: LineRange<'a>,
     depth: usize,
     offsets: OffsetMap<'a>,
-    /// The lists and maps not closed yet, outermost first.
+    /// The lists and maps that are still open, outermost first.
     open: Vec<OpenNode>,
     documents: Vec<Value>,
     diagnostics: Vec<Diagnostic>,
@@ -131,13 +134,13 @@ struct ValueBuilder<'a> {
 
 struct OpenNode {
     node: NodeKind,
-    /// Where the last thing in it ends, in characters.
+    /// The end of the last value in it, in characters.
     end: usize,
 }
 
 enum NodeKind {
     Sequence(Sequence),
-    /// With the key whose value comes next.
+    /// A map and the key whose value comes next.
     Mapping(Mapping, Option<Scalar>),
 }
 
@@ -153,13 +156,14 @@ impl<'a> ValueBuilder<'a> {
             Event::DocumentStart(_) => self.spend(budget)?,
             Event::Scalar(text, style, anchor, tag) => {
                 self.spend(budget)?;
-                self.note_properties(span.start, anchor, tag.as_deref());
-                let style = style_of(style);
+                self.report_properties(span.start, anchor, tag.as_deref());
+                let style = to_yaml_style(style);
                 let scalar = Scalar { text: text.into_owned(), style, span: self.span(span.start) };
                 self.push(Value::Scalar(scalar), span.end.index());
             }
             Event::Alias(_) => {
                 self.spend(budget)?;
+                // The event carries only an anchor number, so the text of the alias is read from the source.
                 let start = self.offsets.byte_offset(span.start.index());
                 let end = self.offsets.byte_offset(span.end.index());
                 let text = self.lines.source.get(start + self.lines.start..end + self.lines.start);
@@ -179,7 +183,7 @@ impl<'a> ValueBuilder<'a> {
             Event::SequenceStart(anchor, tag) => {
                 let (mut span, mut start) =
                     self.start(span.start, anchor, tag.as_deref(), budget)?;
-                self.back_to_dash(&mut span, &mut start);
+                self.move_to_dash(&mut span, &mut start);
                 let range = start..start;
                 let sequence = Sequence { items: Vec::new(), flow: false, span, range };
                 self.open(NodeKind::Sequence(sequence));
@@ -197,7 +201,7 @@ impl<'a> ValueBuilder<'a> {
 
     fn spend(&self, budget: &mut ParseBudget) -> Result<(), YamlError> {
         budget.nodes =
-            budget.nodes.checked_sub(1).ok_or_else(|| self.refuse_at_start(OVER_LIMIT[2]))?;
+            budget.nodes.checked_sub(1).ok_or_else(|| self.yaml_error_at_start(OVER_LIMIT[2]))?;
         Ok(())
     }
 
@@ -210,16 +214,17 @@ impl<'a> ValueBuilder<'a> {
     ) -> Result<(Span, usize), YamlError> {
         self.spend(budget)?;
         let span = self.span(at);
+        // A recovered field is parsed on its own, so its depth in the frontmatter is added.
         if self.depth + self.open.len() >= DEPTH_LIMIT {
             return Err(YamlError { span, reason: OVER_LIMIT[1].into() });
         }
-        self.note_properties(at, anchor, tag);
+        self.report_properties(at, anchor, tag);
         Ok((span, self.lines.start + self.offsets.byte_offset(at.index())))
     }
 
     /// Moves the start of a list that is not indented below its key to its first dash: the parser
-    /// gives the place of the first item.
-    fn back_to_dash(&self, span: &mut Span, start: &mut usize) {
+    /// reports the position of the first item.
+    fn move_to_dash(&self, span: &mut Span, start: &mut usize) {
         if !matches!(self.open.last(), Some(OpenNode { node: NodeKind::Mapping(_, Some(_)), .. })) {
             return;
         }
@@ -228,7 +233,7 @@ impl<'a> ValueBuilder<'a> {
         let dash = line.trim_start_matches(' ');
         if dash.starts_with('-') {
             *start -= dash.len();
-            span.column = count(line.len() - dash.len()) + 1;
+            span.column = saturate_u32(line.len() - dash.len()) + 1;
         }
     }
 
@@ -246,11 +251,12 @@ impl<'a> ValueBuilder<'a> {
         let mut at = self.lines.start + self.offsets.byte_offset(close);
         let rest = self.lines.source.get(at..).unwrap_or_default();
         if rest.starts_with(',') {
-            // Of a map whose last field has a comma behind it, the parser gives that comma's place.
-            let behind = before_bracket(rest);
+            // For a map with a trailing comma, the parser reports the position of that comma.
+            let behind = trailing_comma(rest);
             at += behind.len();
             close += behind.chars().count();
         }
+        // Events do not carry the notation; the closing bracket in the source decides.
         let flow = self.lines.source.as_bytes().get(at) == Some(&bracket);
         let end = if flow { close + 1 } else { end };
         let end_offset = self.lines.start + self.offsets.byte_offset(end);
@@ -259,7 +265,7 @@ impl<'a> ValueBuilder<'a> {
             NodeKind::Mapping(mapping, _) => (&mut mapping.flow, &mut mapping.range),
         };
         *is_flow = flow;
-        // Block scalars end with their line; the value's own text does not.
+        // A block scalar includes its line end; the range of the value does not.
         let text = self.lines.source.get(range.start..end_offset).unwrap_or_default();
         range.end = range.start + text.trim_end().len();
         let value = match node {
@@ -279,33 +285,35 @@ impl<'a> ValueBuilder<'a> {
             NodeKind::Sequence(sequence) => sequence.items.push(value),
             NodeKind::Mapping(mapping, key) => match key.take() {
                 Some(key) => mapping.entries.push(MappingEntry { key, value }),
-                None => *key = Some(key_of(value, self.lines.source, &mut self.diagnostics)),
+                None => *key = Some(to_key(value, self.lines.source, &mut self.diagnostics)),
             },
         }
     }
 
-    fn note_properties(&mut self, at: Marker, anchor: usize, tag: Option<&Tag>) {
+    fn report_properties(&mut self, at: Marker, anchor: usize, tag: Option<&Tag>) {
         if anchor == 0 && tag.is_none() {
             return;
         }
         let start = self.lines.start + self.offsets.byte_offset(at.index());
         let rest = self.lines.source.get(start..self.lines.end).unwrap_or_default();
+        // The parser resolves anchors and tags, so their spelling is taken from the source.
         let properties = rest.split_whitespace().take_while(|word| word.starts_with(['&', '!']));
         let written = properties.collect::<Vec<_>>().join(" ");
         let rule = if tag.is_some() { "frontmatter.tag" } else { "frontmatter.anchor" };
-        let what = if tag.is_some() { "tag" } else { "anchor" };
+        let property = if tag.is_some() { "tag" } else { "anchor" };
         let place = self.span(at);
         self.diagnostics.push(
-            Diagnostic::warning(rule, format!("the {what} `{}` is ignored", excerpt(&written)))
+            Diagnostic::warning(rule, format!("the {property} `{}` is ignored", excerpt(&written)))
                 .with_position(place.line, place.column)
                 .with_help("remove it, or put the text in quotes if it is part of it"),
         );
     }
 
     fn finish(self) -> Result<ParsedDocument, YamlError> {
-        let refusal = self.refuse_at_start("several documents that are not maps");
+        let error = self.yaml_error_at_start("several documents that are not maps");
         let mut diagnostics = self.diagnostics;
         let several = self.documents.len() > 1;
+        // An empty document has no fields; maps are concatenated in their order.
         let mut documents = self.documents.into_iter().filter(|document| !document.is_empty());
         let start = self.lines.start;
         let place = Span { line: self.lines.line, column: 1 };
@@ -319,7 +327,7 @@ impl<'a> ValueBuilder<'a> {
                     root.range.end = more.range.end;
                     root.entries.extend(more.entries);
                 }
-                _ => return Err(refusal),
+                _ => return Err(error),
             }
         }
         if several {
@@ -337,22 +345,22 @@ impl<'a> ValueBuilder<'a> {
 
     fn span(&self, at: Marker) -> Span {
         Span {
-            line: self.lines.line + count(at.line().saturating_sub(1)),
-            column: count(at.col()).saturating_add(1),
+            line: self.lines.line + saturate_u32(at.line().saturating_sub(1)),
+            column: saturate_u32(at.col()).saturating_add(1),
         }
     }
 
-    fn refuse(&self, error: &ScanError) -> YamlError {
+    fn yaml_error(&self, error: &ScanError) -> YamlError {
         YamlError { span: self.span(*error.marker()), reason: error.info().to_owned().into() }
     }
 
-    fn refuse_at_start(&self, reason: &'static str) -> YamlError {
+    fn yaml_error_at_start(&self, reason: &'static str) -> YamlError {
         YamlError { span: Span { line: self.lines.line, column: 1 }, reason: reason.into() }
     }
 }
 
-/// Returns a comma and the blanks and comments behind it.
-fn before_bracket(text: &str) -> &str {
+/// Returns a comma with the blanks and comments behind it.
+fn trailing_comma(text: &str) -> &str {
     let mut rest = text[1..].trim_start();
     while rest.starts_with('#') {
         rest = rest.find('\n').map_or("", |end| rest[end..].trim_start());
@@ -360,7 +368,7 @@ fn before_bracket(text: &str) -> &str {
     &text[..text.len() - rest.len()]
 }
 
-fn style_of(style: ScalarStyle) -> YamlStyle {
+fn to_yaml_style(style: ScalarStyle) -> YamlStyle {
     match style {
         ScalarStyle::Plain => YamlStyle::Plain,
         ScalarStyle::SingleQuoted => YamlStyle::SingleQuoted,
@@ -370,7 +378,7 @@ fn style_of(style: ScalarStyle) -> YamlStyle {
     }
 }
 
-fn key_of(value: Value, source: &str, diagnostics: &mut Vec<Diagnostic>) -> Scalar {
+fn to_key(value: Value, source: &str, diagnostics: &mut Vec<Diagnostic>) -> Scalar {
     let span = match value {
         Value::Scalar(scalar) => return scalar,
         Value::Sequence(Sequence { span, .. }) | Value::Mapping(Mapping { span, .. }) => span,
@@ -383,9 +391,9 @@ fn key_of(value: Value, source: &str, diagnostics: &mut Vec<Diagnostic>) -> Scal
     Scalar { text: value.into_text(source), style: YamlStyle::Raw, span }
 }
 
-/// Turns positions in characters, which the parser counts, into byte offsets.
+/// A converter from the character positions of the parser to byte offsets.
 ///
-/// The positions asked for mostly rise, so walking from the last one costs one pass over the text.
+/// Requested positions mostly rise, so walking from the last one costs one pass over the text.
 struct OffsetMap<'a> {
     text: &'a str,
     ascii: bool,
@@ -399,6 +407,7 @@ impl<'a> OffsetMap<'a> {
     }
 
     fn byte_offset(&mut self, chars: usize) -> usize {
+        // The common case needs no walk: in ASCII both counts are equal.
         if self.ascii {
             return chars.min(self.text.len());
         }

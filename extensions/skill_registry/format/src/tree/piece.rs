@@ -1,8 +1,8 @@
-//! Cuts broken YAML into the pieces that each hold one field.
+//! Fragments of broken YAML that each hold one field.
 
 use super::build::LineRange;
 
-/// The fields that are recognised without a blank after the colon: nobody means anything else.
+/// The fields that are recognized without a blank after the colon: the intent is unambiguous.
 const FIELDS: [&str; 6] =
     ["name", "description", "license", "compatibility", "allowed-tools", "metadata"];
 
@@ -12,14 +12,14 @@ pub(super) struct YamlFragment<'a> {
     pub(super) lines: LineRange<'a>,
     /// The key without its quotes; empty for an item.
     pub(super) key: &'a str,
-    /// Where in its first line the key starts, in bytes.
+    /// The byte offset of the key in the first line.
     pub(super) key_at: usize,
-    /// Where in its first line the value starts, in bytes.
+    /// The byte offset of the value in the first line.
     pub(super) value_at: usize,
 }
 
 impl<'a> YamlFragment<'a> {
-    /// Returns the first line from the value on, and the lines after it.
+    /// Returns the rest of the first line from the value on, and the lines after it.
     pub(super) fn value(&self) -> (&'a str, &'a str) {
         let text = self.lines.text();
         let first = text.find('\n').map_or(text.len(), |end| end + 1);
@@ -27,46 +27,48 @@ impl<'a> YamlFragment<'a> {
     }
 }
 
-/// What starts a piece.
+/// The construct that starts a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FragmentKind {
     Field,
     Item,
 }
 
-/// Cuts lines where a field or an item starts at exactly this indentation.
+/// Splits lines where a field or an item starts at exactly this indentation.
 ///
-/// Returns what comes before the first one, and the pieces.
+/// Returns the lines before the first fragment, and the fragments.
 pub(super) fn split_fragments(
     lines: LineRange<'_>,
     indent: usize,
     kind: FragmentKind,
 ) -> (LineRange<'_>, Vec<YamlFragment<'_>>) {
     let mut before = LineRange { end: lines.start, ..lines };
-    let mut pieces: Vec<YamlFragment<'_>> = Vec::new();
+    let mut fragments: Vec<YamlFragment<'_>> = Vec::new();
     let mut start = lines.start;
     let mut number = lines.line;
     let mut quoted_until = lines.start;
     for line in lines.text().split_inclusive('\n') {
         let end = start + line.len();
-        let head = if start < quoted_until { None } else { head(line, indent, kind) };
+        // Lines within a quoted scalar may look like fields.
+        let head = if start < quoted_until { None } else { fragment_head(line, indent, kind) };
         if let Some((key, value_at)) = head {
+            // The end is preliminary: `quoted_length` looks ahead, the next lines then extend it.
             let rest = LineRange { source: lines.source, start, end: lines.end, line: number };
-            let piece = YamlFragment { lines: rest, key, key_at: indent, value_at };
-            quoted_until = start + quoted_length(piece, indent);
-            pieces.push(YamlFragment { lines: LineRange { end, ..rest }, ..piece });
-        } else if let Some(piece) = pieces.last_mut() {
-            piece.lines.end = end;
+            let fragment = YamlFragment { lines: rest, key, key_at: indent, value_at };
+            quoted_until = start + quoted_length(fragment, indent);
+            fragments.push(YamlFragment { lines: LineRange { end, ..rest }, ..fragment });
+        } else if let Some(fragment) = fragments.last_mut() {
+            fragment.lines.end = end;
         } else {
             before.end = end;
         }
         start = end;
         number = number.saturating_add(1);
     }
-    (before, pieces)
+    (before, fragments)
 }
 
-fn head(line: &str, indent: usize, kind: FragmentKind) -> Option<(&str, usize)> {
+fn fragment_head(line: &str, indent: usize, kind: FragmentKind) -> Option<(&str, usize)> {
     let blanks = line.bytes().take_while(|byte| *byte == b' ').count();
     if blanks != indent {
         return None;
@@ -75,19 +77,21 @@ fn head(line: &str, indent: usize, kind: FragmentKind) -> Option<(&str, usize)> 
     let (key, length) = match kind {
         FragmentKind::Field => field_key(rest)?,
         FragmentKind::Item => {
-            ("", if ends_here(rest.strip_prefix('-')?) { 1 } else { return None })
+            ("", if is_blank_or_end(rest.strip_prefix('-')?) { 1 } else { return None })
         }
     };
     Some((key, indent + length))
 }
 
-/// Returns the key a line starts with and the length up to and including its colon.
+/// Returns the key at the start of a line and the length up to and including its colon.
 pub(super) fn field_key(line: &str) -> Option<(&str, usize)> {
     let (key, after) = match line.chars().next()? {
         quote @ ('"' | '\'') => {
+            // Both quotes count; an open one makes the index run over the end, which `get` rejects.
             let key = line[1..].split(quote).next()?;
             (key, key.len() + 2)
         }
+        // Other first characters are YAML indicators, comments or prose.
         first if first.is_alphanumeric() || first == '_' => {
             let ends = |c: char| c == ':' || c.is_whitespace();
             let length = line.find(ends).unwrap_or(line.len());
@@ -98,35 +102,36 @@ pub(super) fn field_key(line: &str) -> Option<(&str, usize)> {
     let rest = line.get(after..)?;
     let blanks = rest.len() - rest.trim_start_matches(' ').len();
     let value = rest[blanks..].strip_prefix(':')?;
-    (ends_here(value) || FIELDS.contains(&key)).then_some((key, after + blanks + 1))
+    (is_blank_or_end(value) || FIELDS.contains(&key)).then_some((key, after + blanks + 1))
 }
 
-fn ends_here(rest: &str) -> bool {
+fn is_blank_or_end(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n'])
 }
 
-/// Returns how many bytes from its start a piece takes at least, because its value is a quoted
-/// scalar over several lines; zero if it is not, or if the quotes do not come in pairs.
+/// Returns the minimum length of a fragment in bytes if its value is a quoted scalar over several
+/// lines; zero if it is not, or if the quotes are not paired.
 ///
 /// A line of such a scalar may look like a field without being one.
-fn quoted_length(piece: YamlFragment<'_>, indent: usize) -> usize {
-    let text = piece.lines.text();
-    let value = text[piece.value_at..].trim_start_matches([' ', '\t']);
+fn quoted_length(fragment: YamlFragment<'_>, indent: usize) -> usize {
+    let text = fragment.lines.text();
+    let value = text[fragment.value_at..].trim_start_matches([' ', '\t']);
     let Some(length) = quoted_scalar_len(value) else { return 0 };
     let close = text.len() - value.len() + length;
     let end = text[close..].find('\n').map_or(text.len(), |end| close + end + 1);
     let after = text[close..end].trim_end();
     let swallowed = text[..close].lines().skip(1);
     let swallows = |line| field_key_at(line, indent).is_some_and(|key| FIELDS.contains(&key));
+    // Text behind the closing quote, or a swallowed standard field, means an unpaired quote.
     let is_comment = after.starts_with([' ', '\t']) && after.trim_start().starts_with('#');
     if (after.is_empty() || is_comment) && !swallowed.into_iter().any(swallows) { end } else { 0 }
 }
 
 fn field_key_at(line: &str, indent: usize) -> Option<&str> {
-    head(line, indent, FragmentKind::Field).map(|(key, _)| key)
+    fragment_head(line, indent, FragmentKind::Field).map(|(key, _)| key)
 }
 
-/// Returns the length of the quoted scalar a text starts with, quotes included.
+/// Returns the length of the quoted scalar at the start of a text, quotes included.
 pub(super) fn quoted_scalar_len(text: &str) -> Option<usize> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let mut chars = text.char_indices().skip(1).peekable();
@@ -134,6 +139,7 @@ pub(super) fn quoted_scalar_len(text: &str) -> Option<usize> {
         if c == '\\' && quote == '"' {
             chars.next();
         } else if c == quote {
+            // `''` inside single quotes is an escaped quote.
             let doubled = quote == '\'' && chars.next_if(|&(_, next)| next == quote).is_some();
             if !doubled {
                 return Some(at + 1);
@@ -148,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_words_before_a_colon() {
+    fn field_key_precedes_colon() {
         let cases = [
             ("name: x", Some(("name", 5))),
             ("name:\n", Some(("name", 5))),
@@ -175,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_scalars_end_at_their_own_quote() {
+    fn quoted_scalar_ends_at_own_quote() {
         let cases = [
             ("\"a\" b", Some(3)),
             (r#""a\"b""#, Some(6)),
@@ -191,17 +197,21 @@ mod tests {
         }
     }
 
-    fn pieces(source: &str, indent: usize, kind: FragmentKind) -> (&str, Vec<(&str, u32, &str)>) {
+    fn fragments(
+        source: &str,
+        indent: usize,
+        kind: FragmentKind,
+    ) -> (&str, Vec<(&str, u32, &str)>) {
         let lines = LineRange { source, start: 0, end: source.len(), line: 2 };
-        let (before, pieces) = split_fragments(lines, indent, kind);
-        let shown = pieces.iter().map(|p| (p.key, p.lines.line, p.lines.text())).collect();
+        let (before, fragments) = split_fragments(lines, indent, kind);
+        let shown = fragments.iter().map(|p| (p.key, p.lines.line, p.lines.text())).collect();
         (before.text(), shown)
     }
 
     #[test]
-    fn every_line_belongs_to_exactly_one_piece() {
+    fn every_line_has_one_fragment() {
         let source = "# c\nname: x\n\ndescription: a\nprose goes on\n  k: v\n---- x\ntags:\n- a: b";
-        let (before, fields) = pieces(source, 0, FragmentKind::Field);
+        let (before, fields) = fragments(source, 0, FragmentKind::Field);
         assert_eq!(before, "# c\n");
         assert_eq!(
             fields,
@@ -211,14 +221,14 @@ mod tests {
                 ("tags", 9, "tags:\n- a: b"),
             ]
         );
-        let (_, items) = pieces("  - a\n    b\n  - c: d\n  -\n", 2, FragmentKind::Item);
+        let (_, items) = fragments("  - a\n    b\n  - c: d\n  -\n", 2, FragmentKind::Item);
         assert_eq!(items, [("", 2, "  - a\n    b\n"), ("", 4, "  - c: d\n"), ("", 5, "  -\n")]);
     }
 
     #[test]
-    fn a_quoted_scalar_over_several_lines_is_not_cut() {
+    fn multiline_quoted_scalar_is_not_cut() {
         let whole = "a: \"one\nNote: two\nthree\"\nb: x\n";
-        let (_, fields) = pieces(whole, 0, FragmentKind::Field);
+        let (_, fields) = fragments(whole, 0, FragmentKind::Field);
         assert_eq!(fields, [("a", 2, &whole[..25]), ("b", 5, "b: x\n")]);
         for (unpaired, count) in [
             ("a: \"one\nb: two\nc: \"x\" y\n", 3),
@@ -226,7 +236,7 @@ mod tests {
             ("a: \"one\nb: two\n", 2),
             ("a: \"one\nb: \"#\n", 2),
         ] {
-            assert_eq!(pieces(unpaired, 0, FragmentKind::Field).1.len(), count, "{unpaired}");
+            assert_eq!(fragments(unpaired, 0, FragmentKind::Field).1.len(), count, "{unpaired}");
         }
     }
 }

@@ -1,54 +1,55 @@
-//! Prints a tree as YAML.
+//! The printer of trees as YAML.
 
 use super::{Mapping, MappingEntry, Scalar, Value, YamlStyle};
 
-/// Longer keys must be announced with `? `; YAML looks only this far for their colon.
+/// The maximum length of a key without `? `; YAML searches only this far for its colon.
 const SIMPLE_KEY: usize = 1_000;
 
 const STEP: usize = 2;
 
 /// Prints a map as the text of a frontmatter, without fences.
 ///
-/// [`parse`](super::parse) reads the text back with the [same content](Mapping::same_content), as
-/// long as it is within the budget. Styles are kept where they can express the text. Comments,
-/// blank lines, anchors and tags are not in the tree and so not in the text.
+/// [`parse_frontmatter`](super::parse_frontmatter) parses the text back to the
+/// [same content](Mapping::same_content) if it is within the budget. Styles are kept where they can
+/// express the text. Comments, blank lines, anchors and tags are not in the tree and therefore not
+/// in the text.
 #[must_use]
 pub fn print_tree(root: &Mapping) -> String {
     let mut text = String::new();
-    entries(&root.entries, 0, &mut text);
+    print_entries(&root.entries, 0, &mut text);
     text
 }
 
-fn entries(entries: &[MappingEntry], indent: usize, out: &mut String) {
+fn print_entries(entries: &[MappingEntry], indent: usize, out: &mut String) {
     for (index, MappingEntry { key, value }) in entries.iter().enumerate() {
-        // The first key stands on the line of its list item, the others on lines of their own.
+        // The first key shares the line of its list item, the others start lines of their own.
         if index > 0 || out.ends_with('\n') {
-            blanks(indent, out);
+            push_indent(indent, out);
         }
-        let printed = inline(key, false);
+        let printed = format_inline(key, false);
         if printed.chars().count() > SIMPLE_KEY {
             out.push_str("? ");
             out.push_str(&printed);
             out.push('\n');
-            blanks(indent, out);
+            push_indent(indent, out);
         } else {
             out.push_str(&printed);
         }
         out.push(':');
-        node(value, indent, out);
+        print_value(value, indent, out);
     }
 }
 
-/// Prints a value after its `:` or `-`, and ends the line.
-fn node(value: &Value, indent: usize, out: &mut String) {
+/// Prints a value after its `:` or `-` and ends the line.
+fn print_value(value: &Value, indent: usize, out: &mut String) {
     match value {
-        Value::Scalar(scalar) => match block(scalar, indent + STEP) {
+        Value::Scalar(scalar) => match format_block(scalar, indent + STEP) {
             Some(block) => {
                 out.push(' ');
                 out.push_str(&block);
             }
             None => {
-                let printed = inline(scalar, false);
+                let printed = format_inline(scalar, false);
                 if !printed.is_empty() {
                     out.push(' ');
                     out.push_str(&printed);
@@ -59,10 +60,10 @@ fn node(value: &Value, indent: usize, out: &mut String) {
         Value::Mapping(mapping) if mapping.entries.is_empty() => out.push_str(" {}\n"),
         Value::Mapping(mapping) => {
             out.push('\n');
-            entries(&mapping.entries, indent + STEP, out);
+            print_entries(&mapping.entries, indent + STEP, out);
         }
         Value::Sequence(sequence) if sequence.items.is_empty() => out.push_str(" []\n"),
-        Value::Sequence(sequence) => match flow(sequence.flow, &sequence.items) {
+        Value::Sequence(sequence) => match format_flow(sequence.flow, &sequence.items) {
             Some(flow) => {
                 out.push(' ');
                 out.push_str(&flow);
@@ -71,14 +72,14 @@ fn node(value: &Value, indent: usize, out: &mut String) {
             None => {
                 out.push('\n');
                 for item in &sequence.items {
-                    blanks(indent + STEP, out);
+                    push_indent(indent + STEP, out);
                     out.push('-');
                     match item {
                         Value::Mapping(mapping) if !mapping.entries.is_empty() => {
                             out.push(' ');
-                            entries(&mapping.entries, indent + 2 * STEP, out);
+                            print_entries(&mapping.entries, indent + 2 * STEP, out);
                         }
-                        _ => node(item, indent + STEP, out),
+                        _ => print_value(item, indent + STEP, out),
                     }
                 }
             }
@@ -86,14 +87,14 @@ fn node(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-fn blanks(indent: usize, out: &mut String) {
+fn push_indent(indent: usize, out: &mut String) {
     out.extend(std::iter::repeat_n(' ', indent));
 }
 
-/// Prints a list of scalars in brackets if it was written so.
-fn flow(flow: bool, items: &[Value]) -> Option<String> {
+/// Formats a list of scalars in brackets if it was written so.
+fn format_flow(flow: bool, items: &[Value]) -> Option<String> {
     let scalar = |item: &Value| match item {
-        Value::Scalar(scalar) => Some(inline(scalar, true)),
+        Value::Scalar(scalar) => Some(format_inline(scalar, true)),
         Value::Sequence(_) | Value::Mapping(_) => None,
     };
     if !flow {
@@ -103,8 +104,8 @@ fn flow(flow: bool, items: &[Value]) -> Option<String> {
     Some(format!("[{}]", items.join(", ")))
 }
 
-/// Prints a scalar on one line.
-fn inline(scalar: &Scalar, in_flow: bool) -> String {
+/// Formats a scalar on one line.
+fn format_inline(scalar: &Scalar, in_flow: bool) -> String {
     let text = &scalar.text;
     match scalar.style {
         YamlStyle::SingleQuoted if is_printable(text) => single_quoted(text),
@@ -116,7 +117,7 @@ fn inline(scalar: &Scalar, in_flow: bool) -> String {
     }
 }
 
-/// Tells whether a text means itself without quotes, wherever a scalar can stand.
+/// Returns whether a text reads back unchanged without quotes in any scalar position.
 fn is_plain(text: &str, in_flow: bool) -> bool {
     let opens_something = |c: char| "-?:,[]{}#&*!|>'\"%@`=<~.".contains(c);
     let fits_flow = |c: char| c.is_alphanumeric() || " _-./+*()".contains(c);
@@ -131,12 +132,13 @@ fn is_plain(text: &str, in_flow: bool) -> bool {
         && (!in_flow || text.chars().all(fits_flow) && !text.ends_with('-'))
 }
 
-/// Tells whether a text can stand in quotes as it is, on one line.
+/// Returns whether a text can be quoted on one line without escapes.
 fn is_printable(text: &str) -> bool {
     text.chars().all(|c| c == '\t' || is_printable_char(c))
 }
 
 fn is_printable_char(c: char) -> bool {
+    // Line separators and the byte order mark print but do not survive a YAML reader.
     !(c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FEFF}' | '\u{FFFE}' | '\u{FFFF}'))
 }
 
@@ -162,8 +164,8 @@ fn double_quoted(text: &str) -> String {
     out
 }
 
-/// Prints a text over several lines as a block scalar if that can express it.
-fn block(scalar: &Scalar, indent: usize) -> Option<String> {
+/// Formats a text over several lines as a block scalar if that can express it.
+fn format_block(scalar: &Scalar, indent: usize) -> Option<String> {
     let content = scalar.text.strip_suffix('\n').unwrap_or(&scalar.text);
     let folded = scalar.style == YamlStyle::Folded && !content.contains('\n');
     let literal = match scalar.style {
@@ -171,10 +173,12 @@ fn block(scalar: &Scalar, indent: usize) -> Option<String> {
         YamlStyle::Plain | YamlStyle::Raw | YamlStyle::Alias => content.contains('\n'),
         YamlStyle::SingleQuoted | YamlStyle::DoubleQuoted => false,
     };
+    // A block has no escapes, and trailing blanks in it would be invisible to the author.
     let is_line = |line: &str| {
         line.trim() == line && is_printable(line) && !line.contains('\t')
             || line.trim_end() == line && line.starts_with(' ') && is_printable(line)
     };
+    // A first line with a blank would need an indentation indicator.
     let opens_with_text = content.starts_with(|c: char| !c.is_whitespace());
     if !literal || !opens_with_text || content.ends_with('\n') || !content.split('\n').all(is_line)
     {
@@ -184,8 +188,9 @@ fn block(scalar: &Scalar, indent: usize) -> Option<String> {
     let chomp = if content.len() == scalar.text.len() { "-" } else { "" };
     let mut out = format!("{indicator}{chomp}\n");
     for line in content.split('\n') {
+        // Empty lines stay without indentation, or they would have trailing blanks.
         if !line.is_empty() {
-            blanks(indent, &mut out);
+            push_indent(indent, &mut out);
             out.push_str(line);
         }
         out.push('\n');
@@ -256,7 +261,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_printed_reads_back_the_same(
+        fn printed_tree_parses_back(
             entries in proptest::collection::vec((any_scalar(), any_value()), 0..5)
         ) {
             let root = mapping(entries);
@@ -269,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frontmatter_is_printed_as_people_write_it() {
+    fn print_keeps_common_notation() {
         let written = "name: beads\n\
             description: >-\n  Counts beads. Use when the user asks.\n\
             license: 'MIT: mostly'\n\
@@ -282,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_would_read_back_otherwise_are_quoted() {
+    fn ambiguous_text_is_quoted() {
         let cases = [
             ("", ""),
             ("1.10", "1.10"),

@@ -1,37 +1,37 @@
-//! Reads a frontmatter, whatever is in it.
+//! The entry points for parsing a frontmatter.
 
 use super::build::{self, LineRange, ParseBudget, ParsedDocument, YamlError};
 use super::reread;
 use super::{MappingEntry, Scalar, Span, Value, YamlStyle, repeated_keys};
 use crate::diagnostic::{Diagnostic, excerpt};
 
-/// A frontmatter and what was noticed while reading it.
+/// A parsed frontmatter with its diagnostics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrontmatterTree {
-    /// What stands in it: a map, empty if there is nothing.
+    /// The parsed value: a map, empty for an empty text.
     ///
-    /// Anything else is not a frontmatter; if it is not even YAML, it is one
-    /// [`YamlStyle::Raw`] scalar and there is an error among the diagnostics.
+    /// Any other value is not a frontmatter; if the text is not even YAML, the root is one
+    /// [`YamlStyle::Raw`] scalar and one of the diagnostics is an error.
     pub root: Value,
-    /// What was noticed, not sorted.
+    /// The diagnostics, not sorted.
     pub diagnostics: Vec<Diagnostic>,
-    /// The first place where the tree does not hold what the text says: words that belong to no
-    /// field, or YAML that is over a limit and kept as text.
+    /// The first position where the tree lacks content of the text: words that belong to no field,
+    /// or YAML that is over a limit and kept as text.
     pub gap: Option<Span>,
 }
 
-/// Reads the text between the fences; its first line is line `first_line` of the file.
+/// Parses the text between the fences; its first line is line `first_line` of the file.
 ///
-/// If the text is not YAML, it is cut at the lines that start with `key:`, and every piece that is
-/// not YAML by itself is kept as text, with a warning (`frontmatter.recovered`) that names it. No
-/// field is ever dropped. Duplicate keys stay in the tree and are reported.
+/// If the text is not YAML, it is cut at the lines that start with `key:`, and every fragment that
+/// is not YAML by itself is kept as text, with a warning (`frontmatter.recovered`) that names it.
+/// No field is ever dropped. Duplicate keys stay in the tree and are reported.
 #[must_use]
 pub fn parse_frontmatter(text: &str, first_line: u32) -> FrontmatterTree {
     parse_with(text, first_line, &mut ParseBudget::new())
 }
 
-/// Reads like [`parse_frontmatter`] and also returns how many parser events it took, all attempts together:
-/// at most 16,000, whatever the text is.
+/// Parses like [`parse_frontmatter`] and also returns the number of parser events of all attempts
+/// together, which is at most 16,000 for any text.
 #[must_use]
 pub fn parse_counted(text: &str, first_line: u32) -> (FrontmatterTree, usize) {
     let mut budget = ParseBudget::new();
@@ -43,16 +43,16 @@ fn parse_with(text: &str, first_line: u32, budget: &mut ParseBudget) -> Frontmat
     let lines = LineRange { source: text, start: 0, end: text.len(), line: first_line };
     let mut tree = match build::parse_lines(lines, 0, budget) {
         Ok(document) => match &document.root {
-            // `name:x` on every line is a scalar to YAML, and a frontmatter to whoever wrote it.
+            // `name:x` on every line is one scalar to YAML, but the author means a frontmatter.
             &Value::Scalar(Scalar { span, .. }) => {
                 let reason = reread::MISSING_BLANK.into();
-                reread_or(lines, &YamlError { span, reason }, budget)
+                recover_tree(lines, &YamlError { span, reason }, budget)
                     .unwrap_or_else(|| tree_from_document(document))
             }
             _ => tree_from_document(document),
         },
-        Err(refusal) => reread_or(lines, &refusal, budget)
-            .unwrap_or_else(|| not_yaml(text, first_line, &refusal)),
+        Err(error) => recover_tree(lines, &error, budget)
+            .unwrap_or_else(|| yaml_error_tree(text, first_line, &error)),
     };
     if let Value::Mapping(root) = &tree.root {
         report_duplicates(&root.entries, &mut tree.diagnostics);
@@ -60,12 +60,13 @@ fn parse_with(text: &str, first_line: u32, budget: &mut ParseBudget) -> Frontmat
     tree
 }
 
-fn reread_or(
+/// Recovers the fields one by one; `None` if no line starts a field.
+fn recover_tree(
     lines: LineRange<'_>,
-    refusal: &YamlError,
+    error: &YamlError,
     budget: &mut ParseBudget,
 ) -> Option<FrontmatterTree> {
-    let (root, diagnostics, gap) = reread::recover_fields(lines, refusal, budget)?;
+    let (root, diagnostics, gap) = reread::recover_fields(lines, error, budget)?;
     Some(FrontmatterTree { root: Value::Mapping(root), diagnostics, gap })
 }
 
@@ -73,25 +74,26 @@ fn tree_from_document(document: ParsedDocument) -> FrontmatterTree {
     FrontmatterTree { root: document.root, diagnostics: document.diagnostics, gap: None }
 }
 
-fn not_yaml(text: &str, first_line: u32, refusal: &YamlError) -> FrontmatterTree {
+fn yaml_error_tree(text: &str, first_line: u32, error: &YamlError) -> FrontmatterTree {
     let span = Span { line: first_line, column: 1 };
     let root = Value::Scalar(Scalar { text: text.to_owned(), style: YamlStyle::Raw, span });
     let found = Diagnostic::error(
         "frontmatter.yaml",
-        format!("the frontmatter is not YAML: {}", refusal.reason),
+        format!("the frontmatter is not YAML: {}", error.reason),
     )
-    .with_position(refusal.span.line, refusal.span.column)
+    .with_position(error.span.line, error.span.column)
     .with_help("write one `key: value` per line, with at least `name` and `description`");
-    FrontmatterTree { root, diagnostics: vec![found], gap: Some(refusal.span) }
+    FrontmatterTree { root, diagnostics: vec![found], gap: Some(error.span) }
 }
 
 fn report_duplicates(entries: &[MappingEntry], diagnostics: &mut Vec<Diagnostic>) {
+    // Duplicates stay in the tree, so that a formatter does not lose text.
     for index in repeated_keys(entries) {
         let key = &entries[index].key;
         diagnostics.push(
             Diagnostic::warning(
                 "frontmatter.duplicateKey",
-                format!("`{}` stands here again; the first one counts", excerpt(&key.text)),
+                format!("duplicate key `{}`; the first value is used", excerpt(&key.text)),
             )
             .with_position(key.span.line, key.span.column)
             .with_help("remove one of them; other readers refuse the file"),
@@ -120,26 +122,27 @@ mod tests {
     use super::super::{DEPTH_LIMIT, Mapping, NODE_LIMIT, print_tree};
     use super::*;
 
-    /// What one field of a tree looks like in a table: key, value as JSON-like text, place.
-    fn shown(value: &Value) -> String {
+    /// Returns a value as JSON-like text, as the tables of the tests write it.
+    fn describe_value(value: &Value) -> String {
         match value {
             Value::Scalar(scalar) => format!("{:?}", scalar.text),
             Value::Sequence(sequence) => {
-                let items: Vec<_> = sequence.items.iter().map(shown).collect();
+                let items: Vec<_> = sequence.items.iter().map(describe_value).collect();
                 format!("[{}]", items.join(", "))
             }
-            Value::Mapping(mapping) => shown_mapping(mapping),
+            Value::Mapping(mapping) => describe_mapping(mapping),
         }
     }
 
-    fn shown_mapping(mapping: &Mapping) -> String {
-        let entry = |entry: &MappingEntry| format!("{}: {}", entry.key.text, shown(&entry.value));
+    fn describe_mapping(mapping: &Mapping) -> String {
+        let entry =
+            |entry: &MappingEntry| format!("{}: {}", entry.key.text, describe_value(&entry.value));
         format!("{{{}}}", mapping.entries.iter().map(entry).collect::<Vec<_>>().join(", "))
     }
 
     fn check(text: &str, expected: &str, findings: &[&str]) {
         let tree = parse_frontmatter(text, 2);
-        assert_eq!(shown(&tree.root), expected, "{text}");
+        assert_eq!(describe_value(&tree.root), expected, "{text}");
         let found: Vec<_> = tree
             .diagnostics
             .iter()
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_the_text_that_stands_there() {
+    fn value_is_text_of_file() {
         check("", "{}", &[]);
         check("# only a comment\n", "{}", &[]);
         check(
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_know_their_place() {
+    fn spans_point_at_keys_and_values() {
         let tree = parse_frontmatter("é: ü\nlist:\n  - [x]\n", 2);
         let Value::Mapping(root) = &tree.root else { panic!("{tree:?}") };
         let places: Vec<_> = root
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_maps_can_be_shown_as_they_stand() {
+    fn nested_value_returns_source_text() {
         let text = "é: x\nflow: {\"emoji\": \"ü\", \"bins\": [\"jq\"]}  # why\nblock:\n    deep:\n        - a # why\n        - b\n\n# end\nlist:\n- x\n- y\nlast: z\n";
         let tree = parse_frontmatter(text, 2);
         let Value::Mapping(root) = tree.root else { panic!("{tree:?}") };
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_end_where_they_close() {
+    fn flow_value_ends_at_bracket() {
         for flow in ["{a: 1,}", "{a: {b: 2, } ,\n # é }\n  }", "[x, ]", "{}", "[{a: 1,},]"] {
             let text = format!("k: {flow} # why\nl: x\n");
             let Value::Mapping(mut root) = parse_frontmatter(&text, 2).root else {
@@ -220,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_yaml_does_not_say_plainly_is_reported() {
+    fn unusual_yaml_is_reported() {
         check(
             "a: &x [1]\nb: *x\nc: !!str 1\n",
             r#"{a: ["1"], b: "*x", c: "1"}"#,
@@ -234,8 +237,8 @@ mod tests {
             "a: 1\nb: {c: 2, c: 3}\na: 4\n",
             r#"{a: "1", b: {c: "2", c: "3"}, a: "4"}"#,
             &[
-                "4:1 duplicateKey: `a` stands here again; the first one counts",
-                "3:11 duplicateKey: `c` stands here again; the first one counts",
+                "4:1 duplicateKey: duplicate key `a`; the first value is used",
+                "3:11 duplicateKey: duplicate key `c`; the first value is used",
             ],
         );
         check(
@@ -254,32 +257,35 @@ mod tests {
 
     const COLON: &str = "mapping values are not allowed in this context";
 
-    fn kept(field: &str, reason: &str) -> String {
+    fn recovered_message(field: &str, reason: &str) -> String {
         format!("`{field}` is not valid YAML ({reason}) and is read as text")
     }
 
     #[test]
-    fn a_broken_field_is_kept_as_text_and_the_others_as_they_are() {
+    fn broken_field_is_kept_as_text() {
         check(
             "name: x\ndescription: Use when: asked\n  or told\n# why\nallowed-tools: [Read, Write]\n",
             r#"{name: "x", description: "Use when: asked or told", allowed-tools: ["Read", "Write"]}"#,
-            &[&format!("3:22 recovered: {}", kept("description", COLON))],
+            &[&format!("3:22 recovered: {}", recovered_message("description", COLON))],
         );
         check(
             "name:x\nlicense: y\ndescription:y z\n",
             r#"{name: "x", license: "y", description: "y z"}"#,
             &[
-                &format!("2:1 recovered: {}", kept("name", "a blank is missing after the colon")),
+                &format!(
+                    "2:1 recovered: {}",
+                    recovered_message("name", "a blank is missing after the colon")
+                ),
                 &format!(
                     "4:1 recovered: {}",
-                    kept("description", "a blank is missing after the colon")
+                    recovered_message("description", "a blank is missing after the colon")
                 ),
             ],
         );
         check(
             "a: 1\nb: x\0y\n",
             "{a: \"1\", b: \"x\\0y\"}",
-            &[&format!("3:5 recovered: {}", kept("b", "NUL character"))],
+            &[&format!("3:5 recovered: {}", recovered_message("b", "NUL character"))],
         );
         check(
             "stray words\na: 1\n",
@@ -289,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_tree_does_not_hold_is_named() {
+    fn lost_content_sets_gap() {
         let deep = "[".repeat(DEPTH_LIMIT) + &"]".repeat(DEPTH_LIMIT);
         let cases = [
             ("a: b: c\nd: [e]\n".to_owned(), None),
@@ -306,11 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn quotes_are_taken_off_where_they_were_meant_as_such() {
+    fn broken_quotes_are_stripped() {
         let text = "a: \"x\" y\nb: \"say \"hi\" now\"\nc: 'it's'\nd: \"open\n";
         let tree = parse_frontmatter(text, 2);
         assert_eq!(
-            shown(&tree.root),
+            describe_value(&tree.root),
             r#"{a: "\"x\" y", b: "say \"hi\" now", c: "it's", d: "open"}"#
         );
         let lines: Vec<_> = tree.diagnostics.iter().map(|found| found.line).collect();
@@ -318,25 +324,25 @@ mod tests {
     }
 
     #[test]
-    fn quoted_text_may_go_on_in_the_first_column() {
+    fn unindented_quoted_scalar_is_read() {
         check(
             "description: \"one\nNote: two\n\nthree\"\nname: x: y\n",
             r#"{description: "one Note: two\nthree", name: "x: y"}"#,
             &[
                 "2:1 recovered: the further lines of `description` are not indented",
-                &format!("6:8 recovered: {}", kept("name", COLON)),
+                &format!("6:8 recovered: {}", recovered_message("name", COLON)),
             ],
         );
     }
 
     #[test]
-    fn broken_blocks_are_read_line_by_line() {
+    fn broken_block_is_read_by_field() {
         check(
             "metadata:\n  short: a: b\n  tags: x, y\n  list:\n  - c\n  - d: e: f\nname: x\n",
             r#"{metadata: {short: "a: b", tags: "x, y", list: ["c", "d: e: f"]}, name: "x"}"#,
             &[
-                &format!("3:11 recovered: {}", kept("metadata.short", COLON)),
-                &format!("7:9 recovered: {}", kept("metadata.list", COLON)),
+                &format!("3:11 recovered: {}", recovered_message("metadata.short", COLON)),
+                &format!("7:9 recovered: {}", recovered_message("metadata.list", COLON)),
             ],
         );
         let tabs = "a block scalar content cannot start with a tab";
@@ -344,14 +350,14 @@ mod tests {
             "text: |\n\tone\n\ttwo\nfold: >-\n\tone\n\ttwo\n\n\tthree: 3\n",
             r#"{text: "one\ntwo", fold: "one two\nthree: 3"}"#,
             &[
-                &format!("2:7 recovered: {}", kept("text", tabs)),
-                &format!("5:7 recovered: {}", kept("fold", tabs)),
+                &format!("2:7 recovered: {}", recovered_message("text", tabs)),
+                &format!("5:7 recovered: {}", recovered_message("fold", tabs)),
             ],
         );
     }
 
     #[test]
-    fn broken_blocks_can_be_shown_as_they_stand() {
+    fn broken_block_returns_source_text() {
         let text = "metadata:\n\n  # why\n  list:\n    - a: b: c\n    - d\n\nname: x\n";
         let Value::Mapping(mut root) = parse_frontmatter(text, 2).root else { panic!("not a map") };
         let Value::Mapping(metadata) = root.entries.remove(0).value else { panic!("not a map") };
@@ -363,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_fields_is_no_frontmatter() {
+    fn text_without_fields_is_not_map() {
         check("- a\n- b\n", r#"["a", "b"]"#, &[]);
         check("just words\n", r#""just words""#, &[]);
         check(
@@ -376,16 +382,19 @@ mod tests {
     }
 
     #[test]
-    fn every_event_is_counted_until_there_are_none_left() {
+    fn events_are_counted_up_to_limit() {
         assert_eq!(parse_counted("a: b\n", 2).1, 8);
         let (tree, events) = parse_counted(&"a: b: c\n".repeat(8_000), 2);
         assert_eq!(events, EVENT_LIMIT);
         let last = tree.diagnostics.iter().rfind(|found| found.rule == "frontmatter.recovered");
-        assert_eq!(last.map(|found| found.message.clone()), Some(kept("a", "too complex")));
+        assert_eq!(
+            last.map(|found| found.message.clone()),
+            Some(recovered_message("a", "too complex"))
+        );
     }
 
     #[test]
-    fn hostile_input_costs_a_bounded_number_of_events() {
+    fn hostile_input_events_are_bounded() {
         let deep =
             "a:\n".to_owned() + &(0..200).map(|n| " ".repeat(n) + " b:\n").collect::<String>();
         let laughs = "a: &a [x,x]\n".to_owned()
@@ -424,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_the_budget_is_kept_as_text() {
+    fn value_over_budget_becomes_text() {
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         let text = |value: &str| format!("name: x\ndeep: {value}\ndescription: y\n");
         let fits = nested(DEPTH_LIMIT - 1);
@@ -433,13 +442,13 @@ mod tests {
         check(
             &text(&deeper),
             &format!(r#"{{name: "x", deep: "{deeper}", description: "y"}}"#),
-            &[&format!("3:22 recovered: {}", kept("deep", "nested too deeply"))],
+            &[&format!("3:22 recovered: {}", recovered_message("deep", "nested too deeply"))],
         );
         let many = "x,".repeat(NODE_LIMIT);
         check(
             &text(&format!("[{many}]")),
             &format!(r#"{{name: "x", deep: "[{many}]", description: "y"}}"#),
-            &[&format!("3:1 recovered: {}", kept("deep", "too many keys and values"))],
+            &[&format!("3:1 recovered: {}", recovered_message("deep", "too many keys and values"))],
         );
     }
 
@@ -500,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_mutants_neither_panic_nor_cost_much() {
+    fn mutants_parse_within_budget() {
         let mut random = Random(0x5EED);
         for number in 0..10_000 {
             let text = mutant(&mut random);
@@ -523,7 +532,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_text_is_read(text in any::<String>(), yaml in "[-a-c \t:\n\"'\\[\\]{},#&*!|>%?\r]{0,80}") {
+        fn any_text_parses_within_budget(text in any::<String>(), yaml in "[-a-c \t:\n\"'\\[\\]{},#&*!|>%?\r]{0,80}") {
             for text in [text, yaml] {
                 let (_, events) = parse_counted(&text, 2);
                 prop_assert!(events <= 40 + 10 * text.len());
@@ -531,14 +540,14 @@ mod tests {
         }
 
         #[test]
-        fn no_field_is_ever_dropped(lines in proptest::collection::vec("[a-e]{1,3}: [-a-c :\"'\\[\\]{}#&*!|>%?@`]{0,12}", 1..8)) {
+        fn every_field_is_retained(lines in proptest::collection::vec("[a-e]{1,3}: [-a-c :\"'\\[\\]{}#&*!|>%?@`]{0,12}", 1..8)) {
             let text = lines.join("\n");
             let tree = parse_frontmatter(&text, 2);
             let Value::Mapping(root) = &tree.root else { return Err(TestCaseError::fail("no map")) };
             for line in &lines {
                 let key = line.split(':').next().unwrap_or_default();
-                let kept = root.get(key).is_some() || shown_mapping(root).contains(&format!("{key}:"));
-                prop_assert!(kept, "{key} of\n{text}\nis not in\n{}", shown_mapping(root));
+                let is_in_tree = root.get(key).is_some() || describe_mapping(root).contains(&format!("{key}:"));
+                prop_assert!(is_in_tree, "{key} of\n{text}\nis not in\n{}", describe_mapping(root));
             }
         }
     }

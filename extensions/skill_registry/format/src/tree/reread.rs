@@ -1,26 +1,29 @@
-//! Reads broken YAML field by field and keeps what is not YAML as text.
+//! The recovery of broken YAML: fields are read one by one, invalid ones as text.
 
 use super::build::{self, LineRange, ParseBudget, ParsedDocument, YamlError};
 use super::piece::{self, FragmentKind, YamlFragment};
 use super::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle};
 use crate::diagnostic::{Diagnostic, excerpt};
 
-/// The deepest field that is read by itself if what surrounds it is broken.
-const DEEPEST: usize = 3;
+/// The maximum depth of a field that is read on its own inside a broken one.
+const MAX_DEPTH: usize = 3;
 
-/// Reads the fields of a broken frontmatter one by one; nothing if no line starts a field.
+/// Reads the fields of a broken frontmatter one by one; `None` if no line starts a field.
 pub(super) fn recover_fields(
     lines: LineRange<'_>,
-    whole: &YamlError,
+    error: &YamlError,
     budget: &mut ParseBudget,
 ) -> Option<(Mapping, Vec<Diagnostic>, Option<Span>)> {
     let mut reader = RecoveryReader { budget, diagnostics: Vec::new(), gap: None };
-    let entries = reader.fields(lines, 0, &FieldPath::Root)?;
+    let entries = reader.read_fields(lines, 0, &FieldPath::Root)?;
     if reader.diagnostics.is_empty() {
-        // Every field is YAML by itself; it is their sum that is not.
+        // Every field is valid on its own; only their combination is not.
         reader.diagnostics.push(
-            recovered(whole.span, format!("the frontmatter is not valid YAML ({})", whole.reason))
-                .with_help("its fields are read one by one; other readers refuse the file"),
+            recovery_warning(
+                error.span,
+                format!("the frontmatter is not valid YAML ({})", error.reason),
+            )
+            .with_help("its fields are read one by one; other readers refuse the file"),
         );
     }
     let span = entries.first().map_or(Span { line: lines.line, column: 1 }, |e| e.key.span);
@@ -33,11 +36,11 @@ pub(super) const MISSING_BLANK: &str = "a blank is missing after the colon";
 struct RecoveryReader<'b> {
     budget: &'b mut ParseBudget,
     diagnostics: Vec<Diagnostic>,
-    /// The first place where something is lost.
+    /// The first saturate_u32 of lost content.
     gap: Option<Span>,
 }
 
-/// Names a field for a message: its key and those of the maps around it.
+/// The path of a field in messages: its key and those of the enclosing maps.
 enum FieldPath<'a> {
     Root,
     Field { parent: &'a FieldPath<'a>, key: &'a str },
@@ -62,43 +65,49 @@ impl FieldPath<'_> {
 }
 
 impl RecoveryReader<'_> {
-    fn fields(
+    fn read_fields(
         &mut self,
         lines: LineRange<'_>,
         indent: usize,
         path: &FieldPath<'_>,
     ) -> Option<Vec<MappingEntry>> {
-        let (before, pieces) = piece::split_fragments(lines, indent, FragmentKind::Field);
-        if pieces.is_empty() {
+        let (before, fragments) = piece::split_fragments(lines, indent, FragmentKind::Field);
+        if fragments.is_empty() {
             return None;
         }
         self.report_stray(before);
-        let mut entries = Vec::with_capacity(pieces.len());
-        for piece in pieces {
+        let mut entries = Vec::with_capacity(fragments.len());
+        for piece in fragments {
             let path = FieldPath::Field { parent: path, key: piece.key };
-            match self.read(piece, &path) {
+            match self.read_fragment(piece, &path) {
+                // A fragment can hold several entries, for example with `? key` lines.
                 Ok(Value::Mapping(mapping)) if !mapping.flow => entries.extend(mapping.entries),
+                // `key:x` alone is a scalar to YAML: the blank after the colon is missing.
                 Ok(_) => {
-                    let refusal = refusal_at(piece, MISSING_BLANK);
-                    entries.push(self.entry(piece, &refusal, &path));
+                    let error = yaml_error_at(piece, MISSING_BLANK);
+                    entries.push(self.broken_entry(piece, &error, &path));
                 }
-                Err(refusal) => entries.push(self.entry(piece, &refusal, &path)),
+                Err(error) => entries.push(self.broken_entry(piece, &error, &path)),
             }
         }
         Some(entries)
     }
 
-    fn read(&mut self, piece: YamlFragment<'_>, path: &FieldPath<'_>) -> Result<Value, YamlError> {
+    fn read_fragment(
+        &mut self,
+        piece: YamlFragment<'_>,
+        path: &FieldPath<'_>,
+    ) -> Result<Value, YamlError> {
         match build::parse_lines(piece.lines, path.depth() - 1, self.budget) {
             Ok(ParsedDocument { root, diagnostics }) => {
                 self.diagnostics.extend(diagnostics);
                 Ok(root)
             }
-            Err(refusal) => self.read_indented(piece, path).ok_or(refusal),
+            Err(error) => self.read_indented(piece, path).ok_or(error),
         }
     }
 
-    /// Reads a quoted scalar whose further lines are not indented as if they were.
+    /// Reads a quoted scalar with unindented further lines as if they were indented.
     fn read_indented(&mut self, piece: YamlFragment<'_>, path: &FieldPath<'_>) -> Option<Value> {
         let (value, rest) = piece.value();
         if !value.starts_with(['"', '\'']) || rest.trim().is_empty() {
@@ -114,22 +123,23 @@ impl RecoveryReader<'_> {
         let ParsedDocument { root, .. } =
             build::parse_lines(lines, path.depth() - 1, self.budget).ok()?;
         let Value::Mapping(mapping) = &root else { return None };
+        // Any other result would change the structure that the author wrote.
         let [MappingEntry { value: Value::Scalar(_), .. }] = mapping.entries[..] else {
             return None;
         };
         let span = span_in(piece, piece.key_at);
         let name = path.name();
         self.diagnostics.push(
-            recovered(span, format!("the further lines of `{name}` are not indented"))
+            recovery_warning(span, format!("the further lines of `{name}` are not indented"))
                 .with_help("indent them by two blanks; other readers refuse the file"),
         );
         Some(root)
     }
 
-    fn entry(
+    fn broken_entry(
         &mut self,
         piece: YamlFragment<'_>,
-        refusal: &YamlError,
+        error: &YamlError,
         path: &FieldPath<'_>,
     ) -> MappingEntry {
         let key = Scalar {
@@ -137,26 +147,27 @@ impl RecoveryReader<'_> {
             style: YamlStyle::Plain,
             span: span_in(piece, piece.key_at),
         };
-        MappingEntry { key, value: self.broken_value(piece, refusal, path) }
+        MappingEntry { key, value: self.broken_value(piece, error, path) }
     }
 
     fn broken_value(
         &mut self,
         piece: YamlFragment<'_>,
-        refusal: &YamlError,
+        error: &YamlError,
         path: &FieldPath<'_>,
     ) -> Value {
         let (first, rest) = piece.value();
         if first.is_empty()
-            && path.depth() < DEEPEST
-            && let Some(value) = self.block(piece, rest, path)
+            && path.depth() < MAX_DEPTH
+            && let Some(value) = self.read_block(piece, rest, path)
         {
             return value;
         }
         let name = path.name();
-        let reason = &refusal.reason;
+        let reason = &error.reason;
         if build::OVER_LIMIT.contains(&reason.as_ref()) {
-            self.gap.get_or_insert(refusal.span);
+            // The YAML is valid, but its structure is kept only as text.
+            self.gap.get_or_insert(error.span);
         }
         let help = if reason == MISSING_BLANK {
             "write a blank after the colon"
@@ -164,29 +175,31 @@ impl RecoveryReader<'_> {
             "put the value in quotes, or indent it on the next line after `>-`"
         };
         self.diagnostics.push(
-            recovered(
-                refusal.span,
+            recovery_warning(
+                error.span,
                 format!("`{name}` is not valid YAML ({reason}) and is read as text"),
             )
             .with_help(help),
         );
         let text = piece.lines.text();
         let blanks = text[piece.value_at..].len() - text[piece.value_at..].trim_start().len();
+        // An empty first line has no text to point at, so the saturate_u32 is that behind the colon.
         let at = if first.is_empty() { piece.value_at } else { piece.value_at + blanks };
         Value::Scalar(Scalar {
-            text: as_text(first, rest),
+            text: join_value_text(first, rest),
             style: YamlStyle::Raw,
             span: span_in(piece, at),
         })
     }
 
-    /// Reads the fields or items of an indented block one by one.
-    fn block(
+    /// Reads the fields or items of an indented block one by one; `None` if it has neither.
+    fn read_block(
         &mut self,
         piece: YamlFragment<'_>,
         rest: &str,
         path: &FieldPath<'_>,
     ) -> Option<Value> {
+        // The first line with content sets the indentation; comments before it are skipped.
         let lead = rest.split_inclusive('\n').take_while(|line| is_blank(line));
         let before: Vec<&str> = lead.collect();
         let skipped: usize = before.iter().map(|line| line.len()).sum();
@@ -197,37 +210,41 @@ impl RecoveryReader<'_> {
             line: piece.lines.line.saturating_add(1),
             ..piece.lines
         };
-        let span = Span { line: lines.line + position(before.len()), column: position(indent + 1) };
+        let span = Span {
+            line: lines.line + saturate_u32(before.len()),
+            column: saturate_u32(indent + 1),
+        };
         let range = lines.start + skipped + indent..lines.start + rest.trim_end().len();
         if content.starts_with('-') {
-            let items = self.items(lines, indent, path)?;
+            let items = self.read_items(lines, indent, path)?;
             return Some(Value::Sequence(Sequence { items, flow: false, span, range }));
         }
+        // Fields at or left of the key belong to the outer map; only lists may start there.
         if indent <= piece.key_at || piece::field_key(content).is_none() {
             return None;
         }
-        let entries = self.fields(lines, indent, path)?;
+        let entries = self.read_fields(lines, indent, path)?;
         Some(Value::Mapping(Mapping { entries, flow: false, span, range }))
     }
 
-    fn items(
+    fn read_items(
         &mut self,
         lines: LineRange<'_>,
         indent: usize,
         parent: &FieldPath<'_>,
     ) -> Option<Vec<Value>> {
-        let (before, pieces) = piece::split_fragments(lines, indent, FragmentKind::Item);
-        if pieces.is_empty() {
+        let (before, fragments) = piece::split_fragments(lines, indent, FragmentKind::Item);
+        if fragments.is_empty() {
             return None;
         }
         self.report_stray(before);
         let path = FieldPath::Field { parent, key: "" };
-        let mut items = Vec::with_capacity(pieces.len());
-        for piece in pieces {
-            match self.read(piece, &path) {
+        let mut items = Vec::with_capacity(fragments.len());
+        for piece in fragments {
+            match self.read_fragment(piece, &path) {
                 Ok(Value::Sequence(sequence)) if !sequence.flow => items.extend(sequence.items),
                 Ok(value) => items.push(value),
-                Err(refusal) => items.push(self.broken_value(piece, &refusal, &path)),
+                Err(error) => items.push(self.broken_value(piece, &error, &path)),
             }
         }
         Some(items)
@@ -241,52 +258,55 @@ impl RecoveryReader<'_> {
         let message = format!("`{}` belongs to no field and is left out", excerpt(text.trim()));
         let span = Span { line, column: 1 };
         self.gap.get_or_insert(span);
-        let found = recovered(span, message);
+        let found = recovery_warning(span, message);
         self.diagnostics.push(found.with_help("write one `key: value` per line"));
     }
 }
 
-/// Tells whether a line holds nothing or only a comment.
+/// Returns whether a line is blank or only a comment.
 fn is_blank(line: &str) -> bool {
     line.trim().is_empty() || line.trim_start().starts_with('#')
 }
 
-fn recovered(span: Span, message: String) -> Diagnostic {
+fn recovery_warning(span: Span, message: String) -> Diagnostic {
     Diagnostic::warning("frontmatter.recovered", message).with_position(span.line, span.column)
 }
 
-fn refusal_at(piece: YamlFragment<'_>, reason: &'static str) -> YamlError {
+fn yaml_error_at(piece: YamlFragment<'_>, reason: &'static str) -> YamlError {
     YamlError { span: span_in(piece, piece.key_at), reason: reason.into() }
 }
 
-/// Returns the place of a byte of the piece's first line.
+/// Returns the saturate_u32 of a byte of the fragment's first line.
 fn span_in(piece: YamlFragment<'_>, at: usize) -> Span {
     let column = piece.lines.text()[..at].chars().count() + 1;
-    Span { line: piece.lines.line, column: position(column) }
+    Span { line: piece.lines.line, column: saturate_u32(column) }
 }
 
-fn position(number: usize) -> u32 {
+fn saturate_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Reads a value as its author most likely meant it: the text after the key and the lines below.
-fn as_text(first: &str, rest: &str) -> String {
+/// Joins the text after a key and the lines below it as the author most likely meant them.
+fn join_value_text(first: &str, rest: &str) -> String {
     let lines: Vec<&str> = rest.trim_end().lines().map(str::trim).collect();
     if first.is_empty() {
         return lines.join("\n").trim().to_owned();
     }
     match block_header(first) {
         Some('|') => lines.join("\n"),
-        Some(_) => fold(&lines),
-        None if first.starts_with(['"', '\'']) => unquote(&fold(&[&[first], &lines[..]].concat())),
+        Some(_) => fold_lines(&lines),
+        None if first.starts_with(['"', '\'']) => {
+            strip_quotes(&fold_lines(&[&[first], &lines[..]].concat()))
+        }
         None => {
+            // In a plain scalar a line that starts with `#` is a comment.
             let text = lines.into_iter().filter(|line| !line.starts_with('#'));
-            fold(&std::iter::once(first).chain(text).collect::<Vec<_>>())
+            fold_lines(&std::iter::once(first).chain(text).collect::<Vec<_>>())
         }
     }
 }
 
-/// Returns the indicator if the text is the header of a block scalar, such as `|` or `>-`.
+/// Returns the indicator of a block scalar header such as `|` or `>-`.
 fn block_header(first: &str) -> Option<char> {
     let indicator = first.chars().next().filter(|c| matches!(c, '|' | '>'))?;
     let header = first[1..].split(" #").next().unwrap_or_default().trim();
@@ -294,7 +314,7 @@ fn block_header(first: &str) -> Option<char> {
 }
 
 /// Joins lines by blanks; an empty line starts a new paragraph.
-fn fold(lines: &[&str]) -> String {
+fn fold_lines(lines: &[&str]) -> String {
     let mut text = String::new();
     for line in lines {
         if line.is_empty() {
@@ -309,8 +329,8 @@ fn fold(lines: &[&str]) -> String {
     text.trim().to_owned()
 }
 
-/// Takes off quotes around the whole text, or an opening one that is never closed.
-fn unquote(text: &str) -> String {
+/// Removes quotes around the complete text, or an opening one that is never closed.
+fn strip_quotes(text: &str) -> String {
     let Some(quote) = text.chars().next().filter(|c| matches!(c, '"' | '\'')) else {
         return text.to_owned();
     };
