@@ -1,4 +1,4 @@
-//! From a text to its terms.
+//! The analysis of texts into terms.
 
 mod fold;
 mod words;
@@ -9,19 +9,19 @@ use std::sync::LazyLock;
 
 use snowball_stemmers_rs::{Algorithm, Stemmer};
 
-/// How a text becomes terms. Both ways give the same terms for a text in ASCII.
+/// An analyzer that splits a text into terms. Both variants give the same terms for ASCII texts.
 ///
 /// A text is lower-cased; `c++`, `c#`, `.net`, `node.js`, `next.js` and `vue.js` become words
 /// (cplusplus, csharp, dotnet, nodejs, nextjs, vuejs); runs of letters and digits are words; stop
 /// words are dropped, and what remains is stemmed (Snowball English).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextAnalyzer {
-    /// Words are ASCII; any other character stands between words, but for those that a Unicode
-    /// case folding turns into ASCII (`ß`, ligatures, the Kelvin sign).
+    /// Words are ASCII; any other character separates words, except those that Unicode case folding
+    /// maps to ASCII (`ß`, ligatures, the Kelvin sign).
     Reference,
-    /// Accents are folded away (`é` is e), and words of other scripts are terms too: whole where
-    /// words are written apart, as overlapping pairs of characters where they are not (Chinese,
-    /// Japanese, Korean, Thai and its neighbours).
+    /// Accents are removed (`é` is e), and words of other scripts are terms, too: complete in scripts
+    /// with spaces between words, as overlapping pairs of characters in scripts without (Chinese,
+    /// Japanese, Korean, Thai and its neighbors).
     Standard,
 }
 
@@ -38,7 +38,7 @@ impl TextAnalyzer {
         terms
     }
 
-    /// Calls a function with each word of a text: lower-case, not stemmed, stop words among them.
+    /// Calls a function with each word of a text: lower-case, not stemmed, including stop words.
     pub(crate) fn for_each_word(self, text: &str, each: impl FnMut(&str)) {
         words::for_each_word(&fold::fold_text(self, text), each);
     }
@@ -47,10 +47,12 @@ impl TextAnalyzer {
 static STOP_WORDS: LazyLock<HashSet<&str>> =
     LazyLock::new(|| include_str!("analysis/stop_words.txt").lines().collect());
 
+// Creating a stemmer is slower than stemming a word, so one is shared.
 static ENGLISH: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
 
-/// The term of a word; none for a stop word.
+/// Returns the term of a word; `None` for a stop word.
 pub(crate) fn term_for_word(word: &str) -> Option<Cow<'_, str>> {
+    // The stemmer knows only English; other words are terms as they are.
     if !word.is_ascii() {
         return Some(Cow::Borrowed(word));
     }
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn ascii_gives_the_same_terms_in_both_ways() {
+    fn ascii_terms_are_equal_in_both() {
         let rows = [
             ("", ""),
             ("the and of", ""),
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_knows_ascii_alone() {
+    fn reference_knows_only_ascii() {
         let rows = [
             ("Straße ﬁle ﬀ oﬃce \u{212a}ey ſet", "strass file ff offic key set"),
             ("İstanbul ǰx 'ŉx", "stanbul j x nx"),
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_standard_folds_accents_and_keeps_other_scripts() {
+    fn standard_folds_accents_and_keeps_scripts() {
         let rows = [
             ("Café NAÏVE Straße cafe\u{301}", "cafe naiv strass cafe"),
             ("Łódź Ærø œuvre ﬁle", "lodz aero oeuvr file"),

@@ -1,4 +1,4 @@
-//! Why a skill was found.
+//! The explanation of a ranking.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use crate::FieldSet;
 
-/// How an answer came about.
+/// The explanation of one search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RankingExplanation {
     /// The ranker's name.
     pub ranker: &'static str,
-    /// The query's distinct terms, in its order.
+    /// The distinct terms of the query, in its order.
     pub terms: Vec<QueryTerm>,
-    /// How many candidates there were.
+    /// The number of candidates.
     pub candidates: usize,
-    /// The best candidates, best first: those that a search returns.
+    /// The best candidates, best first, as a search returns them.
     pub hits: Vec<ExplainedHit>,
 }
 
@@ -24,15 +24,15 @@ pub struct RankingExplanation {
 pub struct QueryTerm {
     /// The term: a word's stem.
     pub term: String,
-    /// How often the query has it.
+    /// The count of the term in the query.
     pub count: usize,
-    /// How many skills have it in a field.
+    /// The number of skills with the term in a field.
     pub skills: usize,
-    /// Its weight in the first stage: the square root of the count, times its rarity.
+    /// The weight in the first stage: the square root of the count, times the rarity.
     pub weight: f64,
 }
 
-/// A hit with all that its score is made of.
+/// A hit with all parts of its score.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExplainedHit {
     /// The document's id.
@@ -43,7 +43,7 @@ pub struct ExplainedHit {
     pub fields: FieldSet,
     /// The terms of the query that the document has.
     pub matched: Vec<TermMatch>,
-    /// What each feature contributes, in the model's order.
+    /// The contribution of each feature, in the model's order.
     pub contributions: Vec<FeatureContribution>,
 }
 
@@ -56,15 +56,15 @@ pub struct TermMatch {
     pub fields: FieldSet,
 }
 
-/// What a feature contributes to a score.
+/// The contribution of a feature to a score.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FeatureContribution {
     /// The feature's name, in `sqrt(…)` for its square root.
     pub feature: String,
-    /// Its value for this document.
+    /// The value for this document.
     pub value: f64,
-    /// Its weight in the model.
+    /// The weight in the model.
     pub weight: f64,
-    /// Both multiplied.
+    /// The product of both.
     pub contribution: f64,
 }

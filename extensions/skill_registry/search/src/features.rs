@@ -1,27 +1,27 @@
-//! The features of a candidate: numbers that a linear model weighs.
+//! The features of a candidate: numbers that a linear model weights.
 
 use std::sync::Arc;
 
 use crate::CandidateMeasures;
 
-/// A number that says how well a candidate fits in one respect. A model has two weights for each:
-/// one for the feature, one for its square root.
+/// A number for one aspect of how well a candidate fits. A model has two weights for each: one for
+/// the feature, one for its square root.
 #[derive(Clone, Copy, Debug)]
 pub struct Feature {
-    /// Its name in explanations.
+    /// The name in explanations.
     pub name: &'static str,
-    /// What it says.
+    /// The description of the feature.
     pub doc: &'static str,
-    /// Computes it.
+    /// The function that computes it.
     pub value: fn(&CandidateMeasures) -> f64,
 }
 
-/// BM25F alone.
+/// The only feature of the BM25F ranker.
 pub(crate) static BM25F: [Feature; 1] =
     [Feature { name: "lex", doc: "the BM25F score over all fields", value: |it| it.lex }];
 
-/// The features of the reference weights. They never change: `Ranker::reference` is what others
-/// are compared with.
+/// The features of the reference weights. They never change, because other rankers are compared
+/// with `Ranker::reference`.
 pub(crate) static REFERENCE: [Feature; 11] = [
     Feature {
         name: "lex_over_max",
@@ -80,8 +80,8 @@ pub(crate) static REFERENCE: [Feature; 11] = [
     },
 ];
 
-/// The features of the standard ranker: those of the reference but the sum of the three best
-/// sections, which adds nothing to the best one, and four more.
+/// The features of the standard ranker: those of the reference, except the sum of the three best
+/// sections, which does not improve on the best one, and four more.
 pub(crate) static STANDARD: [Feature; 14] = [
     REFERENCE[0],
     REFERENCE[1],
@@ -91,6 +91,7 @@ pub(crate) static STANDARD: [Feature; 14] = [
     REFERENCE[5],
     REFERENCE[6],
     REFERENCE[7],
+    // `sec_top3` is left out.
     REFERENCE[9],
     REFERENCE[10],
     Feature {
@@ -101,7 +102,7 @@ pub(crate) static STANDARD: [Feature; 14] = [
     Feature {
         name: "lex_told",
         doc: "BM25F score, words that names and descriptions use counting more",
-        value: |it| it.told / it.told_mass,
+        value: |it| it.summary_weighted / it.summary_mass,
     },
     Feature {
         name: "lex_local",
@@ -115,7 +116,7 @@ pub(crate) static STANDARD: [Feature; 14] = [
     },
 ];
 
-/// What an embedding model adds to the features of the standard ranker.
+/// The further features of the standard ranker with an embedding model.
 pub(crate) static SEMANTIC: [Feature; 4] = [
     Feature {
         name: "cos",
@@ -139,7 +140,7 @@ pub(crate) static SEMANTIC: [Feature; 4] = [
     },
 ];
 
-/// The candidates of a query with their features, for those who fit weights.
+/// The candidates of a query with their features, for fitting weights.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CandidateFeatures {
     /// The candidates' ids, best BM25F score first.

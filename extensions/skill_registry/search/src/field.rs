@@ -2,18 +2,18 @@
 
 use serde::{Serialize, Serializer};
 
-/// How many fields there are.
+/// The number of fields.
 pub(crate) const FIELDS: usize = 5;
 
-/// The name.
+/// The index of the name.
 pub(crate) const NAME: usize = 0;
-/// The description with when_to_use.
+/// The index of the description with when_to_use.
 pub(crate) const DESCRIPTION: usize = 1;
-/// The tags.
+/// The index of the tags.
 pub(crate) const TAGS: usize = 2;
-/// The headings of the body.
+/// The index of the headings of the body.
 pub(crate) const HEADINGS: usize = 3;
-/// The beginning of the body.
+/// The index of the start of the body.
 pub(crate) const BODY: usize = 4;
 
 const NAMES: [&str; FIELDS] = ["name", "description", "tags", "headings", "body"];
@@ -40,7 +40,7 @@ impl FieldSet {
         NAMES.iter().enumerate().filter(is_in).map(|(_, name)| *name).collect()
     }
 
-    /// Says whether no field is in the set.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -49,6 +49,7 @@ impl FieldSet {
 
 impl Serialize for FieldSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Clients see names, so that the bits can change.
         serializer.collect_seq(self.names())
     }
 }

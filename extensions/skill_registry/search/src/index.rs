@@ -1,4 +1,4 @@
-//! The index: what documents have which terms, where.
+//! The index: documents with the positions of their terms.
 
 mod tables;
 mod totals;
@@ -14,42 +14,42 @@ use crate::segment::{IndexSegment, SegmentBuilder, SegmentPart, merge_segments};
 use crate::weights::STANDARD_CONSTANTS;
 use crate::{Document, TextAnalyzer};
 
-/// How many documents may be changed or gone before the index is joined into one segment again; or
-/// [`SHARE`] of all, if that is more. Every change costs what the changes since cost, and joining
-/// what the whole index costs.
-const CHANGES: usize = 64;
-/// One in so many documents.
-const SHARE: usize = 64;
+/// The number of changed or removed documents before the segments are merged, unless
+/// [`OVERLAY_SHARE`] allows more. An update costs as much as all changes since the last merge, a
+/// merge as much as the complete index.
+const MIN_OVERLAY: usize = 64;
+/// The divisor of the index size that gives the allowed number of changes of a large index.
+const OVERLAY_SHARE: usize = 64;
 
-/// So many documents are read by two threads.
-const MANY: usize = 256;
+/// The minimum number of documents for indexing with two threads.
+const MIN_PARALLEL: usize = 256;
 
-/// Documents, ready to be searched. It never changes; a copy costs a reference count.
+/// A searchable set of documents. It is immutable, and a clone only increments a reference count.
 ///
-/// Most documents lie in a large segment, those changed since it was made in a small one, and what
-/// they replace is left out of the large one. An index that came about by changes answers exactly
-/// like one built at once: scores depend on counts alone, which are kept in whole numbers.
+/// Most documents are in a large base segment, later changes in a small overlay, and the documents
+/// they replace are skipped in the base. An updated index returns exactly the same results as one
+/// built at once: scores depend only on counts, which are integers.
 #[derive(Clone)]
 pub struct Index {
     pub(crate) state: Arc<IndexState>,
 }
 
-/// What an index is made of. Slots are numbered through: those of the base, then of the overlay.
+/// The state of an index. Slots are numbered consecutively: those of the base, then of the overlay.
 pub(crate) struct IndexState {
     pub(crate) analysis: TextAnalyzer,
     pub(crate) segments: [Arc<IndexSegment>; 2],
-    /// For each term of each segment, how many living documents of both have it in a field.
+    /// The number of live documents of both segments with each term of each segment in a field.
     pub(crate) frequencies: [Arc<Vec<u32>>; 2],
-    /// For each slot its document's place in the order of ids, or [`GONE`].
+    /// The index of each slot's document in the order of ids, or [`GONE`].
     pub(crate) places: Vec<u32>,
-    /// The slots of living documents in the order of their ids.
+    /// The slots of live documents in the order of their ids.
     pub(crate) by_id: Vec<u32>,
     pub(crate) totals: CorpusTotals,
-    /// For the constants of the standard ranker.
+    /// The tables for the constants of the standard ranker.
     pub(crate) tables: ScoringTables,
 }
 
-/// The place of a document that was removed or replaced.
+/// The marker in `places` of a document that was removed or replaced.
 pub(crate) const GONE: u32 = u32::MAX;
 
 const BASE: usize = 0;
@@ -58,22 +58,23 @@ const OVERLAY: usize = 1;
 impl Index {
     /// Builds the index of a catalog. A later document with the same id replaces the earlier.
     ///
-    /// Many documents are read by two threads.
+    /// Large catalogs are indexed by two threads.
     #[must_use]
     pub fn build<'a>(
         analysis: TextAnalyzer,
         documents: impl IntoIterator<Item = Document<'a>>,
     ) -> Self {
-        let documents = last_of_each(documents);
-        let segment = if documents.len() < MANY {
-            segment_of(analysis, &documents)
+        let documents = deduplicate_documents(documents);
+        let segment = if documents.len() < MIN_PARALLEL {
+            build_segment(analysis, &documents)
         } else {
             let (first, second) = documents.split_at(documents.len() / 2);
             let halves = std::thread::scope(|scope| {
-                let first = scope.spawn(|| segment_of(analysis, first));
-                let second = segment_of(analysis, second);
+                let first = scope.spawn(|| build_segment(analysis, first));
+                let second = build_segment(analysis, second);
                 first.join().map(|first| [first, second])
             });
+            // A panic of the other thread is passed on as if it had happened here.
             let halves = halves.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             merge_segments(
                 &halves.each_ref().map(|segment| SegmentPart { segment, stays: &|_| true }),
@@ -82,8 +83,8 @@ impl Index {
         Self::from_segment(analysis, segment)
     }
 
-    /// Returns the index of a changed catalog: with these documents put in or replaced, and without
-    /// those removed. An id that is in both is put in.
+    /// Returns the index of a changed catalog, with these documents inserted or replaced and the
+    /// removed ones deleted. An id in both lists is inserted.
     #[must_use]
     pub fn with_updates<'a>(
         &self,
@@ -91,10 +92,11 @@ impl Index {
         removed: &[&str],
     ) -> Self {
         let state = &*self.state;
-        let put = last_of_each(put);
+        let put = deduplicate_documents(put);
         let mut places = state.places.clone();
         let ids = put.iter().map(|document| document.id).chain(removed.iter().copied());
         let mut gone: Vec<u32> = ids.filter_map(|id| state.slot(id)).collect();
+        // An id can be both put and removed, and its counts must be subtracted only once.
         gone.sort_unstable();
         gone.dedup();
         if gone.is_empty() && put.is_empty() {
@@ -104,11 +106,11 @@ impl Index {
         let base = &state.segments[BASE];
         let base_stays = |slot: usize| places[slot] != GONE;
         let overlay_stays = |slot: usize| places[base.len() + slot] != GONE;
-        let fresh = segment_of(state.analysis, &put);
+        let fresh = build_segment(state.analysis, &put);
         let changed = SegmentPart { segment: &state.segments[OVERLAY], stays: &overlay_stays };
         let overlay = merge_segments(&[changed, SegmentPart { segment: &fresh, stays: &|_| true }]);
         let dead = places[..base.len()].iter().filter(|place| **place == GONE).count();
-        if overlay.len() + dead > CHANGES.max(base.len() / SHARE) {
+        if overlay.len() + dead > MIN_OVERLAY.max(base.len() / OVERLAY_SHARE) {
             let base = SegmentPart { segment: base, stays: &base_stays };
             let joined =
                 merge_segments(&[base, SegmentPart { segment: &overlay, stays: &|_| true }]);
@@ -117,7 +119,7 @@ impl Index {
         self.with_overlay(overlay, &gone, places)
     }
 
-    /// The index of one segment.
+    /// Creates the index of one segment.
     fn from_segment(analysis: TextAnalyzer, base: IndexSegment) -> Self {
         let mut by_id: Vec<u32> = (0..base.len() as u32).collect();
         by_id.sort_unstable_by(|&a, &b| {
@@ -135,8 +137,8 @@ impl Index {
         Self { state: Arc::new(state) }
     }
 
-    /// The index with the same base and another overlay; `gone` are the slots that are not in it any
-    /// more, which have no place in `places` any more.
+    /// Creates an index with the same base and another overlay; `gone` are the slots that left it,
+    /// already marked in `places`.
     fn with_overlay(&self, overlay: IndexSegment, gone: &[u32], mut places: Vec<u32>) -> Self {
         let state = &*self.state;
         let [base, before] = &state.segments;
@@ -153,22 +155,23 @@ impl Index {
                 }
             }
         }
+        // The merged overlay starts with the documents that stayed and are counted already.
         let stayed = places[base.len()..].iter().filter(|place| **place != GONE).count();
         (stayed..overlay.len()).for_each(|slot| totals.add(&overlay, slot));
-        // What both segments have is counted in both.
-        for (number, in_base) in in_both(before, base) {
+        // A term of both segments has the total frequency in both lists.
+        for (number, in_base) in common_terms(before, base) {
             frequencies[in_base as usize] -= before.frequencies[number];
         }
         let mut in_overlay = overlay.frequencies.clone();
-        for (number, in_base) in in_both(&overlay, base) {
+        for (number, in_base) in common_terms(&overlay, base) {
             frequencies[in_base as usize] += overlay.frequencies[number];
             in_overlay[number] = frequencies[in_base as usize];
         }
         places.truncate(base.len());
         places.resize(base.len() + overlay.len(), GONE);
         let segments = [base.clone(), Arc::new(overlay)];
-        let id = |slot: &u32| &id_of(&segments, *slot as usize)[..];
-        // The order of what stays in the base is known.
+        let id = |slot: &u32| &document_id(&segments, *slot as usize)[..];
+        // The documents of the base are sorted already, so only the overlay is sorted and merged in.
         let base_len = base.len() as u32;
         let stays = |slot: &u32| *slot < base_len && places[*slot as usize] != GONE;
         let mut rest = state.by_id.iter().copied().filter(stays).peekable();
@@ -192,25 +195,25 @@ impl Index {
         Self { state: Arc::new(state) }
     }
 
-    /// Returns how many documents it has.
+    /// Returns the number of documents.
     #[must_use]
     pub fn len(&self) -> usize {
         self.state.by_id.len()
     }
 
-    /// Says whether it has no document.
+    /// Returns whether the index has no documents.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Says whether it has a document with this id.
+    /// Returns whether the index has a document with this id.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
         self.state.slot(id).is_some()
     }
 
-    /// Returns the bytes it holds on the heap; copies and older versions may share them.
+    /// Returns the bytes on the heap; clones and older versions may share them.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let state = &*self.state;
@@ -228,18 +231,18 @@ impl fmt::Debug for Index {
 }
 
 impl IndexState {
-    /// The slot of a living document.
+    /// Returns the slot of a live document.
     pub(crate) fn slot(&self, id: &str) -> Option<u32> {
         let at = self.by_id.binary_search_by(|&slot| (**self.id(slot)).cmp(id)).ok()?;
         Some(self.by_id[at])
     }
 
-    /// The id of a document.
+    /// Returns the id of a document.
     pub(crate) fn id(&self, slot: u32) -> &Arc<str> {
-        id_of(&self.segments, slot as usize)
+        document_id(&self.segments, slot as usize)
     }
 
-    /// The segment of a slot, which of both it is, and the slot in it.
+    /// Returns the number of a slot's segment, the segment, and the slot in it.
     pub(crate) fn segment(&self, slot: u32) -> (usize, &IndexSegment, usize) {
         let [base, overlay] = &self.segments;
         match (slot as usize).checked_sub(base.len()) {
@@ -249,7 +252,7 @@ impl IndexState {
     }
 }
 
-fn id_of(segments: &[Arc<IndexSegment>; 2], slot: usize) -> &Arc<str> {
+fn document_id(segments: &[Arc<IndexSegment>; 2], slot: usize) -> &Arc<str> {
     let [base, overlay] = segments;
     match slot.checked_sub(base.len()) {
         Some(slot) => &overlay.documents[slot].id,
@@ -257,29 +260,31 @@ fn id_of(segments: &[Arc<IndexSegment>; 2], slot: usize) -> &Arc<str> {
     }
 }
 
-/// The terms that a small segment has in common with a large one: their numbers in both.
-fn in_both(small: &IndexSegment, large: &IndexSegment) -> impl Iterator<Item = (usize, u32)> {
+/// Returns the terms of a small segment that a large one has, too, with their numbers in both.
+fn common_terms(small: &IndexSegment, large: &IndexSegment) -> impl Iterator<Item = (usize, u32)> {
     let number = |term| Some((term, large.vocabulary.find(small.vocabulary.get(term))?));
     (0..small.vocabulary.len()).filter_map(number)
 }
 
-/// Documents without those that a later one with the same id replaces.
-fn last_of_each<'a>(documents: impl IntoIterator<Item = Document<'a>>) -> Vec<Document<'a>> {
-    let mut kept: Vec<Document<'a>> = Vec::new();
+/// Removes documents that a later one with the same id replaces.
+fn deduplicate_documents<'a>(
+    documents: impl IntoIterator<Item = Document<'a>>,
+) -> Vec<Document<'a>> {
+    let mut distinct: Vec<Document<'a>> = Vec::new();
     let mut places = HashMap::new();
     for document in documents {
         match places.get(document.id) {
-            Some(&place) => kept[place] = document,
+            Some(&place) => distinct[place] = document,
             None => {
-                places.insert(document.id, kept.len());
-                kept.push(document);
+                places.insert(document.id, distinct.len());
+                distinct.push(document);
             }
         }
     }
-    kept
+    distinct
 }
 
-fn segment_of(analysis: TextAnalyzer, documents: &[Document<'_>]) -> IndexSegment {
+fn build_segment(analysis: TextAnalyzer, documents: &[Document<'_>]) -> IndexSegment {
     let mut builder = SegmentBuilder::new(analysis);
     documents.iter().for_each(|document| builder.add(document));
     builder.finish()

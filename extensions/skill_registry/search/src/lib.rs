@@ -1,12 +1,12 @@
-//! Finds the skills that fit a task.
+//! The search for skills that fit a task.
 //!
-//! An [`Index`] is built of [`Document`]s and answers [`SearchRequest`]s; it never changes, but gives a
-//! new one for changed skills. A [`Ranker`] holds all numbers of the ranking, which has two stages:
-//! BM25F over five fields finds up to a hundred candidates, and a linear model over their features
-//! orders them.
+//! An [`Index`] is built from [`Document`]s and searched with [`SearchRequest`]s; it is immutable,
+//! and an update returns a new one. A [`Ranker`] holds all numbers of the ranking, which has two
+//! stages: BM25F over five fields finds up to a hundred candidates, and a linear model over their
+//! features orders them.
 //!
 //! ```
-//! use skill_search::{Analysis, Document, Index, Ranker, Request};
+//! use skill_search::{Document, Index, Ranker, SearchRequest, TextAnalyzer};
 //!
 //! let documents = [
 //!     ("beads", "Counts beads on a string."),
@@ -18,9 +18,9 @@
 //!     description,
 //!     ..Document::default()
 //! });
-//! let index = Index::build(Analysis::Standard, documents);
+//! let index = Index::build(TextAnalyzer::Standard, documents);
 //! let ranker = Ranker::standard();
-//! let hits = index.search(&Request::new("fill in this form, please", &ranker));
+//! let hits = index.search(&SearchRequest::new("fill in this form, please", &ranker));
 //! assert_eq!(hits.len(), 1);
 //! assert_eq!(&*hits[0].id, "pdf-forms");
 //! assert_eq!(hits[0].fields.names(), ["name", "description"]);

@@ -1,35 +1,35 @@
-//! A query: its terms and its sentences.
+//! The parser of queries: terms and sentences.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::TextAnalyzer;
 use crate::analysis::term_for_word;
 
-/// How much of a query is read, in bytes.
-const READ: usize = 16 * 1024;
+/// The maximum length of a query in bytes; the rest is ignored.
+const MAX_QUERY: usize = 16 * 1024;
 
-/// The most distinct terms of a query.
-const TERMS: usize = 512;
+/// The maximum number of distinct terms of a query.
+const MAX_TERMS: usize = 512;
 
-/// The most sentences of a query.
-const SENTENCES: usize = 30;
+/// The maximum number of sentences of a query.
+const MAX_SENTENCES: usize = 30;
 
-/// What a query asks for.
+/// A query split into terms, pairs and sentences.
 pub(crate) struct ParsedQuery {
-    /// Its distinct terms, in the order of their first occurrence.
+    /// The distinct terms, in the order of their first occurrence.
     pub(crate) terms: Vec<String>,
-    /// How often each occurs.
+    /// The count of each term.
     pub(crate) counts: Vec<u32>,
-    /// Distinct pairs of neighbours, by the terms' numbers, in the order of their first occurrence.
+    /// The distinct pairs of adjacent terms by number, in the order of their first occurrence.
     pub(crate) pairs: Vec<(usize, usize)>,
-    /// For each sentence its terms by number, each with its count; never empty but for a query
-    /// without terms.
+    /// The terms of each sentence by number, with their counts. There is at least one sentence.
     pub(crate) sentences: Vec<Vec<(usize, u32)>>,
 }
 
 impl ParsedQuery {
     pub(crate) fn new(analysis: TextAnalyzer, text: &str) -> Self {
-        let text = &text[..text.floor_char_boundary(READ)];
+        // The limit bounds the time of a search for hostile queries.
+        let text = &text[..text.floor_char_boundary(MAX_QUERY)];
         let mut numbers = TermNumbers::default();
         let mut all = Vec::new();
         numbers.read(analysis, text, &mut all);
@@ -40,21 +40,23 @@ impl ParsedQuery {
                 pairs.push((pair[0], pair[1]));
             }
         }
-        let counted = counted(&all);
+        let counted = count_terms(&all);
         let mut counts = vec![0; numbers.terms.len()];
         for &(number, count) in &counted {
             counts[number] = count;
         }
-        let mut sentences: Vec<_> = sentences(text)
+        let mut sentences: Vec<_> = split_sentences(text)
             .into_iter()
             .map(|sentence| {
                 all.clear();
                 numbers.read(analysis, sentence, &mut all);
-                self::counted(&all)
+                count_terms(&all)
             })
+            // One term is not a sentence: `Hello!` must not become the first one.
             .filter(|sentence| sentence.len() >= 2)
-            .take(SENTENCES)
+            .take(MAX_SENTENCES)
             .collect();
+        // Without real sentences, the complete query is the only one.
         if sentences.is_empty() {
             sentences.push(counted);
         }
@@ -62,12 +64,12 @@ impl ParsedQuery {
     }
 }
 
-/// Numbers for the distinct terms of a query.
+/// The numbers of the distinct terms of a query.
 #[derive(Default)]
 struct TermNumbers {
     terms: Vec<String>,
     by_term: HashMap<String, usize>,
-    /// So that a word is stemmed once; none for a stop word and for a term too many.
+    /// A cache, so that each word is stemmed once; `None` for stop words and terms over the limit.
     by_word: HashMap<String, Option<usize>>,
 }
 
@@ -93,7 +95,7 @@ impl TermNumbers {
             return Some(*number);
         }
         let number = self.terms.len();
-        (number < TERMS).then(|| {
+        (number < MAX_TERMS).then(|| {
             self.terms.push(term.clone().into_owned());
             self.by_term.insert(term.into_owned(), number);
             number
@@ -102,7 +104,7 @@ impl TermNumbers {
 }
 
 /// Counts terms, in the order of their first occurrence.
-fn counted(terms: &[usize]) -> Vec<(usize, u32)> {
+fn count_terms(terms: &[usize]) -> Vec<(usize, u32)> {
     let mut counts: Vec<(usize, u32)> = Vec::new();
     let mut places = HashMap::new();
     for &term in terms {
@@ -115,9 +117,9 @@ fn counted(terms: &[usize]) -> Vec<(usize, u32)> {
     counts
 }
 
-/// Cuts a query into sentences: at line breaks and at blanks after `.`, `!`, `?`, `;` or `:`, code
-/// fences left out.
-fn sentences(text: &str) -> Vec<&str> {
+/// Splits a query into sentences: at line breaks and at blanks after `.`, `!`, `?`, `;` or `:`,
+/// without code fences.
+fn split_sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for prose in outside_fences(text) {
         let mut start = 0;
@@ -135,12 +137,12 @@ fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
-/// White space, and the four separators of information that ASCII has.
+/// Returns whether a character is white space or one of the four information separators of ASCII.
 fn is_blank(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}')
 }
 
-/// The parts of a text between code fences; an open fence goes to the end.
+/// Returns the parts of a text between code fences; an open fence extends to the end.
 fn outside_fences(text: &str) -> impl Iterator<Item = &str> {
     text.split("```").step_by(2)
 }
@@ -150,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_sentences() {
+    fn sentences_split_at_punctuation() {
         let rows: [(&str, &[&str]); 6] = [
             ("", &[""]),
             ("one two. three", &["one two.", " three"]),
@@ -160,12 +162,12 @@ mod tests {
             ("x ``` open. fence", &["x "]),
         ];
         for (text, expected) in rows {
-            assert_eq!(sentences(text), expected, "{text:?}");
+            assert_eq!(split_sentences(text), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn numbers_terms_pairs_and_sentences() {
+    fn query_numbers_terms_and_pairs() {
         let query =
             ParsedQuery::new(TextAnalyzer::Standard, "Deploy app deploy app now. Check logs; logs");
         assert_eq!(query.terms, ["deploy", "app", "check", "log"]);
@@ -175,11 +177,11 @@ mod tests {
     }
 
     #[test]
-    fn reads_a_bounded_part() {
+    fn query_length_is_bounded() {
         let many: String = (0..2_000).map(|number| format!("t{number} ")).collect();
         let query = ParsedQuery::new(TextAnalyzer::Standard, &many);
         assert_eq!((query.terms.len(), query.pairs.len()), (512, 511));
-        let long = format!("first {}é last", "x".repeat(READ - 7));
+        let long = format!("first {}é last", "x".repeat(MAX_QUERY - 7));
         assert_eq!(ParsedQuery::new(TextAnalyzer::Standard, &long).terms.len(), 2);
     }
 }

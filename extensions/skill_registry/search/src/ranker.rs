@@ -1,4 +1,4 @@
-//! All numbers of a ranking.
+//! The parameters of a ranking.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,18 @@ use crate::{CandidateMeasures, weights};
 /// The constants of BM25F. Fields are in the order name, description, tags, headings, body.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bm25fConstants {
-    /// How soon a term that occurs again counts no more.
+    /// The saturation k1: small values make repeated terms count less.
     pub k1: f64,
-    /// The power that a term's rarity is raised to.
+    /// The exponent of a term's rarity.
     pub idf_power: f64,
     /// The weight of each field.
     pub weights: [f64; FIELDS],
-    /// How much of a field's length is made up for, 0 to 1 (b).
+    /// The length normalization b of each field, from 0 to 1.
     pub length: [f64; FIELDS],
 }
 
 impl Bm25fConstants {
-    /// The saturation of a term's frequency.
+    /// Returns the saturated frequency of a term.
     pub(crate) fn saturate(&self, frequency: f64) -> f64 {
         frequency * (self.k1 + 1.0) / (frequency + self.k1)
     }
@@ -36,6 +36,7 @@ pub struct LinearModel {
 impl LinearModel {
     fn new(features: impl Into<Cow<'static, [Feature]>>, weights: &[f64]) -> Self {
         let features = features.into();
+        // Features come first, then their square roots.
         debug_assert_eq!(features.len() * 2, weights.len());
         Self { features, weights: weights.to_vec() }
     }
@@ -52,14 +53,14 @@ impl LinearModel {
         &self.weights
     }
 
-    /// Returns a name for each weight.
+    /// Returns the name of each weight.
     #[must_use]
     pub fn columns(&self) -> Vec<String> {
         let names = || self.features.iter().map(|feature| feature.name);
         names().map(str::to_owned).chain(names().map(|name| format!("sqrt({name})"))).collect()
     }
 
-    /// Computes the features of a candidate, then their square roots; that of a negative one is 0.
+    /// Computes the features of a candidate, then their square roots; the root of a negative one is 0.
     pub(crate) fn row(&self, measures: &CandidateMeasures) -> Vec<f64> {
         let mut row = Vec::with_capacity(self.weights.len());
         row.extend(self.features.iter().map(|feature| (feature.value)(measures)));
@@ -69,9 +70,10 @@ impl LinearModel {
         row
     }
 
-    /// Adds up what the features of a candidate contribute: value times weight of each, then the same
-    /// of the square roots.
+    /// Sums the contributions of a candidate's features: value times weight, then the same for the
+    /// square roots.
     pub(crate) fn score(&self, measures: &CandidateMeasures) -> f64 {
+        // The order of the additions is fixed, so that scores equal the sums in explanations.
         let (plain, roots) = self.weights.split_at(self.features.len());
         let values = || self.features.iter().map(|feature| (feature.value)(measures));
         let plain: f64 = values().zip(plain).map(|(value, weight)| weight * value).sum();
@@ -85,7 +87,7 @@ impl LinearModel {
     }
 }
 
-/// All numbers of a ranking: the constants of its first stage, the model of its second.
+/// The parameters of a ranking: the constants of its first stage, the model of its second.
 #[derive(Clone, Debug)]
 pub struct Ranker {
     name: &'static str,
@@ -95,10 +97,10 @@ pub struct Ranker {
 }
 
 impl Ranker {
-    /// The names that [`Ranker::from_name`] knows.
+    /// The names accepted by [`Ranker::from_name`].
     pub const NAMES: [&'static str; 3] = ["standard", "reference", "bm25f"];
 
-    /// Returns the ranker that skills are searched with.
+    /// Returns the default ranker.
     #[must_use]
     pub fn standard() -> Self {
         let with_cosines: Vec<Feature> =
@@ -111,8 +113,7 @@ impl Ranker {
         }
     }
 
-    /// Returns the ranker that others are compared with; its numbers never change, and it knows no
-    /// embeddings.
+    /// Returns the ranker for comparisons; its parameters never change, and it ignores embeddings.
     #[must_use]
     pub fn reference() -> Self {
         Self {
@@ -123,7 +124,7 @@ impl Ranker {
         }
     }
 
-    /// Returns the first stage alone.
+    /// Returns a ranker with only the first stage.
     #[must_use]
     pub fn bm25f() -> Self {
         Self {
@@ -134,7 +135,7 @@ impl Ranker {
         }
     }
 
-    /// Returns a ranker by its name.
+    /// Returns the ranker with a name, or `None` if the name is not in [`Ranker::NAMES`].
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -145,7 +146,7 @@ impl Ranker {
         }
     }
 
-    /// Returns its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -157,8 +158,8 @@ impl Ranker {
         &self.constants
     }
 
-    /// Returns the model that orders candidates: that for a query with cosines, where this ranker
-    /// has one, or that without.
+    /// Returns the model that orders candidates: the one for queries with cosines if this ranker has
+    /// it, otherwise the one without.
     #[must_use]
     pub fn model(&self, with_cosines: bool) -> &LinearModel {
         match &self.semantic {
@@ -167,22 +168,22 @@ impl Ranker {
         }
     }
 
-    /// Says whether this ranker makes use of cosines.
+    /// Returns whether this ranker uses cosines.
     #[must_use]
     pub fn uses_cosines(&self) -> bool {
         self.semantic.is_some()
     }
 
-    /// Returns the same ranker with other weights in the model without cosines; none where there
-    /// are more or fewer weights than before.
+    /// Returns the same ranker with other weights in the model without cosines; `None` if the number
+    /// of weights differs.
     #[must_use]
     pub fn with_weights(&self, weights: Vec<f64>) -> Option<Self> {
         let model = self.model.with_weights(weights)?;
         Some(Self { model, ..self.clone() })
     }
 
-    /// Returns the same ranker with other weights in the model with cosines; none where it has no
-    /// such model or there are more or fewer weights than before.
+    /// Returns the same ranker with other weights in the model with cosines; `None` if it has no such
+    /// model or the number of weights differs.
     #[must_use]
     pub fn with_semantic_weights(&self, weights: Vec<f64>) -> Option<Self> {
         let semantic = self.semantic.as_ref()?.with_weights(weights)?;

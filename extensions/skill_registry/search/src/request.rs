@@ -1,27 +1,26 @@
-//! A question to the index and its answer.
+//! Search requests and hits.
 
 use std::sync::Arc;
 
 use crate::{EmbeddingSimilarity, FieldSet, Ranker};
 
-/// A question to the index.
+/// A request to search an index.
 #[derive(Clone, Copy)]
 pub struct SearchRequest<'a> {
-    /// The task, in any words and of any length; the first 16 KiB are read.
+    /// The task, in any words and of any length; only the first 16 KiB are read.
     pub query: &'a str,
-    /// What orders the hits.
+    /// The ranker that orders the hits.
     pub ranker: &'a Ranker,
-    /// The most hits to return.
+    /// The maximum number of hits.
     pub limit: usize,
-    /// Says by id whether a skill may be among the candidates. Asked for the best alone, so that it
-    /// may cost something.
+    /// A filter on the ids of candidates. It is called only for the best documents, so it may be slow.
     pub admits: &'a dyn Fn(&str) -> bool,
-    /// The nearness of meanings, where an embedding model is at hand.
+    /// The embedding similarity, if an embedding model is available.
     pub semantics: Option<&'a dyn EmbeddingSimilarity>,
 }
 
 impl<'a> SearchRequest<'a> {
-    /// Asks for the ten best of all skills, by words alone.
+    /// Creates a request for the ten best of all skills, without embeddings.
     #[must_use]
     pub fn new(query: &'a str, ranker: &'a Ranker) -> Self {
         Self { query, ranker, limit: 10, admits: &|_| true, semantics: None }
@@ -33,9 +32,9 @@ impl<'a> SearchRequest<'a> {
 pub struct SearchHit {
     /// The document's id.
     pub id: Arc<str>,
-    /// How well it fits; comparable within one answer only.
+    /// The score; comparable only within one search.
     pub score: f64,
-    /// The fields in which a term of the query occurs. None where only a section deep in the body
-    /// or the meaning fits.
+    /// The fields in which a term of the query occurs. Empty if only a section deep in the body or
+    /// the embedding fits.
     pub fields: FieldSet,
 }

@@ -1,4 +1,4 @@
-//! The two stages: candidates, then their order.
+//! The two stages of a search: candidates, then their order.
 
 mod candidates;
 mod measure;
@@ -16,7 +16,7 @@ use crate::segment::FieldCounts;
 use crate::{CandidateMeasures, Index, LinearModel, SearchHit, SearchRequest};
 use measure::MeasuredCandidates;
 
-/// A query as the index sees it.
+/// A query resolved against an index.
 pub(crate) struct ResolvedQuery<'a> {
     pub(crate) state: &'a IndexState,
     pub(crate) tables: Cow<'a, ScoringTables>,
@@ -24,21 +24,21 @@ pub(crate) struct ResolvedQuery<'a> {
     pub(crate) terms: Vec<ResolvedTerm>,
 }
 
-/// A term of the query as the index sees it.
+/// A query term resolved against an index.
 pub(crate) struct ResolvedTerm {
-    /// Its number in each segment.
+    /// The number of the term in each segment.
     pub(crate) numbers: [Option<u32>; 2],
-    /// How many documents have it in a field.
+    /// The number of documents with the term in a field.
     pub(crate) frequency: u32,
-    /// g: how much it says that a document has it.
+    /// The rarity g of the term.
     pub(crate) rarity: f64,
-    /// u: the square root of how often the query has it, times g.
+    /// The weight u: the square root of the term's count in the query, times g.
     pub(crate) weight: f64,
 }
 
-/// A candidate and what is measured of it.
+/// A candidate with its measures.
 pub(crate) struct MeasuredCandidate {
-    /// Its place among the candidates.
+    /// The index among the candidates.
     number: usize,
     slot: u32,
     measures: CandidateMeasures,
@@ -47,6 +47,7 @@ pub(crate) struct MeasuredCandidate {
 impl<'a> ResolvedQuery<'a> {
     fn new(state: &'a IndexState, request: &SearchRequest<'_>) -> Self {
         let constants = request.ranker.constants();
+        // The tables of the index fit only the standard constants.
         let tables = match state.tables.constants == *constants {
             true => Cow::Borrowed(&state.tables),
             false => Cow::Owned(ScoringTables::new(constants, &state.segments, &state.totals)),
@@ -55,6 +56,7 @@ impl<'a> ResolvedQuery<'a> {
         let term = |(term, count): (&String, &u32)| {
             let number = |segment: usize| state.segments[segment].vocabulary.find(term);
             let numbers = [number(0), number(1)];
+            // Frequencies count both segments, so the first segment with the term is sufficient.
             let frequency = (numbers.iter().zip(&state.frequencies))
                 .find_map(|(number, frequencies)| Some(frequencies[(*number)? as usize]));
             let frequency = frequency.unwrap_or_default();
@@ -65,22 +67,22 @@ impl<'a> ResolvedQuery<'a> {
         Self { state, tables, query, terms }
     }
 
-    /// The candidates of the first stage, measured.
-    fn measured(&self, request: &SearchRequest<'_>) -> MeasuredCandidates {
+    /// Selects and measures the candidates.
+    fn measure(&self, request: &SearchRequest<'_>) -> MeasuredCandidates {
         measure::measure_candidates(self, request, &candidates::select_candidates(self, request))
     }
 }
 
 impl Index {
-    /// Returns the documents that fit a request, best first; candidates of the same score in the
-    /// order of the first stage, then of their ids.
+    /// Returns the documents that fit a request, best first; candidates with the same score keep the
+    /// order of the first stage, then that of their ids.
     ///
-    /// A document in which no term of the query occurs is not found, but by the nearness of
-    /// meanings.
+    /// A document without any term of the query is found only by embedding similarity.
     #[must_use]
     pub fn search(&self, request: &SearchRequest<'_>) -> Vec<SearchHit> {
-        let measured = ResolvedQuery::new(&self.state, request).measured(request);
-        let best = ranked(model(request), &measured).into_iter().take(request.limit);
+        let measured = ResolvedQuery::new(&self.state, request).measure(request);
+        let best =
+            rank_candidates(select_model(request), &measured).into_iter().take(request.limit);
         let hit = |(candidate, score): (&MeasuredCandidate, f64)| SearchHit {
             id: self.state.id(candidate.slot).clone(),
             score,
@@ -89,31 +91,31 @@ impl Index {
         best.map(hit).collect()
     }
 
-    /// Returns the same hits, at most `limit` of them, and how their scores came about.
+    /// Returns the same hits, at most `limit` of them, with the parts of their scores.
     #[must_use]
     pub fn explain(&self, request: &SearchRequest<'_>, limit: usize) -> RankingExplanation {
-        let asked = ResolvedQuery::new(&self.state, request);
-        let measured = asked.measured(request);
-        let model = model(request);
+        let resolved = ResolvedQuery::new(&self.state, request);
+        let measured = resolved.measure(request);
+        let model = select_model(request);
         let columns = model.columns();
-        let best = ranked(model, &measured).into_iter().take(limit);
+        let best = rank_candidates(model, &measured).into_iter().take(limit);
         let explained = |(candidate, score): (&MeasuredCandidate, f64)| ExplainedHit {
             id: self.state.id(candidate.slot).clone(),
             score,
             fields: measured.fields(candidate),
-            matched: matched(&asked.query, measured.counts(candidate)),
-            contributions: contributions(model, &columns, &model.row(&candidate.measures)),
+            matched: match_terms(&resolved.query, measured.counts(candidate)),
+            contributions: list_contributions(model, &columns, &model.row(&candidate.measures)),
         };
         let hits = best.map(explained).collect();
         let term = |(at, term): (usize, &ResolvedTerm)| QueryTerm {
-            term: asked.query.terms[at].clone(),
-            count: asked.query.counts[at] as usize,
+            term: resolved.query.terms[at].clone(),
+            count: resolved.query.counts[at] as usize,
             skills: term.frequency as usize,
             weight: term.weight,
         };
         RankingExplanation {
             ranker: request.ranker.name(),
-            terms: asked.terms.iter().enumerate().map(term).collect(),
+            terms: resolved.terms.iter().enumerate().map(term).collect(),
             candidates: measured.candidates.len(),
             hits,
         }
@@ -123,8 +125,8 @@ impl Index {
     #[must_use]
     pub fn collect_features(&self, request: &SearchRequest<'_>) -> CandidateFeatures {
         let MeasuredCandidates { candidates, .. } =
-            ResolvedQuery::new(&self.state, request).measured(request);
-        let model = model(request);
+            ResolvedQuery::new(&self.state, request).measure(request);
+        let model = select_model(request);
         let ids = candidates.iter().map(|it| Arc::clone(self.state.id(it.slot)));
         CandidateFeatures {
             ids: ids.collect(),
@@ -135,29 +137,35 @@ impl Index {
     }
 }
 
-fn matched(query: &ParsedQuery, counts: impl Iterator<Item = FieldCounts>) -> Vec<TermMatch> {
+/// Returns the terms of the query that a candidate has, with their fields.
+fn match_terms(query: &ParsedQuery, counts: impl Iterator<Item = FieldCounts>) -> Vec<TermMatch> {
     let found = query.terms.iter().zip(counts).filter(|(_, counts)| !counts.is_empty());
     found.map(|(term, counts)| TermMatch { term: term.clone(), fields: counts.fields() }).collect()
 }
 
-/// The model that a request's candidates are ordered by.
-fn model<'a>(request: &SearchRequest<'a>) -> &'a LinearModel {
+/// Returns the model that orders a request's candidates.
+fn select_model<'a>(request: &SearchRequest<'a>) -> &'a LinearModel {
     request.ranker.model(request.semantics.is_some())
 }
 
-/// The candidates with their scores, best first.
-fn ranked<'a>(
+/// Returns the candidates with their scores, best first.
+fn rank_candidates<'a>(
     model: &LinearModel,
     measured: &'a MeasuredCandidates,
 ) -> Vec<(&'a MeasuredCandidate, f64)> {
     let score = |candidate: &'a MeasuredCandidate| (candidate, model.score(&candidate.measures));
     let mut ranked: Vec<_> = measured.candidates.iter().map(score).collect();
-    // The sort is stable: what scores the same stays in the candidates' order.
+    // The sort is stable: equal scores stay in the order of the candidates.
     ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     ranked
 }
 
-fn contributions(model: &LinearModel, columns: &[String], row: &[f64]) -> Vec<FeatureContribution> {
+/// Returns the part of each feature in a score.
+fn list_contributions(
+    model: &LinearModel,
+    columns: &[String],
+    row: &[f64],
+) -> Vec<FeatureContribution> {
     let parts = columns.iter().zip(row).zip(model.weights());
     parts
         .map(|((feature, &value), &weight)| FeatureContribution {

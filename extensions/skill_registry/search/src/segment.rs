@@ -1,7 +1,7 @@
-//! A part of the index: documents and, for each term, where it occurs in them.
+//! Index segments: documents and, for each term, its occurrences in them.
 //!
-//! Nothing in a segment depends on other documents (averages and rarities do), so segments are
-//! shared between versions of an index and joined without looking at a text again.
+//! A segment is independent of other documents (unlike averages and rarities), so segments are
+//! shared between versions of an index and merged without reading a text again.
 
 mod builder;
 mod layout;
@@ -18,33 +18,34 @@ pub(crate) use vocabulary::TermDictionary;
 
 use crate::field::{DESCRIPTION, FIELDS, FieldSet, NAME};
 
-/// Documents by slot, terms by number, and postings: for each term the documents that have it.
+/// A segment: documents by slot, terms by number, and postings that list the documents of a term.
 ///
-/// Lists of varying length are kept one after the other in one vector, beside a vector of starts
-/// that has one entry more than there are lists.
+/// Lists of varying length are stored one after the other in one vector, together with a vector of
+/// starts that has one entry more than the number of lists.
 #[derive(Debug, Default)]
 pub(crate) struct IndexSegment {
+    // Parallel arrays instead of structs: a scan of postings reads only slots and counts.
     pub(crate) documents: Vec<DocumentEntry>,
     /// The sections of all documents, as ranges of positions.
     sections: PackedLists<(u16, u16)>,
     /// The distinct terms of each name, in the order of their first occurrence.
     names: PackedLists<u32>,
-    /// The distinct terms in the fields of each document: what it adds to document frequencies.
+    /// The distinct terms in the fields of each document: its part of the document frequencies.
     terms: PackedLists<u32>,
     pub(crate) vocabulary: TermDictionary,
-    /// For each term, in how many documents a field has it.
+    /// The number of documents with each term in a field.
     pub(crate) frequencies: Vec<u32>,
-    /// Where the postings of each term start.
+    /// The index of the first posting of each term.
     postings: Vec<u32>,
     /// The slot of each posting, ascending within a term.
     slots: Vec<u32>,
-    /// How often the fields have the term.
+    /// The counts of the term in the fields of the document.
     counts: Vec<FieldCounts>,
     /// The positions of each posting, ascending.
     positions: PackedLists<u16>,
 }
 
-/// What is kept of a document beside its terms.
+/// A document of a segment without its terms.
 #[derive(Clone, Debug)]
 pub(crate) struct DocumentEntry {
     pub(crate) id: Arc<str>,
@@ -53,29 +54,30 @@ pub(crate) struct DocumentEntry {
     pub(crate) layout: FieldLayout,
 }
 
-/// Where fields lie in the positions of a document: name, description and headings with a gap after
-/// each; then the part of the body that has sections, of which the field body is the beginning; then
-/// what the field body ends with where its end cuts a term.
+/// The ranges of fields in the positions of a document: name, description and headings with a gap
+/// after each; then the part of the body with sections, which starts with the field body; then the
+/// terms at the end of the field body if that end cuts a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldLayout {
     /// The first position of the body.
     pub(crate) body: u16,
-    /// The first position behind those terms of the body that are of the field.
+    /// The first position behind the terms of the field body.
     pub(crate) body_end: u16,
     /// The first position of the cut end.
     pub(crate) tail: u16,
 }
 
-/// How often each field of a document has a term, in one word. A count that is too high for its
-/// bits is the highest that they hold.
+/// The counts of a term in each field of a document, packed in one word. A count saturates at the
+/// maximum of its bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldCounts(u32);
 
 impl FieldCounts {
+    // The bits sum to 32; short fields need few, and the body comes last for `is_body_only`.
     const BITS: [u32; FIELDS] = [4, 7, 4, 7, 10];
     const SHIFT: [u32; FIELDS] = [0, 4, 11, 15, 22];
 
-    /// Counts one more in a field.
+    /// Increments the count of a field.
     pub(crate) fn add(&mut self, field: usize) {
         if self.get(field) + 1 < 1 << Self::BITS[field] {
             self.0 += 1 << Self::SHIFT[field];
@@ -87,7 +89,7 @@ impl FieldCounts {
         (self.0 >> Self::SHIFT[field]) & ((1 << Self::BITS[field]) - 1)
     }
 
-    /// Says whether no field has the term: only a section behind the field's end does.
+    /// Returns whether no field has the term, so that it occurs only in a section behind the field body.
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -99,21 +101,21 @@ impl FieldCounts {
         fields
     }
 
-    /// Says whether the name or the description has the term.
+    /// Returns whether the name or the description has the term.
     pub(crate) fn in_summary_fields(self) -> bool {
         self.get(NAME) + self.get(DESCRIPTION) > 0
     }
 
-    /// Says whether no field but the body has the term, as most have it.
+    /// Returns whether no field except the body has the term, which is the most frequent case.
     pub(crate) fn is_body_only(self) -> bool {
         self.0 & ((1 << Self::SHIFT[FIELDS - 1]) - 1) == 0
     }
 }
 
-/// Lists of varying length, one after the other.
+/// A sequence of lists of varying length, stored one after the other.
 #[derive(Debug)]
 struct PackedLists<T> {
-    /// Where each list starts; then the end of the last.
+    /// The start of each list, then the end of the last.
     starts: Vec<u32>,
     items: Vec<T>,
 }
@@ -129,7 +131,7 @@ impl<T> PackedLists<T> {
         &self.items[self.starts[list] as usize..self.starts[list + 1] as usize]
     }
 
-    /// Ends the list that the items since the last one make up.
+    /// Closes the list of the items added since the last one.
     fn close(&mut self) {
         self.starts.push(self.items.len() as u32);
     }
@@ -145,11 +147,11 @@ impl<T> PackedLists<T> {
     }
 
     fn heap_bytes(&self) -> usize {
-        bytes(&self.starts) + bytes(&self.items)
+        vec_bytes(&self.starts) + vec_bytes(&self.items)
     }
 }
 
-fn bytes<T>(items: &Vec<T>) -> usize {
+fn vec_bytes<T>(items: &Vec<T>) -> usize {
     items.capacity() * size_of::<T>()
 }
 
@@ -180,7 +182,7 @@ impl IndexSegment {
         self.postings[term] as usize..self.postings[term + 1] as usize
     }
 
-    /// Returns slot and counts of postings.
+    /// Returns the slots and counts of postings.
     pub(crate) fn occurrences(
         &self,
         postings: Range<usize>,
@@ -189,28 +191,28 @@ impl IndexSegment {
         self.slots[postings].iter().copied().zip(counts.iter().copied())
     }
 
-    /// Returns the positions of a posting, ascending. Those of tags are not kept.
+    /// Returns the positions of a posting, ascending. Positions in tags are not stored.
     pub(crate) fn positions(&self, posting: usize) -> &[u16] {
         self.positions.get(posting)
     }
 
     /// Returns the bytes it holds on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        // Beside its text an `Arc<str>` has two counters.
+        // In addition to its text, an `Arc<str>` has two counters.
         let ids: usize = self.documents.iter().map(|entry| entry.id.len() + 16).sum();
-        ids + bytes(&self.documents)
+        ids + vec_bytes(&self.documents)
             + self.sections.heap_bytes()
             + self.names.heap_bytes()
             + self.terms.heap_bytes()
             + self.vocabulary.heap_bytes()
-            + bytes(&self.frequencies)
-            + bytes(&self.postings)
-            + bytes(&self.slots)
-            + bytes(&self.counts)
+            + vec_bytes(&self.frequencies)
+            + vec_bytes(&self.postings)
+            + vec_bytes(&self.slots)
+            + vec_bytes(&self.counts)
             + self.positions.heap_bytes()
     }
 
-    /// Gives back what was reserved and not needed.
+    /// Releases unused capacity.
     fn shrink(&mut self) {
         self.documents.shrink_to_fit();
         self.sections.shrink();
@@ -229,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_saturate_each_on_its_own() {
+    fn field_counts_saturate_separately() {
         let mut counts = FieldCounts::default();
         assert!(counts.is_empty() && counts.is_body_only());
         for _ in 0..2_000 {

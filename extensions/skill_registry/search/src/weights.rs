@@ -1,5 +1,5 @@
-//! The numbers of the rankers. The reference's never change; the standard's are those that a fit
-//! gives.
+//! The parameters of the rankers. Those of the reference never change; those of the standard
+//! ranker are the result of a fit.
 
 use crate::Bm25fConstants;
 
@@ -11,7 +11,7 @@ pub(crate) const REFERENCE_CONSTANTS: Bm25fConstants = Bm25fConstants {
     length: [0.31, 0.30, 0.23, 0.80, 0.80],
 };
 
-/// The reference's weights of its features and of their square roots.
+/// The weights of the reference for its features, then for their square roots.
 pub(crate) const REFERENCE: [f64; 22] = [
     1.75428444787222,
     1.2794895567201436,
@@ -40,7 +40,7 @@ pub(crate) const REFERENCE: [f64; 22] = [
 /// The BM25F constants of the standard ranker.
 pub(crate) const STANDARD_CONSTANTS: Bm25fConstants = REFERENCE_CONSTANTS;
 
-/// The standard ranker's weights.
+/// The weights of the standard ranker.
 pub(crate) const STANDARD: [f64; 28] = [
     -0.2840, // lex_over_max
     -0.3270, // f_desc
@@ -72,7 +72,7 @@ pub(crate) const STANDARD: [f64; 28] = [
     2.6349,  // sqrt(sent_min)
 ];
 
-/// The standard ranker's weights where an embedding model is at hand.
+/// The weights of the standard ranker with an embedding model.
 pub(crate) const SEMANTIC: [f64; 36] = [
     -0.0914, // lex_over_max
     -0.7549, // f_desc

@@ -1,4 +1,4 @@
-//! Case, accents and forms of characters.
+//! The folding of case, accents and character forms.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use unicode_normalization::char::{canonical_combining_class, decompose_canonical
 
 use super::TextAnalyzer;
 
-/// Replaces characters outside ASCII by what stands for them. ASCII is left as it is: whoever cuts
-/// the words lower-cases it.
+/// Replaces characters outside ASCII by their folded forms. ASCII stays unchanged; the word
+/// splitter lower-cases it.
 pub(super) fn fold_text(analysis: TextAnalyzer, text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);
@@ -24,15 +24,16 @@ pub(super) fn fold_text(analysis: TextAnalyzer, text: &str) -> Cow<'_, str> {
             }
         }
         TextAnalyzer::Standard => {
-            for c in text.chars().flat_map(compatible).nfc() {
-                standard(c, &mut folded);
+            // Composition first: `e` with a combining accent and `é` must fold alike.
+            for c in text.chars().flat_map(plain_forms).nfc() {
+                push_folded(c, &mut folded);
             }
         }
     }
     Cow::Owned(folded)
 }
 
-/// The ASCII in the Unicode case folding of a character, a blank for the rest of it.
+/// Returns the ASCII in the Unicode case folding of a character, with a blank for the rest of it.
 fn ascii_case_fold(c: char) -> &'static str {
     match c {
         'ß' | 'ẞ' => "ss",
@@ -56,9 +57,9 @@ fn ascii_case_fold(c: char) -> &'static str {
     }
 }
 
-/// The plain forms of a letter or digit that has a special one: full or half width, ligatures.
-/// Signs keep theirs, or a trade mark would end in the letters tm.
-fn compatible(c: char) -> impl Iterator<Item = char> {
+/// Returns the plain forms of a letter or digit in a special form: full or half width, ligatures.
+/// Other signs stay unchanged, or a trade mark would become the letters tm.
+fn plain_forms(c: char) -> impl Iterator<Item = char> {
     let special = matches!(c, '\u{fb00}'..='\u{fb4f}' | '\u{ff00}'..='\u{ffef}');
     let (plain, itself) = match special {
         true => (Some(std::iter::once(c).nfkc()), None),
@@ -67,8 +68,8 @@ fn compatible(c: char) -> impl Iterator<Item = char> {
     plain.into_iter().flatten().chain(itself)
 }
 
-/// Writes a character in lower case and without its accents.
-fn standard(c: char, folded: &mut String) {
+/// Appends a character in lower case and without its accents.
+fn push_folded(c: char, folded: &mut String) {
     if c.is_ascii() {
         return folded.push(c);
     }
@@ -85,17 +86,17 @@ fn standard(c: char, folded: &mut String) {
             'ı' => folded.push('i'),
             'ſ' => folded.push('s'),
             'ς' => folded.push('σ'),
-            // Joiners and soft hyphens stand inside of words.
+            // Joiners and soft hyphens occur within words and must not split them.
             '\u{ad}' | '\u{200c}' | '\u{200d}' | '\u{2060}' | '\u{feff}' => {}
             c if is_accent(c) => {}
-            c => folded.push(base(c)),
+            c => folded.push(base_letter(c)),
         }
     }
 }
 
-/// The letter below the accents; the character itself where its marks make it another letter, as in
-/// kana.
-fn base(c: char) -> char {
+/// Returns the letter below the accents, or the character itself if its marks make it another
+/// letter, as in kana.
+fn base_letter(c: char) -> char {
     let (mut base, mut accents) = (None, true);
     decompose_canonical(c, |part| match base {
         None => base = Some(part),
@@ -107,7 +108,7 @@ fn base(c: char) -> char {
     }
 }
 
-/// Accents of Latin, Greek and Cyrillic, points of Hebrew and of Arabic.
+/// Returns whether a character is an accent of Latin, Greek or Cyrillic, or a Hebrew or Arabic point.
 fn is_accent(c: char) -> bool {
     matches!(
         c,

@@ -1,18 +1,18 @@
-//! The words of a folded text.
+//! The splitting of a folded text into words.
 
 use unicode_normalization::char::is_combining_mark;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
-/// Calls a function with each word, in lower case. Words in ASCII, in scripts that write words
-/// apart, and in scripts that do not (as overlapping pairs of characters) are cut from each other.
+/// Calls a function with each word, in lower case. ASCII, scripts with spaces between words, and
+/// scripts without (as overlapping pairs of characters) are separated from each other.
 pub(super) fn for_each_word(text: &str, mut each: impl FnMut(&str)) {
     let bytes = text.as_bytes();
     let mut word = String::new();
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         if !byte.is_ascii() {
-            flush(&mut word, &mut each);
-            at += other(&text[at..], &mut each);
+            flush_word(&mut word, &mut each);
+            at += read_non_ascii(&text[at..], &mut each);
             continue;
         }
         at += 1;
@@ -25,26 +25,27 @@ pub(super) fn for_each_word(text: &str, mut each: impl FnMut(&str)) {
                 word.push_str(rest);
                 at += more;
             }
-            None => flush(&mut word, &mut each),
+            None => flush_word(&mut word, &mut each),
         }
     }
-    flush(&mut word, &mut each);
+    flush_word(&mut word, &mut each);
 }
 
-fn flush(word: &mut String, each: &mut impl FnMut(&str)) {
+fn flush_word(word: &mut String, each: &mut impl FnMut(&str)) {
     if !word.is_empty() {
         each(word);
         word.clear();
     }
 }
 
-/// Names that are written with signs: what a sign adds to the word before it, and how many bytes
-/// after the sign belong to it.
+/// Matches names with signs: returns the text that a sign adds to the word before it, and the
+/// number of further bytes of the name.
 fn match_symbol_name(sign: u8, after: &[u8], word: &str) -> Option<(&'static str, usize)> {
     let follows = |name: &str| {
         after.get(..name.len()).is_some_and(|next| next.eq_ignore_ascii_case(name.as_bytes()))
     };
     match sign {
+        // Without these names, `c++`, `c#` and `.net` would be lost as single letters and signs.
         b'+' if word.ends_with('c') && follows("+") => Some(("plusplus", 1)),
         b'#' if word.ends_with('c') => Some(("sharp", 0)),
         b'.' if follows("net") => Some(("dotnet", 3)),
@@ -55,14 +56,15 @@ fn match_symbol_name(sign: u8, after: &[u8], word: &str) -> Option<(&'static str
     }
 }
 
-/// Gives the words of the run of characters outside ASCII that a text starts with; returns its
-/// length in bytes.
-fn other(text: &str, each: &mut impl FnMut(&str)) -> usize {
+/// Passes on the words in the leading run of characters outside ASCII and returns its length in
+/// bytes.
+fn read_non_ascii(text: &str, each: &mut impl FnMut(&str)) -> usize {
     let end = text.find(|c: char| c.is_ascii()).unwrap_or(text.len());
     let mut rest = &text[..end];
     while let Some(first) = rest.chars().next() {
         let kind = CharClass::classify(first);
         let same = |c: char| {
+            // Vowel signs and points belong to the letter before them.
             CharClass::classify(c) == kind || (kind != CharClass::Sign && is_combining_mark(c))
         };
         let length = rest.find(|c| !same(c)).unwrap_or(rest.len());
@@ -70,14 +72,14 @@ fn other(text: &str, each: &mut impl FnMut(&str)) -> usize {
         match kind {
             CharClass::Sign => {}
             CharClass::Apart => each(run),
-            CharClass::Together => pairs(run, each),
+            CharClass::Together => for_each_pair(run, each),
         }
         rest = after;
     }
     end
 }
 
-fn pairs(run: &str, each: &mut impl FnMut(&str)) {
+fn for_each_pair(run: &str, each: &mut impl FnMut(&str)) {
     let starts = || run.char_indices().map(|(at, _)| at);
     let ends = starts().skip(2).chain(std::iter::once(run.len()));
     for (start, end) in starts().zip(ends) {
@@ -85,13 +87,14 @@ fn pairs(run: &str, each: &mut impl FnMut(&str)) {
     }
 }
 
-/// What a character outside ASCII is to words.
+/// The class of a character outside ASCII.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CharClass {
+    /// A separator of words.
     Sign,
-    /// Of a script that writes words apart.
+    /// A letter of a script with spaces between words.
     Apart,
-    /// Of a script that writes them together.
+    /// A letter of a script without spaces between words.
     Together,
 }
 
@@ -118,7 +121,7 @@ impl CharClass {
     }
 }
 
-/// Says whether a character is of a word. Other numbers, such as circled or raised ones, are not.
+/// Returns whether a character belongs to a word. Circled or raised numbers do not.
 fn is_letter_or_digit(c: char) -> bool {
     c.is_alphabetic() || c.general_category() == GeneralCategory::DecimalNumber
 }

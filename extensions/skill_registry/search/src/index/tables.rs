@@ -1,4 +1,4 @@
-//! What follows from the constants of BM25F and the sums over all documents.
+//! Precomputed tables for BM25F.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use crate::Bm25fConstants;
 use crate::field::{BODY, DESCRIPTION, HEADINGS, NAME, TAGS};
 use crate::segment::{DocumentEntry, FieldCounts, IndexSegment};
 
-/// What follows from the constants of BM25F and the sums over all documents. Made anew at every
-/// change, which takes a fraction of a millisecond; so nothing else has to follow a change.
+/// The values derived from the constants of BM25F and the sums over all documents. They are
+/// recomputed at every update, which takes a fraction of a millisecond.
 #[derive(Clone, Debug)]
 pub(crate) struct ScoringTables {
     pub(crate) constants: Bm25fConstants,
-    /// For each slot weight / norm of the body, where norm = 1 − b + b × length / mean length. Apart
-    /// from the others, because most terms are in the body alone and this fits in a cache.
+    /// The weight / norm of each slot's body, where norm = 1 − b + b × length / mean length. Stored
+    /// apart, because most terms occur only in the body and this array fits in a cache.
     body: Vec<f64>,
-    /// For each slot 1 / norm of the other fields.
+    /// The inverse norms of each slot's other fields.
     others: Vec<[f64; BODY]>,
-    /// Rarity by document frequency.
+    /// The rarity by document frequency.
     rarities: Vec<f64>,
 }
 
@@ -31,6 +31,7 @@ impl ScoringTables {
         let inverse = |entry: &DocumentEntry, field: usize| {
             let b = constants.length[field];
             let norm = 1.0 - b + b * f64::from(entry.lengths[field]) / means[field];
+            // With b = 1 an empty field has norm 0.
             1.0 / norm.max(1e-9)
         };
         let entries = || segments.iter().flat_map(|segment| &segment.documents);
@@ -49,14 +50,14 @@ impl ScoringTables {
         }
     }
 
-    /// How much it says that a document has a term which so many have:
+    /// Returns the rarity of a term with this document frequency:
     /// g = ln(1 + (N − df + ½) / (df + ½)) ^ idf_power.
     pub(crate) fn rarity(&self, frequency: u32) -> f64 {
         self.rarities[frequency as usize]
     }
 
-    /// The saturated sum of a term's frequencies over all fields, each weighted and divided by its
-    /// norm.
+    /// Returns the saturated sum of a term's frequencies over all fields, each weighted and divided by
+    /// its norm.
     pub(crate) fn bm25f_score(&self, slot: u32, counts: FieldCounts) -> f64 {
         let slot = slot as usize;
         let body = f64::from(counts.get(BODY)) * self.body[slot];
@@ -64,14 +65,14 @@ impl ScoringTables {
             return self.constants.saturate(body);
         }
         let inverse = &self.others[slot];
-        let of = |field: usize| {
+        let weighted = |field: usize| {
             self.constants.weights[field] * (f64::from(counts.get(field)) * inverse[field])
         };
-        let others = of(NAME) + of(DESCRIPTION) + of(TAGS) + of(HEADINGS);
+        let others = weighted(NAME) + weighted(DESCRIPTION) + weighted(TAGS) + weighted(HEADINGS);
         self.constants.saturate(others + body)
     }
 
-    /// The saturated frequency of a term in a field other than the body, divided by its norm.
+    /// Returns the saturated frequency of a term in a field other than the body, divided by its norm.
     pub(crate) fn field_score(&self, slot: u32, counts: FieldCounts, field: usize) -> f64 {
         let inverse = self.others[slot as usize][field];
         self.constants.saturate(f64::from(counts.get(field)) * inverse)

@@ -1,10 +1,9 @@
-//! Sums over all documents.
+//! The sums over all documents.
 
 use crate::field::FIELDS;
 use crate::segment::IndexSegment;
 
-/// Sums over all living documents, in whole numbers: they are the same whatever order documents came
-/// and went in.
+/// The sums over all live documents, as integers: they do not depend on the order of updates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CorpusTotals {
     documents: u64,
@@ -28,6 +27,7 @@ impl CorpusTotals {
         self.change(segment, slot, |total, value| total - value);
     }
 
+    // One function for both directions keeps the sums consistent.
     fn change(&mut self, segment: &IndexSegment, slot: usize, op: fn(u64, u64) -> u64) {
         self.documents = op(self.documents, 1);
         for (total, length) in self.lengths.iter_mut().zip(segment.documents[slot].lengths) {
@@ -39,18 +39,18 @@ impl CorpusTotals {
         }
     }
 
-    /// The number of documents.
+    /// Returns the number of documents.
     pub(crate) fn documents(&self) -> usize {
         self.documents as usize
     }
 
-    /// The mean length of each field, at least 1e-9.
+    /// Returns the mean length of each field, at least 1e-9.
     pub(crate) fn mean_lengths(&self) -> [f64; FIELDS] {
         let documents = self.documents.max(1) as f64;
         self.lengths.map(|length| (length as f64 / documents).max(1e-9))
     }
 
-    /// The mean length of a section; not 0, so that it can divide.
+    /// Returns the mean length of a section, at least 1e-9.
     pub(crate) fn mean_section(&self) -> f64 {
         (self.in_sections as f64 / self.sections.max(1) as f64).max(1e-9)
     }

@@ -6,31 +6,32 @@ use super::ResolvedQuery;
 use crate::SearchRequest;
 use crate::index::GONE;
 
-/// How many candidates the first stage gives.
-const CANDIDATES: usize = 100;
+/// The maximum number of candidates by BM25F.
+const MAX_CANDIDATES: usize = 100;
 
-/// How many more the nearness of meanings gives at most.
-const NEAREST: usize = 20;
+/// The maximum number of further candidates by embedding similarity.
+const MAX_NEAREST: usize = 20;
 
 /// A document with its BM25F score: the sum of u times the saturated frequency over all fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScoredDocument {
     pub(super) slot: u32,
     pub(super) lex: f64,
-    /// The document's place in the order of ids.
+    /// The document's index in the order of ids.
     place: u32,
 }
 
-/// Returns the candidates: the best by BM25F, in order; then the nearest by meaning.
+/// Returns the candidates: the best by BM25F, in order; then the nearest by embedding.
 pub(super) fn select_candidates(
-    asked: &ResolvedQuery<'_>,
+    resolved: &ResolvedQuery<'_>,
     request: &SearchRequest<'_>,
 ) -> Vec<ScoredDocument> {
-    let (scores, mut found) = score_documents(asked);
-    let mut best = top_admitted(&mut found, &|slot| (request.admits)(asked.state.id(slot)));
+    let (scores, mut found) = score_documents(resolved);
+    let mut best = top_admitted(&mut found, &|slot| (request.admits)(resolved.state.id(slot)));
     let semantics = request.semantics.filter(|_| request.ranker.uses_cosines());
-    for id in semantics.map(|it| it.nearest(NEAREST)).unwrap_or_default() {
-        let Some(slot) = asked.state.slot(id) else { continue };
+    for id in semantics.map(|it| it.nearest(MAX_NEAREST)).unwrap_or_default() {
+        let Some(slot) = resolved.state.slot(id) else { continue };
+        // `admits` may be slow, so it is called last.
         if best.iter().all(|it| it.slot != slot) && (request.admits)(id) {
             best.push(ScoredDocument { slot, lex: scores[slot as usize], place: 0 });
         }
@@ -38,14 +39,14 @@ pub(super) fn select_candidates(
     best
 }
 
-/// The scores of all documents by slot; and the living documents that have a term of the query, if
-/// only behind the end of a field.
-fn score_documents(asked: &ResolvedQuery<'_>) -> (Vec<f64>, Vec<ScoredDocument>) {
-    let state = asked.state;
+/// Returns the scores of all documents by slot, and the live documents with a term of the query,
+/// even if only behind the end of a field.
+fn score_documents(resolved: &ResolvedQuery<'_>) -> (Vec<f64>, Vec<ScoredDocument>) {
+    let state = resolved.state;
     let mut scores = vec![0.0; state.places.len()];
-    // Documents that have a term in a section alone.
+    // Documents with a term only in a section.
     let mut deep = Vec::new();
-    for term in &asked.terms {
+    for term in &resolved.terms {
         let mut first = 0;
         for (segment, number) in state.segments.iter().zip(term.numbers) {
             if let Some(number) = number {
@@ -55,13 +56,14 @@ fn score_documents(asked: &ResolvedQuery<'_>) -> (Vec<f64>, Vec<ScoredDocument>)
                         deep.push(slot);
                     } else {
                         scores[slot as usize] +=
-                            term.weight * asked.tables.bm25f_score(slot, counts);
+                            term.weight * resolved.tables.bm25f_score(slot, counts);
                     }
                 }
             }
             first += segment.len() as u32;
         }
     }
+    // A document can have several such terms, or other terms in its fields.
     deep.sort_unstable();
     deep.dedup();
     deep.retain(|slot| scores[*slot as usize] == 0.0);
@@ -74,29 +76,31 @@ fn score_documents(asked: &ResolvedQuery<'_>) -> (Vec<f64>, Vec<ScoredDocument>)
     (scores, found)
 }
 
-/// The best admitted documents, best first. Whether one is admitted is asked from the best on, until
-/// there are enough.
+/// Returns the best admitted documents, best first. `admits` is called from the best document on,
+/// until there are enough.
 fn top_admitted(
     mut found: &mut [ScoredDocument],
     admits: &dyn Fn(u32) -> bool,
 ) -> Vec<ScoredDocument> {
-    let mut best = Vec::with_capacity(CANDIDATES + NEAREST);
-    let mut portion = CANDIDATES;
-    while !found.is_empty() && best.len() < CANDIDATES {
+    let mut best = Vec::with_capacity(MAX_CANDIDATES + MAX_NEAREST);
+    let mut portion = MAX_CANDIDATES;
+    while !found.is_empty() && best.len() < MAX_CANDIDATES {
+        // A partial selection avoids sorting all documents when the first ones are admitted.
         if portion < found.len() {
-            found.select_nth_unstable_by(portion - 1, order);
+            found.select_nth_unstable_by(portion - 1, compare_documents);
         }
         let (next, rest) = found.split_at_mut(portion.min(found.len()));
-        next.sort_unstable_by(order);
+        next.sort_unstable_by(compare_documents);
         let admitted = next.iter().filter(|it| admits(it.slot));
-        best.extend(admitted.take(CANDIDATES - best.len()));
+        best.extend(admitted.take(MAX_CANDIDATES - best.len()));
         found = rest;
+        // Doubling bounds the number of passes if few documents are admitted.
         portion *= 2;
     }
     best
 }
 
-/// By score, then by id.
-fn order(a: &ScoredDocument, b: &ScoredDocument) -> Ordering {
+/// Compares by score, then by id.
+fn compare_documents(a: &ScoredDocument, b: &ScoredDocument) -> Ordering {
     b.lex.total_cmp(&a.lex).then(a.place.cmp(&b.place))
 }

@@ -1,4 +1,4 @@
-//! What the second stage measures of candidates.
+//! The measures of candidates for the second stage.
 
 use super::candidates::ScoredDocument;
 use super::pairs::find_pairs;
@@ -9,31 +9,31 @@ use crate::index::GONE;
 use crate::segment::FieldCounts;
 use crate::{CandidateMeasures, FieldSet, SearchRequest};
 
-/// Among so many candidates a term's local rarity is counted.
-const FIRST: usize = 50;
+/// The number of candidates for the local rarity of a term.
+const LOCAL_CANDIDATES: usize = 50;
 
-/// Where a candidate has a term of the query.
+/// The occurrence of a query term in a candidate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct TermOccurrence {
     pub(super) counts: FieldCounts,
-    /// The number of the posting; none where the candidate does not have the term.
+    /// The number of the posting; `None` if the candidate lacks the term.
     pub(super) posting: Option<u32>,
     /// The saturated frequency over all fields.
     combined: f64,
 }
 
-/// Candidates with what is measured of them.
+/// The candidates of a query with their measures.
 pub(crate) struct MeasuredCandidates {
-    /// In the order of the first stage.
+    /// The candidates in the order of the first stage.
     pub(super) candidates: Vec<MeasuredCandidate>,
-    /// For each candidate and term of the query where it occurs.
+    /// The occurrence of each query term in each candidate, by candidate.
     rows: Vec<TermOccurrence>,
     /// The number of terms of the query.
     width: usize,
 }
 
 impl MeasuredCandidates {
-    /// For each term of the query how often the fields of a candidate have it.
+    /// Returns the field counts of a candidate for each term of the query.
     pub(super) fn counts(
         &self,
         candidate: &MeasuredCandidate,
@@ -42,7 +42,7 @@ impl MeasuredCandidates {
         row.iter().map(|occurrence| occurrence.counts)
     }
 
-    /// The fields in which a term of the query occurs.
+    /// Returns the fields in which a term of the query occurs.
     pub(super) fn fields(&self, candidate: &MeasuredCandidate) -> FieldSet {
         let mut fields = FieldSet::default();
         self.counts(candidate).for_each(|counts| fields.extend(counts.fields()));
@@ -52,43 +52,44 @@ impl MeasuredCandidates {
 
 /// Measures candidates.
 pub(super) fn measure_candidates(
-    asked: &ResolvedQuery<'_>,
+    resolved: &ResolvedQuery<'_>,
     request: &SearchRequest<'_>,
     candidates: &[ScoredDocument],
 ) -> MeasuredCandidates {
+    // Without candidates or matches the features still divide by a positive number.
     let max_lex = candidates.first().map_or(0.0, |best| best.lex).max(1e-9);
-    let whole = CandidateMeasures {
+    let common = CandidateMeasures {
         max_lex,
-        mass: asked.terms.iter().map(|term| term.weight).sum::<f64>() + 1e-6,
-        distinct_mass: asked.terms.iter().map(|term| term.rarity).sum::<f64>() + 1e-6,
+        mass: resolved.terms.iter().map(|term| term.weight).sum::<f64>() + 1e-6,
+        distinct_mass: resolved.terms.iter().map(|term| term.rarity).sum::<f64>() + 1e-6,
         ..CandidateMeasures::default()
     };
-    let sentences: Vec<QuerySentence> = (0..asked.query.sentences.len())
-        .map(|number| QuerySentence::new(asked, &asked.query.sentences[number]))
+    let sentences: Vec<QuerySentence> = (0..resolved.query.sentences.len())
+        .map(|number| QuerySentence::new(resolved, &resolved.query.sentences[number]))
         .collect();
-    let (rows, told) = occurrences(asked, candidates);
-    let worths = [summary_weights(asked, &told), local_weights(asked, &rows)];
-    let whole = CandidateMeasures {
-        told_mass: worths[0].iter().sum::<f64>() + 1e-6,
-        local_mass: worths[1].iter().sum::<f64>() + 1e-6,
-        terms: asked.terms.len() as f64,
-        ..whole
+    let (rows, summary_counts) = find_occurrences(resolved, candidates);
+    let term_weights = [summary_weights(resolved, &summary_counts), local_weights(resolved, &rows)];
+    let common = CandidateMeasures {
+        summary_mass: term_weights[0].iter().sum::<f64>() + 1e-6,
+        local_mass: term_weights[1].iter().sum::<f64>() + 1e-6,
+        terms: resolved.terms.len() as f64,
+        ..common
     };
     let semantics = request.semantics.filter(|_| request.ranker.uses_cosines());
-    let sections = sections(asked, candidates, &rows);
-    let width = asked.terms.len();
+    let sections = score_sections(resolved, candidates, &rows);
+    let width = resolved.terms.len();
     let mut measured: Vec<MeasuredCandidate> = candidates
         .iter()
         .zip(sections)
         .enumerate()
         .map(|(number, (scored, sections))| {
             let row = &rows[number * width..(number + 1) * width];
-            let mut measures = CandidateMeasures { lex: scored.lex, sections, ..whole.clone() };
-            measure_terms(asked, scored.slot, row, &mut measures);
-            measure_weights(&worths, row, &mut measures);
+            let mut measures = CandidateMeasures { lex: scored.lex, sections, ..common.clone() };
+            measure_terms(resolved, scored.slot, row, &mut measures);
+            measure_weights(&term_weights, row, &mut measures);
             measure_sentences(&sentences, row, &mut measures);
             if let Some(semantics) = semantics {
-                let id = asked.state.id(scored.slot);
+                let id = resolved.state.id(scored.slot);
                 measures.cosines = semantics.cosines(id).unwrap_or_default();
             }
             MeasuredCandidate { number, slot: scored.slot, measures }
@@ -100,30 +101,31 @@ pub(super) fn measure_candidates(
     MeasuredCandidates { candidates: measured, rows, width }
 }
 
-/// For each candidate and term of the query where it occurs; and for each term how many documents
-/// have it in the name or the description.
-fn occurrences(
-    asked: &ResolvedQuery<'_>,
+/// Returns the occurrence of each query term in each candidate, and for each term the number of
+/// documents with it in the name or the description.
+fn find_occurrences(
+    resolved: &ResolvedQuery<'_>,
     candidates: &[ScoredDocument],
 ) -> (Vec<TermOccurrence>, Vec<u32>) {
     const NONE: u32 = u32::MAX;
-    let width = asked.terms.len();
+    let width = resolved.terms.len();
     let mut rows = vec![TermOccurrence::default(); candidates.len() * width];
-    let mut numbers = vec![NONE; asked.state.places.len()];
+    let mut numbers = vec![NONE; resolved.state.places.len()];
     for (number, candidate) in candidates.iter().enumerate() {
         numbers[candidate.slot as usize] = number as u32;
     }
-    let mut told = vec![0; width];
-    for (at, term) in asked.terms.iter().enumerate() {
+    let mut summary_counts = vec![0; width];
+    for (at, term) in resolved.terms.iter().enumerate() {
         let mut first = 0;
-        for (segment, number) in asked.state.segments.iter().zip(term.numbers) {
+        for (segment, number) in resolved.state.segments.iter().zip(term.numbers) {
             if let Some(number) = number {
                 let postings = segment.postings(number);
                 let found = postings.clone().zip(segment.occurrences(postings));
                 for (posting, (slot, counts)) in found {
                     let slot = first + slot;
-                    if counts.in_summary_fields() && asked.state.places[slot as usize] != GONE {
-                        told[at] += 1;
+                    // Replaced documents stay in the base segment until it is merged.
+                    if counts.in_summary_fields() && resolved.state.places[slot as usize] != GONE {
+                        summary_counts[at] += 1;
                     }
                     let candidate = numbers[slot as usize];
                     if candidate == NONE {
@@ -132,37 +134,38 @@ fn occurrences(
                     rows[candidate as usize * width + at] = TermOccurrence {
                         counts,
                         posting: Some(posting as u32),
-                        combined: asked.tables.bm25f_score(slot, counts),
+                        combined: resolved.tables.bm25f_score(slot, counts),
                     };
                 }
             }
             first += segment.len() as u32;
         }
     }
-    (rows, told)
+    (rows, summary_counts)
 }
 
-/// The scores of each candidate's three best sections.
+/// Returns the scores of each candidate's three best sections.
 ///
-/// Term by term and in the order of the postings: their positions lie one after the other, while
-/// those of one candidate lie all over the index.
-fn sections(
-    asked: &ResolvedQuery<'_>,
+/// Works term by term in the order of the postings: their positions are adjacent in memory, while
+/// those of one candidate are scattered over the index.
+fn score_sections(
+    resolved: &ResolvedQuery<'_>,
     candidates: &[ScoredDocument],
     rows: &[TermOccurrence],
 ) -> Vec<[f64; 3]> {
-    let (constants, totals) = (&asked.tables.constants, &asked.state.totals);
+    let (constants, totals) = (&resolved.tables.constants, &resolved.state.totals);
     let mut sections: Vec<_> = candidates
         .iter()
         .map(|candidate| {
-            let (_, segment, local) = asked.state.segment(candidate.slot);
+            let (_, segment, local) = resolved.state.segment(candidate.slot);
             (segment, SectionScores::new(constants, totals, segment, local))
         })
         .collect();
     let mut by_slot: Vec<usize> = (0..candidates.len()).collect();
+    // Postings are ordered by slot, so this order reads positions sequentially.
     by_slot.sort_unstable_by_key(|&number| candidates[number].slot);
-    let width = asked.terms.len();
-    for (at, term) in asked.terms.iter().enumerate() {
+    let width = resolved.terms.len();
+    for (at, term) in resolved.terms.iter().enumerate() {
         for &number in &by_slot {
             if let Some(posting) = rows[number * width + at].posting {
                 let (segment, sections) = &mut sections[number];
@@ -173,36 +176,36 @@ fn sections(
     sections.iter().map(|(_, sections)| sections.best()).collect()
 }
 
-/// The weight of each term, times the square root of the share of the skills with the term that
-/// have it in the name or the description: bodies tell stories, these tell what a skill is for.
-fn summary_weights(asked: &ResolvedQuery<'_>, told: &[u32]) -> Vec<f64> {
-    let worth = |(term, &told): (&ResolvedTerm, &u32)| {
-        let share = (f64::from(told) + 0.3) / (f64::from(term.frequency) + 1.0);
+/// Returns the weight of each term, times the square root of the share of the skills with the term
+/// that have it in the name or the description, which state the purpose of a skill.
+fn summary_weights(resolved: &ResolvedQuery<'_>, summary_counts: &[u32]) -> Vec<f64> {
+    let weigh = |(term, &summary_counts): (&ResolvedTerm, &u32)| {
+        let share = (f64::from(summary_counts) + 0.3) / (f64::from(term.frequency) + 1.0);
         term.weight * share.sqrt()
     };
-    asked.terms.iter().zip(told).map(worth).collect()
+    resolved.terms.iter().zip(summary_counts).map(weigh).collect()
 }
 
-/// The weight of each term, times its rarity among the first candidates: what tells them apart.
-fn local_weights(asked: &ResolvedQuery<'_>, rows: &[TermOccurrence]) -> Vec<f64> {
-    let width = asked.terms.len().max(1);
-    let first = || rows.chunks(width).take(FIRST);
+/// Returns the weight of each term, times its rarity among the first candidates.
+fn local_weights(resolved: &ResolvedQuery<'_>, rows: &[TermOccurrence]) -> Vec<f64> {
+    let width = resolved.terms.len().max(1);
+    let first = || rows.chunks(width).take(LOCAL_CANDIDATES);
     let among = first().count() as f64;
-    let worth = |(at, term): (usize, &ResolvedTerm)| {
+    let weigh = |(at, term): (usize, &ResolvedTerm)| {
         let with = first().filter(|row| !row[at].counts.is_empty()).count() as f64;
         term.weight * (1.0 + (among - with + 0.5) / (with + 0.5)).ln()
     };
-    asked.terms.iter().enumerate().map(worth).collect()
+    resolved.terms.iter().enumerate().map(weigh).collect()
 }
 
-/// Measures what counts terms by another worth than their weight.
+/// Measures the sums that use other weights than those of the first stage.
 fn measure_weights(
-    [told, local]: &[Vec<f64>; 2],
+    [summary, local]: &[Vec<f64>; 2],
     row: &[TermOccurrence],
     measures: &mut CandidateMeasures,
 ) {
-    for ((occurrence, told), local) in row.iter().zip(told).zip(local) {
-        measures.told += told * occurrence.combined;
+    for ((occurrence, summary), local) in row.iter().zip(summary).zip(local) {
+        measures.summary_weighted += summary * occurrence.combined;
         measures.local += local * occurrence.combined;
         if occurrence.counts.get(DESCRIPTION) > 0 {
             measures.described += 1.0;
@@ -210,16 +213,17 @@ fn measure_weights(
     }
 }
 
-/// Measures what depends on terms one by one, and on their places.
+/// Measures the sums over single terms, the name and the pairs.
 fn measure_terms(
-    asked: &ResolvedQuery<'_>,
+    resolved: &ResolvedQuery<'_>,
     slot: u32,
     row: &[TermOccurrence],
     measures: &mut CandidateMeasures,
 ) {
-    let (which, segment, local) = asked.state.segment(slot);
-    let tables = &asked.tables;
-    for (term, occurrence) in asked.terms.iter().zip(row) {
+    let (which, segment, local) = resolved.state.segment(slot);
+    let tables = &resolved.tables;
+    for (term, occurrence) in resolved.terms.iter().zip(row) {
+        // Every further sum is zero for a missing term.
         if occurrence.posting.is_none() {
             continue;
         }
@@ -231,19 +235,20 @@ fn measure_terms(
         }
     }
     for &number in segment.name(local) {
-        let rarity = tables.rarity(asked.state.frequencies[which][number as usize]);
+        let rarity = tables.rarity(resolved.state.frequencies[which][number as usize]);
         measures.name_mass += rarity;
-        if asked.terms.iter().any(|term| term.numbers[which] == Some(number)) {
+        if resolved.terms.iter().any(|term| term.numbers[which] == Some(number)) {
             measures.name_covered += rarity;
         }
     }
     measures.name_mass = measures.name_mass.max(1e-6);
     let layout = segment.documents[local].layout;
-    for &(a, b) in &asked.query.pairs {
+    for &(a, b) in &resolved.query.pairs {
+        // A pair needs both terms, so most pairs are skipped without reading positions.
         let (Some(first), Some(second)) = (row[a].posting, row[b].posting) else { continue };
         let first = segment.positions(first as usize);
         let found = find_pairs(first, segment.positions(second as usize), layout);
-        let weight = (asked.terms[a].rarity + asked.terms[b].rarity) / 2.0;
+        let weight = (resolved.terms[a].rarity + resolved.terms[b].rarity) / 2.0;
         measures.body_pairs += weight * f64::from(found.in_body).ln_1p();
         if found.in_meta {
             measures.meta_pairs += weight;
@@ -259,11 +264,12 @@ struct QuerySentence {
 }
 
 impl QuerySentence {
-    fn new(asked: &ResolvedQuery<'_>, counted: &[(usize, u32)]) -> Self {
+    fn new(resolved: &ResolvedQuery<'_>, counted: &[(usize, u32)]) -> Self {
         let weighted = |&(term, count): &(usize, u32)| {
-            (term, f64::from(count).sqrt() * asked.terms[term].rarity)
+            (term, f64::from(count).sqrt() * resolved.terms[term].rarity)
         };
         let terms: Vec<_> = counted.iter().map(weighted).collect();
+        // The small constant avoids a division by zero for a sentence without weight.
         let mass = terms.iter().map(|(_, weight)| weight).sum::<f64>() + 1e-6;
         Self { terms, mass }
     }
@@ -286,7 +292,7 @@ fn measure_sentences(
 
 fn rank_by_cosine(candidates: &mut [MeasuredCandidate]) {
     let mut order: Vec<usize> = (0..candidates.len()).collect();
-    // The sort is stable: what is as near stays in the candidates' order.
+    // The sort is stable: equal cosines stay in the order of the candidates.
     order.sort_by(|&a, &b| {
         let cosine = |at: usize| candidates[at].measures.cosines.description;
         cosine(b).total_cmp(&cosine(a))

@@ -1,4 +1,4 @@
-//! The sections of a document's body that fit best.
+//! The scores of the sections of a document's body.
 
 use crate::Bm25fConstants;
 use crate::index::CorpusTotals;
@@ -8,10 +8,10 @@ use crate::segment::{IndexSegment, SECTIONS};
 pub(super) struct SectionScores<'a> {
     constants: &'a Bm25fConstants,
     ranges: &'a [(u16, u16)],
-    /// Half of 1 / the mean length of a section.
+    /// Half of the inverse mean length of a section.
     half_inverse_mean: f64,
     scores: [f64; SECTIONS],
-    /// How often the term at hand is in each section.
+    /// The count of the current term in each section.
     counts: [u16; SECTIONS],
 }
 
@@ -33,14 +33,14 @@ impl<'a> SectionScores<'a> {
     pub(super) fn add(&mut self, weight: f64, positions: &[u16]) {
         let Self { ranges, counts, .. } = self;
         let mut first = ranges.len();
-        // Behind this section none has a position so far.
+        // Sections from `end` on have no position so far.
         let mut end = 0;
         let mut at = 0;
         for &position in positions {
             while ranges.get(at).is_some_and(|range| range.1 <= position) {
                 at += 1;
             }
-            // Sections overlap, so that more than one can have the position.
+            // Sections overlap, so more than one can have the position.
             for (number, range) in ranges.iter().enumerate().skip(at) {
                 if range.0 > position {
                     break;
@@ -51,6 +51,7 @@ impl<'a> SectionScores<'a> {
             }
         }
         for number in first..end {
+            // Taking resets the counts for the next term.
             let count = f64::from(std::mem::take(&mut counts[number]));
             let (start, end) = ranges[number];
             let norm = 0.5 + f64::from(end - start) * self.half_inverse_mean;
@@ -58,7 +59,7 @@ impl<'a> SectionScores<'a> {
         }
     }
 
-    /// The three highest scores, highest first; 0 where there are fewer sections.
+    /// Returns the three highest scores, highest first; 0 for missing sections.
     pub(super) fn best(&self) -> [f64; 3] {
         let mut best = [0.0; 3];
         for &score in &self.scores[..self.ranges.len()] {

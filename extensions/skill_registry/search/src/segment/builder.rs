@@ -1,4 +1,4 @@
-//! From documents to a segment.
+//! The builder of segments.
 
 use std::collections::HashMap;
 
@@ -8,20 +8,20 @@ use crate::analysis::term_for_word;
 use crate::field::{FIELDS, NAME};
 use crate::{Document, TextAnalyzer};
 
-/// Collects documents; each is read at once and not needed afterwards.
+/// A builder that reads each document at once and does not keep it.
 #[derive(Debug)]
 pub(crate) struct SegmentBuilder {
     words: TermInterner,
-    laid: TokenizedDocument,
-    /// Terms have the numbers of `words` until the end.
+    tokenized: TokenizedDocument,
+    /// The documents; their terms have the numbers of `words` until `finish`.
     documents: Vec<DocumentEntry>,
     sections: PackedLists<(u16, u16)>,
     names: PackedLists<u32>,
-    /// For each document its postings.
+    /// The postings of each document.
     postings: PackedLists<(u32, FieldCounts)>,
-    /// For each of those the positions.
+    /// The positions of each of those postings.
     positions: PackedLists<u16>,
-    /// For each term the document that had it last, and which of its postings that is.
+    /// The last document with each term, and the index of its posting there.
     last: Vec<(u32, u32)>,
 }
 
@@ -29,7 +29,7 @@ impl SegmentBuilder {
     pub(crate) fn new(analysis: TextAnalyzer) -> Self {
         Self {
             words: TermInterner { analysis, words: HashMap::new(), terms: HashMap::new() },
-            laid: TokenizedDocument::default(),
+            tokenized: TokenizedDocument::default(),
             documents: Vec::new(),
             sections: PackedLists::default(),
             names: PackedLists::default(),
@@ -41,12 +41,12 @@ impl SegmentBuilder {
 
     /// Adds a document; its slot is the number of documents before it.
     pub(crate) fn add(&mut self, document: &Document<'_>) {
-        let Self { words, laid, .. } = self;
-        laid.tokenize(words, document);
+        let Self { words, tokenized, .. } = self;
+        tokenized.tokenize(words, document);
         self.last.resize(words.terms.len(), (u32::MAX, 0));
         let slot = self.documents.len() as u32;
         let first = self.postings.items.len();
-        let mut of = |term: u32, postings: &mut Vec<(u32, FieldCounts)>| {
+        let mut posting_of = |term: u32, postings: &mut Vec<(u32, FieldCounts)>| {
             let (seen, at) = &mut self.last[term as usize];
             if *seen != slot {
                 (*seen, *at) = (slot, (postings.len() - first) as u32);
@@ -54,21 +54,22 @@ impl SegmentBuilder {
             }
             *at as usize
         };
-        for (field, terms) in self.laid.fields.iter().enumerate() {
+        for (field, terms) in self.tokenized.fields.iter().enumerate() {
             for &term in terms {
-                let posting = first + of(term, &mut self.postings.items);
+                let posting = first + posting_of(term, &mut self.postings.items);
                 self.postings.items[posting].1.add(field);
             }
+            // The name is the first field, so its postings are exactly its distinct terms.
             if field == NAME {
                 self.names.push(self.postings.items[first..].iter().map(|(term, _)| *term));
             }
         }
-        // Positions by posting: counted, then put where the counts say.
+        // A counting sort of the positions by posting.
         let placed: Vec<(usize, u16)> = self
-            .laid
+            .tokenized
             .placed
             .iter()
-            .map(|&(term, position)| (of(term, &mut self.postings.items), position))
+            .map(|&(term, position)| (posting_of(term, &mut self.postings.items), position))
             .collect();
         let count = self.postings.items.len() - first;
         let mut next = vec![0u32; count];
@@ -87,17 +88,19 @@ impl SegmentBuilder {
             *at += 1;
         }
         self.postings.close();
-        self.sections.push(self.laid.sections.iter().copied());
+        self.sections.push(self.tokenized.sections.iter().copied());
         self.documents.push(DocumentEntry {
             id: document.id.into(),
-            lengths: std::array::from_fn::<_, FIELDS, _>(|at| self.laid.fields[at].len() as u32),
-            layout: self.laid.layout,
+            lengths: std::array::from_fn::<_, FIELDS, _>(|at| {
+                self.tokenized.fields[at].len() as u32
+            }),
+            layout: self.tokenized.layout,
         });
     }
 
-    /// Sorts the terms and turns the postings of documents into postings of terms.
+    /// Sorts the terms and converts the postings of documents to postings of terms.
     pub(crate) fn finish(self) -> IndexSegment {
-        let (vocabulary, numbers) = self.words.sorted();
+        let (vocabulary, numbers) = self.words.into_sorted();
         let mut segment = IndexSegment {
             frequencies: vec![0; vocabulary.len()],
             vocabulary,
@@ -107,7 +110,7 @@ impl SegmentBuilder {
             ..IndexSegment::default()
         };
         segment.names.items.iter_mut().for_each(|term| *term = numbers[*term as usize]);
-        // Counted, then put where the counts say; documents come in the order of their slots.
+        // A counting sort by term; documents are visited in slot order, so slots ascend.
         let mut starts = vec![0u32; segment.vocabulary.len() + 1];
         let mut place_counts = vec![0u32; segment.vocabulary.len()];
         for (posting, &(term, _)) in self.postings.items.iter().enumerate() {
@@ -136,6 +139,7 @@ impl SegmentBuilder {
             for posting in range {
                 let (term, counts) = self.postings.items[posting];
                 let term = numbers[term as usize];
+                // Terms only behind the end of the body do not count in document frequencies.
                 if !counts.is_empty() {
                     segment.frequencies[term as usize] += 1;
                     segment.terms.items.push(term);
@@ -159,11 +163,11 @@ impl SegmentBuilder {
     }
 }
 
-/// Numbers for terms, and for the words that become them.
+/// A mapping from words to the numbers of their terms.
 #[derive(Debug)]
 pub(super) struct TermInterner {
     analysis: TextAnalyzer,
-    /// The term's number; none for a stop word.
+    /// The number of each word's term; `None` for a stop word.
     words: HashMap<Box<str>, Option<u32>>,
     terms: HashMap<Box<str>, u32>,
 }
@@ -173,6 +177,7 @@ impl TermInterner {
     pub(super) fn read(&mut self, text: &str, into: &mut Vec<u32>) {
         let Self { analysis, words, terms } = self;
         analysis.for_each_word(text, |word| {
+            // Stemming is slow, so each distinct word is stemmed only once.
             let number = match words.get(word) {
                 Some(number) => *number,
                 None => {
@@ -192,8 +197,8 @@ impl TermInterner {
         });
     }
 
-    /// The terms in their order, and for each number before the number in that order.
-    fn sorted(self) -> (TermDictionary, Vec<u32>) {
+    /// Returns the sorted terms, and the new number for each old one.
+    fn into_sorted(self) -> (TermDictionary, Vec<u32>) {
         let mut terms: Vec<(Box<str>, u32)> = self.terms.into_iter().collect();
         terms.sort_unstable();
         let mut vocabulary = TermDictionary::default();

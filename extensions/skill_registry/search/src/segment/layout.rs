@@ -1,41 +1,41 @@
-//! A document as terms at positions.
+//! The tokenization of documents into terms with positions.
 
 use super::{FieldLayout, builder::TermInterner};
 use crate::Document;
 use crate::field::{BODY, DESCRIPTION, FIELDS, HEADINGS, NAME, TAGS};
 
-/// How many characters of the body are the field.
+/// The length of the field body in characters.
 const BODY_CHARS: usize = 8_000;
-/// How many characters of the body have sections.
+/// The length of the body with sections in characters.
 const SECTION_CHARS: usize = 12_000;
-/// How many characters and how many terms of any other field are read: far more than a skill should
+/// The maximum number of characters and of terms of any other field: far more than a skill should
 /// have, and few enough for positions of 16 bits.
 const FIELD_LIMIT: usize = 16_000;
 
-/// A heading ends a section that has at least so many terms.
-const SHORT_SECTION: usize = 25;
-/// So many terms are a section.
-const SECTION: usize = 150;
-/// What a section starts after the one before it that was full, so that 30 terms are in both.
+/// The minimum number of terms of a section that ends at a heading.
+const MIN_SECTION: usize = 25;
+/// The maximum number of terms of a section.
+const MAX_SECTION: usize = 150;
+/// The distance between the starts of a full section and the next, so that 30 terms are in both.
 const SECTION_STEP: usize = 120;
-/// The most sections of a body.
+/// The maximum number of sections of a body.
 pub(crate) const SECTIONS: usize = 40;
 
-/// A document as terms at positions. Kept from document to document for its vectors.
+/// A document as terms with positions. It is reused for every document to keep its allocations.
 #[derive(Debug, Default)]
 pub(super) struct TokenizedDocument {
     /// The terms of each field.
     pub(super) fields: [Vec<u32>; FIELDS],
-    /// Terms with positions, each field's in order.
+    /// The terms with positions, in order within each field.
     pub(super) placed: Vec<(u32, u16)>,
     pub(super) sections: Vec<(u16, u16)>,
     pub(super) layout: FieldLayout,
-    /// The terms of that part of the body that has sections.
+    /// The terms of the part of the body with sections.
     body: Vec<u32>,
 }
 
 impl TokenizedDocument {
-    /// Lays out a document.
+    /// Tokenizes a document and assigns positions.
     pub(super) fn tokenize(&mut self, words: &mut TermInterner, document: &Document<'_>) {
         self.fields.iter_mut().for_each(Vec::clear);
         self.placed.clear();
@@ -59,19 +59,19 @@ impl TokenizedDocument {
         self.tokenize_body(words, document.body, next);
     }
 
-    /// Lays out the body from a position on.
+    /// Tokenizes the body and assigns positions from `start` on.
     fn tokenize_body(&mut self, words: &mut TermInterner, body: &str, start: usize) {
         let body = truncate_chars(body, SECTION_CHARS);
         let field_end = truncate_chars(body, BODY_CHARS).len();
         self.body.clear();
         self.sections.clear();
         let mut section = 0;
-        // How many of the terms are in the field, and those that its end has cut.
+        // The number of terms in the field body, and the terms of the word that its end cuts.
         let mut in_field = 0;
         let mut cut = Vec::new();
         let mut at = 0;
         for line in body.split('\n') {
-            if line.starts_with('#') && self.body.len() - section >= SHORT_SECTION {
+            if line.starts_with('#') && self.body.len() - section >= MIN_SECTION {
                 self.close_section(start, section, self.body.len());
                 section = self.body.len();
             }
@@ -82,13 +82,14 @@ impl TokenizedDocument {
                 in_field = self.body.len();
             } else if at < field_end {
                 words.read(&line[..field_end - at], &mut cut);
+                // Only the terms from the cut word on differ from those of the complete line.
                 let same = cut.iter().zip(&self.body[before..]).take_while(|(a, b)| a == b).count();
                 in_field = before + same;
                 cut.drain(..same);
             }
             at += line.len() + 1;
-            while self.body.len() - section >= SECTION {
-                self.close_section(start, section, section + SECTION);
+            while self.body.len() - section >= MAX_SECTION {
+                self.close_section(start, section, section + MAX_SECTION);
                 section += SECTION_STEP;
             }
         }
@@ -105,7 +106,7 @@ impl TokenizedDocument {
             tail: next.min(usize::from(u16::MAX)) as u16,
         };
         if !cut.is_empty() {
-            // The term before the cut one comes along, for the pair of both.
+            // The term before the cut one is repeated, so that both form a pair.
             let before = in_field.checked_sub(1).map(|before| self.body[before]);
             let terms: Vec<u32> = before.into_iter().chain(cut).collect();
             assign_positions(&mut self.placed, &mut next, &terms);
@@ -119,16 +120,17 @@ impl TokenizedDocument {
     }
 }
 
-/// Gives terms the next positions and leaves a gap behind them.
+/// Assigns the next positions to terms and leaves a gap behind them.
 fn assign_positions(placed: &mut Vec<(u32, u16)>, next: &mut usize, terms: &[u32]) {
+    // Terms beyond the last 16-bit position are dropped.
     let positions = (*next..usize::from(u16::MAX)).map(|position| position as u16);
     placed.extend(terms.iter().copied().zip(positions));
     *next += terms.len() + 1;
 }
 
-/// The beginning of a text, in characters.
+/// Returns the start of a text with at most this many characters.
 fn truncate_chars(text: &str, characters: usize) -> &str {
-    // Bytes are counted faster, and there are at least as many.
+    // Bytes are never fewer than characters and need no count.
     if text.len() <= characters {
         return text;
     }

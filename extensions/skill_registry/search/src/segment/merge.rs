@@ -1,18 +1,18 @@
-//! Joining segments, and leaving documents out.
+//! The merging of segments, without removed documents.
 
 use super::{FieldCounts, IndexSegment, PackedLists};
 
-/// A segment and which of its documents stay.
+/// A segment with a filter for the documents that stay.
 pub(crate) struct SegmentPart<'a> {
     pub(crate) segment: &'a IndexSegment,
-    /// For each slot whether its document stays.
+    /// Returns whether the document of a slot stays.
     pub(crate) stays: &'a dyn Fn(usize) -> bool,
 }
 
-/// For a document that does not stay or a term that no document has any more.
+/// The marker for a removed document, or for a term without documents.
 const GONE: u32 = u32::MAX;
 
-/// Joins segments: the documents that stay, in the order of parts and slots.
+/// Merges segments: the documents that stay, in the order of parts and slots.
 pub(crate) fn merge_segments(parts: &[SegmentPart<'_>]) -> IndexSegment {
     let mut merged = IndexSegment::default();
     let mut slots = 0;
@@ -46,7 +46,7 @@ pub(crate) fn merge_segments(parts: &[SegmentPart<'_>]) -> IndexSegment {
     merged
 }
 
-/// Joins vocabularies and postings; returns for each part the new numbers of its terms.
+/// Merges vocabularies and postings; returns the new numbers of the terms of each part.
 fn merge_terms(
     merged: &mut IndexSegment,
     parts: &[SegmentPart<'_>],
@@ -66,11 +66,13 @@ fn merge_terms(
             let vocabulary = &parts[part].segment.vocabulary;
             (heads[part] < vocabulary.len()).then(|| vocabulary.get(heads[part]))
         };
+        // The vocabularies are sorted, so the smallest head is the next term.
         let Some(term) = (0..parts.len()).filter_map(head).min() else { break };
         let having: Vec<usize> =
             (0..parts.len()).filter(|&part| head(part) == Some(term)).collect();
         let first = merged.slots.len();
         let mut frequency = 0;
+        // Slots ascend within a term, because parts are visited in the order of the new slots.
         for &part in &having {
             let segment = parts[part].segment;
             for posting in segment.postings(heads[part] as u32) {
@@ -86,6 +88,7 @@ fn merge_terms(
                 merged.positions.close();
             }
         }
+        // A term whose documents are all removed is dropped from the vocabulary.
         let number = match merged.slots.len() > first {
             true => {
                 merged.postings.push(merged.slots.len() as u32);

@@ -1,8 +1,8 @@
-//! The terms of a segment.
+//! The term dictionary of a segment.
 
 use std::cmp::Ordering;
 
-/// Distinct terms, numbered in their order; their texts lie one after the other.
+/// The distinct terms of a segment, numbered in sorted order; their texts are stored contiguously.
 #[derive(Debug, Default)]
 pub(crate) struct TermDictionary {
     text: String,
@@ -10,7 +10,7 @@ pub(crate) struct TermDictionary {
 }
 
 impl TermDictionary {
-    /// Adds a term behind the last, which must come before it; returns its number.
+    /// Appends a term, which must sort behind the last one; returns its number.
     pub(super) fn push(&mut self, term: &str) -> u32 {
         debug_assert!(self.is_empty() || self.get(self.len() - 1) < term);
         self.text.push_str(term);
@@ -33,7 +33,7 @@ impl TermDictionary {
         &self.text[start..self.ends[number] as usize]
     }
 
-    /// Returns the number of a term.
+    /// Returns the number of a term, or `None` if it is not in the dictionary.
     pub(crate) fn find(&self, term: &str) -> Option<u32> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -48,7 +48,7 @@ impl TermDictionary {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.text.capacity() + super::bytes(&self.ends)
+        self.text.capacity() + super::vec_bytes(&self.ends)
     }
 
     pub(super) fn shrink(&mut self) {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_it_has() {
+    fn find_returns_known_terms() {
         let mut vocabulary = TermDictionary::default();
         assert_eq!(vocabulary.find("a"), None);
         let terms = ["a", "app", "b", "é"];

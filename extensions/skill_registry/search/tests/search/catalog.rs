@@ -1,4 +1,4 @@
-//! Made-up skills.
+//! Generated skills.
 
 use proptest::prelude::*;
 use skill_search::Document;
@@ -60,13 +60,13 @@ const WORDS: [&str; 28] = [
     "ﬁle",
 ];
 
-/// A text of made-up words.
+/// Returns a text of generated words.
 pub(crate) fn text(words: std::ops::Range<usize>) -> impl Strategy<Value = String> {
     let word = prop::sample::select(&WORDS[..]);
     prop::collection::vec(word, words).prop_map(|words| words.join(" "))
 }
 
-/// A body: often short, sometimes longer than what is read of it.
+/// Returns a body: often short, sometimes longer than the part that is read.
 fn body() -> impl Strategy<Value = String> {
     let long = (text(20..120), 1_usize..160, 0_usize..9).prop_map(|(text, times, shift)| {
         let blanks = " ".repeat(shift);
@@ -91,12 +91,12 @@ fn skill() -> impl Strategy<Value = Skill> {
     )
 }
 
-/// Skills of which some have the same id.
+/// Returns skills, of which some have the same id.
 pub(crate) fn skills(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Skill>> {
     prop::collection::vec(skill(), count)
 }
 
-/// Skills in the order of their ids, of those with the same id the last one.
+/// Returns skills in the order of their ids; of those with the same id, the last one.
 pub(crate) fn distinct(skills: &[Skill]) -> Vec<&Skill> {
     let by_id: std::collections::BTreeMap<_, _> = skills.iter().map(|it| (&it.id, it)).collect();
     by_id.into_values().collect()

@@ -1,4 +1,4 @@
-//! An index that was changed is the one that would be built.
+//! Tests that an updated index equals a new one.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
 
 use crate::catalog::{Skill, skills, text};
 
-/// Everything that an index says to some queries.
+/// Returns the complete explanations of some queries.
 fn answers(index: &Index) -> Vec<String> {
     let queries = [
         "count the beads on a string",
@@ -40,7 +40,7 @@ fn check(start: &[Skill], changes: &[(Vec<Skill>, Vec<u32>)]) {
         ids.iter().for_each(|id| drop(skills.remove(*id)));
         skills.extend(put.iter().map(|skill| (skill.id.clone(), skill.clone())));
         assert_eq!(answers(&index), answers(&built(&skills)));
-        assert_eq!(answers(&before.0), before.1, "the one before has changed");
+        assert_eq!(answers(&before.0), before.1, "the previous index has changed");
         assert_eq!((index.len(), index.is_empty()), (skills.len(), skills.is_empty()));
         for id in (0..40).map(|id| format!("skill-{id}")) {
             assert_eq!(index.contains(&id), skills.contains_key(&id), "{id}");
@@ -52,7 +52,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn changes_one_after_the_other(
+    fn updated_index_equals_new_index(
         start in skills(0..30),
         changes in prop::collection::vec(
             (skills(0..4), prop::collection::vec(0_u32..40, 0..4)),
@@ -70,11 +70,11 @@ fn plain(id: usize, description: &str) -> Skill {
 }
 
 #[test]
-fn so_many_changes_that_segments_are_joined() {
+fn many_updates_merge_segments() {
     let start: Vec<Skill> = (0..300).map(|id| plain(id, "count beads")).collect();
     let mut skills: BTreeMap<String, Skill> =
         start.iter().map(|skill| (skill.id.clone(), skill.clone())).collect();
-    // More than enough for two threads.
+    // Enough documents for two threads.
     let mut index = built(&skills);
     let mut before = index.heap_bytes();
     let mut shrunk = 0;
@@ -95,7 +95,7 @@ fn so_many_changes_that_segments_are_joined() {
             assert_eq!(answers(&index), answers(&built(&skills)), "{step}");
         }
     }
-    assert!(shrunk >= 2, "never joined");
+    assert!(shrunk >= 2, "never merged");
     let ids: Vec<&str> = skills.keys().map(String::as_str).collect();
     let empty = index.with_updates([], &ids);
     assert_eq!(answers(&empty), answers(&built(&BTreeMap::new())));
@@ -103,7 +103,7 @@ fn so_many_changes_that_segments_are_joined() {
 }
 
 #[test]
-fn what_stands_behind_the_end_of_the_body_is_found_and_does_not_count() {
+fn deep_terms_match_without_counting() {
     let deep =
         |id| Skill { body: format!("{}\nzebra beads\n", "x ".repeat(4_100)), ..plain(id, "x") };
     let skills = [deep(1), plain(2, "zebra"), plain(3, "count"), deep(4)];
@@ -128,7 +128,7 @@ fn what_stands_behind_the_end_of_the_body_is_found_and_does_not_count() {
 }
 
 #[test]
-fn a_later_document_replaces_an_earlier_and_putting_in_wins_over_removing() {
+fn later_document_and_insert_win() {
     let documents = [plain(1, "count"), plain(2, "publish"), plain(1, "deploy")];
     let index = Index::build(TextAnalyzer::Standard, documents.iter().map(Skill::document));
     let expected: BTreeMap<_, _> =
@@ -143,7 +143,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn order_of_documents_does_not_matter(skills in skills(1..20), query in text(1..10)) {
+    fn document_order_is_irrelevant(skills in skills(1..20), query in text(1..10)) {
         let distinct = crate::catalog::distinct(&skills);
         let forwards = Index::build(TextAnalyzer::Standard, distinct.iter().map(|it| it.document()));
         let backwards =

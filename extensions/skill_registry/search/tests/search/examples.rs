@@ -1,10 +1,10 @@
-//! Examples, computed by a program in another language that follows the same formula.
+//! Examples computed by a program in another language with the same formula.
 
 use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
 
 use crate::catalog::Skill;
 
-/// So many made-up words.
+/// Returns a number of generated words.
 fn filler(words: usize, step: usize) -> String {
     (0..words).map(|at| format!("w{}", at * step % 97)).collect::<Vec<_>>().join(" ")
 }
@@ -29,7 +29,7 @@ fn skills() -> Vec<Skill> {
         filler(1_800, 17),
         filler(900, 19),
     );
-    assert_eq!(long.len(), 13_813, "longer than what is read");
+    assert_eq!(long.len(), 13_813, "longer than the part that is read");
     vec![
         skill(
             "bead-counter",
@@ -90,7 +90,7 @@ fn skills() -> Vec<Skill> {
     ]
 }
 
-/// What a query finds, with scores; and the features of one of those.
+/// A query, its hits with scores, and the features of one of the hits.
 type Example = (&'static str, &'static [(&'static str, f64)], &'static str, [f64; 11]);
 
 #[rustfmt::skip]
@@ -145,7 +145,7 @@ const EXAMPLES: [Example; 6] = [
 ];
 
 #[test]
-fn the_reference_ranker_gives_the_examples() {
+fn reference_ranker_matches_examples() {
     let skills = skills();
     let ranker = Ranker::reference();
     for analysis in [TextAnalyzer::Reference, TextAnalyzer::Standard] {
@@ -174,7 +174,7 @@ fn the_reference_ranker_gives_the_examples() {
 }
 
 #[test]
-fn an_explanation_is_whole() {
+fn explanation_is_complete() {
     let skills = skills();
     let index = Index::build(TextAnalyzer::Standard, skills.iter().map(Skill::document));
     let ranker = Ranker::bm25f();
@@ -183,14 +183,14 @@ fn an_explanation_is_whole() {
     let score = explanation.hits[0].score;
     let weights: Vec<f64> = explanation.terms.iter().map(|term| term.weight).collect();
     let expected = format!(
-        "Explanation {{ ranker: \"bm25f\", terms: [\
+        "RankingExplanation {{ ranker: \"bm25f\", terms: [\
          QueryTerm {{ term: \"bead\", count: 2, skills: 2, weight: {:?} }}, \
          QueryTerm {{ term: \"colour\", count: 1, skills: 1, weight: {:?} }}], candidates: 2, hits: [\
-         ExplainedHit {{ id: \"bead-counter\", score: {score:?}, fields: Fields(27), matched: [\
-         TermMatch {{ term: \"bead\", fields: Fields(27) }}, \
-         TermMatch {{ term: \"colour\", fields: Fields(18) }}], contributions: [\
-         Contribution {{ feature: \"lex\", value: {score:?}, weight: 1.0, contribution: {score:?} }}, \
-         Contribution {{ feature: \"sqrt(lex)\", value: {:?}, weight: 0.0, contribution: 0.0 }}] }}] }}",
+         ExplainedHit {{ id: \"bead-counter\", score: {score:?}, fields: FieldSet(27), matched: [\
+         TermMatch {{ term: \"bead\", fields: FieldSet(27) }}, \
+         TermMatch {{ term: \"colour\", fields: FieldSet(18) }}], contributions: [\
+         FeatureContribution {{ feature: \"lex\", value: {score:?}, weight: 1.0, contribution: {score:?} }}, \
+         FeatureContribution {{ feature: \"sqrt(lex)\", value: {:?}, weight: 0.0, contribution: 0.0 }}] }}] }}",
         weights[0],
         weights[1],
         score.sqrt(),

@@ -1,4 +1,4 @@
-//! The ranking is that of the formula.
+//! Tests that the ranking follows its formula.
 
 use proptest::prelude::*;
 use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
@@ -6,11 +6,12 @@ use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
 use crate::catalog::{Skill, distinct, skills, text};
 use crate::naive::Naive;
 
-/// Which of the naive features the rankers have, in their order.
+/// The indexes of the naive features in the reference ranker.
 const REFERENCE: [usize; 11] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+/// The indexes of the naive features in the standard ranker.
 const STANDARD: [usize; 14] = [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14];
 
-/// Compares the candidates of a query and their features with what the formula gives.
+/// Compares the candidates of a query and their features with the formula.
 fn check(analysis: TextAnalyzer, skills: &[Skill], query: &str) {
     let (ranker, features) = match analysis {
         TextAnalyzer::Standard => (Ranker::standard(), &STANDARD[..]),
@@ -22,7 +23,7 @@ fn check(analysis: TextAnalyzer, skills: &[Skill], query: &str) {
     let mut expected = naive.rows(query);
     let rows = found.ids.iter().zip(&found.lex).zip(&found.rows);
     let mut rows: Vec<_> = rows.map(|((id, lex), row)| (id, lex, row)).collect();
-    // Scores that differ in the last digits alone may be in another order.
+    // Scores that differ only in the last digits may be in another order.
     expected.sort_by(|a, b| a.0.cmp(&b.0));
     rows.sort_by(|a, b| a.0.cmp(b.0));
     assert_eq!(rows.len(), expected.len(), "{query:?}");
@@ -43,7 +44,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn candidates_and_features_are_those_of_the_formula(
+    fn features_match_formula(
         skills in skills(0..25),
         query in text(0..25),
         standard in any::<bool>(),
@@ -53,7 +54,7 @@ proptest! {
 }
 
 #[test]
-fn a_word_may_be_cut_where_the_body_ends() {
+fn word_at_body_end_is_cut() {
     let words = "publish packaging versions\ncolours c++ 部署服务 ";
     for shift in 0..words.chars().count() {
         let body = format!("{} {}", "x".repeat(shift), words.repeat(250));

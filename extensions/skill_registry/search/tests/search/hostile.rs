@@ -1,4 +1,4 @@
-//! Whatever is asked: an answer, never an error.
+//! Tests that every query returns a result.
 
 use std::cell::Cell;
 
@@ -30,7 +30,7 @@ fn found(query: &str) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_special_in_a_query() {
+fn query_has_no_special_syntax() {
     let beads = ["beads", "tests"];
     let long = format!("beads {}", "x y z ".repeat(200_000));
     let rows: [(&str, &[&str]); 14] = [
@@ -56,14 +56,14 @@ fn nothing_is_special_in_a_query() {
 }
 
 #[test]
-fn what_stands_behind_the_limit_is_not_read() {
+fn query_beyond_limit_is_ignored() {
     let filler = "z ".repeat(8 * 1024);
     assert_eq!(found(&format!("{filler}beads")), Vec::<String>::new());
     assert_eq!(found(&format!("{}beads", &filler[..filler.len() - 6])), ["beads", "tests"]);
 }
 
 #[test]
-fn who_admits_is_asked_about_the_best_until_there_are_enough() {
+fn admits_is_called_only_as_needed() {
     let skills: Vec<Skill> = (0..1_000)
         .map(|id| Skill {
             id: format!("skill-{id:03}"),
@@ -73,28 +73,28 @@ fn who_admits_is_asked_about_the_best_until_there_are_enough() {
         .collect();
     let index = Index::build(TextAnalyzer::Standard, skills.iter().map(Skill::document));
     let ranker = Ranker::standard();
-    let asked = Cell::new(0);
+    let calls = Cell::new(0);
     let search = |admits: &dyn Fn(&str) -> bool| {
-        asked.set(0);
+        calls.set(0);
         let admits = |id: &str| {
-            asked.set(asked.get() + 1);
+            calls.set(calls.get() + 1);
             admits(id)
         };
         let request =
             SearchRequest { limit: 1_000, admits: &admits, ..SearchRequest::new("beads", &ranker) };
         let hits = index.search(&request);
-        (hits.first().map(|hit| hit.id.to_string()), hits.len(), asked.get())
+        (hits.first().map(|hit| hit.id.to_string()), hits.len(), calls.get())
     };
     assert_eq!(search(&|_| true), (Some("skill-000".to_owned()), 100, 100));
     assert_eq!(search(&|_| false), (None, 0, 1_000));
     let even = |id: &str| id.ends_with(['1', '3', '5', '7', '9']);
-    let (best, count, asked) = search(&even);
+    let (best, count, calls) = search(&even);
     assert_eq!((best, count), (Some("skill-001".to_owned()), 100));
-    assert!((200..=300).contains(&asked), "{asked}");
+    assert!((200..=300).contains(&calls), "{calls}");
 }
 
 #[test]
-fn documents_of_any_size_are_taken() {
+fn documents_of_any_size_are_indexed() {
     let word = "a".repeat(100_000);
     let ideographs = "部署服务".repeat(20_000);
     let many: Vec<&str> = vec!["beads beads"; 20_000];
@@ -131,7 +131,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn any_text_gets_an_answer(skills in skills(0..6), query in any::<String>(), body in any::<String>()) {
+    fn any_text_returns_finite_scores(skills in skills(0..6), query in any::<String>(), body in any::<String>()) {
         let other = Document { id: "other", description: &query, body: &body, ..Document::default() };
         for analysis in [TextAnalyzer::Reference, TextAnalyzer::Standard] {
             let documents = skills.iter().map(Skill::document).chain([other.clone()]);

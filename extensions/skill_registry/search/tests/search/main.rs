@@ -1,4 +1,4 @@
-//! The ranking against its formula, and the index against itself.
+//! Tests of the ranking against its formula, and of the index against a new one.
 
 mod catalog;
 mod changes;

@@ -1,10 +1,10 @@
-//! What an embedding model adds.
+//! Tests of the ranking with an embedding model.
 
 use skill_search::{
     CosineScores, Document, EmbeddingSimilarity, Index, Ranker, SearchRequest, TextAnalyzer,
 };
 
-/// Cosines by id.
+/// A table of cosines by id.
 struct Table(&'static [(&'static str, f32)]);
 
 impl EmbeddingSimilarity for Table {
@@ -19,7 +19,7 @@ impl EmbeddingSimilarity for Table {
 }
 
 #[test]
-fn the_nearest_join_the_candidates_and_cosines_the_features() {
+fn embeddings_add_candidates_and_features() {
     let rows =
         [("a", "count beads"), ("b", "count stars"), ("c", "cook soup"), ("d", "read books")];
     let documents =
@@ -46,7 +46,7 @@ fn the_nearest_join_the_candidates_and_cosines_the_features() {
     let nearest = hits.iter().find(|hit| &*hit.id == "c").unwrap();
     assert!(nearest.fields.is_empty());
 
-    // Who knows no cosines answers as if there were none.
+    // A ranker without cosines returns the same hits with and without them.
     let reference = Ranker::reference();
     let without = SearchRequest { semantics: None, ranker: &reference, ..request };
     let with = SearchRequest { ranker: &reference, ..request };
@@ -55,7 +55,7 @@ fn the_nearest_join_the_candidates_and_cosines_the_features() {
 }
 
 #[test]
-fn other_weights_make_another_ranker() {
+fn weights_change_only_their_model() {
     let standard = Ranker::standard();
     let (plain, semantic) = (standard.model(false), standard.model(true));
     assert_eq!(plain.columns().len(), plain.weights().len());

@@ -1,4 +1,5 @@
-//! The ranking again, word for word after its formula: no index, no postings, no positions.
+//! A second implementation of the ranking, directly from its formula: without index, postings or
+//! positions.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use skill_search::{Bm25fConstants, TextAnalyzer};
 
 use crate::catalog::Skill;
 
-/// A skill's terms.
+/// The terms of a skill.
 struct Terms {
     id: String,
     fields: [Vec<String>; 5],
@@ -19,8 +20,8 @@ pub(crate) struct Naive {
     skills: Vec<Terms>,
 }
 
-/// A candidate: id, BM25F score, the eleven features of the reference, the four that the standard
-/// ranker has beside them.
+/// A candidate: id, BM25F score, the eleven features of the reference, the four further ones of
+/// the standard ranker.
 pub(crate) type Row = (String, f64, [f64; 15]);
 
 fn first(text: &str, characters: usize) -> String {
@@ -42,7 +43,7 @@ fn distinct(terms: &[String]) -> Vec<&String> {
 }
 
 impl Naive {
-    /// The skills must be in the order of their ids.
+    /// Creates the ranking of skills, which must be in the order of their ids.
     pub(crate) fn new(
         analysis: TextAnalyzer,
         constants: Bm25fConstants,
@@ -86,7 +87,7 @@ impl Naive {
         self.sat((0..5).map(weighted).sum())
     }
 
-    /// The candidates of a query, best BM25F score first, then in the order of their ids.
+    /// Returns the candidates of a query, best BM25F score first, then in the order of their ids.
     pub(crate) fn rows(&self, query: &str) -> Vec<Row> {
         let q = self.analysis.terms(query);
         let terms = distinct(&q);
@@ -121,7 +122,7 @@ impl Naive {
         let in_fields = |skill: &Terms, fields: &[usize], term: &String| {
             fields.iter().any(|&field| skill.fields[field].contains(term))
         };
-        let told = |term: &String| {
+        let summary_share = |term: &String| {
             let with = |fields: &[usize]| {
                 self.skills.iter().filter(|skill| in_fields(skill, fields, term)).count() as f64
             };
@@ -185,7 +186,7 @@ impl Naive {
                 fits[0],
                 terms.iter().filter(|term| in_fields(skill, &[1], term)).count() as f64
                     / terms.len().max(1) as f64,
-                reweighed(skill, &told),
+                reweighed(skill, &summary_share),
                 reweighed(skill, &local),
                 fits.iter().copied().fold(f64::INFINITY, f64::min),
             ];
@@ -223,7 +224,7 @@ fn sections(analysis: TextAnalyzer, body: &str) -> Vec<Vec<String>> {
     sections
 }
 
-/// For queries without code fences.
+/// Splits a query without code fences into sentences.
 fn sentences(query: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut sentence = String::new();
