@@ -1,18 +1,18 @@
-//! Makes the new text.
+//! The application of diffs.
 
-use crate::lines::{LineEnding, usual_end};
+use crate::lines::{LineEnding, usual_ending};
 use crate::parse::{HunkLine, LineTag, parse_diff};
 use crate::place::{BaseText, HunkPlacement, HunkSearch};
 use crate::{DiffError, FuzzKind, FuzzNote, LIMIT, PatchResult};
 
-/// Applies a diff to a text; `path` is the file's, as the diff should name it.
+/// Applies a diff to a text; `path` is the name of the file expected in the diff.
 ///
-/// An empty text is a file that does not exist. Lines that are not changed keep their ends; new ones
-/// have those the diff has, if its old lines end as they do in the text, and those of their
-/// neighbours otherwise.
+/// An empty text is a file that does not exist. Unchanged lines keep their endings; new lines have
+/// those of the diff if its old lines end as in the text, otherwise those of their neighbors.
 ///
 /// # Errors
-/// Fails on a diff that is not one, is for something else, or does not fit; nothing is applied then.
+/// Returns an error for a text that is not a diff, is for another file, or does not fit; no hunk is
+/// applied then.
 pub fn apply_diff(base: &str, diff: &str, path: &str) -> Result<PatchResult, DiffError> {
     if diff.len() > LIMIT {
         return Err(DiffError::TooLarge { what: "the diff" });
@@ -49,21 +49,21 @@ pub fn apply_diff(base: &str, diff: &str, path: &str) -> Result<PatchResult, Dif
     if text == base {
         return Err(DiffError::NothingChanges);
     }
-    let whole = parsed.notes.into_iter().chain(notes);
-    let whole = whole.map(|kind| FuzzNote { hunk: 0, kind, line: 0 });
-    Ok(PatchResult { text, fuzz: whole.chain(fuzz).collect() })
+    let general = parsed.notes.into_iter().chain(notes);
+    let general = general.map(|kind| FuzzNote { hunk: 0, kind, line: 0 });
+    Ok(PatchResult { text, fuzz: general.chain(fuzz).collect() })
 }
 
-/// The new text as it grows.
+/// The new text under construction.
 struct PatchedText<'t> {
     base: &'t [(&'t str, LineEnding)],
     usual: LineEnding,
     lines: Vec<(&'t str, LineEnding)>,
-    /// Whether the last line is a new one.
+    /// `true` if the last line is a new one.
     ends_new: bool,
-    /// The lines of the base before this one are done.
+    /// The number of processed lines of the base.
     done: usize,
-    /// Whether the ends of the diff's lines are an accident of the way it came.
+    /// `true` if the line endings of the diff come from its transport.
     crlf: bool,
     line_ends: bool,
     final_newline: bool,
@@ -71,7 +71,7 @@ struct PatchedText<'t> {
 
 impl<'t> PatchedText<'t> {
     fn from_base(base: &'t [(&'t str, LineEnding)], crlf: bool) -> Self {
-        let (usual, lines) = (usual_end(base), Vec::with_capacity(base.len()));
+        let (usual, lines) = (usual_ending(base), Vec::with_capacity(base.len()));
         Self {
             base,
             usual,
@@ -92,15 +92,16 @@ impl<'t> PatchedText<'t> {
         for line in lines {
             match line.tag {
                 LineTag::Insert => {
-                    self.keep_until(at);
+                    self.copy_until(at);
                     let end = if literal { line.end } else { self.end_at(at, line.end) };
                     self.lines.push((line.text, end));
                     self.ends_new = true;
                 }
                 tag => {
+                    // Ignored context is not a line of the base at this position.
                     if compared.contains(&seen) {
                         if tag == LineTag::Delete {
-                            self.keep_until(at);
+                            self.copy_until(at);
                             self.done = at + 1;
                         }
                         at += 1;
@@ -111,7 +112,7 @@ impl<'t> PatchedText<'t> {
         }
     }
 
-    /// Tells whether the old lines end as they do in the base.
+    /// Returns whether the old lines end as in the base, and records the differences.
     fn compare(
         &mut self,
         lines: &[HunkLine<'t>],
@@ -138,17 +139,18 @@ impl<'t> PatchedText<'t> {
         literal
     }
 
-    /// Returns how a new line before a line of the base should end.
-    fn end_at(&self, at: usize, told: LineEnding) -> LineEnding {
+    /// Returns the ending of a new line before a line of the base.
+    fn end_at(&self, at: usize, diff_ending: LineEnding) -> LineEnding {
         let before = at.checked_sub(1).and_then(|before| self.base.get(before));
+        // Mixed endings are kept: a new line takes that of the line before it.
         let near = [before, self.base.get(at)].into_iter().flatten().map(|line| line.1);
-        match told {
+        match diff_ending {
             LineEnding::None => LineEnding::None,
             _ => near.into_iter().find(|end| *end != LineEnding::None).unwrap_or(self.usual),
         }
     }
 
-    fn keep_until(&mut self, at: usize) {
+    fn copy_until(&mut self, at: usize) {
         if at > self.done {
             self.lines.extend_from_slice(&self.base[self.done..at]);
             (self.done, self.ends_new) = (at, false);
@@ -156,9 +158,10 @@ impl<'t> PatchedText<'t> {
     }
 
     fn finish(mut self) -> (String, Vec<FuzzKind>) {
-        self.keep_until(self.base.len());
+        self.copy_until(self.base.len());
         let last = self.lines.len().saturating_sub(1);
         for (at, line) in self.lines.iter_mut().enumerate() {
+            // A line without newline in the middle would merge with the next one.
             if at < last && line.1 == LineEnding::None {
                 (line.1, self.final_newline) = (self.usual, true);
             }
@@ -168,7 +171,7 @@ impl<'t> PatchedText<'t> {
             && self.ends_new
         {
             line.1 = match was.1 {
-                // An empty line is one by its newline alone.
+                // Without its newline, an empty line would vanish.
                 LineEnding::None if line.0.is_empty() => self.usual,
                 LineEnding::None => LineEnding::None,
                 _ if line.1 == LineEnding::None => self.usual,

@@ -1,9 +1,9 @@
-//! Why a diff does not apply.
+//! The errors of applying a diff.
 
-/// The longest excerpt of a line in a message, in characters.
-const SHOWN: usize = 160;
+/// The maximum length of a line's excerpt in a message, in characters.
+const MAX_EXCERPT: usize = 160;
 
-/// Says why a diff does not apply.
+/// An error of applying a diff.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {
@@ -19,20 +19,20 @@ pub enum DiffError {
     /// The diff has hunks, but none adds or deletes a line.
     #[error("the diff has only context: no line begins with `-` or `+`")]
     OnlyContext,
-    /// A line belongs to no hunk and yet changes follow it.
+    /// A line belongs to no hunk, but changes follow it.
     #[error(
-        "line {line} of the diff begins with neither a blank, `-` nor `+`, and changes follow it: \
+        "line {line} of the diff starts with neither a blank, `-` nor `+`, and changes follow it: \
          {}",
         quote_line(text)
     )]
     Malformed {
         /// The line of the diff, counted from 1.
         line: usize,
-        /// What it says.
+        /// The text of the line.
         text: String,
     },
     /// The diff compares a result with several bases.
-    #[error("the diff is a combined one (`@@@`): make it against one text")]
+    #[error("combined diffs (`@@@`) are not supported: diff against one text")]
     Combined,
     /// The diff is for another file.
     #[error("the diff is for another file: {}", quote_line(named))]
@@ -41,42 +41,42 @@ pub enum DiffError {
         named: String,
     },
     /// The diff is for several files.
-    #[error("the diff is for several files ({}): give one diff for each", list(named))]
+    #[error("the diff is for several files ({}): give one diff for each", format_names(named))]
     SeveralFiles {
         /// The names in the diff, in its order.
         named: Vec<String>,
     },
-    /// The diff is for a file that is no text.
-    #[error("the diff is a binary one: only text can be changed")]
+    /// The diff is for a binary file.
+    #[error("binary diffs are not supported: only text can be changed")]
     Binary,
     /// The diff renames or copies the file.
-    #[error("the diff renames or copies a file ({}): that is not possible", list(named))]
+    #[error("renaming or copying a file is not supported ({})", format_names(named))]
     Rename {
         /// The names in the diff, in its order.
         named: Vec<String>,
     },
     /// The diff deletes the file.
-    #[error("the diff deletes the file: that is not possible")]
+    #[error("deleting the file is not supported")]
     Deletion,
-    /// The diff creates a file that is there already.
-    #[error("the diff creates the file, but it is there already: make the diff against its text")]
+    /// The diff creates a file that already exists.
+    #[error("the diff creates a file that already exists: diff against its text")]
     Exists,
-    /// A hunk has nothing by which to find its place.
+    /// A hunk has no old lines, so its position cannot be found.
     #[error("hunk {hunk} has only added lines: give lines of context around them")]
     NoContext {
         /// The hunk, counted from 1.
         hunk: usize,
     },
     /// A hunk does not fit the text.
-    #[error("{}", mismatch(*hunk, *line, expected, found.as_deref()))]
+    #[error("{}", format_mismatch(*hunk, *line, expected, found.as_deref()))]
     Mismatch {
         /// The hunk, counted from 1.
         hunk: usize,
         /// The line of the base, counted from 1.
         line: usize,
-        /// What the diff has there, without its first character.
+        /// The line of the diff, without its first character.
         expected: String,
-        /// What the base has there; nothing after its end.
+        /// The line of the base; `None` behind its end.
         found: Option<String>,
     },
     /// No line of a hunk is in the text.
@@ -87,10 +87,10 @@ pub enum DiffError {
     Nowhere {
         /// The hunk, counted from 1.
         hunk: usize,
-        /// The first of its old lines that is not empty, without its first character.
+        /// The first old line that is not empty, without its first character.
         expected: String,
     },
-    /// A hunk fits several places.
+    /// A hunk fits several positions.
     #[error(
         "hunk {hunk} fits at line {first} and at line {second}: give more lines of context or the \
          right line number"
@@ -98,51 +98,52 @@ pub enum DiffError {
     Ambiguous {
         /// The hunk, counted from 1.
         hunk: usize,
-        /// The first line of one place in the base, counted from 1.
+        /// The first line of one position in the base, counted from 1.
         first: usize,
-        /// The first line of another.
+        /// The first line of another position.
         second: usize,
     },
-    /// A hunk belongs before the one it follows, or changes lines that the other has changed.
+    /// A hunk fits only before the previous one, or changes the same lines.
     #[error(
-        "hunk {hunk} fits at line {line} only, which is before the end of the changes of hunk \
-         {}: give every change once, in the order of the file",
+        "hunk {hunk} fits only at line {line}, before the end of the changes of hunk {}: give \
+         every change once, in the order of the file",
         hunk - 1
     )]
     OutOfOrder {
         /// The hunk, counted from 1.
         hunk: usize,
-        /// The first line of its place in the base, counted from 1.
+        /// The first line of its position in the base, counted from 1.
         line: usize,
     },
-    /// The text is already what a hunk makes of it.
+    /// The text already contains the result of a hunk.
     #[error(
-        "hunk {hunk} does not apply, and what it makes is at line {line} already: the diff was \
+        "hunk {hunk} does not apply, and its result is already at line {line}: the diff was \
          applied before, or is reversed"
     )]
     Reversed {
         /// The hunk, counted from 1.
         hunk: usize,
-        /// The line of the base where the hunk's new text begins, counted from 1.
+        /// The first line of the hunk's new text in the base, counted from 1.
         line: usize,
     },
-    /// The diff or the text is too large, or its places would take too long to find.
+    /// The diff or the text is too large, or the search for positions takes too long.
     #[error("{what} is too large: change less at once")]
     TooLarge {
-        /// What is too large.
+        /// The diff, the text or the search.
         what: &'static str,
     },
-    /// The text is the same after it.
+    /// The diff does not change the text.
     #[error("the diff changes nothing")]
     NothingChanges,
 }
 
-fn mismatch(hunk: usize, line: usize, expected: &str, found: Option<&str>) -> String {
+fn format_mismatch(hunk: usize, line: usize, expected: &str, found: Option<&str>) -> String {
     let start = format!("hunk {hunk} does not apply: at line {line} the diff has");
     match found {
         None => format!("{start} {}, but the file ends before it", quote_line(expected)),
         Some(found) => {
             let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().concat();
+            // A lost tab or trailing blank is invisible in a message, so it is named.
             let only_blanks = squeezed(expected) == squeezed(found);
             let end = if only_blanks { " (only blanks differ)" } else { "" };
             format!("{start} {}, the file has {}{end}", quote_line(expected), quote_line(found))
@@ -150,14 +151,15 @@ fn mismatch(hunk: usize, line: usize, expected: &str, found: Option<&str>) -> St
     }
 }
 
-/// Quotes a line so that tabs and what cannot be seen are seen.
+/// Quotes a line with escapes for tabs and invisible characters.
 fn quote_line(text: &str) -> String {
+    // Models read these messages: quotes and backslashes stay as they are in the file.
     let escape = |c: char| match c {
         '"' | '\'' | '\\' => c.to_string(),
         _ => c.escape_debug().to_string(),
     };
-    let start: String = text.chars().take(SHOWN).map(escape).collect();
-    let more = if text.chars().nth(SHOWN).is_some() { "…" } else { "" };
+    let start: String = text.chars().take(MAX_EXCERPT).map(escape).collect();
+    let more = if text.chars().nth(MAX_EXCERPT).is_some() { "…" } else { "" };
     match text.contains('`') {
         _ if text.is_empty() => "an empty line".to_owned(),
         true => format!("\"{start}{more}\""),
@@ -165,10 +167,10 @@ fn quote_line(text: &str) -> String {
     }
 }
 
-fn list(names: &[String]) -> String {
-    let mut shown: Vec<_> = names.iter().take(4).map(|name| quote_line(name)).collect();
-    if names.len() > shown.len() {
-        shown.push(format!("{} more", names.len() - shown.len()));
+fn format_names(names: &[String]) -> String {
+    let mut quoted: Vec<_> = names.iter().take(4).map(|name| quote_line(name)).collect();
+    if names.len() > quoted.len() {
+        quoted.push(format!("{} more", names.len() - quoted.len()));
     }
-    shown.join(", ")
+    quoted.join(", ")
 }

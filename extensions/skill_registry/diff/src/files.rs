@@ -1,19 +1,19 @@
-//! Diffs of several files, taken apart.
+//! The splitting of diffs of several files.
 
 use crate::names::{self, NOWHERE};
 use crate::parse::{is_side, parse_hunk_header};
 
-/// The part of a diff that is about one file.
+/// The part of a diff for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff<'d> {
-    /// The file, without the `a/` and `b/` of the two sides; where they differ, the new one's name.
+    /// The path without `a/` and `b/`; if both sides differ, that of the new one.
     pub path: String,
-    /// Everything the diff says of it, for [`apply`](crate::apply).
+    /// The complete part, for [`apply_diff`](crate::apply_diff).
     pub text: &'d str,
 }
 
-/// Takes a diff apart by files, in its order. A diff that names no file has none; one that names a
-/// file twice has two parts, each for what the one before made of it.
+/// Splits a diff by files, in order. A diff without names has no parts; one that names a file twice
+/// has two parts, each based on the result of the one before.
 ///
 /// The counts of a hunk's header decide whether a line `--- x` is a name or a deleted `-- x`.
 #[must_use]
@@ -22,40 +22,40 @@ pub fn split_files(diff: &str) -> Vec<FileDiff<'_>> {
     let mut lines = diff.split_inclusive('\n').peekable();
     let mut at = 0;
     while let Some(line) = lines.next() {
-        parts.line(at, bare(line), lines.peek().map_or("", |next| bare(next)));
+        parts.read_line(at, trim_ending(line), lines.peek().map_or("", |next| trim_ending(next)));
         at += line.len();
     }
     parts.finish()
 }
 
-/// A line without its end.
-fn bare(line: &str) -> &str {
+/// Returns a line without its ending.
+fn trim_ending(line: &str) -> &str {
     line.trim_end_matches(['\n', '\r'])
 }
 
 struct FileSplitter<'d> {
     diff: &'d str,
-    /// Where parts begin, and the two names of each.
+    /// The start of each part and its two names.
     starts: Vec<(usize, FileNames)>,
-    /// The lines a hunk has still to have, of the old and the new text.
+    /// The numbers of lines still due in the hunk, of the old and the new text.
     due: (usize, usize),
-    /// The last part has a first line and not yet the names of its sides.
+    /// `true` if the last part has a first line, but not yet the names of its sides.
     is_open: bool,
 }
 
-/// What the two sides call a file; nothing where a side has none.
+/// The names of a file on both sides; `None` if a side has no name.
 #[derive(Default)]
 struct FileNames(Option<String>, Option<String>);
 
 impl<'d> FileSplitter<'d> {
-    fn line(&mut self, at: usize, line: &str, next: &str) {
+    fn read_line(&mut self, at: usize, line: &str, next: &str) {
         if let Some(both) = line.strip_prefix("diff --git ") {
-            let (old, new) = names::read_both(both).unzip();
+            let (old, new) = names::parse_git_names(both).unzip();
             self.start_file(at, FileNames(old, new), true);
-        } else if let Some(name) = marked(line) {
+        } else if let Some(name) = marked_name(line) {
             self.start_file(at, FileNames(None, Some(name)), false);
         } else if self.due != (0, 0) {
-            self.count(line);
+            self.count_line(line);
         } else if is_side(line, "---") && is_side(next, "+++") {
             let [old, new] =
                 [&line[3..], &next[3..]].map(|name| names::parse_name(name.trim_start()));
@@ -75,13 +75,13 @@ impl<'d> FileSplitter<'d> {
         (self.due, self.is_open) = ((0, 0), is_open);
     }
 
-    fn count(&mut self, line: &str) {
+    fn count_line(&mut self, line: &str) {
         let (old, new) = match line.as_bytes().first() {
             Some(b'-') => (1, 0),
             Some(b'+') => (0, 1),
             None | Some(b' ') => (1, 1),
             Some(b'\\') => (0, 0),
-            // What cannot be a line of a hunk ends it, whatever its header says.
+            // A line that cannot be part of a hunk ends it, even if its header counts more.
             Some(_) => self.due,
         };
         self.due = (self.due.0.saturating_sub(old), self.due.1.saturating_sub(new));
@@ -106,6 +106,7 @@ impl FileNames {
             None => Some(None),
             Some(name) => name.strip_prefix(side).map(|rest| Some(rest.to_owned())),
         };
+        // `a/x` and `a/x` have no sides: then `a` is a directory.
         let (old, new) = match (strip(&old, "a/"), strip(&new, "b/")) {
             (Some(old), Some(new)) => (old, new),
             _ => (old, new),
@@ -115,8 +116,8 @@ impl FileNames {
     }
 }
 
-/// Reads the name after a mark of the other form of patches.
-fn marked(line: &str) -> Option<String> {
+/// Returns the name behind a `*** ` mark of the other patch format.
+fn marked_name(line: &str) -> Option<String> {
     let verbs = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
     verbs.iter().find_map(|verb| line.strip_prefix(verb)).map(names::parse_name)
 }
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_what_was_joined() {
+    fn split_restores_joined_diffs() {
         let texts = [("x.md", "a\n-- y\nb\n", "a\nc\n"), ("dir/z é", "", "new\n"), ("w", "1", "2")];
         let diffs = texts.map(|(path, old, new)| crate::unified_diff(old, new, path));
         let joined = diffs.concat();
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn names_come_from_every_form() {
+    fn every_format_names_files() {
         let body = "@@ -1 +1 @@\n-a\n+b\n";
         let cases: [(String, &[&str]); 9] = [
             (format!("--- a/x\n+++ b/x\n{body}"), &["x"]),
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_looks_like_a_name_is_counted() {
+    fn deleted_dashes_are_not_header() {
         let diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- old\n+++ new\n a\n--- a/y\n+++ b/y\n\
                     @@ -1 +1 @@\n-a\n+b\n";
         assert_eq!(paths(diff), ["x", "y"]);

@@ -1,21 +1,20 @@
-//! Differences between texts: applied, made, merged. Pure: text in, text out.
+//! Diffs of texts: applying, creating and merging. Pure: text in, text out.
 //!
-//! Diffs come from models, so [`apply`] is forgiving at the edges: fences and prose around the diff,
-//! headers that are missing or count wrongly, places that moved, line ends, blanks that were lost on
-//! empty lines, up to two outer lines of context. All of that is recorded as a [`FuzzNote`]. In
-//! substance it is strict: what a diff deletes and the rest of its context must be in the text
-//! exactly, hunks keep their order, and where two places fit equally well none is chosen. What does
-//! not apply is refused with the first line that differs, so that whoever wrote the diff can correct
-//! it.
+//! Diffs come from models, so [`apply_diff`] tolerates formal errors: fences and prose around the
+//! diff, missing headers or wrong counts, shifted positions, line ends, lost blanks on empty lines,
+//! up to two differing outer lines of context. Each tolerance is recorded as a [`FuzzNote`]. The
+//! content is strict: deleted lines and the other context must be in the text exactly, hunks keep
+//! their order, and a hunk with two equally good positions is rejected. The error of a rejected diff
+//! names the first line that differs, so that the model can correct the diff.
 //!
-//! Finding the place is written here. The patch libraries take the first of several places that fit,
-//! do not tell where that was, and cannot say which line differed; one of them is the measure in the
-//! tests. The differences themselves are found by `similar`; they are written here because a `\r`
-//! that ends no line is a line end to it, and merged here because its merge takes quadratic time and
-//! joins two lines where a side took the last newline away.
+//! This crate has its own search for positions: patch libraries choose the first of several matching
+//! positions, do not report it, and cannot name the differing line; the tests compare with one of
+//! them. The crate `similar` computes the differences; they are printed here because `similar` takes
+//! a `\r` within a line for a line end, and merged here because its merge takes quadratic time and
+//! joins two lines when a side removes the last newline.
 //!
-//! The time is bounded: texts by [`LIMIT`], the search for places by a number of comparisons, after
-//! which a diff is refused as [`DiffError::TooLarge`].
+//! The time is bounded: texts by [`LIMIT`], the search for positions by a number of comparisons,
+//! after which a diff is rejected with [`DiffError::TooLarge`].
 
 mod apply;
 mod error;
@@ -38,38 +37,39 @@ pub use merge::{MergeConflict, merge_texts};
 pub use unified::{count_changes, unified_diff};
 pub use words::{WordSegment, diff_words};
 
-/// The largest diff and the largest text, in bytes: a diff that replaces a whole file of a MiB by
-/// another one fits, however short the lines are.
+/// The maximum size of a diff and of a text in bytes: a diff that replaces all of a file of one MiB
+/// by another one fits, for any length of lines.
 pub const LIMIT: usize = 5 << 20;
 
-/// The text a diff makes of its base.
+/// The result of applying a diff.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchResult {
     /// The new text.
     pub text: String,
-    /// Where the diff was not taken literally: first what concerns the whole diff, then by hunk.
+    /// The deviations from the literal diff: first those of the complete diff, then by hunk.
     pub fuzz: Vec<FuzzNote>,
 }
 
-/// Says where a diff was not taken literally.
+/// A deviation from the literal diff.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FuzzNote {
-    /// The hunk, counted from 1; 0 is the diff as a whole.
+    /// The hunk, counted from 1; 0 for the complete diff.
     pub hunk: usize,
-    /// What was overlooked.
+    /// The kind of deviation.
     pub kind: FuzzKind,
-    /// The line of the base it was applied at, counted from 1; 0 for the diff as a whole.
+    /// The line of the base of the applied hunk, counted from 1; 0 for the complete diff.
     pub line: usize,
 }
 
-/// What was overlooked in a diff.
+/// The kind of a deviation from the literal diff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FuzzKind {
-    /// The hunk lies this many lines below where its header and the hunks before it say.
+    /// The hunk was applied this many lines below the position according to its header and the
+    /// earlier hunks.
     Offset(i64),
-    /// So many outer lines of context were ignored.
+    /// Outer lines of context were ignored.
     Context {
         /// The number of lines.
         ignored: u8,
@@ -78,9 +78,9 @@ pub enum FuzzKind {
     Counts,
     /// The hunk had no header, or one without numbers.
     NoNumbers,
-    /// The context of the hunk lies over lines of the one before.
+    /// The context of the hunk overlaps lines of the previous one.
     Overlap,
-    /// So many empty lines of context had lost their leading blank.
+    /// Empty lines of context had lost their leading blank.
     Blanks {
         /// The number of lines.
         lines: usize,
@@ -89,10 +89,10 @@ pub enum FuzzKind {
     Fences,
     /// There was prose around the diff.
     Prose,
-    /// The diff calls the file something else: by its last component, a longer path, or `original`.
+    /// The diff has another name for the file: its last component, a longer path, or `original`.
     FileName,
-    /// The line ends were other than those of the base; the new lines have those of the base.
+    /// The line ends differ from those of the base; the new lines have those of the base.
     LineEnds,
-    /// The diff and the base disagreed about a newline at the end; it is as in the base.
+    /// The diff and the base differ in the newline at the end; it is as in the base.
     FinalNewline,
 }

@@ -1,6 +1,6 @@
-//! Lines and their ends.
+//! Lines and line endings.
 
-/// How a line ends.
+/// The ending of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineEnding {
     Lf,
@@ -19,7 +19,7 @@ impl LineEnding {
     }
 }
 
-/// Splits a text into lines and their ends; a `\r` anywhere else belongs to the line.
+/// Splits a text into lines and their endings; a `\r` anywhere else belongs to the line.
 pub(crate) fn split_lines(text: &str) -> Vec<(&str, LineEnding)> {
     let parts = text.split_inclusive('\n');
     parts
@@ -33,8 +33,8 @@ pub(crate) fn split_lines(text: &str) -> Vec<(&str, LineEnding)> {
         .collect()
 }
 
-/// Returns the line end most lines have; LF if there is none.
-pub(crate) fn usual_end(lines: &[(&str, LineEnding)]) -> LineEnding {
+/// Returns the most frequent line ending; LF if there are no lines.
+pub(crate) fn usual_ending(lines: &[(&str, LineEnding)]) -> LineEnding {
     let count = |end| lines.iter().filter(|line| line.1 == end).count();
     if count(LineEnding::CrLf) > count(LineEnding::Lf) { LineEnding::CrLf } else { LineEnding::Lf }
 }

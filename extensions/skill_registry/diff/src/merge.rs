@@ -3,22 +3,22 @@
 use serde::Serialize;
 use similar::DiffOp;
 
-use crate::unified::{diff_lines, whole_lines};
+use crate::unified::{diff_lines, lines_with_endings};
 
-/// Lines that were changed in two ways.
+/// Lines that both sides changed differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MergeConflict {
     /// The first line in our text, counted from 1.
     pub line: usize,
-    /// What it was.
+    /// The text of the base.
     pub base: String,
-    /// What we have.
+    /// The text of our side.
     pub ours: String,
-    /// What they have.
+    /// The text of their side.
     pub theirs: String,
 }
 
-/// A change of one side: lines of the base that became lines of the side.
+/// A change of one side: lines of the base and the lines that replace them.
 #[derive(Clone, Copy)]
 struct MergeEdit {
     base: (usize, usize),
@@ -29,15 +29,15 @@ struct MergeEdit {
 struct MergeSide<'t> {
     lines: Vec<&'t str>,
     edits: Vec<MergeEdit>,
-    /// The edits before this one are merged.
+    /// The number of merged edits.
     next: usize,
-    /// How far the line of the side is from that of the base after them.
+    /// The distance of a line of the side from that of the base behind them.
     shift: isize,
 }
 
 impl<'t> MergeSide<'t> {
     fn new(base: &[&str], text: &'t str) -> Self {
-        let lines = whole_lines(text);
+        let lines = lines_with_endings(text);
         let mut edits: Vec<MergeEdit> = Vec::new();
         for op in diff_lines(base, &lines) {
             if matches!(op, DiffOp::Equal { .. }) {
@@ -45,6 +45,7 @@ impl<'t> MergeSide<'t> {
             }
             let (old, new) = (op.old_range(), op.new_range());
             match edits.last_mut() {
+                // `similar` reports a replacement next to an insertion as two operations.
                 Some(last) if last.base.1 == old.start && last.side.1 == new.start => {
                     (last.base.1, last.side.1) = (old.end, new.end);
                 }
@@ -60,7 +61,7 @@ impl<'t> MergeSide<'t> {
         self.edits.get(self.next).copied()
     }
 
-    /// Takes the next edit if it begins no later than a line of the base; returns its end there.
+    /// Consumes the next edit if it starts no later than a line of the base; returns its end there.
     fn take(&mut self, until: usize) -> Option<usize> {
         let edit = self.peek().filter(|edit| edit.base.0 <= until)?;
         self.next += 1;
@@ -71,13 +72,12 @@ impl<'t> MergeSide<'t> {
 
 /// Merges two changes of one text.
 ///
-/// Changes are merged where a line that nobody changed is between them, and where both sides made
-/// the same change.
+/// Changes are merged if an unchanged line is between them, or if both sides made the same change.
 ///
 /// # Errors
-/// The places that both changed in different ways, in their order.
+/// Returns the lines that both sides changed differently, in order.
 pub fn merge_texts(base: &str, ours: &str, theirs: &str) -> Result<String, Vec<MergeConflict>> {
-    let base = whole_lines(base);
+    let base = lines_with_endings(base);
     let (mut ours, mut theirs) = (MergeSide::new(&base, ours), MergeSide::new(&base, theirs));
     let (mut merged, mut conflicts) = (String::new(), Vec::new());
     let mut at = 0;
@@ -87,7 +87,7 @@ pub fn merge_texts(base: &str, ours: &str, theirs: &str) -> Result<String, Vec<M
         merged.extend(base[at..start].iter().copied());
         let befores = [ours.shift, theirs.shift];
         let (mut end, mut touched) = (start, [false; 2]);
-        // Changes that touch belong together, as no unchanged line says what was between them.
+        // Adjacent changes are one: without an unchanged line, their order is unknown.
         loop {
             let ends = [ours.take(end), theirs.take(end)];
             let Some(last) = ends.into_iter().flatten().max() else { break };
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_apart_are_merged() {
+    fn separate_changes_merge() {
         check("Abcde", "abcdE", Ok("AbcdE"));
         check("abcdE", "Abcde", Ok("AbcdE"));
         check("xyabcde", "abce", Ok("xyabce"));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_the_same_lines_are_conflicts() {
+    fn same_lines_conflict() {
         check("axcde", "aycde", Err(&[(2, ["b", "x", "y"])]));
         check("axcde", "acde", Err(&[(2, ["b", "x", ""])]));
         check("abxcde", "abycde", Err(&[(3, ["", "x", "y"])]));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newline_that_is_taken_away_joins_no_lines() {
+    fn removed_newline_joins_no_lines() {
         let conflict = MergeConflict {
             line: 1,
             base: "a\n".to_owned(),

@@ -1,21 +1,21 @@
-//! The names of files in diffs.
+//! File names in diffs.
 
-/// What diffs of no particular file call its two sides.
+/// The names of the two sides in diffs without a file name.
 const ANONYMOUS: [&str; 6] = ["original", "modified", "old", "new", "before", "after"];
 
-/// Stands for a file that does not exist.
+/// The name of a file that does not exist.
 pub(crate) const NOWHERE: &str = "/dev/null";
 
-/// How a name in a diff fits a path.
+/// The match of a name in a diff with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NameMatch {
     Other,
-    /// It may be that file: its last component, a longer path, a word for any file.
+    /// A possible match: the last component, a longer path, a name for any file.
     Loose,
     Exact,
 }
 
-/// Tells how a name fits a path.
+/// Compares a name with a path.
 pub(crate) fn match_name(name: &str, path: &str) -> NameMatch {
     let name = name.replace('\\', "/");
     let name = name.strip_prefix("./").unwrap_or(&name);
@@ -26,6 +26,7 @@ pub(crate) fn match_name(name: &str, path: &str) -> NameMatch {
     let ends = |long: &str, short: &str| {
         long.strip_suffix(short).is_some_and(|start| start.ends_with('/'))
     };
+    // Only a bare name may match by its last component; `a/api.md` names another directory.
     let last = !name.contains('/') && ends(path, name);
     if last || ends(name, path) || ANONYMOUS.contains(&bare) {
         NameMatch::Loose
@@ -34,24 +35,25 @@ pub(crate) fn match_name(name: &str, path: &str) -> NameMatch {
     }
 }
 
-/// Reads the name after `--- ` or `+++ `: it ends before a tab, or is quoted.
+/// Parses the name behind `--- ` or `+++ `: it ends before a tab, or is quoted.
 pub(crate) fn parse_name(text: &str) -> String {
     let text = text.trim_end_matches('\r');
     if let Some(quoted) = text.trim_end().strip_prefix('"') {
-        return unquote(quoted).0;
+        return unquote_name(quoted).0;
     }
     text.split('\t').next().unwrap_or_default().trim().to_owned()
 }
 
-/// Reads the two names after `diff --git `; nothing if they cannot be told apart.
-pub(crate) fn read_both(text: &str) -> Option<(String, String)> {
+/// Parses the two names behind `diff --git `; `None` if they cannot be separated.
+pub(crate) fn parse_git_names(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     if let Some(quoted) = text.strip_prefix('"') {
-        let (first, rest) = unquote(quoted);
+        let (first, rest) = unquote_name(quoted);
         return Some((first, parse_name(rest.trim_start())));
     }
-    // Names may have blanks; where nothing is renamed the halves are alike but for the side.
+    // Names may contain blanks; without a rename, both halves differ only in the side.
     let blanks = || text.match_indices(' ').map(|(at, _)| (&text[..at], &text[at + 1..]));
+    // The limit keeps a line of thousands of blanks from taking quadratic time.
     let stem = |name: &str| name.split_once('/').map(|(_, rest)| rest.to_owned());
     let alike = |(a, b): &(&str, &str)| stem(a).is_some() && stem(a) == stem(b);
     let (first, second) =
@@ -59,7 +61,7 @@ pub(crate) fn read_both(text: &str) -> Option<(String, String)> {
     Some((first.to_owned(), parse_name(second)))
 }
 
-/// Quotes a name for a header, where a reader would misread it otherwise.
+/// Quotes a name for a header if a reader would misread it otherwise.
 pub(crate) fn quote_name(name: &str) -> String {
     let plain = |c: char| !c.is_control() && c != '"' && c != '\\';
     if name.chars().all(plain) && name.trim() == name {
@@ -77,8 +79,8 @@ pub(crate) fn quote_name(name: &str) -> String {
     text
 }
 
-/// Reads a quoted name whose first quote is gone; returns the rest, too.
-fn unquote(text: &str) -> (String, &str) {
+/// Parses a quoted name without its first quote; returns the rest, too.
+fn unquote_name(text: &str) -> (String, &str) {
     let mut name = Vec::new();
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -88,6 +90,7 @@ fn unquote(text: &str) -> (String, &str) {
             at += 1;
             continue;
         }
+        // git writes bytes outside of ASCII as three octal digits.
         let octal = bytes[at + 1..].iter().take(3).take_while(|byte| (b'0'..b'8').contains(byte));
         let digits = octal.count();
         if digits == 3 {
@@ -113,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_recognised() {
+    fn match_name_recognizes_path() {
         let path = "references/api.md";
         let table = [
             ("references/api.md", NameMatch::Exact),
@@ -138,20 +141,20 @@ mod tests {
     }
 
     #[test]
-    fn quoting_is_undone() {
+    fn quoted_name_parses_back() {
         for name in ["a/plain.md", "a/with \"quotes\" \\ and\ttab\u{1}", "a/näme.md ", "a/x\n"] {
             assert_eq!(parse_name(&quote_name(name)), name);
         }
         assert_eq!(parse_name("\"a/n\\303\\244me.md\"\t2026-01-01"), "a/näme.md");
         assert_eq!(parse_name("a/SKILL.md\t2026-11-22 02:47:55 +0000"), "a/SKILL.md");
         assert_eq!(parse_name("\"open\\"), "open\\");
-        let both = |text| read_both(text).unwrap();
+        let both = |text| parse_git_names(text).unwrap();
         assert_eq!(
             both("a/my file.md b/my file.md"),
             ("a/my file.md".into(), "b/my file.md".into())
         );
         assert_eq!(both("a/x.md b/y.md"), ("a/x.md".into(), "b/y.md".into()));
         assert_eq!(both("\"a/\\303\\244\" \"b/\\303\\244\""), ("a/ä".into(), "b/ä".into()));
-        assert_eq!(read_both("nonsense"), None);
+        assert_eq!(parse_git_names("nonsense"), None);
     }
 }

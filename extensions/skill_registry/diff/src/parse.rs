@@ -1,22 +1,22 @@
-//! Reads a diff as models write them.
+//! The parser of diffs as models write them.
 //!
-//! The first character of a line decides what it is, with the counts of a hunk's header as the
-//! arbiter where two readings are possible: `--- x` is a deleted `-- x` as long as lines are due,
-//! and the name of a file afterwards.
+//! The first character of a line decides its meaning; where two readings are possible, the counts of
+//! the hunk's header decide: `--- x` is a deleted `-- x` as long as lines are due, and the name of a
+//! file afterwards.
 
 use crate::lines::{LineEnding, split_lines};
 use crate::names::{self, NameMatch};
 use crate::{DiffError, FuzzKind};
 
-/// What a diff says of one file.
+/// The part of a diff about one file.
 #[derive(Debug, Default)]
 pub(crate) struct ParsedDiff<'d> {
     pub(crate) hunks: Vec<Hunk<'d>>,
-    /// What was overlooked around the hunks.
+    /// The deviations around the hunks.
     pub(crate) notes: Vec<FuzzKind>,
-    /// Whether the diff says that there was no file before.
+    /// `true` if the diff creates the file.
     pub(crate) creates: bool,
-    /// Whether all of the diff has CRLF: it came that way and says nothing about the text.
+    /// `true` if all lines of the diff end with CRLF, probably from its transport.
     pub(crate) crlf: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct HunkLine<'d> {
     pub(crate) tag: LineTag,
     pub(crate) text: &'d str,
     pub(crate) end: LineEnding,
-    /// Whether this is an empty line that has lost its first character.
+    /// `true` for an empty line that has lost its first character.
     bare: bool,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct HunkHeader {
     pub(crate) new: usize,
 }
 
-/// The names a part of a diff gives its file.
+/// The file names in a part of a diff.
 #[derive(Default)]
 struct DiffSection {
     names: Vec<String>,
-    /// Whether lines are expected that say something about the file.
+    /// `true` if git's lines about the file may follow.
     git: bool,
 }
 
@@ -69,18 +69,18 @@ struct DiffParser<'d, 'p> {
     /// The fence that is open, without its info string.
     fence: Option<&'d str>,
     section: DiffSection,
-    /// All names the diff has, `/dev/null` excepted.
+    /// All names in the diff except `/dev/null`.
     named: Vec<String>,
-    /// Whether a hunk may begin without a header.
+    /// `true` if a hunk may start without a header.
     headless: bool,
-    /// The line after a hunk that may have had more lines.
+    /// The line behind a hunk that may have more lines.
     loose_end: Option<usize>,
 }
 
-/// Reads a diff for a path.
+/// Parses a diff for a path.
 pub(crate) fn parse_diff<'d>(diff: &'d str, path: &str) -> Result<ParsedDiff<'d>, DiffError> {
     let lines = split_lines(diff);
-    // Headers have LF, whatever the text has.
+    // Generated headers end with LF for any text, so CRLF everywhere is from the transport.
     let crlf = lines.iter().all(|line| line.1 != LineEnding::Lf);
     let mut parser = DiffParser {
         diff,
@@ -121,29 +121,29 @@ impl<'d> DiffParser<'d, '_> {
         }
         if line.starts_with("@@") {
             self.at += 1;
-            return self.hunk(Some(line));
+            return self.read_hunk(Some(line));
         }
         if self.headless && !self.is_header(self.at) && is_body(line) && !line.trim().is_empty() {
-            return self.hunk(None);
+            return self.read_hunk(None);
         }
         if self.is_header(self.at) {
-            return self.header();
+            return self.read_header();
         }
         self.at += 1;
         if line.trim().is_empty() {
             return Ok(());
         }
-        if let Some(mark) = fence(line) {
+        if let Some(mark) = fence_mark(line) {
             self.note(FuzzKind::Fences);
             self.fence = match self.fence {
-                Some(open) if closes(line, open) => None,
+                Some(open) if closes_fence(line, open) => None,
                 open => open.or(Some(mark)),
             };
             self.headless = self.fence.is_some() && self.is_bare_hunk();
             return self.check_nothing_after_fence();
         }
         if let Some(both) = line.strip_prefix("diff --git ") {
-            self.open_section(names::read_both(both).into_iter().flat_map(|(a, b)| [a, b]));
+            self.open_section(names::parse_git_names(both).into_iter().flat_map(|(a, b)| [a, b]));
             (self.section.git, self.headless) = (true, false);
             return Ok(());
         }
@@ -153,9 +153,9 @@ impl<'d> DiffParser<'d, '_> {
             return Err(DiffError::Binary);
         }
         if let Some(rest) = line.strip_prefix("*** ") {
-            return self.mark(rest);
+            return self.read_mark(rest);
         }
-        if self.section.git && self.git_line(line)? {
+        if self.section.git && self.read_git_line(line)? {
             return Ok(());
         }
         self.headless = false;
@@ -163,8 +163,8 @@ impl<'d> DiffParser<'d, '_> {
         Ok(())
     }
 
-    /// Reads a line that git puts between the names and the hunks; tells whether it was one.
-    fn git_line(&mut self, line: &str) -> Result<bool, DiffError> {
+    /// Reads a line of git between the names and the hunks; returns whether it was one.
+    fn read_git_line(&mut self, line: &str) -> Result<bool, DiffError> {
         let starts = |starts: &[&str]| starts.iter().any(|start| line.starts_with(start));
         if starts(&["rename from ", "rename to ", "copy from ", "copy to "]) {
             return Err(DiffError::Rename { named: self.section.names.clone() });
@@ -179,8 +179,8 @@ impl<'d> DiffParser<'d, '_> {
         Ok(starts(&["index ", "old mode ", "new mode ", "similarity ", "dissimilarity "]))
     }
 
-    /// Reads what `*** ` marks: patches of another form whose hunks are alike.
-    fn mark(&mut self, rest: &str) -> Result<(), DiffError> {
+    /// Reads a line with the mark `*** ` of another patch format with the same hunks.
+    fn read_mark(&mut self, rest: &str) -> Result<(), DiffError> {
         let name = |verb: &str| rest.strip_prefix(verb).map(names::parse_name);
         if let Some(name) = name("Update File: ") {
             self.open_section([name]);
@@ -198,7 +198,7 @@ impl<'d> DiffParser<'d, '_> {
         Ok(())
     }
 
-    /// Returns the error, or a better one if the diff is for other files.
+    /// Returns the error, or a more specific one if the diff is for other files.
     fn prefer_specific_error(&mut self, error: DiffError) -> Result<(), DiffError> {
         self.check_names()?;
         Err(error)
@@ -210,7 +210,7 @@ impl<'d> DiffParser<'d, '_> {
         self.headless = true;
     }
 
-    /// Tells whether the names of a file begin at a line.
+    /// Returns whether the names of a file start at a line.
     fn is_header(&self, at: usize) -> bool {
         let (line, next) = (self.line(at), self.line(at + 1));
         let (old, new) = (is_side(line, "---"), is_side(line, "+++"));
@@ -218,7 +218,7 @@ impl<'d> DiffParser<'d, '_> {
     }
 
     /// Reads the names of a file.
-    fn header(&mut self) -> Result<(), DiffError> {
+    fn read_header(&mut self) -> Result<(), DiffError> {
         let mut sides = Vec::new();
         while sides.len() < 2 {
             let line = self.line(self.at);
@@ -231,6 +231,7 @@ impl<'d> DiffParser<'d, '_> {
         }
         let real: Vec<String> =
             sides.iter().filter(|name| *name != names::NOWHERE).cloned().collect();
+        // The old side `/dev/null` creates the file, the new side deletes it.
         let [creates, deletes] = [sides.first(), sides.last()]
             .map(|name| name.is_some_and(|name| name == names::NOWHERE));
         self.parsed.creates |= creates && !real.is_empty();
@@ -248,7 +249,7 @@ impl<'d> DiffParser<'d, '_> {
         Ok(())
     }
 
-    /// Refuses a diff that is not for the path alone.
+    /// Returns an error unless the diff is only for the path.
     fn check_names(&mut self) -> Result<(), DiffError> {
         let mut files: Vec<&String> = Vec::new();
         let mut worst = NameMatch::Exact;
@@ -256,20 +257,20 @@ impl<'d> DiffParser<'d, '_> {
             let fit = names::match_name(name, self.path);
             worst = worst.min(fit);
             let same = |known: &&String| {
-                stem(known) == stem(name)
+                strip_side(known) == strip_side(name)
                     || fit != NameMatch::Other
                         && names::match_name(known, self.path) != NameMatch::Other
             };
-            // A diff of thousands of files is refused by its first few.
+            // The first few files are enough to reject a diff of thousands of them.
             if files.len() < 16 && !files.iter().any(same) {
                 files.push(name);
             }
         }
-        let named = || files.iter().map(|name| stem(name).to_owned()).collect();
+        let named = || files.iter().map(|name| strip_side(name).to_owned()).collect();
         match files[..] {
             [_, _, ..] => return Err(DiffError::SeveralFiles { named: named() }),
             [name] if worst == NameMatch::Other => {
-                return Err(DiffError::OtherFile { named: stem(name).to_owned() });
+                return Err(DiffError::OtherFile { named: strip_side(name).to_owned() });
             }
             _ => {}
         }
@@ -279,11 +280,11 @@ impl<'d> DiffParser<'d, '_> {
         Ok(())
     }
 
-    /// Tells whether lines of a hunk without any header follow, and nothing else: up to the end of
-    /// the fence, or of the diff.
+    /// Returns whether only lines of a hunk without header follow, up to the end of the fence or of
+    /// the diff.
     fn is_bare_hunk(&self) -> bool {
         let until =
-            |line: &&(&str, LineEnding)| !self.fence.is_some_and(|open| closes(line.0, open));
+            |line: &&(&str, LineEnding)| !self.fence.is_some_and(|open| closes_fence(line.0, open));
         let rest = || self.lines[self.at..].iter().take_while(until).map(|line| line.0);
         let Some(first) = rest().position(|line| !line.trim().is_empty()) else { return false };
         !self.is_header(self.at + first)
@@ -291,7 +292,7 @@ impl<'d> DiffParser<'d, '_> {
             && rest().any(|line| line.starts_with(['-', '+']))
     }
 
-    /// Refuses changes that follow a fence in the middle of a hunk: it may have been a line of it.
+    /// Returns an error if changes follow a fence within a hunk: the fence may be one of its lines.
     fn check_nothing_after_fence(&self) -> Result<(), DiffError> {
         if self.headless || self.loose_end != Some(self.at - 1) {
             return Ok(());
@@ -302,23 +303,24 @@ impl<'d> DiffParser<'d, '_> {
         };
         let mut rest = (self.at..self.lines.len()).take_while(is_more);
         match rest.any(|at| self.line(at).starts_with(['-', '+'])) {
-            true => Err(self.malformed(self.at - 1)),
+            true => Err(self.malformed_error(self.at - 1)),
             false => Ok(()),
         }
     }
 
-    fn malformed(&self, at: usize) -> DiffError {
+    fn malformed_error(&self, at: usize) -> DiffError {
         DiffError::Malformed { line: at + 1, text: self.line(at).to_owned() }
     }
 
     /// Reads the lines of a hunk.
-    fn hunk(&mut self, header: Option<&str>) -> Result<(), DiffError> {
+    fn read_hunk(&mut self, header: Option<&str>) -> Result<(), DiffError> {
         let numbers = header.and_then(parse_hunk_header);
         let mut hunk = Hunk { start: numbers.map(|numbers| numbers.start), ..Hunk::default() };
         if numbers.is_none() {
             hunk.notes.push(FuzzKind::NoNumbers);
         }
         let mut due = numbers.map(|numbers| (numbers.old as i64, numbers.new as i64));
+        // Signed counts: a header may count fewer lines than follow.
         while let Some(&(line, end)) = self.lines.get(self.at) {
             let (tag, text, bare) = match line.as_bytes().first() {
                 None => (LineTag::Context, line, true),
@@ -327,15 +329,16 @@ impl<'d> DiffParser<'d, '_> {
                 Some(b'-') => (LineTag::Delete, &line[1..], false),
                 Some(b'+') => (LineTag::Insert, &line[1..], false),
                 Some(b'\\') => {
-                    self.no_newline(&mut hunk.lines);
+                    self.remove_newline(&mut hunk.lines);
                     self.at += 1;
                     continue;
                 }
                 Some(_) => {
-                    let settled =
+                    // A hunk that is complete without its last blank lines ends before this line.
+                    let blanks =
                         numbers.is_some_and(|due| trailing_blank_count(&hunk.lines, due).is_some());
-                    if !settled && self.changes_follow() {
-                        return Err(self.malformed(self.at));
+                    if !blanks && self.changes_follow() {
+                        return Err(self.malformed_error(self.at));
                     }
                     break;
                 }
@@ -344,7 +347,7 @@ impl<'d> DiffParser<'d, '_> {
                 *old -= i64::from(tag != LineTag::Insert);
                 *new -= i64::from(tag != LineTag::Delete);
             }
-            // The last line of a diff that lacks its newline says nothing about the text.
+            // A missing newline at the end of the diff does not mean one is missing in the text.
             let end = match end {
                 LineEnding::None => hunk.lines.last().map_or(LineEnding::Lf, |line| line.end),
                 end => end,
@@ -353,22 +356,24 @@ impl<'d> DiffParser<'d, '_> {
             self.at += 1;
         }
         self.headless = false;
-        self.loose_end = finish(&mut hunk, numbers).then_some(self.at);
+        self.loose_end = finish_hunk(&mut hunk, numbers).then_some(self.at);
         if !hunk.lines.is_empty() {
             self.parsed.hunks.push(hunk);
         }
         Ok(())
     }
 
-    /// Tells whether a line that is not empty ends a hunk of which so many lines are due.
+    /// Returns whether a line that is not empty ends a hunk with these numbers of due lines.
     fn ends_hunk(&self, line: &str, due: Option<(i64, i64)>) -> bool {
         if line.starts_with("@@") || line.starts_with("diff --git ") || line.starts_with("*** ") {
             return true;
         }
-        if fence(line).is_some() {
-            return self.fence.is_none_or(|open| closes(line, open)) && !line.starts_with(' ');
+        if fence_mark(line).is_some() {
+            return self.fence.is_none_or(|open| closes_fence(line, open))
+                && !line.starts_with(' ');
         }
         let complete = due.is_some_and(|(old, new)| old <= 0 && new <= 0);
+        // `git format-patch` ends a mail with `-- ` and its version.
         if complete && line.trim_end() == "--" && self.lines.len() - self.at <= 4 {
             return true;
         }
@@ -385,25 +390,25 @@ impl<'d> DiffParser<'d, '_> {
         }
     }
 
-    /// Takes the newline from the last line.
-    fn no_newline(&self, lines: &mut [HunkLine<'d>]) {
+    /// Removes the newline of the last line.
+    fn remove_newline(&self, lines: &mut [HunkLine<'d>]) {
         let Some(last) = lines.last_mut() else { return };
         if last.end == LineEnding::CrLf && !self.parsed.crlf {
-            // What is not followed by a newline is no part of one.
+            // Without a newline behind it, the `\r` belongs to the line.
             let start = last.text.as_ptr() as usize - self.diff.as_ptr() as usize;
             last.text = &self.diff[start..=start + last.text.len()];
         }
         last.end = LineEnding::None;
     }
 
-    /// Tells whether changes follow before something else begins.
+    /// Returns whether changes follow before the next hunk, file or fence.
     fn changes_follow(&self) -> bool {
         let ends = |at: &usize| {
             let line = self.line(*at);
             line.starts_with("@@")
                 || line.starts_with("diff --git ")
                 || line.starts_with("*** ")
-                || fence(line).is_some()
+                || fence_mark(line).is_some()
                 || self.is_header(*at)
         };
         let rest = (self.at..self.lines.len()).take_while(|at| !ends(at));
@@ -411,24 +416,24 @@ impl<'d> DiffParser<'d, '_> {
     }
 }
 
-/// Returns a name without the side that diffs put before it.
-fn stem(name: &str) -> &str {
+/// Returns a name without the prefix of its side.
+fn strip_side(name: &str) -> &str {
     ["a/", "b/"].into_iter().find_map(|side| name.strip_prefix(side)).unwrap_or(name)
 }
 
-/// Tells whether a line could belong to a hunk.
+/// Returns whether a line can belong to a hunk.
 fn is_body(line: &str) -> bool {
     line.is_empty() || line.starts_with([' ', '-', '+', '\\'])
 }
 
-/// Tells whether a line names a side: `--- name`.
+/// Returns whether a line names a side: `--- name`.
 pub(crate) fn is_side(line: &str, side: &str) -> bool {
     line.strip_prefix(side).is_some_and(|rest| rest.starts_with([' ', '\t']))
         && !line[side.len()..].trim().is_empty()
 }
 
 /// Returns the characters of a Markdown fence.
-fn fence(line: &str) -> Option<&str> {
+fn fence_mark(line: &str) -> Option<&str> {
     let text = line.trim_start_matches(' ');
     let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let rest = text.trim_start_matches(mark);
@@ -436,12 +441,13 @@ fn fence(line: &str) -> Option<&str> {
     (len >= 3 && line.len() - text.len() <= 3).then(|| &text[..len])
 }
 
-fn closes(line: &str, open: &str) -> bool {
+fn closes_fence(line: &str, open: &str) -> bool {
+    // A closing fence has no info string.
     let is_bare = line.trim().trim_matches(|c| open.starts_with(c)).is_empty();
-    is_bare && fence(line).is_some_and(|mark| mark.starts_with(open))
+    is_bare && fence_mark(line).is_some_and(|mark| mark.starts_with(open))
 }
 
-/// Reads `@@ -1,3 +1,4 @@`; nothing where a number is missing.
+/// Parses `@@ -1,3 +1,4 @@`; `None` if a number is missing.
 pub(crate) fn parse_hunk_header(header: &str) -> Option<HunkHeader> {
     let mut words = header.trim_start_matches('@').split('@').next()?.split_whitespace();
     let mut side = |sign| -> Option<(usize, usize)> {
@@ -453,27 +459,27 @@ pub(crate) fn parse_hunk_header(header: &str) -> Option<HunkHeader> {
     Some(HunkHeader { start, old, new })
 }
 
-/// Finds out how many of the last empty lines, which may as well be the space before what follows,
-/// make the hunk as long as its header says.
+/// Returns the number of trailing empty lines that make the hunk as long as its header says; the
+/// others are the space behind the hunk. `None` if no number fits.
 fn trailing_blank_count(lines: &[HunkLine<'_>], numbers: HunkHeader) -> Option<usize> {
     let bare = lines.iter().rev().take_while(|line| line.bare).count();
     let count = |not| lines.iter().filter(|line| line.tag != not).count();
     let (old, new) = (count(LineTag::Insert) - bare, count(LineTag::Delete) - bare);
-    (0..=bare).find(|kept| (old + kept, new + kept) == (numbers.old, numbers.new))
+    (0..=bare).find(|count| (old + count, new + count) == (numbers.old, numbers.new))
 }
 
-/// Drops what does not belong to a hunk and notes what was overlooked; tells whether nothing says
-/// that these are all of its lines.
-fn finish(hunk: &mut Hunk<'_>, numbers: Option<HunkHeader>) -> bool {
-    let settled = numbers.and_then(|numbers| trailing_blank_count(&hunk.lines, numbers));
+/// Removes trailing blank lines behind a hunk and adds its notes; returns whether the hunk may have
+/// more lines, because its header does not confirm the count.
+fn finish_hunk(hunk: &mut Hunk<'_>, numbers: Option<HunkHeader>) -> bool {
+    let blanks = numbers.and_then(|numbers| trailing_blank_count(&hunk.lines, numbers));
     let bare = hunk.lines.iter().rev().take_while(|line| line.bare).count();
-    hunk.lines.truncate(hunk.lines.len() - bare + settled.unwrap_or_default());
-    if numbers.is_some() && settled.is_none() {
+    hunk.lines.truncate(hunk.lines.len() - bare + blanks.unwrap_or_default());
+    if numbers.is_some() && blanks.is_none() {
         hunk.notes.push(FuzzKind::Counts);
     }
     match hunk.lines.iter().filter(|line| line.bare).count() {
         0 => {}
         lines => hunk.notes.push(FuzzKind::Blanks { lines }),
     }
-    settled.is_none()
+    blanks.is_none()
 }

@@ -1,4 +1,4 @@
-//! The canonical diff of two texts.
+//! Canonical diffs of two texts.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -7,25 +7,26 @@ use similar::{Algorithm, DiffOp, capture_diff_slices, group_diff_ops};
 
 use crate::names::quote_name;
 
-/// How many unchanged lines surround a change.
+/// The number of unchanged lines around a change.
 const CONTEXT: usize = 3;
 
-/// How many lines of two texts are compared: more than two texts of a MiB have, unless their lines are
-/// very short.
+/// The maximum number of compared lines of two texts: more than two texts of one MiB have, unless
+/// their lines are very short.
 pub(crate) const MAX_COMPARED: usize = 1 << 16;
 
-/// Splits a text into lines that have their ends.
-pub(crate) fn whole_lines(text: &str) -> Vec<&str> {
+/// Splits a text into lines with their endings.
+pub(crate) fn lines_with_endings(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }
 
-/// Finds the differences of two texts by lines.
+/// Returns the differences of two texts by lines.
 ///
-/// Between the lines that both begin and end with, no more than [`MAX_COMPARED`] are compared: finding
-/// the differences of a million short lines that repeat takes a minute, and nobody reads them.
+/// Between the common lines at the start and the end, at most [`MAX_COMPARED`] lines are compared;
+/// more are one replacement, because comparing a million repeating short lines takes a minute.
 pub(crate) fn diff_lines(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     let start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let pairs = old[start..].iter().rev().zip(new[start..].iter().rev());
+    // Common ends are cut before the limit applies, so small changes of large texts stay exact.
     let end = pairs.take_while(|(old, new)| old == new).count();
     let (old_len, new_len) = (old.len() - start - end, new.len() - start - end);
     if old_len + new_len <= MAX_COMPARED {
@@ -40,21 +41,22 @@ pub(crate) fn diff_lines(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
     ops.into_iter().filter(|op| !op.old_range().is_empty() || !op.new_range().is_empty()).collect()
 }
 
-/// Makes the canonical diff of two texts: three lines of context, the path with `a/` and `b/`,
-/// nothing at all where the texts are equal. [`apply`](crate::apply) makes the new text of it again.
+/// Returns the canonical diff of two texts: three lines of context, the path with `a/` and `b/`,
+/// an empty text for equal texts. [`apply_diff`](crate::apply_diff) restores the new text from it.
 #[must_use]
 pub fn unified_diff(base: &str, new: &str, path: &str) -> String {
-    let (old, new) = (whole_lines(base), whole_lines(new));
+    let (old, new) = (lines_with_endings(base), lines_with_endings(new));
     let mut diff = String::new();
     for group in group_diff_ops(diff_lines(&old, &new), CONTEXT) {
         let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        // The header is written with the first group, so that equal texts give an empty diff.
         if diff.is_empty() {
             let side = |side: &str| quote_name(&format!("{side}/{path}"));
             diff = format!("--- {}\n+++ {}\n", side("a"), side("b"));
         }
         let old_range = first.old_range().start..last.old_range().end;
         let new_range = first.new_range().start..last.new_range().end;
-        let _ = writeln!(diff, "@@ -{} +{} @@", span(&old_range), span(&new_range));
+        let _ = writeln!(diff, "@@ -{} +{} @@", format_range(&old_range), format_range(&new_range));
         for op in group {
             match op {
                 DiffOp::Equal { .. } => write_lines(&mut diff, ' ', &old[op.old_range()]),
@@ -68,8 +70,8 @@ pub fn unified_diff(base: &str, new: &str, path: &str) -> String {
     diff
 }
 
-/// Formats a range as headers have it: an empty one stands after the line it names.
-fn span(range: &Range<usize>) -> String {
+/// Formats a range for a header: an empty range has the number of the line before it.
+fn format_range(range: &Range<usize>) -> String {
     match range.len() {
         0 => format!("{},0", range.start),
         1 => (range.start + 1).to_string(),
@@ -90,7 +92,7 @@ fn write_lines(diff: &mut String, tag: char, lines: &[&str]) {
 /// Counts the lines a change adds and removes.
 #[must_use]
 pub fn count_changes(base: &str, new: &str) -> (usize, usize) {
-    let changed = diff_lines(&whole_lines(base), &whole_lines(new))
+    let changed = diff_lines(&lines_with_endings(base), &lines_with_endings(new))
         .into_iter()
         .filter(|op| !matches!(op, DiffOp::Equal { .. }));
     changed.fold((0, 0), |(added, removed), op| {
@@ -103,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn diffs_are_canonical() {
+    fn unified_diff_is_canonical() {
         let base = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\n";
         let new = "a\nB\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nx\nm";
         let expected = "\
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn few_lines_of_large_texts_are_compared() {
+    fn large_texts_compare_few_lines() {
         let lines = |word: &str| format!("same\n{}same\n", format!("{word}\nx\n").repeat(20_000));
         let (base, new) = (lines("a"), lines("b"));
         assert_eq!(count_changes(&base, &new), (39_999, 39_999));

@@ -1,45 +1,46 @@
-//! What changed within a line.
+//! The differences within a line.
 
 use similar::{ChangeTag, TextDiff};
 
-/// The longest line whose words are compared, in bytes.
-const LONGEST: usize = 4 << 10;
+/// The maximum length of a line for a comparison of words, in bytes.
+const MAX_LINE: usize = 4 << 10;
 
 /// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WordSegment {
     /// The text of the part.
     pub text: String,
-    /// Whether the other line lacks it.
+    /// `true` if the other line lacks it.
     pub changed: bool,
 }
 
-/// Splits two lines, an old and a new one, into what they share and what changed, by the words of
-/// Unicode (UAX #29). The segments of a line make up the line; none is empty, and no two neighbours
-/// are alike. Lines of more than 4 KiB are one segment each.
+/// Splits an old and a new line into shared and changed segments, by the words of Unicode
+/// (UAX #29). The segments of a line add up to the line; none is empty, and shared and changed ones
+/// alternate. Lines of more than 4 KiB are one segment each.
 #[must_use]
 pub fn diff_words(old_line: &str, new_line: &str) -> (Vec<WordSegment>, Vec<WordSegment>) {
     let (mut old, mut new) = (Vec::new(), Vec::new());
-    if old_line.len().max(new_line.len()) > LONGEST {
+    // The comparison takes quadratic time, and minified lines can be a megabyte long.
+    if old_line.len().max(new_line.len()) > MAX_LINE {
         let changed = old_line != new_line;
-        push(&mut old, old_line, changed);
-        push(&mut new, new_line, changed);
+        push_segment(&mut old, old_line, changed);
+        push_segment(&mut new, new_line, changed);
         return (old, new);
     }
     for change in TextDiff::from_unicode_words(old_line, new_line).iter_all_changes() {
         match change.tag() {
             ChangeTag::Equal => {
-                push(&mut old, change.value(), false);
-                push(&mut new, change.value(), false);
+                push_segment(&mut old, change.value(), false);
+                push_segment(&mut new, change.value(), false);
             }
-            ChangeTag::Delete => push(&mut old, change.value(), true),
-            ChangeTag::Insert => push(&mut new, change.value(), true),
+            ChangeTag::Delete => push_segment(&mut old, change.value(), true),
+            ChangeTag::Insert => push_segment(&mut new, change.value(), true),
         }
     }
     (old, new)
 }
 
-fn push(segments: &mut Vec<WordSegment>, text: &str, changed: bool) {
+fn push_segment(segments: &mut Vec<WordSegment>, text: &str, changed: bool) {
     match segments.last_mut() {
         Some(last) if last.changed == changed => last.text.push_str(text),
         _ if text.is_empty() => {}
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_changed_are_marked() {
+    fn changed_words_are_marked() {
         check(
             "use `bd list`",
             "use `bd ready` now",
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_not_compared() {
+    fn long_lines_are_one_segment() {
         let (old, new) = ("a ".repeat(4_000), "b ".repeat(4_000));
         check(&old, &new, [&format!("[{old}]"), &format!("[{new}]")]);
         check(&old, &old, [&old, &old]);

@@ -1,16 +1,16 @@
-//! Diffs as models write them, against what must come of them. In the tables `|` is a newline.
+//! Tests with diffs as models write them, and their results. In the tables `|` is a newline.
 
 use skill_diff::{self as diff, FuzzNote};
 
 const PATH: &str = "references/guide.md";
 const TEN: &str = "one|two|three|four|five|six|seven|eight|nine|ten|";
 
-/// A diff that applies: its name, the base, the diff, the new text, the notes.
+/// A diff that applies: name, base, diff, new text, notes.
 type Case = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 fn notes(fuzz: &[FuzzNote]) -> String {
-    let shown = fuzz.iter().map(|note| format!("{}@{}:{:?}", note.hunk, note.line, note.kind));
-    shown.collect::<Vec<_>>().join(" ")
+    let notes = fuzz.iter().map(|note| format!("{}@{}:{:?}", note.hunk, note.line, note.kind));
+    notes.collect::<Vec<_>>().join(" ")
 }
 
 fn check(cases: &[Case]) {
@@ -27,7 +27,7 @@ fn check(cases: &[Case]) {
 }
 
 #[test]
-fn names_and_headers() {
+fn names_and_headers_are_tolerated() {
     check(&[
         (
             "as git writes it",
@@ -167,7 +167,7 @@ fn names_and_headers() {
 }
 
 #[test]
-fn fences_and_prose() {
+fn fences_and_prose_are_dropped() {
     check(&[
         (
             "a fence and prose",
@@ -230,7 +230,7 @@ fn fences_and_prose() {
 }
 
 #[test]
-fn places() {
+fn hunks_apply_at_shifted_positions() {
     check(&[
         (
             "a place below",
@@ -254,7 +254,7 @@ fn places() {
             "1@3:Offset(2)",
         ),
         (
-            "the nearest of two places",
+            "the nearest of two positions",
             "a|x|b|a|x|b|c|d|a|x|b|",
             "@@ -3,3 +3,3 @@| a|-x|+y| b|",
             "a|x|b|a|y|b|c|d|a|x|b|",
@@ -328,7 +328,7 @@ fn places() {
 }
 
 #[test]
-fn line_ends_and_characters() {
+fn line_endings_are_preserved() {
     check(&[
         (
             "a diff with LF for a text with CRLF",

@@ -1,6 +1,6 @@
-//! Diffs as models write them, real ones, and those that nobody should apply.
+//! Tests with diffs as models write them, real ones, and those that must be rejected.
 
-// `cfg(test)` tells clippy that the helpers beside the tests are tests, too.
+// With `cfg(test)`, clippy treats the helper functions as tests, too.
 #[cfg(test)]
 mod corpus;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What holds for every diff, whoever wrote it.
+//! Properties of every diff.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use skill_diff::{self as diff, PatchResult};
 
 const PATH: &str = "SKILL.md";
 
-/// Texts of few lines that look like diffs, fences and each other.
+/// Returns texts of few lines that look like diffs, fences and each other.
 fn text(lines: &'static [&'static str]) -> impl Strategy<Value = String> {
     let line = (prop::sample::select(lines), prop::sample::select(&["\n", "\n", "\n", "\r\n"][..]));
     (prop::collection::vec(line, 0..14), any::<bool>()).prop_map(|(lines, newline)| {
@@ -45,7 +45,7 @@ const NASTY: &[&str] = &[
 
 const PLAIN: &[&str] = &["a", "b", "c", "d", "e", "f", "", "g"];
 
-/// Counts the lines of a text, whatever their ends.
+/// Counts the lines of a text, ignoring their endings.
 fn lines<'t>(lines: impl Iterator<Item = &'t str>) -> BTreeMap<&'t str, i64> {
     let mut counts = BTreeMap::new();
     lines.for_each(|line| *counts.entry(line.trim_end_matches('\r')).or_default() += 1);
@@ -56,14 +56,14 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_canonical_diff_is_taken_literally(base in text(NASTY), new in text(NASTY)) {
+    fn canonical_diff_applies_without_fuzz(base in text(NASTY), new in text(NASTY)) {
         prop_assume!(base != new);
         let expected = PatchResult { text: new.clone(), fuzz: Vec::new() };
         prop_assert_eq!(diff::apply_diff(&base, &diff::unified_diff(&base, &new, PATH), PATH), Ok(expected));
     }
 
     #[test]
-    fn a_patch_library_agrees(base in text(PLAIN), new in text(PLAIN)) {
+    fn patch_library_agrees(base in text(PLAIN), new in text(PLAIN)) {
         let (base, new) = (base.replace('\r', ""), new.replace('\r', ""));
         prop_assume!(base != new);
         let canonical = diff::unified_diff(&base, &new, PATH);
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn without_numbers_it_is_the_same_or_nothing(base in text(PLAIN), new in text(PLAIN)) {
+    fn diff_without_numbers_applies_alike(base in text(PLAIN), new in text(PLAIN)) {
         prop_assume!(base != new);
         let canonical = diff::unified_diff(&base, &new, PATH);
         let strip = |line: &'static str| move |text: &str| match text.starts_with("@@") {
@@ -92,14 +92,14 @@ proptest! {
     }
 
     #[test]
-    fn what_applies_elsewhere_deletes_and_adds_just_these_lines(
+    fn shifted_diff_changes_same_lines(
         base in text(PLAIN), new in text(PLAIN), at in 0..14_usize, gone in 0..3_usize, more in text(PLAIN),
     ) {
-        let mut kept: Vec<&str> = base.split_inclusive('\n').collect();
-        let from = at.min(kept.len());
-        kept.drain(from..(from + gone).min(kept.len()));
-        kept.insert(from, &more);
-        let other = kept.concat();
+        let mut other: Vec<&str> = base.split_inclusive('\n').collect();
+        let from = at.min(other.len());
+        other.drain(from..(from + gone).min(other.len()));
+        other.insert(from, &more);
+        let other = other.concat();
         let canonical = diff::unified_diff(&base, &new, PATH);
         if let Ok(patched) = diff::apply_diff(&other, &canonical, PATH) {
             let mut expected = lines(other.lines());
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(
+    fn odd_diffs_never_panic(
         base in text(NASTY),
         diff in prop::collection::vec(
             prop::sample::select(&[
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_texts_do_not_panic(base in ".{0,40}", diff in "(?s).{0,80}", third in "(?s).{0,40}") {
+    fn arbitrary_texts_never_panic(base in ".{0,40}", diff in "(?s).{0,80}", third in "(?s).{0,40}") {
         let _ = diff::apply_diff(&base, &diff, PATH).map_err(|error| error.to_string());
         let _ = diff::merge_texts(&base, &diff, &third);
         let (old, new) = diff::diff_words(&base, &diff);
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_is_fair(base in text(PLAIN), ours in text(PLAIN), theirs in text(PLAIN)) {
+    fn merge_is_symmetric(base in text(PLAIN), ours in text(PLAIN), theirs in text(PLAIN)) {
         prop_assert_eq!(diff::merge_texts(&base, &ours, &base), Ok(ours.clone()));
         prop_assert_eq!(diff::merge_texts(&base, &base, &theirs), Ok(theirs.clone()));
         prop_assert_eq!(diff::merge_texts(&base, &ours, &ours), Ok(ours.clone()));

@@ -1,4 +1,4 @@
-//! Diffs that must not be applied, and what their authors are told. In the tables `|` is a newline.
+//! Tests with diffs that must be rejected, and their messages. In the tables `|` is a newline.
 
 use skill_diff::{self as diff, DiffError};
 
@@ -16,7 +16,7 @@ fn check(cases: &[(&str, &str, &str, &str)]) {
 }
 
 #[test]
-fn what_is_no_change_of_this_file() {
+fn unsuitable_diff_is_rejected() {
     check(&[
         ("empty", TEN, "", "the diff is empty"),
         ("blank", TEN, " |\t\r||", "the diff is empty"),
@@ -76,31 +76,31 @@ fn what_is_no_change_of_this_file() {
             "renamed",
             TEN,
             "diff --git a/SKILL.md b/README.md|similarity index 90%|rename from SKILL.md|rename to README.md|",
-            "the diff renames or copies a file (`a/SKILL.md`, `b/README.md`): that is not possible",
+            "renaming or copying a file is not supported (`a/SKILL.md`, `b/README.md`)",
         ),
         (
             "renamed by its names",
             TEN,
             "--- a/SKILL.md|+++ b/README.md|@@ -1 +1 @@|-one|+1|",
-            "the diff renames or copies a file (`a/SKILL.md`, `b/README.md`): that is not possible",
+            "renaming or copying a file is not supported (`a/SKILL.md`, `b/README.md`)",
         ),
         (
             "moved in the other form",
             TEN,
             "*** Update File: SKILL.md|*** Move to: x.md|@@|-one|+1|",
-            "the diff renames or copies a file (`SKILL.md`, `x.md`): that is not possible",
+            "renaming or copying a file is not supported (`SKILL.md`, `x.md`)",
         ),
         (
             "deleted",
             TEN,
             "--- a/SKILL.md|+++ /dev/null|@@ -1 +0,0 @@|-one|",
-            "the diff deletes the file: that is not possible",
+            "deleting the file is not supported",
         ),
         (
             "deleted, as git says",
             TEN,
             "diff --git a/SKILL.md b/SKILL.md|deleted file mode 100644|",
-            "the diff deletes the file: that is not possible",
+            "deleting the file is not supported",
         ),
         (
             "another file deleted",
@@ -112,25 +112,25 @@ fn what_is_no_change_of_this_file() {
             "created again",
             TEN,
             "--- /dev/null|+++ b/SKILL.md|@@ -0,0 +1 @@|+one|",
-            "the diff creates the file, but it is there already: make the diff against its text",
+            "the diff creates a file that already exists: diff against its text",
         ),
         (
             "binary",
             TEN,
             "diff --git a/SKILL.md b/SKILL.md|Binary files a/SKILL.md and b/SKILL.md differ|",
-            "the diff is a binary one: only text can be changed",
+            "binary diffs are not supported: only text can be changed",
         ),
         (
             "binary, as git sends it",
             TEN,
             "diff --git a/SKILL.md b/SKILL.md|GIT binary patch|literal 12|zcmd|",
-            "the diff is a binary one: only text can be changed",
+            "binary diffs are not supported: only text can be changed",
         ),
         (
             "combined",
             TEN,
             "--- a/SKILL.md|+++ b/SKILL.md|@@@ -1,1 -1,1 +1,1 @@@|- one|++1|",
-            "the diff is a combined one (`@@@`): make it against one text",
+            "combined diffs (`@@@`) are not supported: diff against one text",
         ),
         (
             "control characters in a name",
@@ -142,7 +142,7 @@ fn what_is_no_change_of_this_file() {
 }
 
 #[test]
-fn what_does_not_fit() {
+fn mismatched_hunk_is_rejected() {
     check(&[
         (
             "a deleted line that is not there",
@@ -257,69 +257,69 @@ fn what_does_not_fit() {
             "out of order",
             TEN,
             "@@ -8,2 +8,2 @@| eight|-nine|+9|@@ -2,2 +2,2 @@| two|-three|+3|",
-            "hunk 2 fits at line 2 only, which is before the end of the changes of hunk 1: give every \
+            "hunk 2 fits only at line 2, before the end of the changes of hunk 1: give every \
              change once, in the order of the file",
         ),
         (
             "hunks that delete the same line",
             TEN,
             "@@ -1,3 +1,3 @@| one|-two|+2| three|@@ -2,2 +2,2 @@|-two|+zwei| three|",
-            "hunk 2 fits at line 2 only, which is before the end of the changes of hunk 1: give every \
+            "hunk 2 fits only at line 2, before the end of the changes of hunk 1: give every \
              change once, in the order of the file",
         ),
         (
             "the same insertion twice",
             TEN,
             "@@ -1,2 +1,3 @@| one|+1.5| two|@@ -1,2 +1,3 @@| one|+1.5| two|",
-            "hunk 2 fits at line 1 only, which is before the end of the changes of hunk 1: give every \
+            "hunk 2 fits only at line 1, before the end of the changes of hunk 1: give every \
              change once, in the order of the file",
         ),
         (
             "reversed",
             TEN,
             "@@ -4,3 +4,3 @@| four|-5|+five| six|",
-            "hunk 1 does not apply, and what it makes is at line 4 already: the diff was applied before, \
+            "hunk 1 does not apply, and its result is already at line 4: the diff was applied before, \
              or is reversed",
         ),
         (
             "an insertion that was made before",
             TEN,
             "@@ -4,2 +4,3 @@| four|+five| six|",
-            "hunk 1 does not apply, and what it makes is at line 4 already: the diff was applied before, \
+            "hunk 1 does not apply, and its result is already at line 4: the diff was applied before, \
              or is reversed",
         ),
         (
             "one line that was replaced before",
             "3.12|",
             "@@ -1 +1 @@|-3.1|+3.12|",
-            "hunk 1 does not apply, and what it makes is at line 1 already: the diff was applied before, \
+            "hunk 1 does not apply, and its result is already at line 1: the diff was applied before, \
              or is reversed",
         ),
         (
             "a deletion that was made before",
             "one|two|four|",
             "@@ -1,4 +1,3 @@| one| two|-three| four|",
-            "hunk 1 does not apply, and what it makes is at line 1 already: the diff was applied before, \
+            "hunk 1 does not apply, and its result is already at line 1: the diff was applied before, \
              or is reversed",
         ),
         (
             "context that lost its first character",
             TEN,
             "@@ -1,4 +1,4 @@|one|-two|+2|three|",
-            "line 2 of the diff begins with neither a blank, `-` nor `+`, and changes follow it: `one`",
+            "line 2 of the diff starts with neither a blank, `-` nor `+`, and changes follow it: `one`",
         ),
         (
             "a fence that lost its first character",
             "a|```|b|c|",
             "```diff|@@ -1,9 +1,9 @@|-a|+A|```|-b|+B| c|```|",
-            "line 5 of the diff begins with neither a blank, `-` nor `+`, and changes follow it: \"```\"",
+            "line 5 of the diff starts with neither a blank, `-` nor `+`, and changes follow it: \"```\"",
         ),
     ]);
 }
 
-/// Diffs that would take a naive reader or searcher minutes or hours.
+/// Tests diffs that would take a naive parser or search minutes or hours.
 #[test]
-fn hostile_diffs_are_refused_in_time() {
+fn hostile_diff_is_rejected_quickly() {
     let mib = 1 << 20;
     let error =
         |base: &str, diff: &str| diff::apply_diff(base, diff, PATH).map(|done| done.text.len());
@@ -332,9 +332,9 @@ fn hostile_diffs_are_refused_in_time() {
     assert_eq!(error("one\n", &names), Err(several));
     assert_eq!(error("one\n", &"\\ No newline\n".repeat(mib / 13)), Err(DiffError::NoHunks));
     let same = "x\n".repeat(mib / 2);
-    let search = "the search for the places of the hunks";
-    let nowhere = DiffError::Nowhere { hunk: 1, expected: "y".to_owned() };
-    assert_eq!(error(&same, &"@@ -9 +9 @@\n-y\n+z\n".repeat(40_000)), Err(nowhere));
+    let search = "the search for the positions of the hunks";
+    let not_found = DiffError::Nowhere { hunk: 1, expected: "y".to_owned() };
+    assert_eq!(error(&same, &"@@ -9 +9 @@\n-y\n+z\n".repeat(40_000)), Err(not_found));
     assert_eq!(error(&same, &"@@ -1 +1 @@\n-x\n".repeat(40_000)), too_large(search));
     let long = format!("@@ -1,1 +1,1 @@\n{}-y\n", " x\n".repeat(300_000));
     assert!(matches!(
