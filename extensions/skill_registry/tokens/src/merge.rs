@@ -1,37 +1,37 @@
-//! Joins the bytes of a piece into tokens.
+//! The byte pair merge of a piece into tokens.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::vocabulary::TokenVocabulary;
 
-/// No neighbour.
+/// The marker for a part without a predecessor.
 const NONE: usize = usize::MAX;
 
-/// Joins pieces one after the other; keeps its memory between them.
+/// A merger of pieces that reuses its allocations.
 #[derive(Debug, Default)]
 pub(crate) struct BpeMerger {
-    /// By the place of its first byte: a part of the piece, at first every byte.
+    /// The parts of the piece by the offset of their first byte, initially every byte.
     parts: Vec<MergePart>,
-    /// What can be joined: the rank of the result, where it starts and where it ends. The lowest
-    /// rank comes first, of equals the leftmost. Entries whose parts are gone stay until they come.
+    /// The possible merges: rank, start and end of the result. The lowest rank comes first, among
+    /// equal ranks the leftmost. Outdated entries are skipped when they are popped.
     pairs: BinaryHeap<Reverse<(u32, usize, usize)>>,
 }
 
-/// A part of a piece that has become one token so far.
+/// A part of a piece that is one token so far.
 #[derive(Clone, Copy, Debug)]
 struct MergePart {
-    /// Where it ends; its own start once it was joined to the part before it.
+    /// The end of the part; its own start after a merge into the part before it.
     end: usize,
-    /// Where the part before it starts.
+    /// The start of the part before it.
     before: usize,
 }
 
 impl BpeMerger {
     /// Counts the tokens of a piece.
     ///
-    /// Joins the pair of neighbours whose result has the lowest rank until no result is a token. Takes
-    /// n log n steps for n bytes: a piece may be a megabyte of letters.
+    /// Merges the adjacent pair with the lowest rank until no result is a token. Takes n log n steps
+    /// for n bytes, because a piece may be a megabyte of letters.
     pub(crate) fn count(&mut self, vocabulary: &TokenVocabulary, piece: &[u8]) -> u32 {
         self.parts.clear();
         self.parts.extend(
@@ -45,11 +45,12 @@ impl BpeMerger {
         let mut count = piece.len();
         while let Some(Reverse((_, start, end))) = self.pairs.pop() {
             let MergePart { end: middle, before } = self.parts[start];
-            // Either part may have been joined to something else since.
+            // Either part may have been merged with another one since.
             if middle == start || middle >= end || self.parts[middle].end != end {
                 continue;
             }
             self.parts[start].end = end;
+            // An empty part marks queued merges with it as outdated.
             self.parts[middle].end = middle;
             if let Some(after) = self.parts.get_mut(end) {
                 after.before = start;
@@ -63,7 +64,7 @@ impl BpeMerger {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// Notes the part that starts here and the one behind it, if together they are a token.
+    /// Queues the merge of the part at `start` with the next one if the result is a token.
     fn queue_merge(&mut self, vocabulary: &TokenVocabulary, piece: &[u8], start: usize) {
         let Some(next) = self.parts.get(self.parts[start].end) else { return };
         if let Some(rank) = vocabulary.rank(&piece[start..next.end]) {
@@ -79,8 +80,8 @@ mod tests {
     use super::*;
     use crate::vocabulary::o200k;
 
-    /// The definition, word for word: look for the best pair, join it, begin again.
-    fn by_definition(piece: &[u8]) -> u32 {
+    /// Merges by the definition: find the best pair, merge it, repeat.
+    fn count_by_definition(piece: &[u8]) -> u32 {
         let mut parts: Vec<Vec<u8>> = piece.iter().map(|&byte| vec![byte]).collect();
         loop {
             let rank = |at: usize| o200k().rank(&[&*parts[at], &parts[at + 1]].concat());
@@ -92,25 +93,25 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_joined_in_the_order_of_the_vocabulary() {
-        let mut joiner = BpeMerger::default();
+    fn pairs_merge_in_vocabulary_order() {
+        let mut merger = BpeMerger::default();
         for piece in ["", "x", "skillhost", "aaaaaaaaaaaaaaaaaaaa", "=-=-=-=-=", "ſtraße", "𓀀𓀁𓀂"]
         {
-            let expected = by_definition(piece.as_bytes());
-            assert_eq!(joiner.count(o200k(), piece.as_bytes()), expected, "{piece}");
+            let expected = count_by_definition(piece.as_bytes());
+            assert_eq!(merger.count(o200k(), piece.as_bytes()), expected, "{piece}");
         }
     }
 
     #[test]
-    fn a_long_piece_takes_no_square_of_its_length() {
+    fn long_piece_avoids_quadratic_time() {
         // With the definition's n² steps this would take hours.
         assert_eq!(BpeMerger::default().count(o200k(), &vec![b'a'; 1 << 20]), 131_072);
     }
 
     proptest! {
         #[test]
-        fn joining_is_what_the_definition_says(piece in "[a-c]{0,60}|[ -~]{0,40}|\\PC{0,20}") {
-            let expected = by_definition(piece.as_bytes());
+        fn merge_matches_definition(piece in "[a-c]{0,60}|[ -~]{0,40}|\\PC{0,20}") {
+            let expected = count_by_definition(piece.as_bytes());
             prop_assert_eq!(BpeMerger::default().count(o200k(), piece.as_bytes()), expected);
         }
     }

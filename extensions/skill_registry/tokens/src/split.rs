@@ -1,15 +1,16 @@
-//! Cuts a text into the pieces within which tokens are joined.
+//! The splitting of a text into the pieces within which tokens are merged.
 
 use std::sync::LazyLock;
 
 use regex_automata::meta::Regex;
 use regex_automata::{Anchored, Input};
 
-/// The pattern of o200k_base, alternatives in their order, up to the one that looks ahead.
+/// The pattern of o200k_base: its alternatives in order, up to the one with a look-ahead.
 ///
-/// Source: tiktoken, `tiktoken_ext/openai_public.py`. The two at its end, `\s+(?!\S)|\s+`, want to
-/// know what follows a run of blanks, which a regular expression cannot say. They are three here:
-/// blanks at the end of the text; blanks with one more behind them, which is then given back; blanks.
+/// Source: tiktoken, `tiktoken_ext/openai_public.py`. Its last two alternatives, `\s+(?!\S)|\s+`,
+/// depend on the text behind a run of blanks, which a regular expression cannot express. Here they
+/// are three: blanks at the end of the text; blanks with one more behind them, which is excluded
+/// from the match afterwards; blanks.
 const BEFORE_BLANKS: [&str; 6] = [
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -21,8 +22,8 @@ const BEFORE_BLANKS: [&str; 6] = [
 const BLANKS_AND_ONE_MORE: &str = r"\s+\s";
 const BLANKS: &str = r"\s+";
 
-/// Which of the three patterns that are compiled is [`BLANKS_AND_ONE_MORE`].
-const GIVES_BACK: usize = 1;
+/// The index of [`BLANKS_AND_ONE_MORE`] among the three compiled patterns.
+const EXCLUDES_LAST: usize = 1;
 
 #[expect(clippy::expect_used, reason = "the patterns are constants and every test compiles them")]
 static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
@@ -34,10 +35,11 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
 pub(crate) fn pre_tokenize(text: &str) -> impl Iterator<Item = &str> {
     let mut at = 0;
     std::iter::from_fn(move || {
+        // An anchored search at the last end leaves no gap between pieces.
         let input = Input::new(text).range(at..).anchored(Anchored::Yes);
         let found = PATTERN.find(input)?;
         let mut end = found.end();
-        if found.pattern().as_usize() == GIVES_BACK {
+        if found.pattern().as_usize() == EXCLUDES_LAST {
             end -= text[at..end].chars().next_back().map_or(0, char::len_utf8);
         }
         let piece = &text[at..end];
@@ -52,33 +54,33 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Vec<&str> {
+    fn split_all(text: &str) -> Vec<&str> {
         pre_tokenize(text).collect()
     }
 
     #[test]
-    fn words_numbers_signs_and_blanks_are_pieces() {
-        assert_eq!(of("Don't PANIC"), ["Don't", " PANIC"]);
-        assert_eq!(of("camelCase"), ["camel", "Case"]);
-        assert_eq!(of("1234567"), ["123", "456", "7"]);
-        assert_eq!(of("a // b/\n"), ["a", " //", " b", "/\n"]);
-        assert_eq!(of("技能 é"), ["技能", " é"]);
-        assert_eq!(of(""), Vec::<&str>::new());
+    fn words_numbers_and_signs_are_pieces() {
+        assert_eq!(split_all("Don't PANIC"), ["Don't", " PANIC"]);
+        assert_eq!(split_all("camelCase"), ["camel", "Case"]);
+        assert_eq!(split_all("1234567"), ["123", "456", "7"]);
+        assert_eq!(split_all("a // b/\n"), ["a", " //", " b", "/\n"]);
+        assert_eq!(split_all("技能 é"), ["技能", " é"]);
+        assert_eq!(split_all(""), Vec::<&str>::new());
     }
 
     #[test]
-    fn the_last_blank_goes_with_the_word_behind_it() {
-        assert_eq!(of("a   b"), ["a", "  ", " b"]);
-        assert_eq!(of("a b"), ["a", " b"]);
-        assert_eq!(of("a   "), ["a", "   "]);
-        assert_eq!(of("a  \n\n  b"), ["a", "  \n\n", " ", " b"]);
-        assert_eq!(of("a\t\t1"), ["a", "\t", "\t", "1"]);
-        assert_eq!(of("\u{2003}\u{2003}1"), ["\u{2003}", "\u{2003}", "1"]);
+    fn last_blank_joins_next_word() {
+        assert_eq!(split_all("a   b"), ["a", "  ", " b"]);
+        assert_eq!(split_all("a b"), ["a", " b"]);
+        assert_eq!(split_all("a   "), ["a", "   "]);
+        assert_eq!(split_all("a  \n\n  b"), ["a", "  \n\n", " ", " b"]);
+        assert_eq!(split_all("a\t\t1"), ["a", "\t", "\t", "1"]);
+        assert_eq!(split_all("\u{2003}\u{2003}1"), ["\u{2003}", "\u{2003}", "1"]);
     }
 
     proptest! {
         #[test]
-        fn no_byte_is_lost(text in "\\PC*|[ \t\r\na-zA-Z0-9'/]*") {
+        fn pieces_join_to_text(text in "\\PC*|[ \t\r\na-zA-Z0-9'/]*") {
             prop_assert!(pre_tokenize(&text).all(|piece| !piece.is_empty()));
             prop_assert_eq!(pre_tokenize(&text).collect::<String>(), text);
         }

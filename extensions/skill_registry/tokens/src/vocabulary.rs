@@ -1,21 +1,21 @@
-//! The vocabulary: byte strings in the order in which they were learnt.
+//! The vocabulary: byte strings in the order in which they were learned.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The tokens of o200k_base without its special ones, by rank: one byte with the length, then the
-/// bytes. `cargo xtask o200k` makes the file from the one that OpenAI publishes; a test turns it
-/// back and compares the hash.
+/// The tokens of o200k_base without the special ones, by rank: one byte with the length, then the
+/// bytes. `cargo xtask o200k` converts the file from the one published by OpenAI; a test converts
+/// it back and compares the hash.
 static TOKENS: &[u8] = include_bytes!("../data/o200k_base.bin");
 
-/// Finds the rank of a byte string.
+/// A map from byte strings to ranks.
 #[derive(Debug)]
 pub(crate) struct TokenVocabulary {
     ranks: HashMap<&'static [u8], u32>,
 }
 
 impl TokenVocabulary {
-    /// Returns the place of a byte string in the vocabulary; nothing if it is no token.
+    /// Returns the rank of a byte string, or `None` if it is not a token.
     pub(crate) fn rank(&self, bytes: &[u8]) -> Option<u32> {
         self.ranks.get(bytes).copied()
     }
@@ -24,6 +24,7 @@ impl TokenVocabulary {
 /// Returns the vocabulary of o200k_base, indexed at the first call.
 pub(crate) fn o200k() -> &'static TokenVocabulary {
     static INDEX: LazyLock<TokenVocabulary> = LazyLock::new(|| {
+        // The mean entry is slightly longer than 8 bytes, so the map does not grow.
         let mut ranks = HashMap::with_capacity(TOKENS.len() / 8);
         ranks.extend(tokens().zip(0..));
         TokenVocabulary { ranks }
@@ -50,11 +51,11 @@ mod tests {
 
     use super::*;
 
-    /// What OpenAI's tiktoken expects of `o200k_base.tiktoken`.
+    /// The SHA-256 that OpenAI's tiktoken expects of `o200k_base.tiktoken`.
     const PUBLISHED: &str = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d";
 
     #[test]
-    fn the_table_is_the_published_one() {
+    fn table_matches_published_hash() {
         let mut hash = Sha256::new();
         for (rank, token) in tokens().enumerate() {
             hash.update(format!("{} {rank}\n", STANDARD.encode(token)));
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_a_token_and_so_every_text_can_be_counted() {
+    fn every_byte_is_token() {
         let vocabulary = o200k();
         assert_eq!(vocabulary.ranks.len(), 199_998);
         for byte in 0..=u8::MAX {
