@@ -1,4 +1,4 @@
-//! Asks a server that speaks OpenAI's embeddings API.
+//! A client of servers with OpenAI's embeddings API.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,18 +10,18 @@ use skillhost_sdk::tokio::{self, sync::Semaphore};
 use ureq::http::{StatusCode, Uri};
 use ureq::tls::{RootCerts, TlsConfig};
 
-/// Texts of one request.
-const BATCH: usize = 64;
+/// The maximum number of texts in one request.
+const MAX_BATCH: usize = 64;
 
-/// Bytes of a text that are sent: more than servers accept of one text is refused by them.
+/// The maximum number of bytes of a text that are sent: servers reject longer texts.
 const TEXT_LIMIT: usize = 16 * 1024;
 
-/// Bytes of an answer for each component of each vector: a number takes less than 30 as JSON.
+/// The maximum number of response bytes per component: a number takes less than 30 as JSON.
 const COMPONENT_LIMIT: u64 = 32;
 
-/// Requests at a time. One that hangs keeps its thread until its time is over, even when nobody
-/// waits for it any more.
-const AT_A_TIME: usize = 2;
+/// The maximum number of concurrent requests. A hanging request occupies its thread until its
+/// timeout, even if the caller is gone.
+const MAX_CONCURRENT: usize = 2;
 
 /// The setting `endpoint`.
 #[derive(Deserialize)]
@@ -31,31 +31,31 @@ pub(crate) struct EndpointConfig {
     model: String,
     dimension: u32,
     key: Option<String>,
-    #[serde(default = "ten_seconds")]
+    #[serde(default = "default_timeout_ms")]
     timeout_ms: u64,
 }
 
-fn ten_seconds() -> u64 {
+fn default_timeout_ms() -> u64 {
     10_000
 }
 
-/// A server and what is known about it.
+/// A configured server and the state of its last request.
 pub(crate) struct EmbeddingEndpoint {
     cx: ExtensionContext,
     config: EndpointConfig,
     agent: ureq::Agent,
     permits: Arc<Semaphore>,
-    /// Why the last request failed, if it did.
-    trouble: Mutex<Option<ExtensionError>>,
+    /// The error of the last request, if it failed.
+    last_error: Mutex<Option<ExtensionError>>,
 }
 
 impl EmbeddingEndpoint {
-    /// Checks the settings. The server is not asked before it is needed.
+    /// Validates the settings. The first request is sent when a text is embedded.
     pub(crate) fn new(cx: ExtensionContext, config: EndpointConfig) -> Result<Self> {
-        let local = check(&config)?;
-        let agent = agent(Duration::from_millis(config.timeout_ms), local);
-        let permits = Arc::new(Semaphore::new(AT_A_TIME));
-        Ok(Self { cx, config, agent, permits, trouble: Mutex::default() })
+        let local = validate_config(&config)?;
+        let agent = build_agent(Duration::from_millis(config.timeout_ms), local);
+        let permits = Arc::new(Semaphore::new(MAX_CONCURRENT));
+        Ok(Self { cx, config, agent, permits, last_error: Mutex::default() })
     }
 
     pub(crate) fn model(&self) -> EmbeddingModelInfo {
@@ -63,22 +63,22 @@ impl EmbeddingEndpoint {
         EmbeddingModelInfo { id, dimension: self.config.dimension }
     }
 
-    /// Tells of the last request's failure; it does not ask the server.
+    /// Returns the error of the last request, without sending a new one.
     pub(crate) fn health(&self) -> Result<()> {
-        match &*self.trouble.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.last_error.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(error) => Err(error.clone()),
             None => Ok(()),
         }
     }
 
     pub(crate) async fn embed(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
-        let result = self.batches(texts).await;
-        let trouble = result.as_ref().err().cloned();
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        let result = self.embed_batches(texts).await;
+        let last_error = result.as_ref().err().cloned();
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = last_error;
         result
     }
 
-    async fn batches(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
+    async fn embed_batches(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         let key = match &self.config.key {
             None => None,
             Some(name) => Some(self.cx.secret(name).await?.ok_or_else(|| {
@@ -90,8 +90,8 @@ impl EmbeddingEndpoint {
             })?),
         };
         let mut vectors = Vec::with_capacity(texts.len());
-        for batch in texts.chunks(BATCH) {
-            let texts = batch.iter().map(|text| sent(text).to_owned()).collect();
+        for batch in texts.chunks(MAX_BATCH) {
+            let texts = batch.iter().map(|text| truncate_text(text).to_owned()).collect();
             let request = EndpointRequest {
                 agent: self.agent.clone(),
                 url: format!("{}/embeddings", self.config.url.trim_end_matches('/')),
@@ -100,57 +100,67 @@ impl EmbeddingEndpoint {
                 dimension: self.config.dimension as usize,
                 texts,
             };
+            // The permit moves into the thread, so that it is released only when the thread ends.
             let permit = Arc::clone(&self.permits).acquire_owned().await;
-            let asked = tokio::task::spawn_blocking(move || {
+            let task = tokio::task::spawn_blocking(move || {
                 let _permit = permit;
                 request.send()
             });
-            vectors
-                .extend(asked.await.map_err(|error| ExtensionError::failed(error.to_string()))??);
+            vectors.extend(task.await.map_err(|error| ExtensionError::failed(error.to_string()))??);
         }
         Ok(vectors)
     }
 }
 
-/// What is sent of a text: a server refuses one that is empty.
-fn sent(text: &str) -> &str {
+/// Returns the part of a text that is sent; never empty, because servers reject empty texts.
+fn truncate_text(text: &str) -> &str {
     match text.trim() {
         "" => " ",
         text => &text[..text.floor_char_boundary(TEXT_LIMIT)],
     }
 }
 
-/// Checks the settings; returns whether the server is on this machine.
-fn check(config: &EndpointConfig) -> Result<bool> {
-    let wrong = |what: String| {
-        ExtensionError::invalid_argument(format!("config.model.endpoint: {what}"))
+/// Validates the settings; returns whether the server is on this machine.
+fn validate_config(config: &EndpointConfig) -> Result<bool> {
+    let config_error = |reason: String| {
+        ExtensionError::invalid_argument(format!("config.model.endpoint: {reason}"))
             .with_hint("see `model` in manifests/embedding/manifest.yaml")
     };
-    let url: Uri = config.url.parse().map_err(|error| wrong(format!("url: {error}")))?;
+    let url: Uri = config.url.parse().map_err(|error| config_error(format!("url: {error}")))?;
     let (Some(scheme @ ("http" | "https")), Some(host)) = (url.scheme_str(), url.host()) else {
-        return Err(wrong(format!(
-            "url: `{}` does not begin with https:// or http://",
+        return Err(config_error(format!(
+            "url: `{}` does not start with https:// or http://",
             config.url
         )));
     };
     let local = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
     if config.key.is_some() && scheme == "http" && !local {
-        return Err(wrong("url: a key is sent to another machine by https:// alone".to_owned()));
+        return Err(config_error(
+            "url: a key requires https:// or a server on this machine".to_owned(),
+        ));
     }
     if url.query().is_some() || config.url.contains('#') {
-        return Err(wrong("url: it has a query or a fragment; /embeddings is added to it".into()));
+        return Err(config_error(
+            "url: a query or fragment is not valid; /embeddings is appended".into(),
+        ));
     }
     if !(1..=65_536).contains(&config.dimension) {
-        return Err(wrong(format!("dimension: {} is not from 1 to 65536", config.dimension)));
+        return Err(config_error(format!(
+            "dimension: {} is not from 1 to 65536",
+            config.dimension
+        )));
     }
     if !(1..=600_000).contains(&config.timeout_ms) {
-        return Err(wrong(format!("timeout_ms: {} is not from 1 to 600000", config.timeout_ms)));
+        return Err(config_error(format!(
+            "timeout_ms: {} is not from 1 to 600000",
+            config.timeout_ms
+        )));
     }
     Ok(local)
 }
 
-/// Makes a client that trusts whom the operating system trusts, and follows nobody elsewhere.
-fn agent(timeout: Duration, local: bool) -> ureq::Agent {
+/// Creates a client with the root certificates of the operating system and without redirects.
+fn build_agent(timeout: Duration, local: bool) -> ureq::Agent {
     let tls = TlsConfig::builder()
         .root_certs(RootCerts::PlatformVerifier)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -158,16 +168,18 @@ fn agent(timeout: Duration, local: bool) -> ureq::Agent {
     let config = ureq::Agent::config_builder()
         .tls_config(tls)
         .timeout_global(Some(timeout))
+        // The body of an error response explains it, so it is read like any other.
         .http_status_as_error(false)
+        // A redirect could send the key and the texts to another server.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .user_agent(concat!("skillhost/", env!("CARGO_PKG_VERSION")));
-    // A proxy for the outside is of no use for a server on this machine.
+    // A proxy cannot reach a server on this machine.
     let config = if local { config.proxy(None) } else { config };
     config.build().into()
 }
 
-/// One request with everything it needs, for a thread that may wait.
+/// One request with all its data, for a thread that may block.
 struct EndpointRequest {
     agent: ureq::Agent,
     url: String,
@@ -200,18 +212,18 @@ struct EmbeddingRow {
 
 impl EndpointRequest {
     fn send(self) -> Result<Vec<Vec<f32>>> {
-        let question = EmbeddingsRequestBody {
+        let body = EmbeddingsRequestBody {
             model: &self.model,
             input: &self.texts,
             encoding_format: "float",
         };
-        let question = serde_json::to_vec(&question)
+        let body = serde_json::to_vec(&body)
             .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
         let mut request = self.agent.post(&self.url).content_type("application/json");
         if let Some(key) = &self.key {
             request = request.header("Authorization", format!("Bearer {key}"));
         }
-        let mut response = request.send(&question).map_err(|error| self.transport_error(&error))?;
+        let mut response = request.send(&body).map_err(|error| self.transport_error(&error))?;
         let numbers = self.texts.len().saturating_mul(self.dimension) as u64;
         let limit = numbers.saturating_mul(COMPONENT_LIMIT).saturating_add(64 * 1024);
         let status = response.status();
@@ -220,26 +232,27 @@ impl EndpointRequest {
         if status != StatusCode::OK {
             return Err(self.http_status_error(status, &body));
         }
-        let answer: EmbeddingsResponseBody = serde_json::from_slice(&body).map_err(|error| {
-            self.malformed_response_error(&format!("its answer is unreadable: {error}"))
-        })?;
-        self.vectors(answer)
+        let response_body: EmbeddingsResponseBody =
+            serde_json::from_slice(&body).map_err(|error| {
+                self.malformed_response_error(&format!("response is not valid: {error}"))
+            })?;
+        self.to_vectors(response_body)
     }
 
-    /// Puts the vectors in the order of the texts and brings them to length one.
-    fn vectors(&self, answer: EmbeddingsResponseBody) -> Result<Vec<Vec<f32>>> {
-        let count = answer.data.len();
+    /// Returns the vectors in the order of the texts, normalized to length one.
+    fn to_vectors(&self, response_body: EmbeddingsResponseBody) -> Result<Vec<Vec<f32>>> {
+        let count = response_body.data.len();
         if count != self.texts.len() {
             return Err(self.malformed_response_error(&format!(
-                "{count} vectors came for {} texts",
+                "received {count} vectors for {} texts",
                 self.texts.len()
             )));
         }
         let mut vectors = vec![Vec::new(); count];
-        for EmbeddingRow { index, embedding } in answer.data {
+        for EmbeddingRow { index, embedding } in response_body.data {
             if embedding.len() != self.dimension {
                 let error = self.malformed_response_error(&format!(
-                    "its vectors have {} components, the settings say {}",
+                    "vectors have {} components, but `dimension` is {}",
                     embedding.len(),
                     self.dimension
                 ));
@@ -248,10 +261,10 @@ impl EndpointRequest {
                 );
             }
             match vectors.get_mut(index).filter(|vector| vector.is_empty()) {
-                Some(vector) => *vector = normalize(embedding),
+                Some(vector) => *vector = normalize_vector(embedding),
                 None => {
                     return Err(self.malformed_response_error(&format!(
-                        "its vectors are numbered with a {index}"
+                        "index {index} of a vector is not valid"
                     )));
                 }
             }
@@ -259,8 +272,8 @@ impl EndpointRequest {
         Ok(vectors)
     }
 
-    fn malformed_response_error(&self, what: &str) -> ExtensionError {
-        ExtensionError::new(ErrorKind::Protocol, format!("{}: {what}", self.url))
+    fn malformed_response_error(&self, reason: &str) -> ExtensionError {
+        ExtensionError::new(ErrorKind::Protocol, format!("{}: {reason}", self.url))
     }
 
     fn transport_error(&self, error: &ureq::Error) -> ExtensionError {
@@ -272,23 +285,26 @@ impl EndpointRequest {
         ExtensionError::new(kind, format!("{}: {error}", self.url))
     }
 
-    /// The server's own words go along, as far as they can be shown.
+    /// Returns the error for a status, with the printable start of the server's message.
     fn http_status_error(&self, status: StatusCode, body: &[u8]) -> ExtensionError {
         let text = String::from_utf8_lossy(body);
         let words: String = text.chars().filter(|c| !c.is_control()).take(200).collect();
         let (kind, hint) = match status.as_u16() {
+            // Hints name the setting that most likely causes the status.
             401 | 403 => (ErrorKind::Denied, "check the secret that `key` names"),
             404 => (ErrorKind::NotFound, "check `url` and `model`: /embeddings is added to `url`"),
-            300..=399 => (ErrorKind::Failed, "set `url` to where it leads; it is not followed"),
+            300..=399 => {
+                (ErrorKind::Failed, "set `url` to the redirect target; redirects are not followed")
+            }
             429 | 500..=599 => (ErrorKind::Unavailable, ""),
             _ => (ErrorKind::Failed, ""),
         };
-        let what = format!("{}: {status} {}", self.url, words.trim());
-        ExtensionError::new(kind, what.trim_end()).with_hint(hint)
+        let message = format!("{}: {status} {}", self.url, words.trim());
+        ExtensionError::new(kind, message.trim_end()).with_hint(hint)
     }
 }
 
-fn normalize(mut vector: Vec<f32>) -> Vec<f32> {
+fn normalize_vector(mut vector: Vec<f32>) -> Vec<f32> {
     let squares: f64 = vector.iter().map(|number| f64::from(*number) * f64::from(*number)).sum();
     let length = squares.sqrt();
     if length > 0.0 {
@@ -305,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers one request; joining it gives the request's head and body.
+    /// Spawns a server for one request; joining it returns the head and body of the request.
     fn server(status: &str, body: &str) -> (String, JoinHandle<(String, Value)>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -327,7 +343,7 @@ mod tests {
             }
             let mut body = vec![0; length];
             reader.read_exact(&mut body).unwrap();
-            // A client that has read enough may be gone.
+            // The client may have closed the connection already.
             let _ = stream.write_all(answer.as_bytes());
             (head.to_ascii_lowercase(), serde_json::from_slice(&body).unwrap())
         });
@@ -336,7 +352,7 @@ mod tests {
 
     fn request(url: &str, texts: &[&str]) -> EndpointRequest {
         EndpointRequest {
-            agent: agent(Duration::from_secs(60), true),
+            agent: build_agent(Duration::from_secs(60), true),
             url: format!("{url}/embeddings"),
             key: Some("s3cret".to_owned()),
             model: "small".to_owned(),
@@ -345,7 +361,7 @@ mod tests {
         }
     }
 
-    /// What comes of an answer to a request for two texts: kind, message, hint.
+    /// Returns kind, message and hint of the error for a response to a request for two texts.
     fn fault(status: &str, body: impl Into<String>) -> (ErrorKind, String, String) {
         let (url, thread) = server(status, &body.into());
         let error = request(&url, &["a", "b"]).send().unwrap_err();
@@ -355,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_come_in_the_order_of_the_texts() {
+    fn vectors_follow_text_order() {
         let answer = json!({"object": "list", "data": [
             {"index": 1, "embedding": [0.0, 2.0]},
             {"index": 0, "embedding": [3.0, -4.0], "object": "embedding"},
@@ -372,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_answers_something_else_is_quoted() {
+    fn invalid_response_is_reported() {
         let fault = |status: &str, body: String| {
             let (kind, message, hint) = fault(status, body);
             assert!(!format!("{message}{hint}").contains("s3cret"), "{message}");
@@ -384,23 +400,23 @@ mod tests {
         let one = json!({"index": 0, "embedding": [1, 1]});
         assert_eq!(
             fault("200 OK", data(json!([one]))),
-            expected(ErrorKind::Protocol, "URL/embeddings: 1 vectors came for 2 texts", "")
+            expected(ErrorKind::Protocol, "URL/embeddings: received 1 vectors for 2 texts", "")
         );
         assert_eq!(
             fault("200 OK", data(json!([one, one]))),
-            expected(ErrorKind::Protocol, "URL/embeddings: its vectors are numbered with a 0", "")
+            expected(ErrorKind::Protocol, "URL/embeddings: index 0 of a vector is not valid", "")
         );
         assert_eq!(
             fault("200 OK", data(json!([one, {"index": 1, "embedding": [1, 2, 3]}]))),
             expected(
                 ErrorKind::Protocol,
-                "URL/embeddings: its vectors have 3 components, the settings say 2",
+                "URL/embeddings: vectors have 3 components, but `dimension` is 2",
                 "correct `dimension` of the endpoint in skillhost.yaml"
             )
         );
         let (kind, message, _) = fault("200 OK", "<html>".to_owned());
         assert_eq!(kind, ErrorKind::Protocol);
-        assert!(message.starts_with("URL/embeddings: its answer is unreadable: expected value"));
+        assert!(message.starts_with("URL/embeddings: response is not valid: expected value"));
         assert_eq!(
             fault("401 Unauthorized", "no such\u{1b} key\n".to_owned()),
             expected(
@@ -418,56 +434,59 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_followed_elsewhere() {
+    fn redirect_is_not_followed() {
         let elsewhere = "302 Found\r\nlocation: http://127.0.0.1:9/";
         let (kind, message, hint) = fault(elsewhere, "");
         assert_eq!((kind, &*message), (ErrorKind::Failed, "URL/embeddings: 302 Found"));
-        assert_eq!(hint, "set `url` to where it leads; it is not followed");
+        assert_eq!(hint, "set `url` to the redirect target; redirects are not followed");
     }
 
     #[test]
-    fn a_server_that_is_not_there_or_never_answers_is_given_up() {
+    fn unreachable_server_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let mut silent = request(&url, &["a"]);
-        silent.agent = agent(Duration::from_millis(50), true);
+        silent.agent = build_agent(Duration::from_millis(50), true);
         assert_eq!(silent.send().unwrap_err().kind(), ErrorKind::Timeout);
         drop(listener);
         assert_eq!(request(&url, &["a"]).send().unwrap_err().kind(), ErrorKind::Unavailable);
     }
 
     #[test]
-    fn texts_are_cut_at_a_whole_character_and_never_empty() {
-        assert_eq!([sent(""), sent(" \n"), sent(" a ")], [" ", " ", "a"]);
-        assert_eq!(sent(&"é".repeat(10_000)), "é".repeat(8_192));
-        assert_eq!(sent(&format!("a{}", "é".repeat(10_000))).len(), TEXT_LIMIT - 1);
+    fn sent_text_is_truncated_and_nonempty() {
+        assert_eq!(
+            [truncate_text(""), truncate_text(" \n"), truncate_text(" a ")],
+            [" ", " ", "a"]
+        );
+        assert_eq!(truncate_text(&"é".repeat(10_000)), "é".repeat(8_192));
+        assert_eq!(truncate_text(&format!("a{}", "é".repeat(10_000))).len(), TEXT_LIMIT - 1);
     }
 
     #[test]
-    fn settings_that_cannot_work_are_refused() {
+    fn invalid_settings_are_rejected() {
         let checked = |rest: Value| {
             let mut config = json!({"url": "https://host/v1", "model": "m", "dimension": 2});
             config.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-            check(&serde_json::from_value(config).unwrap()).map_err(|error| {
+            validate_config(&serde_json::from_value(config).unwrap()).map_err(|error| {
                 error.message().strip_prefix("config.model.endpoint: ").unwrap().to_owned()
             })
         };
-        let refused = |rest: Value| checked(rest).unwrap_err();
+        let rejection = |rest: Value| checked(rest).unwrap_err();
         assert_eq!(checked(json!({"key": "K"})), Ok(false));
         assert_eq!(checked(json!({"url": "http://lan:8080"})), Ok(false));
         assert_eq!(checked(json!({"url": "http://127.0.0.1:8080/v1/", "key": "K"})), Ok(true));
         assert_eq!(
-            refused(json!({"url": "http://lan/v1", "key": "K"})),
-            "url: a key is sent to another machine by https:// alone"
+            rejection(json!({"url": "http://lan/v1", "key": "K"})),
+            "url: a key requires https:// or a server on this machine"
         );
-        let scheme = "url: `ftp://host/` does not begin with https:// or http://";
-        assert_eq!(refused(json!({"url": "ftp://host/"})), scheme);
+        let scheme = "url: `ftp://host/` does not start with https:// or http://";
+        assert_eq!(rejection(json!({"url": "ftp://host/"})), scheme);
         assert_eq!(
-            refused(json!({"url": "https://host/?a=b"})),
-            "url: it has a query or a fragment; /embeddings is added to it"
+            rejection(json!({"url": "https://host/?a=b"})),
+            "url: a query or fragment is not valid; /embeddings is appended"
         );
-        assert!(refused(json!({"url": "https://a b"})).starts_with("url: "));
-        assert_eq!(refused(json!({"dimension": 0})), "dimension: 0 is not from 1 to 65536");
-        assert_eq!(refused(json!({"timeout_ms": 0})), "timeout_ms: 0 is not from 1 to 600000");
+        assert!(rejection(json!({"url": "https://a b"})).starts_with("url: "));
+        assert_eq!(rejection(json!({"dimension": 0})), "dimension: 0 is not from 1 to 65536");
+        assert_eq!(rejection(json!({"timeout_ms": 0})), "timeout_ms: 0 is not from 1 to 600000");
     }
 }

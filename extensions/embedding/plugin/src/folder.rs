@@ -1,4 +1,4 @@
-//! Reads a table of word vectors from a folder in the form of Model2Vec.
+//! The loading of a table of word vectors from a Model2Vec directory.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,41 +12,45 @@ use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::serde_json;
 use word_vectors::VectorTable;
 
-/// Limits of the two files. The largest models of the kind that are published have 500 MB.
+/// The maximum size of the weights in bytes. The largest published models have 500 MB.
 const WEIGHTS_LIMIT: u64 = 1 << 30;
+/// The maximum size of the vocabulary in bytes.
 const VOCABULARY_LIMIT: u64 = 64 << 20;
 
-/// Reads the table of a folder and gives it an id that changes with the contents.
-pub(crate) fn load_model(folder: &Path) -> Result<(String, VectorTable)> {
-    let weights = bytes(&folder.join("model.safetensors"), WEIGHTS_LIMIT)?;
-    let tokenizer = folder.join("tokenizer.json");
+/// Loads the table of a directory, with an id that changes with the contents.
+pub(crate) fn load_model(directory: &Path) -> Result<(String, VectorTable)> {
+    let weights = read_limited(&directory.join("model.safetensors"), WEIGHTS_LIMIT)?;
+    let tokenizer = directory.join("tokenizer.json");
     let vocabulary = if tokenizer.is_file() {
-        let text = bytes(&tokenizer, VOCABULARY_LIMIT)?;
-        pieces(&text).map_err(|error| invalid_file_error(&tokenizer, &error))?
+        let text = read_limited(&tokenizer, VOCABULARY_LIMIT)?;
+        read_pieces(&text).map_err(|error| invalid_file_error(&tokenizer, &error))?
     } else {
-        let path = folder.join("vocab.txt");
-        let text = bytes(&path, VOCABULARY_LIMIT)?;
+        let path = directory.join("vocab.txt");
+        let text = read_limited(&path, VOCABULARY_LIMIT)?;
         String::from_utf8(text).map_err(|_| invalid_file_error(&path, "it is not UTF-8"))?
     };
     let mut hash = Sha256::new();
     hash.update(&weights);
     hash.update(&vocabulary);
     let digest: String = hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    let path = folder.join("model.safetensors");
-    let rows = rows(&weights).map_err(|error| invalid_file_error(&path, &error))?;
+    let path = directory.join("model.safetensors");
+    let rows = read_rows(&weights).map_err(|error| invalid_file_error(&path, &error))?;
+    // The file can be a gigabyte, and the rows are a copy of it.
     drop(weights);
     let table = VectorTable::from_floats(vocabulary, rows)
         .map_err(|error| invalid_file_error(&path, &error.to_string()))?;
-    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
     Ok((format!("{name}:{digest}"), table))
 }
 
-fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
+fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| invalid_file_error(path, &error.to_string()))?;
+    // The type is checked on the open file: a device or FIFO could be read without end.
     if !file.metadata()?.is_file() {
         return Err(invalid_file_error(path, "it is not a regular file"));
     }
+    // One byte more than the limit shows that the file is too large.
     file.take(limit + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| invalid_file_error(path, &error.to_string()))?;
@@ -56,24 +60,24 @@ fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn invalid_file_error(path: &Path, what: &str) -> ExtensionError {
-    ExtensionError::invalid_argument(format!("{}: {what}", path.display())).with_hint(
-        "config.model.file is a folder in the form of Model2Vec: model.safetensors, and \
+fn invalid_file_error(path: &Path, reason: &str) -> ExtensionError {
+    ExtensionError::invalid_argument(format!("{}: {reason}", path.display())).with_hint(
+        "set config.model.file to a Model2Vec directory with model.safetensors, and \
          tokenizer.json or vocab.txt",
     )
 }
 
 /// Reads the rows of the tensor `embeddings`.
-fn rows(file: &[u8]) -> Result<Vec<f32>, String> {
+fn read_rows(file: &[u8]) -> Result<Vec<f32>, String> {
     let tensors = SafeTensors::deserialize(file).map_err(|error| error.to_string())?;
     let mut others = tensors.names().into_iter().filter(|name| *name != "embeddings");
     if let Some(name) = others.next() {
-        // `mapping` and `weights` of newer models change what a row means.
-        return Err(format!("it has a tensor `{name}`; only `embeddings` is understood"));
+        // `mapping` and `weights` of newer models change the meaning of a row.
+        return Err(format!("tensor `{name}` is not supported, only `embeddings`"));
     }
     let tensor = tensors.tensor("embeddings").map_err(|error| error.to_string())?;
     if tensor.shape().len() != 2 {
-        return Err(format!("the tensor `embeddings` has the shape {:?}", tensor.shape()));
+        return Err(format!("tensor `embeddings` has the shape {:?}", tensor.shape()));
     }
     match tensor.dtype() {
         Dtype::F32 => {
@@ -83,11 +87,11 @@ fn rows(file: &[u8]) -> Result<Vec<f32>, String> {
             let halves = tensor.data().as_chunks().0.iter();
             Ok(halves.map(|two| from_half(u16::from_le_bytes(*two))).collect())
         }
-        other => Err(format!("the tensor `embeddings` is of {other:?}, not of F32 or F16")),
+        other => Err(format!("tensor `embeddings` has type {other:?}, not F32 or F16")),
     }
 }
 
-/// Reads an IEEE 754 half. A crate of its own for this would be many times its size.
+/// Converts an IEEE 754 half. A dependency for this would be many times its size.
 fn from_half(bits: u16) -> f32 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff) / 1024.0);
     let size = match exponent {
@@ -99,7 +103,7 @@ fn from_half(bits: u16) -> f32 {
     if bits >> 15 == 1 { -size } else { size }
 }
 
-/// The parts of a `tokenizer.json` that decide which tokens a text has.
+/// The parts of a `tokenizer.json` that determine the tokens of a text.
 #[derive(Deserialize)]
 #[serde(crate = "serde")]
 struct TokenizerFile {
@@ -128,23 +132,24 @@ struct NormalizerConfig {
 }
 
 /// Reads the vocabulary of a `tokenizer.json` as one piece per line.
-fn pieces(file: &[u8]) -> Result<String, String> {
+fn read_pieces(file: &[u8]) -> Result<String, String> {
     let tokenizer: TokenizerFile =
         serde_json::from_slice(file).map_err(|error| error.to_string())?;
     let kind = tokenizer.model.r#type.as_deref().unwrap_or("WordPiece");
     let prefix = tokenizer.model.continuing_subword_prefix.as_deref().unwrap_or("##");
     if kind != "WordPiece" || prefix != "##" {
         return Err(format!(
-            "its tokens are made by {kind} with `{prefix}`, not WordPiece with `##`"
+            "tokenizer {kind} with `{prefix}` is not supported, only WordPiece with `##`"
         ));
     }
+    // The words of this crate are lower-case without accents, so a cased vocabulary never matches.
     let uncased = tokenizer.normalizer.is_some_and(|normalizer| {
         normalizer.r#type == "BertNormalizer"
             && normalizer.lowercase
             && normalizer.strip_accents.unwrap_or(true)
     });
     if !uncased {
-        return Err("its normalizer is not BERT's for an uncased model".to_owned());
+        return Err("normalizer is not that of an uncased BERT model".to_owned());
     }
     let vocab: BTreeMap<String, usize> =
         serde_json::from_value(tokenizer.model.vocab).map_err(|error| error.to_string())?;
@@ -152,11 +157,11 @@ fn pieces(file: &[u8]) -> Result<String, String> {
     for (piece, number) in &vocab {
         let free = lines.get_mut(*number).filter(|line| line.is_none());
         let Some(line) = free.filter(|_| !piece.contains(['\n', '\r'])) else {
-            return Err(format!("its vocabulary has no place for {piece:?} as number {number}"));
+            return Err(format!("piece {piece:?} with number {number} is not valid"));
         };
         *line = Some(piece.as_str());
     }
-    // As many numbers as places, and no place twice: every place is taken.
+    // There are as many numbers as lines and no number occurs twice, so every line is set.
     Ok(lines.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
@@ -164,7 +169,7 @@ fn pieces(file: &[u8]) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// A safetensors file with one tensor of two columns.
+    /// Returns a safetensors file with one tensor of two columns.
     fn weights(name: &str, dtype: &str, numbers: &[u8]) -> Vec<u8> {
         let size = if dtype == "F16" { 4 } else { 8 };
         let header = json!({ name: {
@@ -185,30 +190,31 @@ mod tests {
         })
     }
 
-    /// A folder with these files, read.
-    fn read_of(files: &[(&str, &[u8])]) -> Result<(String, VectorTable)> {
+    /// Loads the model of a directory with these files.
+    fn load_files(files: &[(&str, &[u8])]) -> Result<(String, VectorTable)> {
         let temp = tempfile::tempdir().unwrap();
-        let folder = temp.path().join("tiny");
-        std::fs::create_dir(&folder).unwrap();
+        let directory = temp.path().join("tiny");
+        std::fs::create_dir(&directory).unwrap();
         for (name, bytes) in files {
-            std::fs::write(folder.join(name), bytes).unwrap();
+            std::fs::write(directory.join(name), bytes).unwrap();
         }
-        load_model(&folder).map_err(|error| {
-            let message = error.message().replace(&*folder.to_string_lossy(), "[FOLDER]");
+        load_model(&directory).map_err(|error| {
+            let message = error.message().replace(&*directory.to_string_lossy(), "[DIRECTORY]");
             ExtensionError::new(error.kind(), message)
         })
     }
 
     #[test]
-    fn both_forms_of_a_folder_make_the_same_table() {
+    fn both_vocabularies_give_same_table() {
         let numbers = [9.0, 9.0, 3.0, 0.0, 0.0, 4.0];
         let file = weights("embeddings", "F32", &floats(&numbers));
         let json = tokenizer().to_string();
         let from_json =
-            read_of(&[("model.safetensors", &file), ("tokenizer.json", json.as_bytes())]);
+            load_files(&[("model.safetensors", &file), ("tokenizer.json", json.as_bytes())]);
         let (id, table) = from_json.unwrap();
         assert_eq!(table.embed("AB!"), [0.6, 0.8]);
-        let from_text = read_of(&[("model.safetensors", &file), ("vocab.txt", b"[UNK]\na\n##b")]);
+        let from_text =
+            load_files(&[("model.safetensors", &file), ("vocab.txt", b"[UNK]\na\n##b")]);
         let (same, table) = from_text.unwrap();
         assert_eq!(table.embed("AB!"), [0.6, 0.8]);
         assert_eq!(id, same);
@@ -219,13 +225,13 @@ mod tests {
         let bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
         let file = weights("embeddings", "F16", &bytes);
         let (other, table) =
-            read_of(&[("model.safetensors", &file), ("vocab.txt", b"[UNK]\na\n##b")]).unwrap();
+            load_files(&[("model.safetensors", &file), ("vocab.txt", b"[UNK]\na\n##b")]).unwrap();
         assert_eq!(table.embed("AB!"), [0.6, 0.8]);
         assert_ne!(id, other);
     }
 
     #[test]
-    fn halves_are_read_as_the_standard_has_them() {
+    fn halves_match_standard() {
         let cases = [
             (0x0000, 0.0),
             (0x3c00, 1.0),
@@ -245,62 +251,62 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_such_a_folder_is_refused() {
+    fn invalid_directory_is_rejected() {
         let good = weights("embeddings", "F32", &floats(&[1.0; 6]));
-        let said = |weights: &[u8], tokenizer: &str| {
+        let message = |weights: &[u8], tokenizer: &str| {
             let files = [("model.safetensors", weights), ("tokenizer.json", tokenizer.as_bytes())];
-            let error = read_of(&files).unwrap_err();
+            let error = load_files(&files).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             error.message().to_owned()
         };
         let changed = |pointer: &str, value: Value| {
             let mut json = tokenizer();
             *json.pointer_mut(pointer).unwrap() = value;
-            said(&good, &json.to_string())
+            message(&good, &json.to_string())
         };
-        let table = "[FOLDER]/model.safetensors: ";
-        let text = "[FOLDER]/tokenizer.json: ";
+        let table = "[DIRECTORY]/model.safetensors: ";
+        let text = "[DIRECTORY]/tokenizer.json: ";
         assert_eq!(
-            read_of(&[]).unwrap_err().message(),
+            load_files(&[]).unwrap_err().message(),
             format!("{table}No such file or directory (os error 2)")
         );
         assert_eq!(
             changed("/model/vocab", json!({"a": 0, "b": 0, "c": 1})),
-            format!("{text}its vocabulary has no place for \"b\" as number 0")
+            format!("{text}piece \"b\" with number 0 is not valid")
         );
         assert_eq!(
             changed("/model/vocab", json!({"a": 0, "b": 7, "c": 1})),
-            format!("{text}its vocabulary has no place for \"b\" as number 7")
+            format!("{text}piece \"b\" with number 7 is not valid")
         );
         assert_eq!(
             changed("/model/vocab", json!({"a": 0, "b\n": 1, "c": 2})),
-            format!("{text}its vocabulary has no place for \"b\\n\" as number 1")
+            format!("{text}piece \"b\\n\" with number 1 is not valid")
         );
         assert_eq!(
             changed("/model/type", json!("Unigram")),
-            format!("{text}its tokens are made by Unigram with `##`, not WordPiece with `##`")
+            format!("{text}tokenizer Unigram with `##` is not supported, only WordPiece with `##`")
         );
-        let cased = format!("{text}its normalizer is not BERT's for an uncased model");
+        let cased = format!("{text}normalizer is not that of an uncased BERT model");
         assert_eq!(changed("/normalizer/lowercase", json!(false)), cased);
         assert_eq!(changed("/normalizer", json!(null)), cased);
         assert_eq!(
             changed("/model/vocab", json!({"a": 0, "b": 1, "c": 2, "d": 3})),
-            format!("{table}4 pieces and 6 numbers do not fit each other")
+            format!("{table}4 pieces do not match 6 numbers")
         );
         let json = tokenizer().to_string();
         let named = weights("weights", "F32", &floats(&[1.0; 6]));
         assert_eq!(
-            said(&named, &json),
-            format!("{table}it has a tensor `weights`; only `embeddings` is understood")
+            message(&named, &json),
+            format!("{table}tensor `weights` is not supported, only `embeddings`")
         );
-        let whole = weights("embeddings", "I64", &[0; 16]);
-        assert!(said(&whole, &json).starts_with(table));
+        let integers = weights("embeddings", "I64", &[0; 16]);
+        assert!(message(&integers, &json).starts_with(table));
         let huge = [&u64::MAX.to_le_bytes()[..], b"{}"].concat();
-        assert!(said(&huge, &json).starts_with(table));
+        assert!(message(&huge, &json).starts_with(table));
         let odd = weights("embeddings", "F32", &floats(&[1.0, 1.0, 1.0, f32::NAN, 1.0, 1.0]));
         assert_eq!(
-            said(&odd, &json),
-            format!("{table}a number of the row of piece 1 is not finite")
+            message(&odd, &json),
+            format!("{table}row of piece 1 has a number that is not finite")
         );
     }
 }

@@ -1,8 +1,8 @@
-//! The embedding extension: texts become vectors.
+//! The embedding extension, which converts texts to vectors.
 //!
-//! Which model makes them is a matter of settings: the table of word vectors that is part of this
-//! library (see `word-vectors`), a table in a local folder, or a server. No text leaves the machine
-//! unless the settings name a server.
+//! The settings select the model: the table of word vectors in this library (see `word-vectors`), a
+//! table in a local directory, or a server. No text leaves the machine unless the settings name a
+//! server.
 
 mod endpoint;
 mod folder;
@@ -15,7 +15,7 @@ use word_vectors::{STATIC_MINILM, VectorTable};
 
 use crate::endpoint::{EmbeddingEndpoint, EndpointConfig};
 
-/// The manifest's `config`.
+/// The `config` of the manifest.
 #[derive(Deserialize)]
 #[serde(crate = "serde", deny_unknown_fields)]
 struct EmbeddingConfig {
@@ -23,7 +23,7 @@ struct EmbeddingConfig {
     model: ModelConfig,
 }
 
-/// What makes the vectors.
+/// The setting `model`.
 #[derive(Default, Deserialize)]
 #[serde(crate = "serde")]
 enum ModelConfig {
@@ -36,7 +36,7 @@ enum ModelConfig {
     Endpoint(EndpointConfig),
 }
 
-/// The extension.
+/// The extension with its model.
 enum EmbeddingExtension {
     Table { id: String, table: VectorTable },
     Endpoint(EmbeddingEndpoint),
@@ -50,6 +50,7 @@ impl Extension for EmbeddingExtension {
                 Self::Table { id: STATIC_MINILM.to_owned(), table: VectorTable::static_minilm() }
             }
             ModelConfig::Folder(path) => {
+                // A relative path belongs to the home, not to the working directory of the kernel.
                 let (id, table) = folder::load_model(&cx.home().join(path))?;
                 Self::Table { id, table }
             }
@@ -83,7 +84,7 @@ impl EmbeddingProvider for EmbeddingExtension {
                 let mut vectors = Vec::with_capacity(texts.len());
                 for (number, text) in texts.iter().enumerate() {
                     vectors.push(table.embed(text));
-                    // A caller that gives up a long list is noticed only where the task pauses.
+                    // A cancelled call is noticed only where the task yields.
                     if number % 256 == 255 {
                         skillhost_sdk::tokio::task::yield_now().await;
                     }

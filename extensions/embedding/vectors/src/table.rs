@@ -1,4 +1,4 @@
-//! The table: a row of numbers for every piece of the vocabulary.
+//! The table of word vectors: one row of numbers for every piece of the vocabulary.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,51 +6,52 @@ use std::fmt;
 use crate::vocabulary::PieceVocabulary;
 use crate::words::for_each_word;
 
-/// The id of the table that is part of this crate. Another table is another id: vectors are kept
-/// under it.
+/// The id of the table in this crate. Every other table requires another id, because vectors are
+/// cached by it.
 pub const STATIC_MINILM: &str = "static-minilm-128";
 
 static VOCABULARY: &str = include_str!("../data/vocab.txt");
 static ROWS: &[u8] = include_bytes!("../data/table.i8");
 static SCALES: &[u8] = include_bytes!("../data/scale_sif.f32");
 
-/// Why files do not make a table.
+/// An error for files that are not a valid table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// There are no pieces, or more than can be numbered.
-    #[error("a vocabulary of {bytes} bytes cannot be used")]
+    /// The vocabulary is empty or too large.
+    #[error("vocabulary of {bytes} bytes is not valid")]
     Vocabulary {
-        /// Its size.
+        /// The size of the vocabulary.
         bytes: usize,
     },
-    /// The vocabulary and the numbers were not made for each other.
-    #[error("{pieces} pieces and {numbers} {what} do not fit each other")]
+    /// The sizes of the files do not match.
+    #[error("{pieces} pieces do not match {numbers} {what}")]
     Size {
-        /// Pieces in the vocabulary.
+        /// The number of pieces in the vocabulary.
         pieces: usize,
-        /// What there are too many or too few of.
+        /// The kind of the counted numbers.
         what: &'static str,
-        /// How many there are.
+        /// The count of these numbers.
         numbers: usize,
     },
-    /// A number is infinite or none.
-    #[error("a number of the row of piece {piece} is not finite")]
+    /// A number is infinite or NaN.
+    #[error("row of piece {piece} has a number that is not finite")]
     NotFinite {
         /// The piece, counted from zero.
         piece: usize,
     },
 }
 
-/// Word vectors and the vocabulary that leads to them.
+/// A table of word vectors with its vocabulary.
 pub struct VectorTable {
     vocabulary: PieceVocabulary,
     dimension: usize,
     rows: TableRows,
 }
 
+/// The rows of a table.
 enum TableRows {
-    /// One signed byte per number, and one factor per row as four little-endian bytes.
+    /// One signed byte per number, and one little-endian `f32` factor per row.
     Bytes {
         rows: Cow<'static, [u8]>,
         scales: Cow<'static, [u8]>,
@@ -61,29 +62,32 @@ enum TableRows {
 impl fmt::Debug for VectorTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (pieces, dimension) = (self.vocabulary.len(), self.dimension);
-        f.debug_struct("Table").field("pieces", &pieces).field("dimension", &dimension).finish()
+        f.debug_struct("VectorTable")
+            .field("pieces", &pieces)
+            .field("dimension", &dimension)
+            .finish()
     }
 }
 
 impl VectorTable {
-    /// Makes the table that is part of this crate; its id is [`STATIC_MINILM`].
+    /// Returns the table in this crate; its id is [`STATIC_MINILM`].
     #[must_use]
     pub fn static_minilm() -> Self {
         Self::parse(VOCABULARY.into(), ROWS.into(), SCALES.into())
             .expect("the files of this crate fit each other, as a test has seen")
     }
 
-    /// Makes a table of three files: the vocabulary with one piece per line; for every piece a row
-    /// of signed bytes; for every piece a factor, a little-endian `f32`.
+    /// Creates a table from three files: the vocabulary with one piece per line, a row of signed
+    /// bytes for every piece, and a factor (a little-endian `f32`) for every piece.
     ///
     /// # Errors
-    /// When the files do not fit each other.
+    /// Returns an error if the sizes of the files do not match or a factor is not finite.
     pub fn parse(
         vocabulary: Cow<'static, str>,
         rows: Cow<'static, [u8]>,
         scales: Cow<'static, [u8]>,
     ) -> Result<Self, TableError> {
-        let (vocabulary, dimension) = sized(vocabulary, rows.len())?;
+        let (vocabulary, dimension) = parse_vocabulary(vocabulary, rows.len())?;
         let pieces = vocabulary.len();
         let (factors, rest) = scales.as_chunks();
         if factors.len() != pieces || !rest.is_empty() {
@@ -97,28 +101,27 @@ impl VectorTable {
         Ok(Self { vocabulary, dimension, rows: TableRows::Bytes { rows, scales } })
     }
 
-    /// Makes a table of a vocabulary with one piece per line and, row after row, the numbers
-    /// themselves.
+    /// Creates a table from a vocabulary with one piece per line and the numbers of all rows.
     ///
     /// # Errors
-    /// When the two do not fit each other, or a number is not finite.
+    /// Returns an error if the sizes do not match or a number is not finite.
     pub fn from_floats(vocabulary: String, rows: Vec<f32>) -> Result<Self, TableError> {
-        let (vocabulary, dimension) = sized(vocabulary.into(), rows.len())?;
+        let (vocabulary, dimension) = parse_vocabulary(vocabulary.into(), rows.len())?;
         if let Some(at) = rows.iter().position(|number| !number.is_finite()) {
             return Err(TableError::NotFinite { piece: at / dimension });
         }
         Ok(Self { vocabulary, dimension, rows: TableRows::Floats(rows) })
     }
 
-    /// Components of every vector, at least one.
+    /// Returns the number of components of every vector, at least one.
     #[must_use]
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Makes the vector of a text: of length one, or all zeros for a text of which the table knows
-    /// nothing. Reads at most [`MOST_BYTES`](crate::MOST_BYTES) of it; the same text has the same
-    /// vector, bit for bit.
+    /// Returns the vector of a text: of length one, or all zeros for a text without known pieces.
+    /// Reads at most [`MAX_BYTES`](crate::MAX_BYTES) of it; the same text has the same vector, bit for
+    /// bit.
     #[must_use]
     pub fn embed(&self, text: &str) -> Vec<f32> {
         let mut sum = vec![0.0; self.dimension];
@@ -126,12 +129,13 @@ impl VectorTable {
         for_each_word(text, |word| {
             self.vocabulary.append_pieces(word, &mut pieces);
             for piece in pieces.drain(..) {
-                self.add(piece as usize, &mut sum);
+                self.add_row(piece as usize, &mut sum);
             }
         });
-        // As `f64`, because the squares of a row of large numbers would not fit.
+        // In `f64`, because the squares of large numbers overflow `f32`.
         let squares: f64 = sum.iter().map(|number| f64::from(*number) * f64::from(*number)).sum();
         let length = squares.sqrt();
+        // An infinite sum has no direction; zeros make the text similar to no other.
         if length > 0.0 && length.is_finite() {
             sum.iter_mut().for_each(|number| *number = (f64::from(*number) / length) as f32);
         } else {
@@ -140,7 +144,7 @@ impl VectorTable {
         sum
     }
 
-    fn add(&self, piece: usize, sum: &mut [f32]) {
+    fn add_row(&self, piece: usize, sum: &mut [f32]) {
         let row = piece * self.dimension..(piece + 1) * self.dimension;
         match &self.rows {
             TableRows::Bytes { rows, scales } => {
@@ -159,9 +163,13 @@ impl VectorTable {
     }
 }
 
-fn sized(text: Cow<'static, str>, numbers: usize) -> Result<(PieceVocabulary, usize), TableError> {
+fn parse_vocabulary(
+    text: Cow<'static, str>,
+    numbers: usize,
+) -> Result<(PieceVocabulary, usize), TableError> {
     let bytes = text.len();
     let vocabulary = PieceVocabulary::new(text).filter(|vocabulary| vocabulary.len() > 0);
+    // An empty vocabulary would divide by zero below.
     let vocabulary = vocabulary.ok_or(TableError::Vocabulary { bytes })?;
     let pieces = vocabulary.len();
     let dimension = numbers / pieces;
@@ -182,9 +190,9 @@ mod tests {
         Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Vectors are kept under the id, so another table needs another id.
+    /// Vectors are cached by the id, so a changed table requires a new id.
     #[test]
-    fn the_table_is_the_one_that_has_its_id() {
+    fn table_id_matches_content() {
         assert_eq!(STATIC_MINILM, "static-minilm-128");
         let hashes = [VOCABULARY.as_bytes(), ROWS, SCALES].map(hash);
         assert_eq!(
@@ -195,13 +203,13 @@ mod tests {
                 "dd6f6ff020a48dfc88dac1d388a46667bfbcef5a8adb3c31aaf67d42e2046fdb",
             ]
         );
-        let shown = "Table { pieces: 30522, dimension: 128 }";
-        assert_eq!(format!("{:?}", VectorTable::static_minilm()), shown);
+        let debug = "VectorTable { pieces: 30522, dimension: 128 }";
+        assert_eq!(format!("{:?}", VectorTable::static_minilm()), debug);
     }
 
-    /// The expected numbers were computed by other code, from the same files.
+    /// The expected numbers were computed by other code from the same files.
     #[test]
-    fn vectors_are_those_that_the_table_defines() {
+    fn vectors_match_reference() {
         let table = VectorTable::static_minilm();
         let cases: &[(&str, [f32; 6])] = &[
             (
@@ -228,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_signed_and_rows_are_weighed() {
+    fn rows_are_signed_and_scaled() {
         let scales = [0.5f32, 2.0].map(f32::to_le_bytes).concat();
         let rows = vec![6, 0xf8, 0, 4];
         let table = VectorTable::parse("a\n##b".into(), rows.into(), scales.into()).unwrap();
@@ -239,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_floats_are_taken_as_they_are() {
+    fn float_rows_are_unchanged() {
         let table =
             VectorTable::from_floats("a\nb\n[UNK]\n".into(), vec![3.0, 0.0, 0.0, 4.0, 9.0, 9.0]);
         let table = table.unwrap();
@@ -247,40 +255,40 @@ mod tests {
         assert_eq!(table.embed("a b what"), [0.6, 0.8]);
         let huge = VectorTable::from_floats("a".into(), vec![f32::MAX, 0.0]).unwrap();
         assert_eq!(huge.embed("a"), [1.0, 0.0]);
-        // Their sum is infinite, and infinity has no direction.
+        // The sum is infinite, and infinity has no direction.
         assert_eq!(huge.embed("a a"), [0.0, 0.0]);
     }
 
     #[test]
-    fn files_that_do_not_fit_are_refused() {
+    fn mismatched_files_are_rejected() {
         let parse = |text: &'static str, rows: usize, scales: Vec<u8>| {
             let rows = vec![0; rows];
             VectorTable::parse(text.into(), rows.into(), scales.into()).unwrap_err().to_string()
         };
-        assert_eq!(parse("", 4, vec![]), "a vocabulary of 0 bytes cannot be used");
-        assert_eq!(parse("a\nb", 0, vec![0; 8]), "2 pieces and 0 numbers do not fit each other");
-        assert_eq!(parse("a\nb", 3, vec![0; 8]), "2 pieces and 3 numbers do not fit each other");
-        assert_eq!(parse("a\nb", 4, vec![0; 7]), "2 pieces and 1 factors do not fit each other");
+        assert_eq!(parse("", 4, vec![]), "vocabulary of 0 bytes is not valid");
+        assert_eq!(parse("a\nb", 0, vec![0; 8]), "2 pieces do not match 0 numbers");
+        assert_eq!(parse("a\nb", 3, vec![0; 8]), "2 pieces do not match 3 numbers");
+        assert_eq!(parse("a\nb", 4, vec![0; 7]), "2 pieces do not match 1 factors");
         let odd = [0.0, f32::NAN].map(f32::to_le_bytes).concat();
-        assert_eq!(parse("a\nb", 4, odd), "a number of the row of piece 1 is not finite");
+        assert_eq!(parse("a\nb", 4, odd), "row of piece 1 has a number that is not finite");
         let rows = vec![0.0, 0.0, 0.0, f32::INFINITY];
         let error = VectorTable::from_floats("a\nb".into(), rows).unwrap_err();
         assert_eq!(error, TableError::NotFinite { piece: 1 });
     }
 
     #[test]
-    fn no_text_is_too_long() {
+    fn long_text_is_truncated() {
         let table = VectorTable::static_minilm();
         let long = "word \0🎉字".repeat(100_000);
         assert!(long.len() > 1 << 20);
-        let read = &long[..long.floor_char_boundary(crate::MOST_BYTES)];
+        let read = &long[..long.floor_char_boundary(crate::MAX_BYTES)];
         assert_eq!(table.embed(&long), table.embed(read));
         assert_eq!(table.embed(&"x".repeat(1 << 20)), [0.0; 128]);
     }
 
     proptest! {
         #[test]
-        fn every_text_has_one_vector_of_length_one_or_nothing(text in any::<String>()) {
+        fn vector_has_length_one_or_zero(text in any::<String>()) {
             static TABLE: std::sync::LazyLock<VectorTable> = std::sync::LazyLock::new(VectorTable::static_minilm);
             let vector = TABLE.embed(&text);
             prop_assert_eq!(&vector, &TABLE.embed(&text));

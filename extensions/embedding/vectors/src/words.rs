@@ -1,26 +1,27 @@
-//! Cuts a text into words as BERT's basic tokeniser does.
+//! The splitting of a text into words, like BERT's basic tokenizer.
 
 use unicode_normalization::char::decompose_canonical;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
 
-/// How many bytes of a text are read: what comes after them does not change its vector.
-pub const MOST_BYTES: usize = 64 * 1024;
+/// The maximum number of bytes of a text that are read; the rest does not change its vector.
+pub const MAX_BYTES: usize = 64 * 1024;
 
-/// Calls `take` for every word: lower case, without accents; a punctuation mark and a Chinese
-/// character is a word of its own. Controls and formats are not there at all.
+/// Calls `take` for every word, in lower case and without accents. Every punctuation mark and
+/// Chinese character is a separate word. Control and format characters are dropped.
 pub(crate) fn for_each_word(text: &str, mut take: impl FnMut(&str)) {
     let mut word = String::new();
     let mut alone = [0; 4];
-    let end = text.floor_char_boundary(MOST_BYTES);
+    let end = text.floor_char_boundary(MAX_BYTES);
     for c in text[..end].chars() {
-        match kind(c) {
+        match char_role(c) {
             CharRole::Letter if c.is_ascii() => word.push(c.to_ascii_lowercase()),
+            // BERT decomposes before it lower-cases, so `İ` loses its dot.
             CharRole::Letter => decompose_canonical(c, |part| {
                 if part.general_category() != GeneralCategory::NonspacingMark {
                     word.extend(part.to_lowercase());
                 }
             }),
-            CharRole::Nothing => {}
+            CharRole::Ignored => {}
             CharRole::Blank => flush_word(&mut word, &mut take),
             CharRole::Alone => {
                 flush_word(&mut word, &mut take);
@@ -38,27 +39,28 @@ fn flush_word(word: &mut String, take: &mut impl FnMut(&str)) {
     }
 }
 
-/// What a character does to the word before it.
+/// The role of a character in words.
 enum CharRole {
-    /// It goes on.
+    /// Continues the word.
     Letter,
-    /// It ends.
+    /// Ends the word.
     Blank,
-    /// It ends, and the character is a word.
+    /// Ends the word and is a word itself.
     Alone,
-    /// As if the character were not there.
-    Nothing,
+    /// Ignored.
+    Ignored,
 }
 
-fn kind(c: char) -> CharRole {
+fn char_role(c: char) -> CharRole {
     match c {
+        // ASCII needs no table lookup and is by far the most frequent.
         'a'..='z' | 'A'..='Z' | '0'..='9' => CharRole::Letter,
         ' ' | '\t' | '\n' | '\r' => CharRole::Blank,
-        '\u{fffd}' => CharRole::Nothing,
+        '\u{fffd}' => CharRole::Ignored,
         c if c.is_ascii_punctuation() => CharRole::Alone,
         c if is_chinese(c) => CharRole::Alone,
         c => match c.general_category_group() {
-            GeneralCategoryGroup::Other => CharRole::Nothing,
+            GeneralCategoryGroup::Other => CharRole::Ignored,
             GeneralCategoryGroup::Punctuation => CharRole::Alone,
             GeneralCategoryGroup::Separator => CharRole::Blank,
             _ => CharRole::Letter,
@@ -66,7 +68,7 @@ fn kind(c: char) -> CharRole {
     }
 }
 
-/// The blocks that BERT counts as Chinese; kana and hangul are not among them.
+/// Returns whether BERT treats a character as Chinese; kana and hangul are not.
 fn is_chinese(c: char) -> bool {
     matches!(
         c,
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_of_bert() {
+    fn words_match_bert() {
         let cases: &[(&str, &[&str])] = &[
             ("", &[]),
             ("  Hello\tWorld\r\n", &["hello", "world"]),
@@ -103,13 +105,13 @@ mod tests {
                 ],
             ),
             ("Crème BRÛLÉE naïve Ångström", &["creme", "brulee", "naive", "angstrom"]),
-            // The dot above goes with the accents, so no stray mark is left.
+            // The dot above is removed with the accents, so no stray mark is left.
             ("İstanbul Straße", &["istanbul", "straße"]),
             ("e\u{301}te\u{301}", &["ete"]),
             ("日本語テスト ok", &["日", "本", "語", "テスト", "ok"]),
-            // A voiced kana is a plain one and a mark.
+            // A voiced kana decomposes to a plain one and a mark.
             ("ガ", &["カ"]),
-            // BERT takes hangul apart.
+            // BERT decomposes hangul.
             ("한국", &["\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}"]),
             ("Привет, мир…", &["привет", ",", "мир", "…"]),
             ("“quoted” — dash¿", &["“", "quoted", "”", "—", "dash", "¿"]),
@@ -124,10 +126,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_read_to_a_whole_character() {
-        let text = "é".repeat(MOST_BYTES);
-        assert_eq!(all(&text), ["e".repeat(MOST_BYTES / 2)]);
+    fn long_text_ends_at_character() {
+        let text = "é".repeat(MAX_BYTES);
+        assert_eq!(all(&text), ["e".repeat(MAX_BYTES / 2)]);
         let text = format!("a{text}");
-        assert_eq!(all(&text), [format!("a{}", "e".repeat(MOST_BYTES / 2 - 1))]);
+        assert_eq!(all(&text), [format!("a{}", "e".repeat(MAX_BYTES / 2 - 1))]);
     }
 }

@@ -166,7 +166,7 @@ async fn home_model_replaces_shipped_one() {
     assert_eq!(
         rig.rejection("embedding"),
         "new: [HOME]/gone/model.safetensors: No such file or directory (os error 2)\n\
-         hint: config.model.file is a folder in the form of Model2Vec: model.safetensors, and \
+         hint: set config.model.file to a Model2Vec directory with model.safetensors, and \
          tokenizer.json or vocab.txt"
     );
     rig.kernel.shutdown().await;
@@ -233,7 +233,7 @@ async fn missing_secret_is_named() {
     let rig = Rig::boot(shipped(&settings)).await;
     assert_eq!(
         rig.rejection("embedding"),
-        "new: config.model.endpoint: url: a key is sent to another machine by https:// alone\n\
+        "new: config.model.endpoint: url: a key requires https:// or a server on this machine\n\
          hint: see `model` in manifests/embedding/manifest.yaml"
     );
     rig.kernel.shutdown().await;
