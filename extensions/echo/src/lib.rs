@@ -1,21 +1,21 @@
-//! The teaching extension: one tool, one block of context, one service.
+//! The example extension: one tool, one context block, one service.
 //!
-//! This is an extension author's whole file. `depends_on`, `config` and the rest are in
-//! `manifests/echo/manifest.yaml`; nothing here knows how a library is loaded.
+//! This file is a complete extension. `depends_on`, `config` and the other metadata are in
+//! `manifests/echo/manifest.yaml`; the SDK hides the loading of the library.
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
 
-/// Repeats what it is told.
+/// The extension with its configured greeting.
 struct Echo {
     greeting: String,
 }
 
-/// The manifest's `config`.
+/// The `config` of the manifest.
 #[derive(Deserialize)]
 #[serde(crate = "serde", deny_unknown_fields)]
 struct EchoConfig {
-    /// What the context block says; empty for no block.
+    /// The text of the context block; no block if it is empty.
     #[serde(default)]
     greeting: String,
 }
@@ -44,6 +44,7 @@ impl ToolProvider for Echo {
             "required": ["text"],
             "additionalProperties": false,
         });
+        // The tool changes nothing, so it is marked as read-only.
         vec![ToolSpec::new("echo", "Repeats a text.", schema).read_only()]
     }
 
@@ -62,6 +63,7 @@ impl ToolProvider for Echo {
 #[async_trait]
 impl ContextProvider for Echo {
     fn context_priority(&self) -> i32 {
+        // Lower comes first: skills have 60 and memory 100, so the greeting is last.
         200
     }
 
@@ -73,6 +75,7 @@ impl ContextProvider for Echo {
 #[async_trait]
 impl ServiceProvider for Echo {
     async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
+        // A real service would work here until the kernel cancels it.
         cancel.cancelled().await;
         Ok(())
     }
