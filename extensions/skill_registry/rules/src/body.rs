@@ -1,4 +1,5 @@
-//! The body of a skill: its Markdown in one pass, the paths it names, phrases and characters in it.
+//! The body of a skill: its Markdown structure from one pass, its local paths, phrases and hidden
+//! characters.
 
 pub(crate) mod invisible;
 pub(crate) mod local_links;
@@ -8,17 +9,15 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// What the Markdown of a body consists of, each list in the order of the file.
+/// The Markdown structure of a body, each list in the order of the file.
 ///
-/// Every range and offset is one of bytes in the whole file; [`EntryContent::span_at`] turns it into
-/// a line and a column.
-///
-/// [`EntryContent::span_at`]: crate::EntryContent::span_at
+/// Every range and offset counts bytes of the file; `SkillDocument::span_at` converts it to a line
+/// and a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MarkdownBody {
-    /// The text as a reader sees it.
+    /// The text without markup.
     pub(crate) passages: Vec<TextPassage>,
-    /// Links and images outside code, however they are written.
+    /// Links and images outside code, in any notation.
     pub(crate) links: Vec<MarkdownLink>,
     /// Code within a line, such as `scripts/extract.py`.
     pub(crate) code_spans: Vec<CodeSpan>,
@@ -26,28 +25,28 @@ pub(crate) struct MarkdownBody {
     pub(crate) code_blocks: Vec<CodeBlock>,
     /// Blocks and pieces of HTML, comments among them.
     pub(crate) html: Vec<Range<usize>>,
-    /// Hard line breaks: the blanks or the backslash and the line end.
+    /// Hard line breaks: blanks or a backslash, with the line end.
     pub(crate) breaks: Vec<Range<usize>>,
-    /// Every block, outer ones before the ones in them.
+    /// All blocks, outer ones before inner ones.
     pub(crate) blocks: Vec<Range<usize>>,
 }
 
-/// A run of text without markup: soft breaks are blanks, code is kept in backticks.
+/// A run of text without markup: soft breaks are blanks, code keeps its backticks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextPassage {
     pub(crate) kind: PassageKind,
     pub(crate) text: String,
     /// The text with its ASCII letters in lower case; offsets are the same.
     pub(crate) lower: String,
-    /// Whether it stands in a block quote.
+    /// Whether it is part of a block quote.
     pub(crate) quoted: bool,
-    /// Whether it stands in a list.
+    /// Whether it is part of a list.
     pub(crate) listed: bool,
-    /// Where the pieces of `text` come from: an offset in it and one in the file, ascending.
+    /// The origins of the pieces of `text`: an offset in it and one in the file, ascending.
     pieces: Vec<(usize, usize)>,
 }
 
-/// What a passage is part of.
+/// The kind of block that a passage belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PassageKind {
     /// A heading of any level.
@@ -61,7 +60,7 @@ pub(crate) enum PassageKind {
 /// A link or an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MarkdownLink {
-    /// Where it leads, as it is written, without the title.
+    /// The target as written, without the title.
     pub(crate) target: String,
     /// The whole link, its text included.
     pub(crate) range: Range<usize>,
@@ -71,38 +70,40 @@ pub(crate) struct MarkdownLink {
 /// Code within a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CodeSpan {
-    /// The whole of it, backticks included.
+    /// The range with its backticks.
     pub(crate) range: Range<usize>,
-    /// What stands between the backticks and the blanks beside them.
+    /// The range between the backticks, without one blank next to each of them.
     pub(crate) content: Range<usize>,
 }
 
 /// A block of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CodeBlock {
-    /// The whole of it, fences included.
+    /// The range with its fences.
     pub(crate) range: Range<usize>,
-    /// Whether it has an opening fence that nothing closes before the file ends.
+    /// Whether it has an opening fence without a closing one.
     pub(crate) is_unclosed: bool,
 }
 
 impl MarkdownBody {
-    /// Reads the part of `text` from byte `start`.
-    pub(crate) fn read(text: &str, start: usize) -> Self {
+    /// Parses the part of `text` from byte `start`.
+    pub(crate) fn parse(text: &str, start: usize) -> Self {
         let mut reader = MarkdownReader::default();
         let options = Options::ENABLE_TABLES
             | Options::ENABLE_FOOTNOTES
             | Options::ENABLE_STRIKETHROUGH
             | Options::ENABLE_TASKLISTS;
         for (event, range) in Parser::new_ext(&text[start..], options).into_offset_iter() {
+            // The parser sees only the body; ranges are kept in bytes of the file.
             let range = start + range.start..start + range.end;
             match event {
-                Event::Start(tag) => reader.open(tag, range, text),
-                Event::End(tag) => reader.close(tag),
+                Event::Start(tag) => reader.start_block(tag, range, text),
+                Event::End(tag) => reader.end_block(tag),
                 Event::Text(words) => reader.text(&[&words], range.start),
                 Event::Code(code) => {
+                    // The backticks let phrase rules recognize code and skip it.
                     reader.text(&["`", &code, "`"], range.start);
-                    let content = content_of_code(text, &range);
+                    let content = code_content_range(text, &range);
                     reader.markdown.code_spans.push(CodeSpan { range, content });
                 }
                 Event::SoftBreak => reader.text(&[" "], range.start),
@@ -110,15 +111,16 @@ impl MarkdownBody {
                     reader.text(&[" "], range.start);
                     reader.markdown.breaks.push(range);
                 }
+                // Blocks of HTML are recorded at their start tag, with their full range.
                 Event::InlineHtml(_) => reader.markdown.html.push(range),
                 Event::Rule => {
-                    reader.flush();
+                    reader.finish_passage();
                     reader.markdown.blocks.push(range);
                 }
                 _ => {}
             }
         }
-        reader.flush();
+        reader.finish_passage();
         reader.markdown
     }
 
@@ -127,16 +129,16 @@ impl MarkdownBody {
         self.passages.iter().filter(|passage| passage.kind == PassageKind::Heading)
     }
 
-    /// Tells whether a byte of the file lies in code or in HTML.
+    /// Returns `true` if a byte of the file belongs to code or HTML.
     pub(crate) fn is_opaque(&self, at: usize) -> bool {
-        covers(&self.code_blocks, |code| &code.range, at)
-            || covers(&self.code_spans, |code| &code.range, at)
-            || covers(&self.html, |range| range, at)
+        contains_offset(&self.code_blocks, |code| &code.range, at)
+            || contains_offset(&self.code_spans, |code| &code.range, at)
+            || contains_offset(&self.html, |range| range, at)
     }
 }
 
 impl TextPassage {
-    /// Returns the offset in the file of an offset in `text`.
+    /// Converts an offset in `text` to an offset in the file.
     pub(crate) fn file_offset(&self, at: usize) -> usize {
         let next = self.pieces.partition_point(|(piece, _)| *piece <= at);
         let (piece, place) = self.pieces[next.saturating_sub(1)];
@@ -144,8 +146,8 @@ impl TextPassage {
     }
 }
 
-/// Looks into ranges that come in order and do not overlap.
-fn covers<T>(list: &[T], range: impl Fn(&T) -> &Range<usize>, at: usize) -> bool {
+/// Returns `true` if one of the ranges, which are sorted and disjoint, contains an offset.
+fn contains_offset<T>(list: &[T], range: impl Fn(&T) -> &Range<usize>, at: usize) -> bool {
     let next = list.partition_point(|item| range(item).start <= at);
     next > 0 && range(&list[next - 1]).contains(&at)
 }
@@ -162,16 +164,21 @@ struct MarkdownReader {
 }
 
 impl MarkdownReader {
-    fn open(&mut self, tag: Tag<'_>, range: Range<usize>, text: &str) {
+    fn start_block(&mut self, tag: Tag<'_>, range: Range<usize>, text: &str) {
         let kind = match tag {
+            // Inline markup does not end a passage.
             Tag::Emphasis | Tag::Strong | Tag::Strikethrough => return,
-            Tag::Link { dest_url, .. } => return self.link(dest_url.into_string(), range, false),
-            Tag::Image { dest_url, .. } => return self.link(dest_url.into_string(), range, true),
+            Tag::Link { dest_url, .. } => {
+                return self.push_link(dest_url.into_string(), range, false);
+            }
+            Tag::Image { dest_url, .. } => {
+                return self.push_link(dest_url.into_string(), range, true);
+            }
             Tag::Heading { .. } => PassageKind::Heading,
             Tag::TableCell => PassageKind::Cell,
             _ => PassageKind::Text,
         };
-        self.flush();
+        self.finish_passage();
         self.kind = Some(kind);
         match tag {
             Tag::BlockQuote(_) => self.quotes += 1,
@@ -184,34 +191,36 @@ impl MarkdownReader {
             Tag::HtmlBlock => self.markdown.html.push(range.clone()),
             _ => {}
         }
+        // A suppression applies to a table, not to a single cell.
         if kind != PassageKind::Cell {
             self.markdown.blocks.push(range);
         }
     }
 
-    fn link(&mut self, target: String, range: Range<usize>, is_image: bool) {
+    fn push_link(&mut self, target: String, range: Range<usize>, is_image: bool) {
         self.markdown.links.push(MarkdownLink { target, range, is_image });
     }
 
-    fn close(&mut self, tag: TagEnd) {
+    fn end_block(&mut self, tag: TagEnd) {
         match tag {
             TagEnd::Emphasis
             | TagEnd::Strong
             | TagEnd::Strikethrough
             | TagEnd::Link
             | TagEnd::Image => return,
+            // The passage ends first, because it was written inside the quote.
             TagEnd::BlockQuote(_) => {
-                self.flush();
+                self.finish_passage();
                 self.quotes -= 1;
             }
             TagEnd::List(_) => {
-                self.flush();
+                self.finish_passage();
                 self.lists -= 1;
             }
             TagEnd::CodeBlock => self.in_code = false,
             _ => {}
         }
-        self.flush();
+        self.finish_passage();
     }
 
     fn text(&mut self, parts: &[&str], at: usize) {
@@ -221,8 +230,8 @@ impl MarkdownReader {
         }
     }
 
-    /// Ends a passage. The buffers stay, so that each passage takes no more room than it needs.
-    fn flush(&mut self) {
+    /// Stores the current passage. The buffers are reused, so that each passage has exact capacity.
+    fn finish_passage(&mut self) {
         let kind = self.kind.replace(PassageKind::Text).unwrap_or(PassageKind::Text);
         if !self.text.trim_start().is_empty() {
             self.markdown.passages.push(TextPassage {
@@ -239,20 +248,22 @@ impl MarkdownReader {
     }
 }
 
-/// Returns where the content of inline code is: without the backticks and, if there is one on
-/// either side, a blank.
-fn content_of_code(text: &str, range: &Range<usize>) -> Range<usize> {
+/// Returns the range of the content of inline code: without the backticks and, if there is one on
+/// both sides, a blank.
+fn code_content_range(text: &str, range: &Range<usize>) -> Range<usize> {
     let source = &text[range.clone()];
     let width = source.len() - source.trim_start_matches('`').len();
     let (start, end) = (range.start + width, range.end.saturating_sub(width));
     match text.get(start..end).map(str::as_bytes) {
+        // CommonMark strips one blank on each side, so that code can start with a backtick.
         Some([b' ', _, .., b' ']) => start + 1..end - 1,
         Some(_) => start..end,
         None => range.clone(),
     }
 }
 
-/// Tells whether a block of code starts with a fence and runs to the end of the file without one.
+/// Returns `true` if a block of code starts with a fence and extends to the end of the file without
+/// a closing one.
 fn is_unclosed(text: &str, range: &Range<usize>) -> bool {
     let source = text[range.clone()].trim_end_matches(['\r', '\n']);
     let marker = match source.as_bytes() {
@@ -260,12 +271,13 @@ fn is_unclosed(text: &str, range: &Range<usize>) -> bool {
         [b'~', b'~', b'~', ..] => '~',
         _ => return false,
     };
-    // Only the last one can be.
+    // An unclosed fence swallows the rest of the file.
     if !text[range.end..].trim_start().is_empty() {
         return false;
     }
     let width = source.len() - source.trim_start_matches(marker).len();
     let closed = source.lines().skip(1).last().is_some_and(|line| {
+        // Fences in lists and quotes are indented or marked.
         let line = line.trim_start_matches([' ', '\t', '>']).trim_end();
         line.len() >= width && line.chars().all(|c| c == marker)
     });
@@ -283,8 +295,8 @@ mod tests {
     }
 
     #[test]
-    fn passages_have_no_markup_and_know_their_place() {
-        let markdown = MarkdownBody::read(TEXT, 8);
+    fn passages_have_file_offsets() {
+        let markdown = MarkdownBody::parse(TEXT, 8);
         let passages: Vec<_> = markdown
             .passages
             .iter()
@@ -318,8 +330,8 @@ mod tests {
     }
 
     #[test]
-    fn links_and_code_are_those_of_the_file() {
-        let markdown = MarkdownBody::read(TEXT, 8);
+    fn links_and_code_are_collected() {
+        let markdown = MarkdownBody::parse(TEXT, 8);
         let links: Vec<_> = markdown
             .links
             .iter()
@@ -342,8 +354,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_prose_is_known() {
-        let markdown = MarkdownBody::read(TEXT, 8);
+    fn code_and_html_are_opaque() {
+        let markdown = MarkdownBody::parse(TEXT, 8);
         let code: Vec<_> = markdown
             .code_blocks
             .iter()
@@ -361,17 +373,17 @@ mod tests {
     }
 
     #[test]
-    fn footnotes_are_text_and_no_links() {
-        let markdown = MarkdownBody::read("See[^1] it.\n\n[^1]: the-note\n", 0);
+    fn footnotes_are_text() {
+        let markdown = MarkdownBody::parse("See[^1] it.\n\n[^1]: the-note\n", 0);
         let passages: Vec<_> = markdown.passages.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(passages, ["See it.", "the-note"]);
         assert_eq!(markdown.links, []);
     }
 
     #[test]
-    fn a_fence_is_unclosed_only_if_it_runs_to_the_end() {
+    fn unclosed_fence_reaches_end_of_file() {
         let unclosed = |text: &str| {
-            let blocks = MarkdownBody::read(text, 0).code_blocks;
+            let blocks = MarkdownBody::parse(text, 0).code_blocks;
             blocks.iter().map(|code| code.is_unclosed).collect::<Vec<_>>()
         };
         assert_eq!(unclosed("```\na\n```\n"), [false]);

@@ -1,5 +1,4 @@
-//! Rules over all skills of a catalog: names taken twice, skills that are not there, descriptions
-//! that say the same.
+//! Rules over all skills of a catalog: duplicate names, missing skills, overlapping descriptions.
 
 mod overlap;
 
@@ -14,37 +13,38 @@ use crate::rules::{catalog_duplicate, catalog_overlap, requires_unresolved};
 use crate::subject::SkillDocument;
 use crate::suppress;
 
-/// How many missing skills get a suggestion: each takes a look at every id.
-const MOST_SUGGESTIONS: usize = 100;
+/// The maximum number of suggestions for missing skills: each one compares every id.
+const MAX_SUGGESTIONS: usize = 100;
 
-/// What the rules over several skills need of one; owned and small.
+/// The data of one skill that catalog rules need; owned and small.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CatalogSkill {
     /// The name of its directory.
     pub id: String,
-    /// The `name` of the frontmatter and where it is.
+    /// The `name` of the frontmatter with its position.
     pub name: Option<(String, Span)>,
-    /// The `description` and where it is.
+    /// The `description` with its position.
     pub description: (String, Span),
     /// The ids in `requires`.
     pub requires: Vec<String>,
-    /// Where `requires` is.
+    /// The position of `requires`.
     pub requires_at: Span,
     /// The rules that the frontmatter suppresses.
     pub allowed: Vec<String>,
 }
 
 impl CatalogSkill {
-    /// Takes what is needed of a skill; nothing if it has no usable frontmatter.
+    /// Extracts the data of a skill, or `None` if it has no usable frontmatter.
     #[must_use]
     pub fn new(input: &SkillInput<'_>) -> Option<Self> {
         Self::from_document(&SkillDocument::new(input, Profile::default()))
     }
 
-    /// Takes what is needed of a skill that has been taken up already.
+    /// Extracts the data of a parsed skill, or `None` if it has no usable frontmatter.
     #[must_use]
     pub fn from_document(skill: &SkillDocument<'_>) -> Option<Self> {
         let frontmatter = skill.frontmatter()?;
+        // Portable skills keep `requires` below `metadata`.
         let requires_at = match skill.field("requires") {
             Some(entry) => entry.value.span(),
             None => skill.field_span("metadata"),
@@ -60,11 +60,11 @@ impl CatalogSkill {
     }
 }
 
-/// Checks the skills of a catalog against each other. Returns findings with the index of the skill
-/// they are about, in the order of the skills.
+/// Checks the skills of a catalog against each other. Returns findings with the index of their
+/// skill, in the order of the skills.
 ///
-/// The order of the skills matters only for which of two alike is reported: the later one. Of a
-/// single skill nothing is said, because what stands beside it is not known. The time is
+/// The order of the skills only decides which of two similar skills is reported: the later one. A
+/// single skill has no findings, because the rest of its catalog is unknown. The time is
 /// proportional to the words of all descriptions, even for skills that are all alike.
 #[must_use]
 pub fn check_catalog(skills: &[CatalogSkill]) -> Vec<(usize, Finding)> {
@@ -72,8 +72,8 @@ pub fn check_catalog(skills: &[CatalogSkill]) -> Vec<(usize, Finding)> {
         return Vec::new();
     }
     let mut findings = CatalogFindings { skills, list: Vec::new() };
-    duplicates(skills, &mut findings);
-    unresolved(skills, &mut findings);
+    find_duplicates(skills, &mut findings);
+    find_unresolved(skills, &mut findings);
     for found in overlap::find_overlaps(skills) {
         let (skill, other) = (&skills[found.index], &skills[found.other]);
         let message = if found.same {
@@ -98,7 +98,9 @@ struct CatalogFindings<'a> {
 impl CatalogFindings<'_> {
     fn add(&mut self, rule: &'static Rule, index: usize, at: Span, message: String, help: &str) {
         let severity = rule.levels.level_for(Profile::default()).severity();
+        // Catalog rules check suppressions themselves: they run outside of `suppress`.
         let allowed = self.skills[index].allowed.iter().any(|id| id == rule.id);
+        // Errors cannot be suppressed.
         let severity = severity.filter(|severity| *severity == Severity::Error || !allowed);
         let Some(severity) = severity else { return };
         let mut found = Vec::new();
@@ -107,12 +109,13 @@ impl CatalogFindings<'_> {
     }
 }
 
-/// Finds ids and names that an earlier skill has, upper and lower case being the same.
-fn duplicates(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
+/// Reports ids and names of an earlier skill, ignoring case.
+fn find_duplicates(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
     let mut ids: HashMap<String, usize> = HashMap::with_capacity(skills.len());
     let mut names: HashMap<String, usize> = HashMap::with_capacity(skills.len());
     for (index, skill) in skills.iter().enumerate() {
         let rule = &catalog_duplicate::RULE;
+        // Some file systems ignore case, so that such directories cannot coexist there.
         let first = *ids.entry(skill.id.to_lowercase()).or_insert(index);
         if first != index {
             let message = if skills[first].id == skill.id {
@@ -122,6 +125,7 @@ fn duplicates(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
             };
             let help = "rename one of them; of two skills with one id, the first is loaded";
             findings.add(rule, index, Span::default(), message, help);
+            // One finding per skill: equal ids mostly have equal names, too.
             continue;
         }
         let Some((name, at)) = &skill.name else { continue };
@@ -133,13 +137,13 @@ fn duplicates(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
     }
 }
 
-/// Finds required skills that are not in the catalog.
-fn unresolved(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
+/// Reports required skills that are not in the catalog.
+fn find_unresolved(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
     let by_id: HashMap<&str, ()> = skills.iter().map(|skill| (&*skill.id, ())).collect();
     let mut suggestions = 0;
     for (index, skill) in skills.iter().enumerate() {
         for required in &skill.requires {
-            // `id@root` names the one of several skills with an id that lies in a certain root.
+            // `id@root` selects the skill of a certain root if several have the id.
             let id = required.split_once('@').map_or(&**required, |(id, _)| id);
             let message = if id == skill.id {
                 "the skill requires itself".to_owned()
@@ -148,9 +152,9 @@ fn unresolved(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
             } else {
                 format!("there is no skill `{required}`")
             };
-            let near = (id != skill.id && suggestions < MOST_SUGGESTIONS).then(|| {
+            let near = (id != skill.id && suggestions < MAX_SUGGESTIONS).then(|| {
                 suggestions += 1;
-                nearest(id, skills)
+                nearest_id(id, skills)
             });
             let help = match near.flatten() {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -161,12 +165,13 @@ fn unresolved(skills: &[CatalogSkill], findings: &mut CatalogFindings<'_>) {
     }
 }
 
-fn nearest<'a>(id: &str, skills: &'a [CatalogSkill]) -> Option<&'a str> {
+fn nearest_id<'a>(id: &str, skills: &'a [CatalogSkill]) -> Option<&'a str> {
     let lower = id.to_lowercase();
     let scored = skills.iter().map(|skill| {
         let near = strsim::jaro_winkler(&lower, &skill.id.to_lowercase());
         (near, &*skill.id)
     });
+    // Ties go to the smaller id, so that the result does not depend on the order of skills.
     let best = scored.max_by(|left, right| left.0.total_cmp(&right.0).then(right.1.cmp(left.1)))?;
     (best.0 > 0.85).then_some(best.1)
 }
@@ -187,7 +192,7 @@ mod tests {
         }
     }
 
-    fn told(skills: &[CatalogSkill]) -> Vec<(usize, u32, &'static str, String)> {
+    fn findings_of(skills: &[CatalogSkill]) -> Vec<(usize, u32, &'static str, String)> {
         let found = check_catalog(skills).into_iter().map(|(index, finding)| {
             let Diagnostic { line, rule, message, help, .. } = finding.diagnostic;
             (index, line, rule, format!("{message}; {}", help.unwrap_or_default()))
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_once_whatever_their_case() {
+    fn duplicate_names_ignore_case() {
         let skills = [
             skill("beads", "beads", &[]),
             skill("Beads", "x", &[]),
@@ -225,12 +230,12 @@ mod tests {
                 format!("an earlier skill has the directory name `beads`, too; {one_id}"),
             ),
         ];
-        assert_eq!(told(&skills), expected);
-        assert_eq!(told(&skills[..1]), []);
+        assert_eq!(findings_of(&skills), expected);
+        assert_eq!(findings_of(&skills[..1]), []);
     }
 
     #[test]
-    fn required_skills_must_be_there() {
+    fn missing_required_skill_is_reported() {
         let add = "add the skill, or remove it from `requires`";
         let skills = [
             skill("beads", "beads", &["jars", "Jars", "jars@team", "beads", "zzz"]),
@@ -242,18 +247,18 @@ mod tests {
             of(format!("the skill requires itself; {add}")),
             of(format!("there is no skill `zzz`; {add}")),
         ];
-        assert_eq!(told(&skills), expected);
+        assert_eq!(findings_of(&skills), expected);
     }
 
     #[test]
-    fn a_comment_in_the_frontmatter_suppresses_them() {
+    fn frontmatter_comment_suppresses_findings() {
         let text = "---\n# skillhost: allow(requires-unresolved)\nname: a\ndescription: Counts.\nrequires: [b]\n---\n";
         let input =
             SkillInput { dir_name: "a", file_name: None, bytes: text.as_bytes(), files: None };
         let mut skills = vec![CatalogSkill::new(&input).unwrap(), skill("c", "c", &[])];
         assert_eq!(skills[0].requires_at, Span { line: 5, column: 11 });
-        assert_eq!(told(&skills), []);
+        assert_eq!(findings_of(&skills), []);
         skills[0].allowed.clear();
-        assert_eq!(told(&skills).len(), 1);
+        assert_eq!(findings_of(&skills).len(), 1);
     }
 }

@@ -16,37 +16,37 @@ use crate::suppress;
 
 pub use skill_yaml::{check_skill_yaml, needs_skill_yaml};
 
-/// What is asked.
+/// The set of rules to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckScope {
-    /// Does it conform? Rules of [`RuleGroup::Validation`] that need the head alone, and those that
-    /// are errors in the profile.
+    /// Conformance: rules of [`RuleGroup::Validation`] that read only the head, and those that are
+    /// errors in the profile.
     #[default]
     Validate,
-    /// Is it good? Every rule, but nothing twice: of the length of a body, `context-budget` tells
-    /// unless that is an error.
+    /// Quality: every rule. Advice on the length of a body comes from `context-budget` alone, so
+    /// that it is not reported twice.
     Lint,
 }
 
-/// How to check.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CheckOptions {
-    /// Whose rules count.
+    /// The rule profile.
     pub profile: Profile,
-    /// What is asked.
+    /// The set of rules to run.
     pub scope: CheckScope,
 }
 
-/// What was found in one skill.
+/// The findings in one skill.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// In the order of the file; in [`Profile::Reference`], first those of the
-    /// reference in its own order.
+    /// The findings in the order of the file; in [`Profile::Reference`], first those of the
+    /// reference validator in its own order.
     pub findings: Vec<Finding>,
 }
 
 impl CheckReport {
-    /// Tells whether none of the findings is an error.
+    /// Returns `true` if no finding is an error.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.findings.iter().any(|found| found.diagnostic.severity == Severity::Error)
@@ -65,7 +65,7 @@ impl Serialize for CheckReport {
     }
 }
 
-/// Tells whether a check looks at the other files of a skill, so that they must be listed.
+/// Returns `true` if a check reads the other files of a skill, so that the caller must list them.
 #[must_use]
 pub fn needs_files(options: CheckOptions) -> bool {
     RULES
@@ -73,21 +73,25 @@ pub fn needs_files(options: CheckOptions) -> bool {
         .any(|rule| rule.reach == RuleExtent::Folder && effective_severity(rule, options).is_some())
 }
 
-/// Validation rules of which `context-budget` tells as much.
-const TOLD_BY_CONTEXT_BUDGET: [&str; 2] = ["body.maxLines", "body.maxTokens"];
+/// Validation rules whose advice `context-budget` repeats.
+const COVERED_BY_CONTEXT_BUDGET: [&str; 2] = ["body.maxLines", "body.maxTokens"];
 
-/// Returns the severity a rule's findings have; nothing if it is not asked.
+/// Returns the severity of a rule's findings, or `None` if the rule is not run.
 fn effective_severity(rule: &Rule, options: CheckOptions) -> Option<Severity> {
     let level = rule.levels.level_for(options.profile);
-    let asked = match options.scope {
-        // What is advice, the lint rule of the same says better.
-        CheckScope::Lint => level == RuleLevel::Error || !TOLD_BY_CONTEXT_BUDGET.contains(&rule.id),
+    let is_enabled = match options.scope {
+        // Below an error, the lint rule of the same limit gives the better hint.
+        CheckScope::Lint => {
+            level == RuleLevel::Error || !COVERED_BY_CONTEXT_BUDGET.contains(&rule.id)
+        }
         CheckScope::Validate => {
             rule.group == RuleGroup::Validation
+                // Advice on the body is left to `lint`; an error decides validity and must not
+                // depend on the scope.
                 && (rule.reach == RuleExtent::Head || level == RuleLevel::Error)
         }
     };
-    level.severity().filter(|_| asked)
+    level.severity().filter(|_| is_enabled)
 }
 
 /// Checks a skill.
@@ -96,24 +100,25 @@ pub fn check_skill(input: &SkillInput<'_>, options: CheckOptions) -> CheckReport
     check_subject(&SkillDocument::new(input, options.profile), options.scope)
 }
 
-/// Checks a skill that has been taken up already, in the profile it was taken up with.
+/// Checks a parsed skill in the profile that it was parsed with.
 #[must_use]
 pub fn check_subject(subject: &SkillDocument<'_>, scope: CheckScope) -> CheckReport {
     let options = CheckOptions { profile: subject.profile(), scope };
-    let standing = subject.parse_state();
+    let parse_state = subject.parse_state();
     let by_reference = options.profile == Profile::Reference;
     let mut findings = Vec::new();
     if by_reference {
         run_reference_validator(subject, &mut findings);
     } else {
-        import_loading_findings(subject, options, standing, &mut findings);
+        import_loading_findings(subject, options, parse_state, &mut findings);
     }
     for rule in RULES {
+        // The reference validator has already reported these, in its own words.
         if by_reference && rule.group == RuleGroup::Validation {
             continue;
         }
         let severity =
-            effective_severity(rule, options).filter(|_| is_applicable(rule.id, standing));
+            effective_severity(rule, options).filter(|_| is_applicable(rule.id, parse_state));
         let Some(severity) = severity else { continue };
         let found = &mut FindingSink::new(rule, severity, &mut findings);
         match rule.check {
@@ -125,25 +130,28 @@ pub fn check_subject(subject: &SkillDocument<'_>, scope: CheckScope) -> CheckRep
             | RuleCheck::Catalog => {}
         }
     }
-    if scope == CheckScope::Lint && standing == ParseState::Complete {
+    if scope == CheckScope::Lint && parse_state == ParseState::Complete {
+        // `validate` ignores suppressions, and a broken frontmatter has no reliable comments.
         suppress::apply_suppressions(subject, &mut findings);
     }
     if !by_reference {
+        // The sort is stable: findings at one position keep the order of the rules.
         findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
     }
     CheckReport { findings }
 }
 
-/// Says what the reference validator says, in its words and order; instead of our own rules about
-/// the same.
+/// Adds the findings of the reference validator, in its words and order, in place of this crate's
+/// validation rules.
 fn run_reference_validator(subject: &SkillDocument<'_>, findings: &mut Vec<Finding>) {
     let found = reference::validate_reference(subject.input());
     findings.extend(found.into_iter().map(|diagnostic| Finding { diagnostic, edits: Vec::new() }));
 }
 
-/// Tells whether a rule can say anything that the reader does not know from a worse finding.
-fn is_applicable(id: &str, standing: ParseState) -> bool {
-    match standing {
+/// Returns `true` if a rule can add information in this state of the skill.
+fn is_applicable(id: &str, parse_state: ParseState) -> bool {
+    match parse_state {
+        // All other rules would only repeat that there is no file, or no readable field.
         ParseState::Absent => id == "structure.missingSkillMd",
         ParseState::Broken => {
             id.starts_with("file.")
@@ -154,19 +162,20 @@ fn is_applicable(id: &str, standing: ParseState) -> bool {
     }
 }
 
-/// Takes over what loading found, as serious as the profile finds it.
+/// Copies the findings of loading, with the severity of the profile.
 fn import_loading_findings(
     subject: &SkillDocument<'_>,
     options: CheckOptions,
-    standing: ParseState,
+    parse_state: ParseState,
     findings: &mut Vec<Finding>,
 ) {
     for found in &subject.parsed().diagnostics {
         let severity = match options.profile {
+            // This profile is defined as the behavior of loading, so its severities stay.
             Profile::Lenient => Some(found.severity),
             _ => find_rule(found.rule).and_then(|rule| effective_severity(rule, options)),
         };
-        if let Some(severity) = severity.filter(|_| is_applicable(found.rule, standing)) {
+        if let Some(severity) = severity.filter(|_| is_applicable(found.rule, parse_state)) {
             let diagnostic = Diagnostic { severity, ..found.clone() };
             findings.push(Finding { diagnostic, edits: Vec::new() });
         }
@@ -183,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn what_loading_refuses_is_valid_nowhere() {
-        let refused: [&[u8]; 8] = [
+    fn rejected_file_is_never_valid() {
+        let rejected: [&[u8]; 8] = [
             b"",
             b"---\nname: x\ndescription: \xFF\n---\n",
             b"# x\n",
@@ -195,7 +204,7 @@ mod tests {
             b"---\nname: x\ndescription:\n- y\n---\n",
         ];
         for profile in Profile::ALL {
-            for bytes in refused {
+            for bytes in rejected {
                 let options = CheckOptions { profile, scope: CheckScope::Validate };
                 assert!(!found(bytes, options).is_valid(), "{profile:?} {bytes:?}");
             }
@@ -203,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_of_loading_is_a_rule() {
+    fn loading_rules_are_registered() {
         let text =
             "\u{FEFF}\n--- \nname: X\ntags: {a: b}\ndescription: &a y\na: *a\na: !b c\n---\n";
         for found in skill_format::parse_skill("x", text.as_bytes()).unwrap().parsed.diagnostics {
@@ -212,9 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn validate_asks_for_more_than_the_head_only_where_that_is_an_error() {
+    fn validate_reads_body_for_errors_only() {
         let text = b"---\nname: x\ndescription: y\n---\n[a](../b.md)\n";
-        for (profile, scope, asked) in [
+        for (profile, scope, is_enabled) in [
             (Profile::Spec, CheckScope::Validate, false),
             (Profile::Spec, CheckScope::Lint, true),
             (Profile::SeedStrict, CheckScope::Validate, true),
@@ -222,28 +231,28 @@ mod tests {
             let options = CheckOptions { profile, scope };
             let report = found(text, options);
             let any = report.findings.iter().any(|it| it.diagnostic.rule == "reference.traversal");
-            assert_eq!((any, needs_files(options)), (asked, asked), "{options:?}");
+            assert_eq!((any, needs_files(options)), (is_enabled, is_enabled), "{options:?}");
         }
     }
 
     #[test]
-    fn the_length_of_a_body_is_told_once() {
+    fn body_length_is_reported_once() {
         let line = "Count the beads.\n";
         let text = format!("---\nname: x\ndescription: y\n---\n{}", line.repeat(501));
-        let told = |profile, scope| {
+        let reported = |profile, scope| {
             let report = found(text.as_bytes(), CheckOptions { profile, scope });
             let rules = report.findings.into_iter().map(|it| it.diagnostic.rule);
             let about = |id: &&str| id.starts_with("body.") || *id == "context-budget";
             rules.filter(about).collect::<Vec<_>>()
         };
-        assert_eq!(told(Profile::Spec, CheckScope::Validate), ["body.maxLines"]);
-        assert_eq!(told(Profile::Spec, CheckScope::Lint), ["context-budget"]);
-        assert_eq!(told(Profile::SeedStrict, CheckScope::Validate), ["body.maxLines"]);
-        assert_eq!(told(Profile::SeedStrict, CheckScope::Lint), ["body.maxLines"]);
+        assert_eq!(reported(Profile::Spec, CheckScope::Validate), ["body.maxLines"]);
+        assert_eq!(reported(Profile::Spec, CheckScope::Lint), ["context-budget"]);
+        assert_eq!(reported(Profile::SeedStrict, CheckScope::Validate), ["body.maxLines"]);
+        assert_eq!(reported(Profile::SeedStrict, CheckScope::Lint), ["body.maxLines"]);
     }
 
     #[test]
-    fn findings_are_in_the_order_of_the_file() {
+    fn findings_follow_file_order() {
         let text = b"---\nhint: z\nname: y\ndescription: <b>z</b>\n---\n";
         let report = found(text, CheckOptions::default());
         let lines: Vec<_> = report.findings.iter().map(|found| found.diagnostic.line).collect();

@@ -1,4 +1,4 @@
-//! Whether a skill can be used with the skills and tools there are.
+//! Eligibility: the requirements of a skill against the available skills and tools.
 
 use std::fmt;
 
@@ -7,49 +7,50 @@ use serde::ser::{SerializeMap as _, Serializer};
 
 use crate::extended::{ExtendedSpec, ToolVersion, tool_name};
 
-/// A tool that is there.
+/// An available tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AvailableTool {
     /// Its name, without a pattern.
     pub name: String,
-    /// Its version as it says itself; nothing if it does not.
+    /// The version that it reports, if any.
     pub version: Option<String>,
 }
 
-/// Whether a skill can be used.
+/// The result of an eligibility check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Eligibility {
-    /// Nothing it needs is missing, as far as it was checked.
+    /// All checked requirements are met.
     Eligible,
-    /// Something it needs is missing. The skill is loaded all the same.
+    /// A requirement is not met. The skill is loaded nevertheless.
     Ineligible(Vec<MissingRequirement>),
 }
 
-/// What a skill needs and does not have.
+/// A requirement of a skill that is not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingRequirement {
-    /// A required skill is not there; holds its id.
+    /// A required skill does not exist; holds its id.
     MissingSkill(String),
-    /// A required tool is not there; holds the tool as the skill names it.
+    /// A required tool does not exist; holds the tool as the skill names it.
     MissingTool(String),
-    /// A required tool is too old, or does not say how old it is.
+    /// A required tool is too old or reports no version.
     OldTool {
         /// The tool as the skill names it.
         tool: String,
-        /// The version that is there.
+        /// The available version.
         has: Option<String>,
-        /// The oldest one that would do.
+        /// The minimum version.
         needs: ToolVersion,
     },
 }
 
-/// Says whether a skill can be used.
+/// Checks the requirements of a skill.
 ///
-/// `requires` are the skills it names in `requires`, all of them required; `extended` is what it
-/// declares. Optional skills and tools that are not required never count; nor do conflicts, which
-/// matter only where both skills are in use (see [`graph`](crate::graph::graph)). `skills` tells whether
-/// there is a skill of an id. `tools` are the tools there are; without them tools are not checked,
-/// which [`unchecked_tools`] says. A pattern such as `Bash(git:*)` needs the tool `Bash`.
+/// `requires` are the ids in its field `requires`, all of them required; `extended` are its
+/// declarations. Optional skills and tools do not count; nor do conflicts, which matter only where
+/// both skills are in use (see [`build_graph`](crate::graph::build_graph)). `skills` returns `true`
+/// for an existing id. `tools` are the available tools; if they are `None`, tools are not checked
+/// and
+/// [`unchecked_tools`] lists them. A pattern such as `Bash(git:*)` requires the tool `Bash`.
 #[must_use]
 pub fn check_eligibility(
     requires: &[String],
@@ -59,6 +60,7 @@ pub fn check_eligibility(
 ) -> Eligibility {
     let mut reasons = Vec::new();
     let mut add = |reason: MissingRequirement| {
+        // `requires` and the dependencies often name the same skill.
         if !reasons.contains(&reason) {
             reasons.push(reason);
         }
@@ -68,16 +70,19 @@ pub fn check_eligibility(
     for id in requires.iter().chain(needed).filter(|id| !skills(id)) {
         add(MissingRequirement::MissingSkill(id.clone()));
     }
-    let bound = extended.tools.iter().flat_map(|it| &it.dependencies).filter(|it| it.required);
-    for needed in bound {
+    let required_tools =
+        extended.tools.iter().flat_map(|it| &it.dependencies).filter(|it| it.required);
+    for needed in required_tools {
         let Some(tools) = tools else { break };
         let name = tool_name(&needed.tool);
+        // Several servers can offer a tool of one name; one new enough is sufficient.
         let mut found = tools.iter().filter(|tool| tool.name == name).peekable();
         let Some(first) = found.peek() else {
             add(MissingRequirement::MissingTool(needed.tool.clone()));
             continue;
         };
         let has = first.version.clone();
+        // Without a minimum, any version counts, even none.
         let Some(oldest) = &needed.min_version else { continue };
         let version = |tool: &AvailableTool| tool.version.as_deref().and_then(ToolVersion::new);
         if !found.any(|tool| version(tool).is_some_and(|version| version >= *oldest)) {
@@ -91,17 +96,18 @@ pub fn check_eligibility(
     if reasons.is_empty() { Eligibility::Eligible } else { Eligibility::Ineligible(reasons) }
 }
 
-/// Returns the required tools that [`check_eligibility`] did not look for, as the skill names them.
+/// Returns the required tools that [`check_eligibility`] did not check, as the skill names them.
 #[must_use]
 pub fn unchecked_tools<'a>(
     extended: &'a ExtendedSpec,
     tools: Option<&[AvailableTool]>,
 ) -> Vec<&'a str> {
-    let bound = extended.tools.iter().filter(|_| tools.is_none()).flat_map(|it| &it.dependencies);
-    bound.filter(|it| it.required).map(|it| it.tool.as_str()).collect()
+    let required_tools =
+        extended.tools.iter().filter(|_| tools.is_none()).flat_map(|it| &it.dependencies);
+    required_tools.filter(|it| it.required).map(|it| it.tool.as_str()).collect()
 }
 
-/// A lower-case fragment. Quotes untrusted text.
+/// Writes a lower-case fragment that quotes untrusted text.
 impl fmt::Display for MissingRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -117,7 +123,7 @@ impl fmt::Display for MissingRequirement {
     }
 }
 
-/// An object with `kind`, `name` and `message`.
+/// Serializes as an object with `kind`, `name` and `message`.
 impl Serialize for MissingRequirement {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, name) = match self {
@@ -158,7 +164,7 @@ composition:
         AvailableTool { name: name.to_owned(), version: version.map(str::to_owned) }
     }
 
-    fn said(skills: &[&str], tools: Option<&[AvailableTool]>) -> Vec<String> {
+    fn reasons(skills: &[&str], tools: Option<&[AvailableTool]>) -> Vec<String> {
         let requires = ["base".to_owned(), "people".to_owned()];
         match check_eligibility(&requires, &extended(), &|id| skills.contains(&id), tools) {
             Eligibility::Eligible => Vec::new(),
@@ -169,10 +175,10 @@ composition:
     }
 
     #[test]
-    fn every_reason_is_named_once() {
+    fn each_reason_is_reported_once() {
         let tools = [tool("Bash", Some("2.39")), tool("bash", Some("9"))];
         assert_eq!(
-            said(&["insult"], Some(&tools)),
+            reasons(&["insult"], Some(&tools)),
             [
                 "the required skill `base` is missing",
                 "the required skill `people` is missing",
@@ -182,23 +188,23 @@ composition:
         );
         let silent = [tool("Bash", None), tool("Read", None)];
         assert_eq!(
-            said(&["base", "people"], Some(&silent)),
+            reasons(&["base", "people"], Some(&silent)),
             ["the required tool `Bash(git:*)` does not say whether it is 2.40 or newer"]
         );
     }
 
     #[test]
-    fn nothing_missing_is_eligible_and_unchecked_tools_are_named() {
+    fn complete_skill_is_eligible() {
         let tools = [tool("Read", None), tool("Bash", None), tool("Bash", Some("2.100"))];
-        assert_eq!(said(&["base", "people"], Some(&tools)), [""; 0]);
-        assert_eq!(said(&["base", "people"], None), [""; 0]);
+        assert_eq!(reasons(&["base", "people"], Some(&tools)), [""; 0]);
+        assert_eq!(reasons(&["base", "people"], None), [""; 0]);
         let extended = extended();
         assert_eq!(unchecked_tools(&extended, None), ["Bash(git:*)", "Read"]);
         assert_eq!(unchecked_tools(&extended, Some(&[])), [""; 0]);
     }
 
     #[test]
-    fn a_reason_is_an_object_for_programs() {
+    fn reason_serializes_as_object() {
         assert_eq!(
             serde_json::to_value(MissingRequirement::MissingTool("Bash(git:*)".to_owned()))
                 .unwrap(),

@@ -1,4 +1,4 @@
-//! Takes the documentation of rules apart: for pages, and for the tests that run the examples.
+//! Parser for the documentation of rules, used for pages and for the tests of the examples.
 
 mod page;
 
@@ -15,25 +15,25 @@ pub use page::{render_all_pages, render_page};
 /// The documentation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleDocumentation {
-    /// Markdown: what the rule looks at.
+    /// The section on the subject of the rule, as Markdown.
     pub what: &'static str,
-    /// Markdown: why it does.
+    /// The section on its reason, as Markdown.
     pub why: &'static str,
-    /// Skills in which it finds something.
+    /// Examples with findings of the rule.
     pub bad: RuleExamples,
-    /// Skills in which it finds nothing.
+    /// Examples without findings of the rule.
     pub good: RuleExamples,
 }
 
-/// One section of examples.
+/// A section of examples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleExamples {
-    /// The profile they are checked in: `spec` unless they name another.
+    /// The profile of the check: `spec` unless an example names another one.
     pub profile: Profile,
-    /// The skills, in the order in which they first appear. More than one belong together only for
-    /// rules over several skills.
+    /// The skills, in the order of their first file. Several skills form one catalog only for rules
+    /// over several skills.
     pub skills: Vec<ExampleSkill>,
-    /// Says why there is no example; empty if there is one.
+    /// The reason for a missing example; empty if there is one.
     pub excuse: String,
 }
 
@@ -51,43 +51,43 @@ pub struct ExampleSkill {
 pub struct ExampleFile {
     /// The path relative to the skill's directory.
     pub path: String,
-    /// What is in it; for a link, nothing.
+    /// The content; empty for a link.
     pub bytes: Vec<u8>,
-    /// Where it leads, if it is a symbolic link.
+    /// The target, if it is a symbolic link.
     pub link: Option<String>,
     /// The permission bits.
     pub mode: u32,
 }
 
-/// Says what is wrong with the documentation of a rule.
+/// An error in the documentation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DocumentationError {
     /// A section is missing, empty or out of order.
-    #[error("there is no section `{0}`")]
+    #[error("section `{0}` is missing, empty or out of order")]
     Section(&'static str),
-    /// A section has neither an example nor a sentence that says why.
-    #[error("the section `{0}` has neither an example nor a reason")]
+    /// A section has neither an example nor a sentence with the reason.
+    #[error("section `{0}` requires an example or a reason")]
     NoExample(&'static str),
-    /// The line that opens an example cannot be understood.
-    #[error("the example `{0}` is not opened by a language, a path and known keys")]
+    /// The info string of an example is not valid.
+    #[error("info string `{0}` requires a language, a path and known keys")]
     Info(String),
     /// A block of an example is not closed.
-    #[error("the example `{0}` is not closed")]
+    #[error("example `{0}` is not closed")]
     Unclosed(String),
 }
 
 const HEADINGS: [&str; 4] = ["What it does", "Why is this bad?", "Bad", "Good"];
 
-/// Takes the documentation of a rule apart.
+/// Parses the documentation of a rule.
 ///
 /// Sections are `## What it does`, `## Why is this bad?`, `## Bad` and `## Good`, in this order. An
 /// example is a block with the info string `<lang> <dir>/<path> [key=value…]`; its keys are
-/// `profile`, `encoding` (`latin-1`, `utf-16le` or `utf-8-bom`), `link` (what a symbolic link leads
-/// to) and `mode` (octal). In a block, `{{text*n}}` is the text n times, and
+/// `profile`, `encoding` (`latin-1`, `utf-16le` or `utf-8-bom`), `link` (the target of a symbolic
+/// link) and `mode` (octal). In a block, `{{text*n}}` is the text n times, and
 /// `{{U+200B*n}}` that character n times.
 ///
 /// # Errors
-/// Fails if a section is missing or an example cannot be read.
+/// Returns an error if a section is missing or an example cannot be parsed.
 pub fn parse_documentation(rule: &Rule) -> Result<RuleDocumentation, DocumentationError> {
     let mut rest = rule.docs;
     let mut sections = [""; 4];
@@ -104,21 +104,31 @@ pub fn parse_documentation(rule: &Rule) -> Result<RuleDocumentation, Documentati
         if sections[index].is_empty() {
             return Err(DocumentationError::Section(heading));
         }
+        // One line break is left, because a heading is matched with the one before it.
         rest = rest.get(end + 1..).unwrap_or_default();
     }
     let [what, why, bad, good] = sections;
-    Ok(RuleDocumentation { what, why, bad: examples("Bad", bad)?, good: examples("Good", good)? })
+    Ok(RuleDocumentation {
+        what,
+        why,
+        bad: parse_examples("Bad", bad)?,
+        good: parse_examples("Good", good)?,
+    })
 }
 
-fn examples(heading: &'static str, section: &str) -> Result<RuleExamples, DocumentationError> {
+fn parse_examples(
+    heading: &'static str,
+    section: &str,
+) -> Result<RuleExamples, DocumentationError> {
     let mut examples = RuleExamples::default();
-    for part in parts(section)? {
+    for part in split_blocks(section)? {
         match part {
             MarkdownPart::Text(text) => examples.excuse.push_str(text),
-            MarkdownPart::Block(block) => examples.take(&block)?,
+            MarkdownPart::Block(block) => examples.add_block(&block)?,
         }
     }
     if !examples.skills.is_empty() {
+        // Text between the examples is explanation, not an excuse.
         examples.excuse.clear();
     } else if examples.excuse.trim().is_empty() {
         return Err(DocumentationError::NoExample(heading));
@@ -126,14 +136,14 @@ fn examples(heading: &'static str, section: &str) -> Result<RuleExamples, Docume
     Ok(examples)
 }
 
-/// A piece of Markdown.
+/// A part of a Markdown section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MarkdownPart<'a> {
     Text(&'a str),
     Block(FencedBlock<'a>),
 }
 
-/// A fenced block.
+/// A fenced block of Markdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FencedBlock<'a> {
     fence: &'a str,
@@ -141,8 +151,8 @@ struct FencedBlock<'a> {
     content: &'a str,
 }
 
-/// Cuts Markdown into fenced blocks and the lines between them.
-fn parts(section: &str) -> Result<Vec<MarkdownPart<'_>>, DocumentationError> {
+/// Splits Markdown into fenced blocks and the lines between them.
+fn split_blocks(section: &str) -> Result<Vec<MarkdownPart<'_>>, DocumentationError> {
     let mut parts = Vec::new();
     let mut rest = section;
     while !rest.is_empty() {
@@ -160,6 +170,7 @@ fn parts(section: &str) -> Result<Vec<MarkdownPart<'_>>, DocumentationError> {
         let closing = rest[line_end..].split_inclusive('\n').find_map(|line| {
             let start = at;
             at += line.len();
+            // Only a fence of the same length closes: examples contain shorter ones.
             (line.trim_end() == fence).then_some(start)
         });
         let close = closing.ok_or_else(|| DocumentationError::Unclosed(info.to_owned()))?;
@@ -173,7 +184,7 @@ fn parts(section: &str) -> Result<Vec<MarkdownPart<'_>>, DocumentationError> {
     Ok(parts)
 }
 
-/// What an info string says.
+/// The parsed info string of an example.
 struct InfoString<'a> {
     language: &'a str,
     dir_name: &'a str,
@@ -210,16 +221,17 @@ impl<'a> InfoString<'a> {
 }
 
 impl RuleExamples {
-    fn take(&mut self, block: &FencedBlock<'_>) -> Result<(), DocumentationError> {
-        let unknown = || DocumentationError::Info(block.info.to_owned());
-        let info = InfoString::read(block.info).ok_or_else(unknown)?;
+    fn add_block(&mut self, block: &FencedBlock<'_>) -> Result<(), DocumentationError> {
+        let invalid_info = || DocumentationError::Info(block.info.to_owned());
+        let info = InfoString::read(block.info).ok_or_else(invalid_info)?;
+        // The last profile counts for the section, as only one is ever given.
         if let Some(profile) = info.profile {
             self.profile = profile;
         }
-        let text = expanded(block.content);
+        let text = expand_placeholders(block.content);
         let bytes = match info.link {
             Some(_) => Vec::new(),
-            None => encoded(&text, info.encoding).ok_or_else(unknown)?,
+            None => encode_text(&text, info.encoding).ok_or_else(invalid_info)?,
         };
         let file = ExampleFile {
             path: info.path.to_owned(),
@@ -237,13 +249,13 @@ impl RuleExamples {
     }
 }
 
-/// Puts in what `{{text*n}}` stands for.
-fn expanded(content: &str) -> Cow<'_, str> {
+/// Expands placeholders `{{text*n}}`.
+fn expand_placeholders(content: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut rest = content;
-    while let Some((text, times, range)) = placeholder(rest) {
+    while let Some((text, times, range)) = find_placeholder(rest) {
         out.push_str(&rest[..range.start]);
-        match code_point(text) {
+        match parse_code_point(text) {
             Some(c) => out.extend(std::iter::repeat_n(c, times)),
             None => out.push_str(&text.repeat(times)),
         }
@@ -256,13 +268,13 @@ fn expanded(content: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Reads `U+200B`: a character that cannot be seen.
-fn code_point(text: &str) -> Option<char> {
+/// Parses a code point such as `U+200B`, the notation of invisible characters.
+fn parse_code_point(text: &str) -> Option<char> {
     u32::from_str_radix(text.strip_prefix("U+")?, 16).ok().and_then(char::from_u32)
 }
 
-/// Finds the first `{{text*n}}`; double braces without a number are text.
-fn placeholder(content: &str) -> Option<(&str, usize, std::ops::Range<usize>)> {
+/// Finds the first placeholder `{{text*n}}`; double braces without a number are text.
+fn find_placeholder(content: &str) -> Option<(&str, usize, std::ops::Range<usize>)> {
     let mut from = 0;
     loop {
         let start = from + content[from..].find("{{")?;
@@ -277,7 +289,7 @@ fn placeholder(content: &str) -> Option<(&str, usize, std::ops::Range<usize>)> {
     }
 }
 
-fn encoded(text: &str, encoding: Option<&str>) -> Option<Vec<u8>> {
+fn encode_text(text: &str, encoding: Option<&str>) -> Option<Vec<u8>> {
     match encoding {
         Some("latin-1") => text.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect(),
         Some("utf-16le") => Some(
@@ -289,8 +301,7 @@ fn encoded(text: &str, encoding: Option<&str>) -> Option<Vec<u8>> {
 }
 
 impl ExampleSkill {
-    /// Returns the files and the directories that hold them, sorted by path, as reading the disk
-    /// would.
+    /// Returns the files and their directories, sorted by path, as a directory scan would.
     #[must_use]
     pub fn entries(&self) -> Vec<FileEntry> {
         let mut entries: Vec<FileEntry> = Vec::new();
@@ -300,20 +311,22 @@ impl ExampleSkill {
                 entries.push(FileEntry { path, size: 0, mode: 0o755, kind: EntryKind::Directory });
             }
             let kind = match &file.link {
-                Some(target) => EntryKind::Symlink { escapes: escapes(&file.path, target) },
+                Some(target) => EntryKind::Symlink { escapes: leads_outside(&file.path, target) },
                 None => EntryKind::File,
             };
             let size = u64::try_from(file.bytes.len()).unwrap_or(u64::MAX);
             entries.push(FileEntry { path: file.path.clone(), size, mode: file.mode, kind });
         }
         entries.sort_by(|a, b| a.path.cmp(&b.path));
+        // Each file adds its directories, so that shared ones are listed several times.
         entries.dedup_by(|a, b| a.path == b.path);
         entries
     }
 
-    /// Returns what rules are given, with `entries` as the list of files.
+    /// Returns the input of the rules, with `entries` as the list of files.
     #[must_use]
     pub fn input<'a>(&'a self, entries: &'a [FileEntry]) -> SkillInput<'a> {
+        // Any case, because an example may show a misspelled name.
         let is_skill_md = |file: &&ExampleFile| file.path.eq_ignore_ascii_case("SKILL.md");
         let file = self.files.iter().find(is_skill_md);
         SkillInput {
@@ -325,8 +338,8 @@ impl ExampleSkill {
     }
 }
 
-/// Tells whether a link leads out of the directory that its path is relative to.
-fn escapes(path: &str, target: &str) -> bool {
+/// Returns `true` if a link leads out of the skill's directory.
+fn leads_outside(path: &str, target: &str) -> bool {
     let mut depth = path.matches('/').count();
     if target.starts_with('/') {
         return true;
@@ -366,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_examples_and_keys_are_read() {
+    fn sections_and_examples_are_parsed() {
         let docs = "\n## What it does\nLooks.\n\n## Why is this bad?\nIt is.\n\n## Bad\n\
             ````markdown x/SKILL.md profile=skillscraft encoding=latin-1\né\n```sh\n## Good\n```\n````\n\n\
             ```sh x/scripts/a.sh mode=755\n{{ab*2}} {{c}}{{U+2D*2}}\n```\n\
@@ -406,14 +419,14 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_those_that_files_have() {
-        assert_eq!(encoded("é", Some("utf-8-bom")).unwrap(), b"\xEF\xBB\xBF\xC3\xA9");
-        assert_eq!(encoded("é", Some("utf-16le")).unwrap(), b"\xFF\xFE\xE9\0");
-        assert_eq!(encoded("€", Some("latin-1")), None);
+    fn encodings_produce_file_bytes() {
+        assert_eq!(encode_text("é", Some("utf-8-bom")).unwrap(), b"\xEF\xBB\xBF\xC3\xA9");
+        assert_eq!(encode_text("é", Some("utf-16le")).unwrap(), b"\xFF\xFE\xE9\0");
+        assert_eq!(encode_text("€", Some("latin-1")), None);
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_their_cause() {
         let section = DocumentationError::Section;
         assert_eq!(of("\n## What it does\nx\n"), Err(section("Why is this bad?")));
         assert_eq!(of("## What it does\n"), Err(section("What it does")));

@@ -60,7 +60,7 @@ pub struct ExtendedSpec {
     /// What the skill asks to be allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<SecurityManifest>,
-    /// How its behaviour is tested.
+    /// How its behavior is tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tests: Option<Vec<TestScenario>>,
     /// The tools it needs.

@@ -1,16 +1,15 @@
-//! What skills need of each other: what is missing, what conflicts, what goes round in circles, and
-//! the order to load them in.
+//! The dependency graph of skills: missing skills, conflicts, cycles and the load order.
 //!
-//! A skill needs those in its `requires` and in the dependencies of its [`SkillComposition`]. Which
-//! of the two comes first:
-//! - What is in `requires` comes before the skill, since it is to be loaded first.
-//! - So do dependencies, unless `executionOrder` says otherwise: with `before` the skill comes before
-//!   its dependencies, with `independent` neither comes first. It speaks of the skill's own
-//!   dependencies, not of those of others.
-//! - A skill that is in both counts as a dependency.
-//! - An optional dependency that is there counts like any other; one that is not is no error.
+//! A skill needs the skills in its `requires` and in the dependencies of its [`SkillComposition`].
+//! Their order:
+//! - Skills in `requires` come before the skill, because they are loaded first.
+//! - Dependencies come before the skill, too, unless `executionOrder` is `before` (the skill comes
+//!   before its dependencies) or `independent` (no order). The field applies to the skill's own
+//!   dependencies only.
+//! - A skill in both fields counts as a dependency.
+//! - An existing optional dependency counts like any other; a missing one is not an error.
 //!
-//! Every pass is a loop over edges: ten thousand skills in a row are no deeper than two.
+//! Every pass is a loop over edges without recursion, so that long chains need no deep stack.
 
 mod cycles;
 mod mermaid;
@@ -23,80 +22,79 @@ use crate::extended::{ExecutionOrder, SkillComposition};
 
 pub use mermaid::render_mermaid;
 
-/// A skill as the graph sees it.
+/// The data of a skill that the graph needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphSkill {
     /// Its id.
     pub id: String,
     /// The ids in its `requires`.
     pub requires: Vec<String>,
-    /// What it declares about other skills.
+    /// Its declarations about other skills.
     pub composition: SkillComposition,
 }
 
-/// What a set of skills looks like.
+/// The dependency graph of a set of skills.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SkillGraph {
-    /// The skills that can be loaded, level by level, each sorted by id: whatever has to come before
-    /// a skill is in an earlier level. Skills in a cycle, and those that have to come after one, have
-    /// no level.
+    /// The loadable skills by level, each level sorted by id: all predecessors of a skill are in
+    /// earlier levels. Skills in a cycle, and their successors, have no level.
     pub levels: Vec<Vec<String>>,
-    /// What is needed and not there, sorted by skill.
+    /// The missing skills, sorted by the skill that needs them.
     pub missing: Vec<MissingSkill>,
-    /// The skills that are there and do not get on, each pair once, sorted.
+    /// The existing skills that conflict, each pair once, sorted.
     pub conflicts: Vec<SkillConflict>,
-    /// Cycles as paths in which each skill has to come after the next; the first, which has the
-    /// smallest id, is repeated at the end. Every skill in a cycle is in at least one of them, and
-    /// none is reported twice.
+    /// Cycles as paths in which each skill comes after the next; the first, which has the smallest
+    /// id, is repeated at the end. Every skill in a cycle is in at least one path, and no path is
+    /// repeated.
     pub cycles: Vec<Vec<String>>,
-    /// How many more skills are in cycles than the [`MAX_CYCLES`] that are reported show.
+    /// The number of skills in cycles beyond the [`MAX_CYCLES`] reported ones.
     pub more_in_cycles: usize,
-    /// The skills that have to come after a cycle and are not in one, sorted.
+    /// The skills that come after a cycle without being in one, sorted.
     pub behind_cycles: Vec<String>,
-    /// The ids that more than one skill has, sorted; the first of each counts.
+    /// The ids of more than one skill, sorted; the first skill of each id counts.
     pub duplicates: Vec<String>,
-    /// What needs what, sorted by skill.
+    /// The edges between existing skills, sorted by skill.
     pub edges: Vec<DependencyEdge>,
 }
 
-/// The largest number of cycles that are reported.
+/// The maximum number of reported cycles.
 pub const MAX_CYCLES: usize = 100;
 
-/// A skill that is needed and not there.
+/// A needed skill that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct MissingSkill {
     /// The skill that needs it.
     pub skill: String,
-    /// What it needs.
-    pub needs: String,
-    /// Whether it works without.
-    pub optional: bool,
-}
-
-/// Two skills that do not get on.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct SkillConflict {
-    /// The one with the smaller id.
-    pub skill: String,
-    /// The other.
-    pub with: String,
-}
-
-/// One skill needs another that is there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DependencyEdge {
-    /// The skill that needs the other.
-    pub skill: String,
-    /// The other.
+    /// The id of the missing skill.
     pub needs: String,
     /// Whether the skill works without it.
     pub optional: bool,
-    /// When the skill comes, seen from the other.
+}
+
+/// A pair of skills that conflict.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SkillConflict {
+    /// The skill with the smaller id.
+    pub skill: String,
+    /// The other skill.
+    pub with: String,
+}
+
+/// An edge between existing skills: one needs the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DependencyEdge {
+    /// The skill that needs the other one.
+    pub skill: String,
+    /// The needed skill.
+    pub needs: String,
+    /// Whether the skill works without it.
+    pub optional: bool,
+    /// The position of the skill relative to the needed one.
     pub order: ExecutionOrder,
 }
 
 impl SkillGraph {
-    /// Tells whether something is wrong: a skill missing that is not optional, a conflict, a cycle.
+    /// Returns `true` if there is a missing required skill, a conflict or a cycle.
     #[must_use]
     pub fn has_problems(&self) -> bool {
         self.missing.iter().any(|missing| !missing.optional)
@@ -104,17 +102,17 @@ impl SkillGraph {
             || !self.cycles.is_empty()
     }
 
-    /// Returns the order to load the skills in: the levels, one after the other.
+    /// Returns the load order of the skills: the levels, one after the other.
     pub fn load_order(&self) -> impl Iterator<Item = &str> {
         self.levels.iter().flatten().map(String::as_str)
     }
 }
 
-/// Makes the graph of a set of skills.
+/// Builds the graph of a set of skills.
 #[must_use]
 pub fn build_graph(skills: &[GraphSkill]) -> SkillGraph {
     let mut sorted: Vec<&GraphSkill> = skills.iter().collect();
-    // The sort is stable: of equal ids the first stays first.
+    // The sort is stable: of equal ids the first one stays first and survives the dedup.
     sorted.sort_by(|a, b| a.id.cmp(&b.id));
     let mut graph = SkillGraph::default();
     for pair in sorted.windows(2).filter(|pair| pair[0].id == pair[1].id) {
@@ -125,7 +123,7 @@ pub fn build_graph(skills: &[GraphSkill]) -> SkillGraph {
     sorted.dedup_by(|later, earlier| later.id == earlier.id);
     let index: HashMap<&str, usize> =
         sorted.iter().enumerate().map(|(index, skill)| (skill.id.as_str(), index)).collect();
-    // For each skill, those that have to come before it.
+    // The predecessors of each skill.
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); sorted.len()];
     for (own, skill) in sorted.iter().enumerate() {
         for need in skill_requirements(skill) {
@@ -146,8 +144,10 @@ pub fn build_graph(skills: &[GraphSkill]) -> SkillGraph {
                 order: need.order,
             });
         }
+        // A conflict with a missing skill has no effect.
         for other in skill.composition.conflicts.iter().filter(|id| index.contains_key(id.as_str()))
         {
+            // Both sides may declare the conflict; the fixed order makes the pairs equal.
             let (a, b) = if *other < skill.id { (other, &skill.id) } else { (&skill.id, other) };
             graph.conflicts.push(SkillConflict { skill: a.clone(), with: b.clone() });
         }
@@ -155,30 +155,31 @@ pub fn build_graph(skills: &[GraphSkill]) -> SkillGraph {
     graph.missing.sort();
     graph.conflicts.sort();
     graph.conflicts.dedup();
+    // The same edge can come from both skills, as `before` of one and `after` of the other.
     for list in &mut before {
         list.sort_unstable();
         list.dedup();
     }
     let name = |index: usize| sorted[index].id.clone();
-    let (levels, left) = levels(&before);
+    let (levels, unplaced) = sort_into_levels(&before);
     graph.levels = levels.iter().map(|level| level.iter().copied().map(name).collect()).collect();
-    let found = cycles::find_cycles(&before, &left, MAX_CYCLES);
+    let found = cycles::find_cycles(&before, &unplaced, MAX_CYCLES);
     graph.cycles =
         found.paths.iter().map(|path| path.iter().copied().map(name).collect()).collect();
     graph.more_in_cycles = found.more;
     graph.behind_cycles =
-        left.iter().filter(|&&index| !found.cyclic[index]).map(|&index| name(index)).collect();
+        unplaced.iter().filter(|&&index| !found.cyclic[index]).map(|&index| name(index)).collect();
     graph
 }
 
-/// One skill that another needs.
+/// A skill that another one needs.
 struct SkillRequirement<'a> {
     id: &'a str,
     optional: bool,
     order: ExecutionOrder,
 }
 
-/// What a skill needs, each id once: dependencies, then the rest of `requires`.
+/// Returns the requirements of a skill, each id once: dependencies, then the rest of `requires`.
 fn skill_requirements(skill: &GraphSkill) -> Vec<SkillRequirement<'_>> {
     let order = skill.composition.execution_order.unwrap_or(ExecutionOrder::After);
     let mut place: HashMap<&str, usize> = HashMap::new();
@@ -186,7 +187,7 @@ fn skill_requirements(skill: &GraphSkill) -> Vec<SkillRequirement<'_>> {
     for dependency in &skill.composition.dependencies {
         let id = dependency.skill_name.as_str();
         match place.get(id) {
-            // Said twice, it is needed if it is needed once.
+            // Of repeated declarations, one that is required decides.
             Some(&index) => needs[index].optional &= dependency.optional,
             None => {
                 place.insert(id, needs.len());
@@ -196,6 +197,7 @@ fn skill_requirements(skill: &GraphSkill) -> Vec<SkillRequirement<'_>> {
     }
     for id in &skill.requires {
         match place.get(id.as_str()) {
+            // `requires` has no optional entries.
             Some(&index) => needs[index].optional = false,
             None => {
                 place.insert(id, needs.len());
@@ -206,30 +208,31 @@ fn skill_requirements(skill: &GraphSkill) -> Vec<SkillRequirement<'_>> {
     needs
 }
 
-/// Sorts into levels; returns what is in or behind cycles as well. Both are sorted by index.
-fn levels(before: &[Vec<usize>]) -> (Vec<Vec<usize>>, Vec<usize>) {
+/// Sorts skills into levels (Kahn's algorithm). Also returns the skills in or behind cycles; both
+/// are sorted by index.
+fn sort_into_levels(before: &[Vec<usize>]) -> (Vec<Vec<usize>>, Vec<usize>) {
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); before.len()];
-    let mut waits: Vec<usize> = before.iter().map(Vec::len).collect();
+    let mut pending: Vec<usize> = before.iter().map(Vec::len).collect();
     for (own, list) in before.iter().enumerate() {
         list.iter().for_each(|&first| after[first].push(own));
     }
     let mut levels = Vec::new();
-    let mut ready: Vec<usize> = (0..before.len()).filter(|&index| waits[index] == 0).collect();
+    let mut ready: Vec<usize> = (0..before.len()).filter(|&index| pending[index] == 0).collect();
     while !ready.is_empty() {
         let mut next = Vec::new();
         for &done in &ready {
-            for &then in &after[done] {
-                waits[then] -= 1;
-                if waits[then] == 0 {
-                    next.push(then);
+            for &successor in &after[done] {
+                pending[successor] -= 1;
+                if pending[successor] == 0 {
+                    next.push(successor);
                 }
             }
         }
         next.sort_unstable();
         levels.push(std::mem::replace(&mut ready, next));
     }
-    let left = (0..before.len()).filter(|&index| waits[index] > 0).collect();
-    (levels, left)
+    let unplaced = (0..before.len()).filter(|&index| pending[index] > 0).collect();
+    (levels, unplaced)
 }
 
 #[cfg(test)]
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_comes_first_and_ties_go_by_id() {
+    fn required_skills_come_first() {
         let skills =
             [skill("deploy", &["test", "build"]), skill("test", &["build"]), skill("build", &[])];
         let found = build_graph(&skills);
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_execution_order_says_which_comes_first() {
+    fn execution_order_decides_position() {
         let with = |order| [composed("a", order, &[("b", false)]), skill("b", &[])];
         assert_eq!(order(&with(None)), "b a");
         assert_eq!(order(&with(Some(ExecutionOrder::After))), "b a");
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_conflicts_or_is_doubled_is_said_once() {
+    fn problems_are_reported_once() {
         let mut rude = composed("rude", None, &[("gone", true), ("gone", true), ("lost", false)]);
         rude.composition.conflicts =
             ["polite", "polite", "absent", "rude"].map(String::from).into();
@@ -317,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_are_paths_and_what_is_behind_them_is_named() {
+    fn cycles_are_reported_as_paths() {
         let skills = [
             skill("c", &["b"]),
             skill("b", &["a"]),
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_skills_take_no_deep_stack() {
+    fn large_graphs_need_no_deep_stack() {
         const MANY: usize = 10_000;
         let id = |n: usize| format!("s{n:05}");
         let chain = |close: bool| -> Vec<GraphSkill> {
@@ -373,7 +376,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn order_and_cycles_hold_what_they_promise(
+        fn random_graph_keeps_invariants(
             edges in proptest::collection::vec((0_usize..9, 0_usize..9), 0..20),
         ) {
             let id = |n: usize| format!("s{n}");

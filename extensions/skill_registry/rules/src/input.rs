@@ -1,16 +1,15 @@
-//! What rules are given: the bytes of a SKILL.md and what lies beside it.
+//! The input of the rules: the bytes of a SKILL.md and the entries of its directory.
 
-/// One skill as it was read from the disk.
+/// A skill as it was read from the disk.
 #[derive(Clone, Copy, Debug)]
 pub struct SkillInput<'a> {
     /// The name of the skill's directory.
     pub dir_name: &'a str,
-    /// The name of its file as it is spelt; nothing if there is no SKILL.md in any spelling.
+    /// The name of its file as spelled on disk; `None` if there is no SKILL.md in any spelling.
     pub file_name: Option<&'a str>,
     /// The bytes of that file.
     pub bytes: &'a [u8],
-    /// What else lies in the directory; nothing if it was not listed, then rules about files say
-    /// nothing.
+    /// The entries of the directory; `None` if it was not listed, which disables rules about files.
     pub files: Option<&'a [FileEntry]>,
 }
 
@@ -23,11 +22,11 @@ pub struct FileEntry {
     pub size: u64,
     /// The permission bits.
     pub mode: u32,
-    /// What it is.
+    /// The kind of entry.
     pub kind: EntryKind,
 }
 
-/// What an entry of a directory is.
+/// The kind of a directory entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.

@@ -1,48 +1,48 @@
-//! Checks SKILL.md against rules; pure, no I/O.
+//! Rules for SKILL.md: checks, fixes and formatting as pure functions without I/O.
 //!
 //! ```
-//! use skill_rules::{Options, Scope, SkillInput, check, fix};
+//! use skill_rules::{CheckOptions, CheckScope, SkillInput, apply_fixes, check_skill};
 //!
 //! let text = "---\nname: beads\ndescription: Counts beads when a jar is full.\n---\nDo it. \n";
 //! let file_name = Some("SKILL.md");
 //! let input = SkillInput { dir_name: "bead", file_name, bytes: text.as_bytes(), files: None };
-//! let options = Options { scope: Scope::Lint, ..Options::default() };
+//! let options = CheckOptions { scope: CheckScope::Lint, ..CheckOptions::default() };
 //!
-//! let report = check(&input, options);
-//! let found: Vec<&str> = report.findings.iter().map(|found| found.diagnostic.rule).collect();
-//! assert_eq!(found, ["name.matchesDirectory", "trailing-whitespace"]);
+//! let report = check_skill(&input, options);
+//! let rules: Vec<&str> = report.findings.iter().map(|finding| finding.diagnostic.rule).collect();
+//! assert_eq!(rules, ["name.matchesDirectory", "trailing-whitespace"]);
 //! assert!(!report.is_valid());
 //!
-//! // What has one right answer is mended; the name is for a person to decide.
-//! let fixed = fix(&input, options);
+//! // Only unambiguous findings are fixed; the user has to choose the name.
+//! let fixed = apply_fixes(&input, options);
 //! assert!(fixed.text.ends_with("Do it.\n"));
 //! assert_eq!(fixed.report.findings.len(), 1);
 //! ```
 //!
-//! The way of a skill: [`SkillInput`] (bytes and a list of files, from whoever reads the disk) →
-//! [`EntryContent`] (decoded, parsed, the rest made when a rule asks for it) → every [`Rule`] that is
-//! on in the [`Profile`] → [`ExportReport`].
+//! Data flow: [`SkillInput`] (bytes and a list of files, read by the caller) → [`SkillDocument`]
+//! (decoded and parsed, all other views built on first use) → every [`Rule`] that is enabled in the
+//! [`Profile`] → [`CheckReport`].
 //!
-//! Where to look:
+//! Modules:
 //! - `rules`: one file per rule, with its documentation; [`RULES`] lists them, [`explain`] reads
 //!   and prints the documentation. `rules/name_reserved.rs` is a model for a new one.
-//! - `check`, `subject`, `rule`, `profile`: what runs the rules, what they look at, what they are,
-//!   and how serious they are for whom.
-//! - `body`: what rules ask of the text after the frontmatter: its Markdown, the paths it names,
-//!   phrases, invisible characters.
-//! - `catalog`: what only several skills together show ([`check_catalog`]).
-//! - `suppress` and `fix`: what becomes of findings afterwards.
-//! - [`fmt`]: the formatter and the draft of a new skill.
-//! - [`mod@reference`] and `strict`: what other validators do, quirks included.
-//! - [`extended`], [`graph`], [`role`], [`predicates`], `eligibility`: what standards around skills
-//!   add to the frontmatter, and what follows from it.
+//! - `check`, `subject`, `rule`, `profile`: the rule runner, the document under check, the rule
+//!   type, and the levels per profile.
+//! - `body`: views of the text after the frontmatter: Markdown, local paths, phrases, invisible
+//!   characters.
+//! - `catalog`: findings that need several skills ([`check_catalog`]).
+//! - `suppress` and `fix`: suppression and repair of findings.
+//! - [`fmt`]: the formatter of the frontmatter.
+//! - [`mod@reference`] and `strict`: the behavior of other validators, quirks included.
+//! - [`extended`], [`graph`], [`role`], [`predicates`], `eligibility`: additions of related
+//!   standards to the frontmatter, and their consequences.
 //!
-//! What holds whatever the input is:
-//! - Nothing panics.
-//! - The same input has the same findings in the same order, whatever else is checked before it.
-//! - Whether a skill is valid does not depend on the [`AgentScope`] or on comments in it: rules of
-//!   [`RuleGroup::Lint`] find no errors, and errors cannot be suppressed.
-//! - Edits leave the meaning of the frontmatter alone.
+//! Invariants for every input:
+//! - No function panics.
+//! - The same input has the same findings in the same order, regardless of earlier checks.
+//! - The validity of a skill depends neither on the [`CheckScope`] nor on comments in the skill:
+//!   rules of [`RuleGroup::Lint`] find no errors, and errors cannot be suppressed.
+//! - Edits preserve the meaning of the frontmatter.
 
 mod body;
 mod catalog;

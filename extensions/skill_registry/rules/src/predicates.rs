@@ -1,27 +1,27 @@
-//! The predicates of the formal specification (part 12), each a function of its own.
+//! The predicates of the formal specification (part 12), one function each.
 //!
-//! They say what a valid skill is and nothing else: no severity, no message, no place. Lengths are in
-//! characters. What the specification calls advisory (tokens of a body, names of directories, how
-//! deep references lie) makes nothing invalid.
+//! They define validity alone, without severity, message or position. Lengths are in characters.
+//! Advisory limits of the specification (tokens of a body, names of directories, depth of
+//! references) do not affect validity.
 
 use skill_format::TokenCount;
 
 use crate::input::{EntryKind, FileEntry};
 
-/// The longest name.
+/// The maximum length of a name.
 pub const MAX_NAME: usize = 64;
-/// The longest description.
+/// The maximum length of a description.
 pub const MAX_DESCRIPTION: usize = 1_024;
-/// The longest `compatibility`.
+/// The maximum length of `compatibility`.
 pub const MAX_COMPATIBILITY: usize = 500;
-/// The most lines of a body.
+/// The maximum number of lines of a body.
 pub const MAX_BODY_LINES: usize = 500;
-/// The most tokens of level 1: a name and a description, four characters to a token.
+/// The maximum number of tokens of level 1: name and description, four characters per token.
 pub const MAX_METADATA_TOKENS: u32 = 100;
-/// The longest path of a resource.
+/// The maximum length of a resource path.
 pub const MAX_RESOURCE_PATH: usize = 1_024;
 
-/// The frontmatter as the formal specification models it: texts, and the keys it does not know.
+/// The frontmatter as the formal specification models it: texts and unknown keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FormalFrontmatter<'a> {
     /// The `name`.
@@ -32,8 +32,8 @@ pub struct FormalFrontmatter<'a> {
     pub compatibility: Option<&'a str>,
     /// The keys and values of `metadata`, repeated keys included.
     pub metadata: &'a [(String, String)],
-    /// The fields that are none of the six, `name`, `description`, `license`, `compatibility`,
-    /// `metadata` and `allowed-tools`.
+    /// The fields other than `name`, `description`, `license`, `compatibility`, `metadata` and
+    /// `allowed-tools`.
     pub unknown: &'a [&'a str],
 }
 
@@ -42,7 +42,7 @@ pub struct FormalFrontmatter<'a> {
 pub struct FormalSkill<'a> {
     /// The name of its directory.
     pub dir_name: &'a str,
-    /// Everything in its directory; paths relative to it.
+    /// All entries of its directory, with paths relative to it.
     pub entries: &'a [FileEntry],
     /// Its frontmatter.
     pub frontmatter: FormalFrontmatter<'a>,
@@ -50,14 +50,15 @@ pub struct FormalSkill<'a> {
     pub body: &'a str,
 }
 
-/// `IsValidSkillName`: 1 to 64 characters `a`–`z`, `0`–`9` and `-`, no hyphen at either end, no two
-/// hyphens in a row.
+/// Implements `IsValidSkillName`: 1 to 64 characters `a`–`z`, `0`–`9` and `-`, no hyphen at either
+/// end, no two hyphens in a row.
 ///
 /// Such a name is always in NFKC. Both `^[a-z0-9]+(-[a-z0-9]+)*$` of the formal specification, with
 /// its length of at most 64, and the regular expression of the SkillsCraft specification reference
 /// accept exactly these names.
 #[must_use]
 pub fn is_valid_name(name: &str) -> bool {
+    // Bytes equal characters here: every allowed character is ASCII.
     (1..=MAX_NAME).contains(&name.len())
         && name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
         && !name.starts_with('-')
@@ -65,14 +66,14 @@ pub fn is_valid_name(name: &str) -> bool {
         && !name.contains("--")
 }
 
-/// `IsValidDescription`: 1 to 1,024 characters.
+/// Implements `IsValidDescription`: 1 to 1,024 characters.
 #[must_use]
 pub fn is_valid_description(description: &str) -> bool {
     has_length(description, 1, MAX_DESCRIPTION)
 }
 
-/// `IsValidFrontmatter`: a valid name and description, a `compatibility` of at most 500 characters,
-/// no key of `metadata` empty or given twice, and no field besides the six.
+/// Implements `IsValidFrontmatter`: a valid name and description, a `compatibility` of at most 500
+/// characters, no empty or repeated key of `metadata`, and no field other than the six.
 #[must_use]
 pub fn is_valid_frontmatter(frontmatter: &FormalFrontmatter<'_>) -> bool {
     let keys = frontmatter.metadata.iter().map(|(key, _)| key.as_str());
@@ -87,7 +88,8 @@ pub fn is_valid_frontmatter(frontmatter: &FormalFrontmatter<'_>) -> bool {
         && frontmatter.unknown.is_empty()
 }
 
-/// `IsValidSkillDirectory`: it has a name and holds a file `SKILL.md` or `skill.md`.
+/// Implements `IsValidSkillDirectory`: the directory has a name and a file `SKILL.md` or
+/// `skill.md`.
 #[must_use]
 pub fn is_valid_directory(dir_name: &str, entries: &[FileEntry]) -> bool {
     let is_skill = |entry: &FileEntry| {
@@ -96,7 +98,7 @@ pub fn is_valid_directory(dir_name: &str, entries: &[FileEntry]) -> bool {
     !dir_name.is_empty() && entries.iter().any(is_skill)
 }
 
-/// `IsValidLevel1`: a valid name and description that cost about 100 tokens at most.
+/// Implements `IsValidLevel1`: a valid name and description of at most about 100 tokens.
 ///
 /// Part 4 has "~100 tokens" for level 1 and part 1 allows a description of 1,024 characters, which
 /// are 256 tokens; so a skill can be valid as a whole and not at this level.
@@ -106,25 +108,26 @@ pub fn is_valid_level_1(name: &str, description: &str) -> bool {
     is_valid_name(name) && is_valid_description(description) && tokens.get() <= MAX_METADATA_TOKENS
 }
 
-/// `IsValidLevel2`: a body of at most 500 lines. A line break at the end begins no line.
+/// Implements `IsValidLevel2`: a body of at most 500 lines. A final line break starts no line.
 #[must_use]
 pub fn is_valid_level_2(body: &str) -> bool {
     body.lines().count() <= MAX_BODY_LINES
 }
 
-/// `IsValidLevel3`: every path of a resource stays in the skill's directory: not empty, at most 1,024
-/// characters, relative, no component `..`.
+/// Implements `IsValidLevel3`: every resource path stays in the skill's directory: not empty, at
+/// most 1,024 characters, relative, no component `..`.
 #[must_use]
 pub fn is_valid_level_3<'a>(paths: impl IntoIterator<Item = &'a str>) -> bool {
     paths.into_iter().all(|path| {
         has_length(path, 1, MAX_RESOURCE_PATH)
+            // Backslashes count as separators, because the skill may be used on Windows.
             && !path.starts_with(['/', '\\'])
             && !path.split(['/', '\\']).any(|component| component == "..")
     })
 }
 
-/// `IsValidCompleteSkill`: directory, frontmatter, body and resources are valid, and the name is the
-/// directory's.
+/// Implements `IsValidCompleteSkill`: directory, frontmatter, body and resources are valid, and the
+/// name equals the directory's name.
 #[must_use]
 pub fn is_valid_complete_skill(skill: &FormalSkill<'_>) -> bool {
     is_valid_directory(skill.dir_name, skill.entries)
@@ -147,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// What can stand in a name, its neighbours in ASCII, and what looks like it.
+    /// The characters of names, their neighbors in ASCII, and look-alikes.
     const ALPHABET: &str = "az09-`{/:AZ_. \n\t,\u{0}\u{e9}\u{df}\u{ff41}\u{2010}\u{660}\u{1f600}";
 
     /// The formal specification's regular expression and its limit.
@@ -168,49 +171,49 @@ mod tests {
         word(0) && (0..=62).any(|times| (1..=times).all(repeated) && ends(times + 1))
     }
 
-    fn agree(name: &str) {
+    fn assert_same_verdict(name: &str) {
         let valid = is_valid_name(name);
         assert_eq!((formal(name), skillscraft(name)), (valid, valid), "{name:?}");
     }
 
     #[test]
-    fn every_short_name_is_judged_as_by_the_regular_expressions() {
+    fn short_names_match_regexes() {
         let mut valid = 0;
-        agree("");
+        assert_same_verdict("");
         for first in ALPHABET.chars() {
-            agree(&String::from(first));
+            assert_same_verdict(&String::from(first));
             for second in ALPHABET.chars() {
-                agree(&String::from_iter([first, second]));
+                assert_same_verdict(&String::from_iter([first, second]));
                 for third in ALPHABET.chars() {
                     let name = String::from_iter([first, second, third]);
-                    agree(&name);
+                    assert_same_verdict(&name);
                     valid += usize::from(is_valid_name(&name));
                 }
             }
         }
-        // Four that may stand at the ends, five in the middle.
+        // Four characters are allowed at the ends, five in the middle.
         assert_eq!(valid, 4 * 5 * 4);
     }
 
     #[test]
-    fn the_longest_name_has_64_characters() {
+    fn name_has_at_most_64_characters() {
         for (length, fits) in [(0, false), (1, true), (63, true), (64, true), (65, false)] {
             let name = "a".repeat(length);
-            agree(&name);
+            assert_same_verdict(&name);
             assert_eq!(is_valid_name(&name), fits, "{length}");
         }
         for length in 62..=66 {
             for hyphen in 0..length {
                 for other in [None, Some(hyphen + 1), Some(hyphen + 2)] {
                     let at = |n| if n == hyphen || Some(n) == other { '-' } else { 'a' };
-                    agree(&(0..length).map(at).collect::<String>());
+                    assert_same_verdict(&(0..length).map(at).collect::<String>());
                 }
             }
         }
     }
 
     #[test]
-    fn lengths_are_in_characters() {
+    fn lengths_count_characters() {
         let text = |c: char, length: usize| String::from(c).repeat(length);
         for c in ['a', '\u{e9}', '\u{1f600}', ' ', '\n'] {
             for (length, fits) in [(0, false), (1, true), (1023, true), (1024, true), (1025, false)]
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frontmatter_is_valid_if_every_part_is() {
+    fn frontmatter_requires_valid_parts() {
         let pair = |key: &str| (key.to_owned(), "x".to_owned());
         let with = |change: &dyn Fn(&mut FormalFrontmatter<'static>)| {
             let mut changed = frontmatter();
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_has_a_name_and_the_file() {
+    fn directory_requires_name_and_file() {
         let has = |path: &str, kind| {
             is_valid_directory("pdf", &[entry("x", EntryKind::File), entry(path, kind)])
         };
@@ -273,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn each_level_has_its_limit() {
+    fn levels_have_limits() {
         // `pdf` and 397 characters are 400, a hundred tokens.
         for (length, fits) in [(0, false), (1, true), (396, true), (397, true), (398, false)] {
             assert_eq!(is_valid_level_1("pdf", &"\u{e9}".repeat(length)), fits, "{length}");
@@ -299,27 +302,27 @@ mod tests {
     }
 
     #[test]
-    fn a_complete_skill_is_valid_if_every_part_is() {
+    fn complete_skill_requires_valid_parts() {
         let entries = ["SKILL.md", "scripts/a.py"].map(|path| entry(path, EntryKind::File));
-        let whole = FormalSkill {
+        let complete = FormalSkill {
             dir_name: "pdf",
             entries: &entries,
             frontmatter: frontmatter(),
             body: "# PDF\n",
         };
-        assert!(is_valid_complete_skill(&whole));
+        assert!(is_valid_complete_skill(&complete));
         let long = "a".repeat(1024);
         let described = FormalFrontmatter { description: &long, ..frontmatter() };
         assert!(!is_valid_level_1("pdf", &long));
-        assert!(is_valid_complete_skill(&FormalSkill { frontmatter: described, ..whole }));
+        assert!(is_valid_complete_skill(&FormalSkill { frontmatter: described, ..complete }));
         let unnamed = FormalFrontmatter { name: "pdf-", ..frontmatter() };
         let out = [entry("SKILL.md", EntryKind::File), entry("../x", EntryKind::File)];
         for broken in [
-            FormalSkill { dir_name: "PDF", ..whole },
-            FormalSkill { dir_name: "pdf-", frontmatter: unnamed, ..whole },
-            FormalSkill { entries: &entries[1..], ..whole },
-            FormalSkill { entries: &out, ..whole },
-            FormalSkill { body: &"\n".repeat(501), ..whole },
+            FormalSkill { dir_name: "PDF", ..complete },
+            FormalSkill { dir_name: "pdf-", frontmatter: unnamed, ..complete },
+            FormalSkill { entries: &entries[1..], ..complete },
+            FormalSkill { entries: &out, ..complete },
+            FormalSkill { body: &"\n".repeat(501), ..complete },
         ] {
             assert!(!is_valid_complete_skill(&broken), "{broken:?}");
         }
@@ -329,10 +332,10 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn any_name_is_judged_as_by_the_regular_expressions(
+        fn random_names_match_regexes(
             name in "[a-z0-9-]{0,70}|[a-z0-9]{1,4}(-[a-z0-9]{1,9}){0,8}-?|.{0,5}|[a-z0-9-]{1,64}\\PC",
         ) {
-            agree(&name);
+            assert_same_verdict(&name);
         }
     }
 }

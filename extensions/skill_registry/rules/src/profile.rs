@@ -1,13 +1,13 @@
-//! Profiles: whose rules a skill is measured by, and how serious each of them is there.
+//! Rule profiles and the level of each rule in them.
 
 use serde::Serialize;
 use skill_format::Severity;
 
-/// Says whose rules count.
+/// A rule profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
-    /// What loading does: everything that can be understood is.
+    /// The behavior of loading, which recovers as much as possible.
     Lenient,
     /// The text of the Agent Skills specification.
     #[default]
@@ -18,7 +18,7 @@ pub enum Profile {
     Skillscraft,
     /// The checklist of the formal specification.
     SeedStrict,
-    /// What Anthropic's products accept.
+    /// The requirements of Anthropic's products.
     Anthropic,
 }
 
@@ -33,7 +33,7 @@ impl Profile {
         Self::Anthropic,
     ];
 
-    /// Returns the name as it is written on a command line.
+    /// Returns the name used on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,41 +46,42 @@ impl Profile {
         }
     }
 
-    /// Tells whether its validator finds the fences otherwise than loading does, and refuses YAML
-    /// that loading mends.
+    /// Returns `true` if its validator splits the file differently from loading and rejects YAML
+    /// that loading repairs.
     pub(crate) fn has_own_fences(self) -> bool {
         matches!(self, Self::Skillscraft | Self::SeedStrict)
     }
 
-    /// Tells whether plain scalars have the types of YAML's core schema where a text is asked for.
+    /// Returns `true` if plain scalars have the types of YAML's core schema where a text is
+    /// required.
     pub(crate) fn uses_core_schema(self) -> bool {
         matches!(self, Self::Skillscraft | Self::SeedStrict | Self::Anthropic)
     }
 
-    /// Tells whether names are ASCII and compared as they stand in the file.
+    /// Returns `true` if names must be ASCII and are compared without normalization.
     pub(crate) fn requires_ascii_names(self) -> bool {
         matches!(self, Self::Skillscraft | Self::SeedStrict | Self::Anthropic)
     }
 
-    /// Tells whether a file of that name is taken for the SKILL.md.
+    /// Returns `true` if a file of that name counts as the SKILL.md.
     pub(crate) fn has_skill_md(self, file_name: Option<&str>) -> bool {
         match (self, file_name) {
             (_, None) => false,
             (_, Some("SKILL.md" | "skill.md")) => true,
-            // "SKILL.md exists (case-insensitive)", says its checklist.
+            // Its checklist has "SKILL.md exists (case-insensitive)".
             (Self::SeedStrict, Some(_)) => true,
             (_, Some(_)) => false,
         }
     }
 }
 
-/// How serious a finding of a rule is.
+/// The level of a rule in one profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleLevel {
-    /// The rule says nothing.
+    /// The rule is disabled.
     Off,
-    /// Worth knowing.
+    /// Information.
     Note,
     /// Advice.
     Warning,
@@ -89,7 +90,7 @@ pub enum RuleLevel {
 }
 
 impl RuleLevel {
-    /// Returns the name as it is written in documentation.
+    /// Returns the name used in documentation.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -100,7 +101,7 @@ impl RuleLevel {
         }
     }
 
-    /// Returns the severity of findings; nothing if the rule is off.
+    /// Returns the severity of findings, or `None` if the rule is off.
     #[must_use]
     pub fn severity(self) -> Option<Severity> {
         match self {
@@ -131,7 +132,9 @@ pub struct ProfileLevels {
 }
 
 impl ProfileLevels {
-    /// The same level everywhere; change single ones with `Levels { spec: …, ..Levels::all(…) }`.
+    /// Returns the same level for every profile.
+    ///
+    /// Single levels are overridden with `ProfileLevels { spec: …, ..ProfileLevels::uniform(…) }`.
     #[must_use]
     pub const fn uniform(level: RuleLevel) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The properties of a skill as machines are told of them.
+//! The properties of a skill as JSON output.
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -11,12 +11,12 @@ const FIELDS: [&str; 6] =
 
 /// The fields of the Agent Skills specification that a skill has, in the specification's order.
 ///
-/// Serialized they are as they are written: nothing is typed, lists are lists, maps keep their
-/// order; of a duplicate field, the first counts.
+/// Serialization keeps the written form: scalars are texts, lists are lists, maps keep their order;
+/// of a duplicate field, the first counts.
 #[derive(Clone, Copy, Debug)]
 pub struct SkillProperties<'s, 'a>(&'s SkillDocument<'a>);
 
-/// Takes the properties of a skill.
+/// Returns the properties of a skill.
 #[must_use]
 pub fn collect_properties<'s, 'a>(subject: &'s SkillDocument<'a>) -> SkillProperties<'s, 'a> {
     SkillProperties(subject)
@@ -25,6 +25,7 @@ pub fn collect_properties<'s, 'a>(subject: &'s SkillDocument<'a>) -> SkillProper
 impl Serialize for SkillProperties<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
+        // The order of the specification, not of the file, so that outputs compare.
         for name in FIELDS {
             if let Some(entry) = self.0.field(name) {
                 map.serialize_entry(name, &entry.value)?;
@@ -41,7 +42,7 @@ mod tests {
 
     use super::*;
 
-    fn told(text: &str) -> String {
+    fn to_json(text: &str) -> String {
         let input = SkillInput {
             dir_name: "beads",
             file_name: Some("SKILL.md"),
@@ -53,19 +54,19 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_in_the_order_of_the_specification_and_as_written() {
+    fn fields_follow_specification_order() {
         let text = "---\nmetadata:\n  z: 1.10\n  a: yes\nallowed-tools: [Read, Write]\nname: beads\nname: jars\ncolour: blue\ndescription: >-\n  Counts\n  beads.\n---\nBody.\n";
         assert_eq!(
-            told(text),
+            to_json(text),
             r#"{"name":"beads","description":"Counts beads.","allowed-tools":["Read","Write"],"metadata":{"z":"1.10","a":"yes"}}"#
         );
     }
 
     #[test]
-    fn what_is_broken_has_the_properties_that_can_be_read() {
-        assert_eq!(told("no frontmatter"), "{}");
+    fn broken_skill_keeps_readable_properties() {
+        assert_eq!(to_json("no frontmatter"), "{}");
         assert_eq!(
-            told("---\nname: beads\ndescription: Use when: asked\nlicense: [MIT\n---\n"),
+            to_json("---\nname: beads\ndescription: Use when: asked\nlicense: [MIT\n---\n"),
             r#"{"name":"beads","description":"Use when: asked","license":"[MIT"}"#
         );
     }

@@ -1,7 +1,7 @@
-//! Roles: the colour a skill has in boxxy, and whether a set of skills balances.
+//! Roles of skills: their color in boxxy, and the balance of a set of skills.
 //!
-//! A name's trit is an element of GF(3), the numbers 0, 1 and 2 with addition modulo 3. Nothing
-//! about a skill but its name goes into it. A set of skills balances if its trits sum to 0.
+//! The trit of a name is an element of GF(3), the numbers 0, 1 and 2 with addition modulo 3. It
+//! depends on the name of the skill alone. A set of skills is balanced if its trits sum to 0.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -18,21 +18,22 @@ pub enum SkillRole {
 }
 
 impl SkillRole {
-    /// Every role, in the order of the trits.
+    /// All roles, in the order of the trits.
     pub const ALL: [Self; 3] = [Self::Coordinator, Self::Generator, Self::Verifier];
 
-    /// Returns the role of a skill of this name.
+    /// Returns the role of a skill with this name.
     ///
     /// The first 8 bytes of the name's SHA-256, as a little-endian number, modulo 3.
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         let hash = Sha256::digest(name.as_bytes());
         let mut first = [0; 8];
+        // The digest has 32 bytes, so that the slice cannot fail.
         first.copy_from_slice(&hash[..8]);
         Self::from_sum(u64::from_le_bytes(first))
     }
 
-    /// The role whose trit a number is, modulo 3.
+    /// Returns the role whose trit is a number modulo 3.
     fn from_sum(sum: u64) -> Self {
         match sum % 3 {
             0 => Self::Coordinator,
@@ -61,7 +62,7 @@ impl SkillRole {
         }
     }
 
-    /// Returns the colour as red, green and blue.
+    /// Returns the color as red, green and blue.
     #[must_use]
     pub fn rgb(self) -> [u8; 3] {
         match self {
@@ -71,7 +72,7 @@ impl SkillRole {
         }
     }
 
-    /// Returns the colour as it is written, such as `#F59E0B`.
+    /// Returns the color in hexadecimal notation, such as `#F59E0B`.
     #[must_use]
     pub fn hex_color(self) -> String {
         let [red, green, blue] = self.rgb();
@@ -79,10 +80,10 @@ impl SkillRole {
     }
 }
 
-/// How many skills of each role a set has.
+/// The number of skills of each role in a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoleCounts {
-    /// By trit.
+    /// The counts, indexed by trit.
     pub counts: [usize; 3],
 }
 
@@ -92,7 +93,7 @@ impl RoleCounts {
         self.counts[usize::from(role.trit())] += 1;
     }
 
-    /// Returns how many skills have a role.
+    /// Returns the number of skills with a role.
     #[must_use]
     pub fn count(&self, role: SkillRole) -> usize {
         self.counts[usize::from(role.trit())]
@@ -101,7 +102,7 @@ impl RoleCounts {
     /// Returns the sum of the trits modulo 3.
     #[must_use]
     pub fn sum(&self) -> u8 {
-        // Reduced first, so that no count is too large.
+        // Counts are reduced first, so that the sum cannot overflow.
         let [_, generators, verifiers] = self.counts.map(|count| count % 3);
         match (generators + 2 * verifiers) % 3 {
             0 => 0,
@@ -110,20 +111,20 @@ impl RoleCounts {
         }
     }
 
-    /// Tells whether the sum is 0. The empty set balances.
+    /// Returns `true` if the sum is 0. The empty set is balanced.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         self.sum() == 0
     }
 
-    /// Returns the role one more skill of which would balance the set; nothing if it balances.
+    /// Returns the role whose addition balances the set, or `None` if it is balanced.
     #[must_use]
     pub fn balancing_role(&self) -> Option<SkillRole> {
         (!self.is_balanced()).then(|| SkillRole::from_sum(3 - u64::from(self.sum())))
     }
 }
 
-/// One skill of the block that [`to_prompt_boxxy`] makes.
+/// A skill of the block that [`to_prompt_boxxy`] renders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoxxySkill<'a> {
     /// The skill's name; its role follows from it.
@@ -137,8 +138,8 @@ pub struct BoxxySkill<'a> {
 /// Renders the metadata of skills as the formal specification does (part 4, level 1): an element
 /// with attributes for each, in `<available_skills>`, a line each, without a final newline.
 ///
-/// Attributes are escaped so that the block is XML 1.0 whatever the texts are: line breaks and tabs
-/// as character references, and what XML cannot hold as U+FFFD.
+/// Attributes are escaped so that the block is XML 1.0 for every text: line breaks and tabs become
+/// character references, and characters that XML cannot hold become U+FFFD.
 #[must_use]
 pub fn to_prompt_boxxy(skills: &[BoxxySkill<'_>]) -> String {
     let mut out = String::from("<available_skills>\n");
@@ -157,7 +158,7 @@ pub fn to_prompt_boxxy(skills: &[BoxxySkill<'_>]) -> String {
             out.push(' ');
             out.push_str(attribute);
             out.push_str("=\"");
-            escape_into(value, &mut out);
+            escape_attribute(value, &mut out);
             out.push('"');
         }
         out.push_str(" />\n");
@@ -166,7 +167,7 @@ pub fn to_prompt_boxxy(skills: &[BoxxySkill<'_>]) -> String {
     out
 }
 
-fn escape_into(text: &str, out: &mut String) {
+fn escape_attribute(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
             '&' => out.push_str("&amp;"),
@@ -174,9 +175,11 @@ fn escape_into(text: &str, out: &mut String) {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#x27;"),
+            // A parser would normalize these three to a blank inside an attribute.
             '\n' => out.push_str("&#10;"),
             '\r' => out.push_str("&#13;"),
             '\t' => out.push_str("&#9;"),
+            // XML 1.0 has no way to write these, not even as a reference.
             '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -190,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_role_follows_from_the_name() {
+    fn role_follows_from_name() {
         // Computed with Python's hashlib; `pdf` is the formal specification's own example.
         for (name, role) in [
             ("pdf", SkillRole::Coordinator),
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn one_skill_of_the_balancing_role_balances() {
+    fn balancing_role_balances_set() {
         for counts in (0..216).map(|n| [n % 6, n / 6 % 6, n / 36]) {
             let mut triads = RoleCounts { counts };
             let sum = (counts[1] + 2 * counts[2]) % 3;
@@ -236,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_has_the_attributes_of_the_specification() {
+    fn block_has_specified_attributes() {
         let pdf = BoxxySkill {
             name: "pdf",
             description: "Extract text and tables from PDF files.",
@@ -264,7 +267,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn no_text_leaves_its_attribute(name in ".{0,20}|[\"'<>&\\n/= ]{0,20}", text in "(?s).{0,40}") {
+        fn text_stays_in_its_attribute(name in ".{0,20}|[\"'<>&\\n/= ]{0,20}", text in "(?s).{0,40}") {
             let skill = BoxxySkill { name: &name, description: &text, location: &text };
             let block = to_prompt_boxxy(&[skill]);
             prop_assert_eq!(block.lines().count(), 3);

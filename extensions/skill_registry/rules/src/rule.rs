@@ -1,4 +1,4 @@
-//! What a rule is, and what it reports into.
+//! The rule type and the sink for its findings.
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use skill_format::{Diagnostic, Severity, Span};
 use crate::profile::ProfileLevels;
 use crate::subject::SkillDocument;
 
-/// What kind of advice a rule gives.
+/// The kind of advice that a rule gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuleGroup {
-    /// Whether the skill conforms.
+    /// Conformance to the profile.
     Validation,
-    /// Whether the skill is good; only `lint` asks.
+    /// Quality of the skill; only `lint` runs these rules.
     Lint,
 }
 
-/// How much of a skill a rule looks at, cheapest first.
+/// The part of a skill that a rule reads, cheapest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RuleExtent {
     /// The frontmatter and the number of lines: every `validate` runs it.
@@ -34,49 +34,49 @@ pub enum RuleExtent {
 pub struct Rule {
     /// The stable id, such as `name.format`.
     pub id: &'static str,
-    /// What kind of advice it gives.
+    /// The kind of advice.
     pub group: RuleGroup,
-    /// How much it looks at.
+    /// The part of the skill that the rule reads.
     pub reach: RuleExtent,
-    /// One line: what is wrong where it finds something; lower case, no final period.
+    /// A one-line description of the defect: lower case, no final period.
     pub summary: &'static str,
-    /// How serious that is.
+    /// The level in each profile.
     pub levels: ProfileLevels,
-    /// Whether `lint --fix` or `fmt` mends it.
+    /// Whether `lint --fix` or `fmt` fixes the finding.
     pub fixable: bool,
-    /// Markdown with the sections What it does, Why is this bad, Bad, Good. The examples of the last
-    /// two run as tests.
+    /// Markdown with the sections What it does, Why is this bad, Bad, Good. The examples of the
+    /// last two run as tests.
     pub docs: &'static str,
-    /// How it is found.
+    /// The source of the findings.
     pub check: RuleCheck,
 }
 
-/// How a rule's findings come about.
+/// The source of a rule's findings.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleCheck {
-    /// Loading finds it (`skill_format::parse`); the profile only sets how serious it is.
+    /// Loading (`skill_format::parse_skill`); the profile only sets the level.
     Loading,
-    /// Loading finds most of it; then the function adds what stricter profiles want, or takes back
-    /// what others allow.
+    /// Loading, then the function: it adds findings of stricter profiles, or removes findings that
+    /// a profile allows.
     LoadingAnd(fn(&SkillDocument<'_>, &mut FindingSink<'_>)),
-    /// The function finds it.
+    /// The function.
     Skill(fn(&SkillDocument<'_>, &mut FindingSink<'_>)),
-    /// Reading what the frontmatter declares (`crate::extended`) finds it, under the rule's id.
+    /// The extended declarations of the frontmatter (`crate::extended`), under the rule's id.
     Declared,
-    /// Reading the disk finds it, before there is anything to check.
+    /// The caller's directory scan, before a skill is checked.
     Reading,
-    /// What the other rules found shows it: see the suppressions.
+    /// The suppressions, after all other rules.
     Suppression,
-    /// It takes several skills to find it: see the catalog rules.
+    /// A comparison of several skills: see the catalog rules.
     Catalog,
 }
 
-/// A finding and how to mend it.
+/// A finding with its fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was found.
+    /// The diagnostic.
     pub diagnostic: Diagnostic,
-    /// What `--fix` does about it; empty if that takes a person.
+    /// The edits of `--fix`; empty if the user has to decide.
     pub edits: Vec<TextEdit>,
 }
 
@@ -85,11 +85,11 @@ pub struct Finding {
 pub struct TextEdit {
     /// The bytes to replace.
     pub range: Range<usize>,
-    /// What to put there.
+    /// The replacement text.
     pub replacement: String,
 }
 
-/// Takes what one rule finds.
+/// A sink for the findings of one rule.
 #[derive(Debug)]
 pub struct FindingSink<'a> {
     rule: &'static Rule,
@@ -102,23 +102,24 @@ impl<'a> FindingSink<'a> {
         Self { rule, severity, list }
     }
 
-    /// Tells whether the rule has found something already, such as while loading.
+    /// Returns `true` if the rule already has findings, such as from loading.
     pub(crate) fn has_findings(&self) -> bool {
+        // The list is shared by all rules, so that the id decides.
         self.list.iter().any(|found| found.diagnostic.rule == self.rule.id)
     }
 
-    /// Takes back those findings of the rule, such as loading's, for which `keep` says no.
+    /// Removes the findings of the rule for which `keep` returns `false`.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Diagnostic) -> bool) {
         let id = self.rule.id;
         self.list.retain(|found| found.diagnostic.rule != id || keep(&found.diagnostic));
     }
 
-    /// Reports at a place; `Span::default()` is the file as a whole.
+    /// Reports a finding at a position; `Span::default()` is the whole file.
     pub fn add(&mut self, at: Span, message: impl Into<String>, help: impl Into<String>) {
         self.add_fixable(at, message, help, Vec::new());
     }
 
-    /// Reports with the edits that mend it.
+    /// Reports a finding with the edits that fix it.
     pub fn add_fixable(
         &mut self,
         at: Span,
@@ -133,6 +134,7 @@ impl<'a> FindingSink<'a> {
             line: at.line,
             column: at.column,
             message: message.into(),
+            // Consumers print a hint line for every `Some`, even an empty one.
             help: (!help.is_empty()).then_some(help),
         };
         self.list.push(Finding { diagnostic, edits });

@@ -1,4 +1,4 @@
-//! The fences as stricter validators find them.
+//! The frontmatter fences of stricter validators.
 
 use skill_format::{
     Diagnostic, FRONTMATTER_LIMIT, FrontmatterFences, ParsedSkill, parse_with_fences,
@@ -6,7 +6,7 @@ use skill_format::{
 
 use crate::profile::Profile;
 
-/// What loading reports and a YAML parser refuses, or may not be used for by these validators.
+/// Findings of loading that are fatal for these validators: invalid or disallowed YAML.
 pub(crate) const YAML_FAULTS: [&str; 7] = [
     "frontmatter.alias",
     "frontmatter.anchor",
@@ -17,17 +17,17 @@ pub(crate) const YAML_FAULTS: [&str; 7] = [
     "frontmatter.tag",
 ];
 
-/// A head that was read by the fences of a profile.
+/// A head that was parsed with the fences of a profile.
 #[derive(Debug)]
 pub(crate) struct StrictHead {
     pub(crate) parsed: ParsedSkill,
     pub(crate) fences: Option<FrontmatterFences>,
 }
 
-/// Reads the head of a decoded file as the validator of the profile splits it; nothing if the
-/// profile has no fences of its own.
+/// Parses the head of a decoded file as the validator of the profile splits it. Returns `None` if
+/// the profile has no fences of its own.
 ///
-/// `marked` says whether a byte order mark was dropped.
+/// `marked` is `true` if a byte order mark was dropped.
 pub(crate) fn read_strict_head(
     dir_name: &str,
     text: &str,
@@ -35,12 +35,14 @@ pub(crate) fn read_strict_head(
     profile: Profile,
 ) -> Option<StrictHead> {
     let find: fn(&str) -> Result<FrontmatterFences, MissingFence> = match profile {
-        Profile::Skillscraft => skillscraft,
-        Profile::SeedStrict => seed_strict,
+        Profile::Skillscraft => find_skillscraft_fences,
+        Profile::SeedStrict => find_seed_strict_fences,
         _ => return None,
     };
+    // To these validators the mark is text before the opening fence.
     let found = if marked { Err(MissingFence::Mark) } else { find(text) };
     Some(match found {
+        // The limit of loading holds here as well, before the YAML parser sees the text.
         Ok(fences) if fences.body_start > FRONTMATTER_LIMIT => missing_head(MissingFence::TooLarge),
         Ok(fences) => {
             StrictHead { parsed: parse_with_fences(dir_name, text, &fences), fences: Some(fences) }
@@ -49,7 +51,7 @@ pub(crate) fn read_strict_head(
     })
 }
 
-/// Why there is no frontmatter.
+/// The reason for a missing frontmatter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MissingFence {
     Mark,
@@ -87,15 +89,17 @@ fn missing_head(missing: MissingFence) -> StrictHead {
     StrictHead { parsed, fences: None }
 }
 
-/// Splits by `/^---\r?\n([\s\S]*?)\r?\n---\r?\n?([\s\S]*)$/` (SkillsCraft specification reference).
+/// Splits a file by `/^---\r?\n([\s\S]*?)\r?\n---\r?\n?([\s\S]*)$/` (SkillsCraft specification
+/// reference).
 ///
-/// One thing differs: nothing at all between the fences is an empty frontmatter, as the fields
-/// that are missing say more than a frontmatter that is.
-fn skillscraft(text: &str) -> Result<FrontmatterFences, MissingFence> {
+/// One case differs: two adjacent fences are an empty frontmatter, because findings about missing
+/// fields help more than one about a missing frontmatter.
+fn find_skillscraft_fences(text: &str) -> Result<FrontmatterFences, MissingFence> {
     let after =
         |at: usize, end: &str| text[at..].strip_prefix(end).map(|rest| text.len() - rest.len());
     let after_line_end = |at: usize| after(at, "\r\n").or_else(|| after(at, "\n"));
     let open = after(0, "---").and_then(after_line_end).ok_or(MissingFence::Opening)?;
+    // Adjacent fences have no line break before the closing one.
     let close = if text[open..].starts_with("---") {
         open
     } else {
@@ -106,10 +110,11 @@ fn skillscraft(text: &str) -> Result<FrontmatterFences, MissingFence> {
     Ok(FrontmatterFences::new(open..close, body_start, 1))
 }
 
-/// Splits at lines of three or more dashes, blanks around the closing one and after the opening
-/// one allowed: the formal specification only says "delimited by `---`", and its fixtures have all
-/// of these.
-fn seed_strict(text: &str) -> Result<FrontmatterFences, MissingFence> {
+/// Splits a file at lines of three or more dashes, with blanks allowed around the closing fence and
+/// after the opening one.
+///
+/// The formal specification only has "delimited by `---`", and its fixtures have all of these.
+fn find_seed_strict_fences(text: &str) -> Result<FrontmatterFences, MissingFence> {
     let is_fence = |line: &str| line.len() >= 3 && line.bytes().all(|byte| byte == b'-');
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().ok_or(MissingFence::Opening)?;
@@ -137,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn skillscraft_splits_by_its_expression() {
+    fn skillscraft_fences_match_regex() {
         let cases = [
             ("---\na: b\n---\nbody", Ok(("a: b\n", "body"))),
             ("---\r\na: b\r\n---\r\nbody", Ok(("a: b\r\n", "body"))),
@@ -154,12 +159,12 @@ mod tests {
             ("---\na: b\n", Err(MissingFence::Closing)),
         ];
         for (text, expected) in cases {
-            assert_eq!(parts(skillscraft, text), expected, "{text:?}");
+            assert_eq!(parts(find_skillscraft_fences, text), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn the_formal_specification_allows_blanks_and_more_dashes() {
+    fn seed_strict_fences_allow_blanks() {
         let cases = [
             ("---\na: b\n---\nbody", Ok(("a: b\n", "body"))),
             ("----\na: b\n-----\nbody", Ok(("a: b\n", "body"))),
@@ -172,12 +177,12 @@ mod tests {
             ("---\na: b\n--\n", Err(MissingFence::Closing)),
         ];
         for (text, expected) in cases {
-            assert_eq!(parts(seed_strict, text), expected, "{text:?}");
+            assert_eq!(parts(find_seed_strict_fences, text), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn a_head_over_the_limit_is_not_read() {
+    fn oversized_head_is_not_read() {
         let text = format!("---\ndescription: {}\n---\n", "x".repeat(FRONTMATTER_LIMIT));
         for profile in [Profile::Skillscraft, Profile::SeedStrict] {
             let head = read_strict_head("x", &text, false, profile).unwrap();

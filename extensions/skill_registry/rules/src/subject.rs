@@ -1,4 +1,4 @@
-//! What rules look at.
+//! The document that rules check.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
@@ -16,7 +16,7 @@ use crate::input::{FileEntry, SkillInput};
 use crate::profile::Profile;
 use crate::strict;
 
-/// A skill under examination. What is expensive is made when a rule first asks for it.
+/// A parsed skill under check. Expensive views are built on first use.
 #[derive(Debug)]
 pub struct SkillDocument<'a> {
     input: &'a SkillInput<'a>,
@@ -29,32 +29,33 @@ pub struct SkillDocument<'a> {
     local_links: OnceCell<Vec<LocalLink>>,
     line_starts: OnceCell<Vec<usize>>,
     extended: OnceCell<Option<ParsedExtendedSpec>>,
-    /// The offset last asked for and its column: places are mostly asked for in order, and then
-    /// the characters of a long line are counted once.
+    /// The last offset and its column: lookups mostly come in order, so that the characters of a
+    /// long line are counted once.
     last_place: Cell<(usize, u32)>,
 }
 
-/// How much of a skill there is to look at.
+/// The part of a skill that could be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParseState {
     /// There is no SKILL.md.
     Absent,
-    /// The file cannot be read, or there are no fields to be found in it.
+    /// The file cannot be decoded, or it has no readable fields.
     Broken,
-    /// The fields can be read, and there is a body.
+    /// The fields and the body can be read.
     Complete,
 }
 
 impl<'a> SkillDocument<'a> {
-    /// Takes a skill to look at with the eyes of a profile.
+    /// Parses a skill as a profile reads it.
     #[must_use]
     pub fn new(input: &'a SkillInput<'a>, profile: Profile) -> Self {
         let (text, parsed, fences) = if profile.has_own_fences() {
-            Self::read_strictly(input, profile)
+            Self::parse_strictly(input, profile)
         } else {
             match skill_format::parse_skill(input.dir_name, input.bytes) {
                 Ok(skill) => (skill.text, skill.parsed, OnceCell::new()),
-                Err(refused) => (Cow::Borrowed(""), *refused, OnceCell::from(None)),
+                // The fences are set, because a lazy search would run on the empty text.
+                Err(rejected) => (Cow::Borrowed(""), *rejected, OnceCell::from(None)),
             }
         };
         Self {
@@ -72,19 +73,20 @@ impl<'a> SkillDocument<'a> {
         }
     }
 
-    fn read_strictly(
+    fn parse_strictly(
         input: &SkillInput<'a>,
         profile: Profile,
     ) -> (Cow<'a, str>, ParsedSkill, OnceCell<Option<FrontmatterFences>>) {
         let decoded = match decode_file(input.bytes) {
             Ok(decoded) => decoded,
-            Err(refusal) => {
-                let diagnostics = vec![refusal];
+            Err(diagnostic) => {
+                let diagnostics = vec![diagnostic];
                 let parsed = ParsedSkill { frontmatter: None, body_start: 0, diagnostics };
                 return (Cow::Borrowed(""), parsed, OnceCell::from(None));
             }
         };
         let mut diagnostics = decoded.diagnostics;
+        // `decode_file` drops the mark, but validators with fences of their own object to it.
         let marked = diagnostics.iter().any(|found| found.rule == "file.bom");
         let Some(head) = strict::read_strict_head(input.dir_name, &decoded.text, marked, profile)
         else {
@@ -95,13 +97,13 @@ impl<'a> SkillDocument<'a> {
         (decoded.text, ParsedSkill { diagnostics, ..head.parsed }, OnceCell::from(head.fences))
     }
 
-    /// Returns the skill as it was read.
+    /// Returns the input as it was read.
     #[must_use]
     pub fn input(&self) -> &SkillInput<'a> {
         self.input
     }
 
-    /// Returns whose rules count.
+    /// Returns the rule profile.
     #[must_use]
     pub fn profile(&self) -> Profile {
         self.profile
@@ -113,13 +115,13 @@ impl<'a> SkillDocument<'a> {
         &self.text
     }
 
-    /// Returns what loading makes of the skill, by the fences of the profile.
+    /// Returns the result of loading, with the fences of the profile.
     #[must_use]
     pub fn parsed(&self) -> &ParsedSkill {
         &self.parsed
     }
 
-    /// Returns the frontmatter; nothing if the skill cannot be loaded.
+    /// Returns the frontmatter, or `None` if the skill cannot be loaded.
     #[must_use]
     pub fn frontmatter(&self) -> Option<&Frontmatter> {
         self.parsed.frontmatter.as_ref()
@@ -130,13 +132,14 @@ impl<'a> SkillDocument<'a> {
             return ParseState::Absent;
         }
         let strict = self.profile.has_own_fences();
-        let breaks = |found: &Diagnostic| {
-            let refuses = found.severity == Severity::Error
+        let is_fatal = |found: &Diagnostic| {
+            let is_rejected = found.severity == Severity::Error
                 && (found.rule.starts_with("file.") || found.rule.starts_with("frontmatter."));
-            refuses || (strict && strict::YAML_FAULTS.contains(&found.rule))
+            // Loading recovers from these faults; validators with their own fences reject them.
+            is_rejected || (strict && strict::YAML_FAULTS.contains(&found.rule))
         };
         let diagnostics = &self.parsed.diagnostics;
-        if diagnostics.iter().any(breaks) { ParseState::Broken } else { ParseState::Complete }
+        if diagnostics.iter().any(is_fatal) { ParseState::Broken } else { ParseState::Complete }
     }
 
     /// Returns everything after the closing fence.
@@ -148,20 +151,20 @@ impl<'a> SkillDocument<'a> {
     /// Returns the line of the file on which the body starts, counted from 1.
     #[must_use]
     pub fn body_line(&self) -> u32 {
-        let before = newlines(&self.text[..self.parsed.body_start]);
+        let before = count_newlines(&self.text[..self.parsed.body_start]);
         u32::try_from(before + 1).unwrap_or(u32::MAX)
     }
 
-    /// Returns how many lines the body has, blank ones before and after the rest not counted.
+    /// Returns the number of lines of the body, without leading and trailing blank lines.
     #[must_use]
     pub fn body_lines(&self) -> usize {
         let body = self.body().trim();
-        if body.is_empty() { 0 } else { newlines(body) + 1 }
+        if body.is_empty() { 0 } else { count_newlines(body) + 1 }
     }
 
-    /// Returns what the body consists of.
+    /// Returns the Markdown structure of the body.
     pub(crate) fn markdown(&self) -> &MarkdownBody {
-        self.markdown.get_or_init(|| MarkdownBody::read(&self.text, self.parsed.body_start))
+        self.markdown.get_or_init(|| MarkdownBody::parse(&self.text, self.parsed.body_start))
     }
 
     /// Returns the paths that the body names.
@@ -169,7 +172,7 @@ impl<'a> SkillDocument<'a> {
         self.local_links.get_or_init(|| find_local_links(self))
     }
 
-    /// Returns where an offset in the text of the file is.
+    /// Returns the line and column of an offset in the text of the file.
     pub(crate) fn span_at(&self, offset: usize) -> Span {
         let starts = self.line_starts.get_or_init(|| {
             let ends = memchr::memchr_iter(b'\n', self.text.as_bytes());
@@ -179,6 +182,7 @@ impl<'a> SkillDocument<'a> {
         let start = starts[line - 1];
         let (last, column) = self.last_place.get();
         let (from, column) =
+            // The cache helps only on the same line and for a later offset.
             if (start..=offset).contains(&last) { (last, column) } else { (start, 1) };
         let between = self.text.get(from..offset).unwrap_or_default().chars().count();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -187,20 +191,20 @@ impl<'a> SkillDocument<'a> {
         Span { line: number(line), column }
     }
 
-    /// Returns the files of the skill; nothing if they were not listed.
+    /// Returns the entries of the skill's directory, or `None` if they were not listed.
     #[must_use]
     pub fn files(&self) -> Option<&'a [FileEntry]> {
         self.input.files
     }
 
-    /// Returns the fences, as the profile finds them.
+    /// Returns the fences of the frontmatter according to the profile.
     #[must_use]
     pub fn fences(&self) -> Option<&FrontmatterFences> {
         self.fences.get_or_init(|| find_fences(&self.text)).as_ref()
     }
 
-    /// Returns the frontmatter as a tree with places, duplicates included; nothing if there are no
-    /// fences or there is no map between them.
+    /// Returns the frontmatter as a tree with positions, duplicates included, or `None` if there is
+    /// no map between fences.
     #[must_use]
     pub fn tree(&self) -> Option<&Mapping> {
         let read = || {
@@ -215,38 +219,38 @@ impl<'a> SkillDocument<'a> {
         self.tree.get_or_init(read).as_ref()
     }
 
-    /// Returns what the frontmatter declares beyond the standard; nothing if it has no key for that.
+    /// Returns the extended declarations of the frontmatter, or `None` if no key declares any.
     #[must_use]
     pub fn extended(&self) -> Option<&ParsedExtendedSpec> {
         let read = || {
-            // Only then is the frontmatter worth reading once more.
+            // Most skills declare none, and a key lookup is cheaper than a second parse.
             self.frontmatter().filter(|it| extended::may_declare(it))?;
             Some(ParsedExtendedSpec::from_mapping(self.tree()?, self.input.dir_name))
         };
         self.extended.get_or_init(read).as_ref()
     }
 
-    /// Returns a field of the frontmatter with its place; of a duplicate, the first.
+    /// Returns a field of the frontmatter with its position; of a duplicate, the first.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&MappingEntry> {
         self.tree()?.entries.iter().find(|entry| entry.key.text == name)
     }
 
-    /// Returns where a field's value starts; the opening fence if there is no such field.
+    /// Returns the start of a field's value, or the opening fence if the field is missing.
     #[must_use]
     pub fn field_span(&self, name: &str) -> Span {
         self.field(name).map_or(Span { line: 1, column: 0 }, |entry| entry.value.span())
     }
 
-    /// Returns a field whose plain value YAML's core schema does not take for a text, with the
-    /// name of the type it has there.
+    /// Returns a field whose plain value is not a text in YAML's core schema, with the name of its
+    /// type there.
     pub(crate) fn non_text_field(&self, name: &str) -> Option<(&MappingEntry, &'static str)> {
         let entry = self.field(name)?;
         Some((entry, infer_core_type(&entry.value)?))
     }
 }
 
-/// Counts line ends.
-fn newlines(text: &str) -> usize {
+/// Returns the number of line ends in a text.
+fn count_newlines(text: &str) -> usize {
     memchr::memchr_iter(b'\n', text.as_bytes()).count()
 }

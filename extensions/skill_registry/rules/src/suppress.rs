@@ -1,9 +1,9 @@
 //! Comments that suppress findings: `# skillhost: allow(rule)` in the frontmatter and
 //! `<!-- skillhost: allow(rule) -->` in the body.
 //!
-//! A comment in the frontmatter, on a line of its own or behind a value, is about the whole file.
-//! One in the body is about the next block if it stands on lines of its own, else about its line.
-//! Errors are never suppressed. What suppresses nothing is a finding itself.
+//! A comment in the frontmatter, on a line of its own or behind a value, applies to the whole file.
+//! A comment in the body applies to the next block if it has lines of its own, else to its line.
+//! Errors are never suppressed. An unused suppression is itself a finding.
 
 use std::ops::Range;
 
@@ -16,68 +16,75 @@ use crate::subject::SkillDocument;
 
 const START: &str = "skillhost: allow(";
 
-/// How many comments of a frontmatter are read: for each, the frontmatter is parsed once more.
-const MOST_COMMENTS: usize = 50;
+/// The maximum number of comments read in a frontmatter: each one costs another parse.
+const MAX_COMMENTS: usize = 50;
 
-/// How many suppressions of one file count.
-const MOST: usize = 1_000;
+/// The maximum number of suppressions in one body.
+const MAX_SUPPRESSIONS: usize = 1_000;
 
-/// One rule that a comment names.
+/// A rule that a comment names.
 #[derive(Debug)]
 struct Suppression {
     rule: String,
-    /// Where the rule's name stands in the text.
+    /// The offset of the rule's name in the text.
     at: usize,
-    /// The lines it is about; nothing for the whole file.
+    /// The lines that it applies to; `None` for the whole file.
     lines: Option<Range<u32>>,
     used: bool,
-    /// Whether a finding was left standing because it is an error.
-    refused: bool,
+    /// Whether a finding was kept because it is an error.
+    hit_error: bool,
 }
 
-/// Takes the suppressed findings out and reports the suppressions that are unused or name no rule.
+/// Removes suppressed findings and reports suppressions that are unused or name no rule.
 pub(crate) fn apply_suppressions(skill: &SkillDocument<'_>, findings: &mut Vec<Finding>) {
+    // Most files have no suppression; the search spares them the Markdown pass.
     if !skill.text().contains(START) {
         return;
     }
-    let mut suppressions = in_frontmatter(skill);
-    in_body(skill, &mut suppressions);
+    let mut suppressions = frontmatter_suppressions(skill);
+    collect_body_suppressions(skill, &mut suppressions);
     findings.retain(|finding| {
         let found = &finding.diagnostic;
         let mut kept = true;
+        // Every suppression is visited, so that two for the same finding both count as used.
         for suppression in &mut suppressions {
             let here = suppression.lines.as_ref().is_none_or(|lines| lines.contains(&found.line));
             if here && suppression.rule == found.rule {
-                let refused = found.severity == Severity::Error;
-                suppression.refused |= refused;
-                suppression.used |= !refused;
-                kept &= refused;
+                let is_error = found.severity == Severity::Error;
+                suppression.hit_error |= is_error;
+                suppression.used |= !is_error;
+                kept &= is_error;
             }
         }
         kept
     });
     for suppression in suppressions {
-        report(skill, &suppression, findings);
+        report_suppression(skill, &suppression, findings);
     }
 }
 
 /// Returns the ids of the rules that the frontmatter suppresses for the whole file.
 pub(crate) fn file_wide_suppressions(skill: &SkillDocument<'_>) -> Vec<String> {
-    in_frontmatter(skill).into_iter().map(|suppression| suppression.rule).collect()
+    frontmatter_suppressions(skill).into_iter().map(|suppression| suppression.rule).collect()
 }
 
-fn report(skill: &SkillDocument<'_>, suppression: &Suppression, findings: &mut Vec<Finding>) {
+fn report_suppression(
+    skill: &SkillDocument<'_>,
+    suppression: &Suppression,
+    findings: &mut Vec<Finding>,
+) {
     let id = &*suppression.rule;
-    let place = skill.span_at(suppression.at);
+    let position = skill.span_at(suppression.at);
     let known = find_rule(id);
     let (reporter, message, help) = match known {
         None => {
-            let near = nearest(id).map(|id| format!("did you mean `{id}`?"));
+            let near = nearest_rule(id).map(|id| format!("did you mean `{id}`?"));
             let help = near.unwrap_or_else(|| "`skillhost skill rules` lists them".to_owned());
             (&suppression_unknown::RULE, format!("there is no rule `{id}`"), help)
         }
+        // A catalog rule runs after this check, so its suppressions cannot be judged here.
         Some(rule) if suppression.used || matches!(rule.check, RuleCheck::Catalog) => return,
-        Some(_) if suppression.refused => (
+        Some(_) if suppression.hit_error => (
             &suppression_unused::RULE,
             format!("`{id}` is an error here, and errors cannot be suppressed"),
             "mend what it finds, then remove the suppression".to_owned(),
@@ -89,11 +96,12 @@ fn report(skill: &SkillDocument<'_>, suppression: &Suppression, findings: &mut V
         ),
     };
     if let Some(severity) = reporter.levels.level_for(skill.profile()).severity() {
-        FindingSink::new(reporter, severity, findings).add(place, message, help);
+        FindingSink::new(reporter, severity, findings).add(position, message, help);
     }
 }
 
-fn nearest(id: &str) -> Option<&'static str> {
+fn nearest_rule(id: &str) -> Option<&'static str> {
+    // Authors often get the case of ids such as `name.maxLength` wrong.
     let lower = id.to_lowercase();
     let scored =
         RULES.iter().map(|rule| (strsim::jaro_winkler(&lower, &rule.id.to_lowercase()), rule.id));
@@ -101,8 +109,8 @@ fn nearest(id: &str) -> Option<&'static str> {
     (best.0 > 0.8).then_some(best.1)
 }
 
-/// Finds the comments of the frontmatter: what the tree does not take for a part of a value.
-fn in_frontmatter(skill: &SkillDocument<'_>) -> Vec<Suppression> {
+/// Collects the suppressions in comments of the frontmatter.
+fn frontmatter_suppressions(skill: &SkillDocument<'_>) -> Vec<Suppression> {
     let text = skill.text();
     let Some(fences) = find_fences(text) else { return Vec::new() };
     let yaml = &text[fences.yaml.clone()];
@@ -115,14 +123,15 @@ fn in_frontmatter(skill: &SkillDocument<'_>) -> Vec<Suppression> {
     for line in yaml.split_inclusive('\n') {
         for (at, _) in line.match_indices('#') {
             let comment = line[at + 1..].trim_start();
+            // YAML starts a comment only at the start of a line or after a blank.
             let is_start = line[..at].is_empty() || line[..at].ends_with([' ', '\t']);
-            if !is_start || !comment.starts_with(START) || tried == MOST_COMMENTS {
+            if !is_start || !comment.starts_with(START) || tried == MAX_COMMENTS {
                 continue;
             }
             tried += 1;
             if is_comment(skill, line, at, yaml, &fences) {
                 let open = start + line.len() - comment.len();
-                rules_in(text, open, None, &mut suppressions);
+                parse_rule_list(text, open, None, &mut suppressions);
                 break;
             }
         }
@@ -131,7 +140,7 @@ fn in_frontmatter(skill: &SkillDocument<'_>) -> Vec<Suppression> {
     suppressions
 }
 
-/// Tells whether a `#` starts a comment: without what stands behind it, the tree is the same.
+/// Returns `true` if a `#` starts a comment: without the text behind it, the tree is the same.
 fn is_comment(
     skill: &SkillDocument<'_>,
     line: &str,
@@ -140,19 +149,21 @@ fn is_comment(
     fences: &skill_format::FrontmatterFences,
 ) -> bool {
     let Some(before) = skill.tree() else { return true };
+    // `line` is a slice of `yaml`, so the pointers give its offset.
     let offset = line.as_ptr() as usize - yaml.as_ptr() as usize;
     let content = line.trim_end_matches(['\n', '\r']).len();
     let without = format!("{}{}", &yaml[..offset + at], &yaml[offset + content..]);
     match tree::parse_frontmatter(&without, fences.open_line + 1).root {
         Value::Mapping(after) => before.same_content(&after),
         Value::Scalar(Scalar { text, style: YamlStyle::Plain, .. }) => {
+            // A frontmatter of only a comment parses as an empty scalar.
             before.entries.is_empty() && text.is_empty()
         }
         Value::Scalar(_) | Value::Sequence(_) => false,
     }
 }
 
-fn in_body(skill: &SkillDocument<'_>, suppressions: &mut Vec<Suppression>) {
+fn collect_body_suppressions(skill: &SkillDocument<'_>, suppressions: &mut Vec<Suppression>) {
     let text = skill.text();
     let markdown = skill.markdown();
     let mut done = 0;
@@ -160,8 +171,9 @@ fn in_body(skill: &SkillDocument<'_>, suppressions: &mut Vec<Suppression>) {
         for (at, _) in text[range.clone()].match_indices("<!--") {
             let open = range.start + at;
             let comment = text[open + 4..].trim_start();
-            // A piece of HTML in a block of it is listed twice.
-            if open < done || !comment.starts_with(START) || suppressions.len() >= MOST {
+            // Inline HTML inside an HTML block is listed twice.
+            if open < done || !comment.starts_with(START) || suppressions.len() >= MAX_SUPPRESSIONS
+            {
                 continue;
             }
             let start = text.len() - comment.len();
@@ -169,32 +181,34 @@ fn in_body(skill: &SkillDocument<'_>, suppressions: &mut Vec<Suppression>) {
             done = end;
             let alone = is_alone(text, open, end);
             let lines = if alone {
+                // Blocks are sorted by start; the first one after the comment is meant.
                 let next = markdown.blocks.partition_point(|block| block.start < end);
-                markdown.blocks.get(next).map_or(0..0, |block| lines_of(skill, block))
+                markdown.blocks.get(next).map_or(0..0, |block| line_range(skill, block))
             } else {
-                lines_of(skill, &(open..end))
+                line_range(skill, &(open..end))
             };
-            rules_in(text, start, Some(&lines), suppressions);
+            parse_rule_list(text, start, Some(&lines), suppressions);
         }
     }
 }
 
-/// Tells whether nothing but blanks and quote markers stands beside a comment.
+/// Returns `true` if a comment shares its lines only with blanks and quote markers.
 fn is_alone(text: &str, open: usize, end: usize) -> bool {
     let before = text[..open].trim_end_matches([' ', '\t', '>']);
     let after = text[end..].trim_start_matches([' ', '\t', '\r']);
     before.ends_with('\n') && (after.is_empty() || after.starts_with('\n'))
 }
 
-fn lines_of(skill: &SkillDocument<'_>, range: &Range<usize>) -> Range<u32> {
+fn line_range(skill: &SkillDocument<'_>, range: &Range<usize>) -> Range<u32> {
+    // Block ranges include the blank lines behind the block.
     let content = skill.text()[range.clone()].trim_end().len();
     let Span { line: first, .. } = skill.span_at(range.start);
     let last = skill.span_at(range.start + content.saturating_sub(1));
     first..last.line.saturating_add(1)
 }
 
-/// Reads the names between the parentheses; `start` is where `skillhost: allow(` starts.
-fn rules_in(
+/// Parses the names between the parentheses; `start` is the offset of `skillhost: allow(`.
+fn parse_rule_list(
     text: &str,
     start: usize,
     lines: Option<&Range<u32>>,
@@ -208,7 +222,7 @@ fn rules_in(
         if !rule.is_empty() {
             let at = at + (name.len() - name.trim_start().len());
             let (rule, lines) = (rule.to_owned(), lines.cloned());
-            suppressions.push(Suppression { rule, at, lines, used: false, refused: false });
+            suppressions.push(Suppression { rule, at, lines, used: false, hit_error: false });
         }
         at += name.len() + 1;
     }

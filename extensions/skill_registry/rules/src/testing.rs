@@ -1,9 +1,8 @@
-//! Runs the rules over a small skill, for tests.
+//! A runner of the rules over a small skill, for tests.
 
 use crate::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
 
-/// Returns the rules that find something in a skill with these lines between its fences, in the
-/// order of the file.
+/// Returns the rules with findings in a skill with these lines between its fences, in file order.
 pub(crate) fn found(dir_name: &str, fields: &str, profile: Profile) -> Vec<&'static str> {
     let text = format!("---\n{fields}\n---\n");
     let bytes = text.as_bytes();

@@ -1,10 +1,10 @@
-//! Characters that take no space on a screen, and where they belong.
+//! Hidden characters, and the contexts in which they are legitimate.
 
 use std::ops::Range;
 
 use unicode_properties::{GeneralCategoryGroup, UnicodeEmoji, UnicodeGeneralCategory};
 
-/// What kind of character is hidden.
+/// A kind of hidden character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum HiddenCharKind {
     Tag,
@@ -17,7 +17,7 @@ pub(crate) enum HiddenCharKind {
 }
 
 impl HiddenCharKind {
-    /// Returns the name for several of them.
+    /// Returns the plural name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tag => "tag characters",
@@ -31,29 +31,32 @@ impl HiddenCharKind {
     }
 }
 
-/// Tells whether a text has a character that is hidden unless it belongs where it stands.
+/// Returns `true` if a text may have hidden characters; the context is not examined.
 pub(crate) fn has_invisible(text: &str) -> bool {
-    // Most of most texts is ASCII and can be passed over many bytes at a time.
+    // Most texts are mostly ASCII, which is skipped a chunk at a time.
     const CHUNK: usize = 64;
     text.as_bytes().chunks(CHUNK).enumerate().any(|(number, chunk)| {
+        // A fold without an early exit lets the compiler vectorize the loop.
         let odd = chunk.iter().fold(false, |any, &byte| any | is_odd_ascii(byte));
-        let hides = |at: usize| text[at..].chars().next().is_some_and(|c| kind(c).is_some());
+        let hides = |at: usize| text[at..].chars().next().is_some_and(|c| hidden_kind(c).is_some());
+        // Bytes from 0xC0 start a character of several bytes, even across chunks.
         let mut starts = (number * CHUNK..).zip(chunk).filter(|(_, byte)| **byte >= 0xC0);
         odd || (!chunk.is_ascii() && starts.any(|(at, _)| hides(at)))
     })
 }
 
-/// Returns the hidden characters of a line that have no business there, in order; a run of one
+/// Returns the hidden characters of a line that are not legitimate there, in order; a run of one
 /// kind is one range.
 pub(crate) fn find_hidden(line: &str) -> Vec<(Range<usize>, HiddenCharKind)> {
     let mut found: Vec<(Range<usize>, HiddenCharKind)> = Vec::new();
     if !has_invisible(line) {
         return found;
     }
+    // Marks and zero-width spaces are legitimate anywhere in a line of such a script.
     let right_to_left = line.chars().any(is_right_to_left);
     let spaceless = line.chars().any(is_spaceless);
     let mut before = None;
-    // An emoji flag such as Scotland's is a black flag, tags, and a closing tag.
+    // An emoji flag such as Scotland's is a black flag, tag characters, and a closing tag.
     let mut in_flag = false;
     for (at, c) in line.char_indices() {
         let rest = &line[at + c.len_utf8()..];
@@ -62,9 +65,9 @@ pub(crate) fn find_hidden(line: &str) -> Vec<(Range<usize>, HiddenCharKind)> {
             '\u{E0020}'..='\u{E007F}' => in_flag,
             _ => false,
         };
-        let kind = kind(c).filter(|kind| match kind {
+        let kind = hidden_kind(c).filter(|kind| match kind {
             HiddenCharKind::Tag => !in_flag,
-            HiddenCharKind::Bidi => !(right_to_left && is_mark(c)),
+            HiddenCharKind::Bidi => !(right_to_left && is_direction_mark(c)),
             HiddenCharKind::ZeroWidth => !(spaceless && c == '\u{200B}'),
             HiddenCharKind::Joiner => !is_valid_joiner(before, c, rest.chars().next()),
             HiddenCharKind::Selector => !is_valid_selector(before, c),
@@ -82,7 +85,7 @@ pub(crate) fn find_hidden(line: &str) -> Vec<(Range<usize>, HiddenCharKind)> {
     found
 }
 
-fn kind(c: char) -> Option<HiddenCharKind> {
+fn hidden_kind(c: char) -> Option<HiddenCharKind> {
     Some(match c {
         '\u{E0000}'..='\u{E007F}' => HiddenCharKind::Tag,
         '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{200E}' | '\u{200F}' | '\u{61C}' => {
@@ -107,28 +110,29 @@ fn is_odd_ascii(byte: u8) -> bool {
     (byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')) || byte == 0x7F
 }
 
-fn is_mark(c: char) -> bool {
+fn is_direction_mark(c: char) -> bool {
     matches!(c, '\u{200E}' | '\u{200F}' | '\u{61C}')
 }
 
 fn is_right_to_left(c: char) -> bool {
     matches!(u32::from(c), 0x590..=0x8FF | 0xFB1D..=0xFDFF | 0xFE70..=0xFEFE | 0x1_0800..=0x1_0FFF | 0x1_E800..=0x1_EFFF)
-        && !matches!(kind(c), Some(HiddenCharKind::Bidi))
+        // The range includes a control (U+061C), which must not justify itself.
+        && !matches!(hidden_kind(c), Some(HiddenCharKind::Bidi))
 }
 
-/// Tells whether a character is of a script that is written without blanks, in which a space of no
-/// width marks the words: Thai, Lao, Burmese, Khmer.
+/// Returns `true` for scripts without blanks, in which a zero-width space separates words: Thai,
+/// Lao, Burmese, Khmer.
 fn is_spaceless(c: char) -> bool {
     matches!(u32::from(c), 0xE00..=0xEFF | 0x1000..=0x109F | 0x1780..=0x17FF)
 }
 
-/// Tells whether a character is of a script with joiners: Arabic and its kin, the scripts of India
-/// and South-East Asia, Mongolian.
+/// Returns `true` for scripts with joiners: Arabic and related scripts, the scripts of India and
+/// South-East Asia, Mongolian.
 fn uses_joiners(c: char) -> bool {
     matches!(u32::from(c), 0x600..=0x8FF | 0x900..=0xDFF | 0xE00..=0x109F | 0x1780..=0x18AF | 0xFB50..=0xFDFF | 0xFE70..=0xFEFE | 0xA800..=0xABFF)
 }
 
-/// Tells whether a joiner stands between two characters that it can join, or behind a letter of a
+/// Returns `true` if a joiner is between two characters that it can join, or behind a letter of a
 /// script in which it also ends words.
 fn is_valid_joiner(before: Option<char>, c: char, after: Option<char>) -> bool {
     let emoji = |c: char| c.is_emoji_char_or_emoji_component() && !c.is_ascii();
@@ -139,15 +143,16 @@ fn is_valid_joiner(before: Option<char>, c: char, after: Option<char>) -> bool {
     }
 }
 
-/// Tells whether a variation selector stands behind a character that can vary.
+/// Returns `true` if a variation selector follows a character with variants.
 fn is_valid_selector(before: Option<char>, c: char) -> bool {
     let Some(before) = before else { return false };
-    if matches!(kind(before), Some(HiddenCharKind::Selector)) {
+    // A chain of selectors can hide data; only the first one has an effect.
+    if matches!(hidden_kind(before), Some(HiddenCharKind::Selector)) {
         return false;
     }
     let ideograph =
         matches!(u32::from(before), 0x2E80..=0x9FFF | 0xF900..=0xFAFF | 0x2_0000..=0x3_FFFF);
-    // Some symbols that emoji are made of, such as the one for information, count as letters.
+    // Some symbols that form emoji, such as the information sign, are in the group of letters.
     let letter = matches!(before.general_category_group(), GeneralCategoryGroup::Letter)
         && !before.is_emoji_char();
     match c {
@@ -157,8 +162,8 @@ fn is_valid_selector(before: Option<char>, c: char) -> bool {
     }
 }
 
-/// Tells whether the text behind a black flag is the tags of a flag: two to six letters or digits
-/// and the closing tag.
+/// Returns `true` if the text behind a black flag is a flag sequence: three to six letters or
+/// digits as tags, and the closing tag.
 fn is_flag(rest: &str) -> bool {
     let tags = rest
         .chars()
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_a_script_or_an_emoji_is_fine() {
+    fn legitimate_characters_are_ignored() {
         let fine = [
             "plain\ttext\r\n",
             "\u{1F468}\u{200D}\u{1F469}\u{200D}\u{1F467}",
@@ -196,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_is_found() {
+    fn hidden_characters_are_found() {
         let cases = [
             ("a\u{E0068}\u{E0069}b", vec![(1, 9, HiddenCharKind::Tag)]),
             ("\u{1F3F4}\u{E0068}\u{E0069}", vec![(4, 12, HiddenCharKind::Tag)]),

@@ -1,4 +1,4 @@
-//! The paths that a body names: where its links and its inline code lead within the file system.
+//! The local paths in a body: targets of its links and of its inline code in the file system.
 
 use std::borrow::Cow;
 
@@ -7,30 +7,30 @@ use crate::subject::SkillDocument;
 /// A path in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LocalLink {
-    /// Where it leads.
+    /// The classified target.
     pub(crate) place: LocalTarget,
-    /// The byte of the file at which it stands.
+    /// The byte offset in the file.
     pub(crate) at: usize,
-    /// Whether it is inline code, not a link.
+    /// Whether it is inline code instead of a link.
     pub(crate) is_code: bool,
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LocalTarget {
-    /// Into the skill: the path from its directory, without `.` and `..`.
+    /// A path inside the skill: relative to its directory, without `.` and `..`.
     Inside(String),
-    /// Above the skill's directory.
+    /// A path above the skill's directory.
     Outside(String),
-    /// From the root of the file system, of a drive, or of somebody's home.
+    /// A path from the root of the file system, of a drive, or of a home directory.
     Absolute(String),
 }
 
-/// The folders that the specification names.
-const FOLDERS: [&str; 3] = ["assets/", "references/", "scripts/"];
+/// The directories that the specification names.
+const DIRECTORIES: [&str; 3] = ["assets/", "references/", "scripts/"];
 
-/// Returns the paths that the links of a body lead to, and those that its inline code names with
-/// one of the specification's folders in front, in the order of the file.
+/// Returns the local targets of links, and the paths in inline code that start with one of the
+/// specification's directories, in the order of the file.
 pub(crate) fn find_local_links(skill: &SkillDocument<'_>) -> Vec<LocalLink> {
     let markdown = skill.markdown();
     let mut all = Vec::new();
@@ -42,27 +42,32 @@ pub(crate) fn find_local_links(skill: &SkillDocument<'_>) -> Vec<LocalLink> {
     for code in &markdown.code_spans {
         let text = &skill.text()[code.content.clone()];
         let path = text.strip_prefix("./").unwrap_or(text);
-        let is_path = FOLDERS.iter().any(|folder| path.starts_with(folder))
+        // Other inline code is mostly commands and names, not paths of the skill.
+        let is_path = DIRECTORIES.iter().any(|dir| path.starts_with(dir))
             && path.chars().all(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-'));
         if let Some(place) = is_path.then(|| classify_target(path)).flatten() {
             all.push(LocalLink { place, at: code.range.start, is_code: true });
         }
     }
+    // Links and code were collected one after the other.
     all.sort_by_key(|link| link.at);
     all
 }
 
-/// Tells where a link's target leads; nothing if it is a web address, a place in the same file or
+/// Classifies the target of a link. Returns `None` for a web address, an anchor in the same file or
 /// a placeholder.
 fn classify_target(target: &str) -> Option<LocalTarget> {
     let end = target.find(['#', '?']).unwrap_or(target.len());
-    let path = decoded(&target[..end]);
-    let stands_in = |byte| matches!(byte, b'{' | b'}' | b'<' | b'>' | b'$' | b'*' | b'|' | b'\n');
-    let is_placeholder = path.bytes().any(stands_in);
+    // Percent-encoding must not hide `..` from the checks below.
+    let path = percent_decode(&target[..end]);
+    let is_placeholder_byte =
+        |byte| matches!(byte, b'{' | b'}' | b'<' | b'>' | b'$' | b'*' | b'|' | b'\n');
+    let is_placeholder = path.bytes().any(is_placeholder_byte);
     if path.is_empty() || is_placeholder || path.contains("...") || path.starts_with("//") {
         return None;
     }
     match path.split_once(':') {
+        // A single letter before the colon is a Windows drive, not a URL scheme.
         Some((drive, _)) if drive.len() == 1 && drive.as_bytes()[0].is_ascii_alphabetic() => {
             return Some(LocalTarget::Absolute(path.into_owned()));
         }
@@ -77,6 +82,7 @@ fn classify_target(target: &str) -> Option<LocalTarget> {
         match component {
             "" | "." => {}
             ".." => {
+                // `a/../../x` leaves the directory although it starts inside.
                 if components.pop().is_none() {
                     return Some(LocalTarget::Outside(path.into_owned()));
                 }
@@ -92,8 +98,8 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
 }
 
-/// Undoes percent-encoding; what is not valid stays as it is.
-fn decoded(target: &str) -> Cow<'_, str> {
+/// Decodes percent-encoding; invalid sequences stay unchanged.
+fn percent_decode(target: &str) -> Cow<'_, str> {
     if !target.contains('%') {
         return Cow::Borrowed(target);
     }
@@ -118,6 +124,7 @@ fn decoded(target: &str) -> Cow<'_, str> {
             }
         }
     }
+    // Encoded bytes that are not UTF-8 cannot name a listed file.
     String::from_utf8(out).map_or(Cow::Borrowed(target), Cow::Owned)
 }
 
@@ -126,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_sorted_by_where_they_lead() {
+    fn targets_are_classified() {
         let inside = |path: &str| Some(LocalTarget::Inside(path.to_owned()));
         let outside = |path: &str| Some(LocalTarget::Outside(path.to_owned()));
         let absolute = |path: &str| Some(LocalTarget::Absolute(path.to_owned()));

@@ -1,4 +1,4 @@
-//! Finds phrases in English prose.
+//! Phrase search in English prose.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -10,13 +10,13 @@ use aho_corasick::{AhoCorasick, MatchKind};
 pub(crate) struct TextWord<'a> {
     /// The word in lower case.
     pub(crate) text: &'a str,
-    /// Where it starts in the text.
+    /// The offset of its start in the text.
     pub(crate) at: usize,
-    /// Whether punctuation, code or a quotation mark stands between it and the word before.
+    /// Whether punctuation, code or a quotation mark separates it from the word before.
     pub(crate) apart: bool,
 }
 
-/// Splits a text that is in lower case into words; code in backticks is not one.
+/// Splits a lower-case text into words; code in backticks is skipped.
 pub(crate) fn split_words(lower: &str) -> impl Iterator<Item = TextWord<'_>> {
     let mut chars = lower.char_indices();
     let mut apart = false;
@@ -24,33 +24,33 @@ pub(crate) fn split_words(lower: &str) -> impl Iterator<Item = TextWord<'_>> {
     std::iter::from_fn(move || {
         let mut start = None;
         for (at, c) in chars.by_ref() {
-            let of_word = !in_code && (c.is_alphanumeric() || matches!(c, '\'' | '\u{2019}' | '-'));
-            if of_word {
+            let in_word = !in_code && (c.is_alphanumeric() || matches!(c, '\'' | '\u{2019}' | '-'));
+            if in_word {
                 start = start.or(Some(at));
                 continue;
             }
-            let parts = !c.is_whitespace();
+            let separates = !c.is_whitespace();
             in_code ^= c == '`';
             if let Some(first) = start {
                 let word = TextWord { text: &lower[first..at], at: first, apart };
-                apart = parts;
+                apart = separates;
                 return Some(word);
             }
-            apart |= parts;
+            apart |= separates;
         }
         start.map(|first| TextWord { text: &lower[first..], at: first, apart })
     })
 }
 
-/// Splits a text that is in lower case into a list of words.
-pub(crate) fn word_list(lower: &str) -> Vec<TextWord<'_>> {
-    // English words have about five letters and a blank.
+/// Collects the words of a lower-case text.
+pub(crate) fn collect_words(lower: &str) -> Vec<TextWord<'_>> {
+    // English words have about five letters and a blank, so that the list rarely grows.
     let mut list = Vec::with_capacity(lower.len() / 4);
     list.extend(split_words(lower));
     list
 }
 
-/// A set of phrases that is searched for in one pass.
+/// A set of phrases that are searched in one pass.
 ///
 /// A phrase is words with one blank between them. A word may list alternatives, as in
 /// `use|follow`; `*` is any word. Punctuation and code end a phrase.
@@ -58,13 +58,12 @@ pub(crate) fn word_list(lower: &str) -> Vec<TextWord<'_>> {
 pub(crate) struct PhraseSet {
     by_first: HashMap<&'static str, Vec<usize>>,
     phrases: Vec<Vec<Vec<&'static str>>>,
-    /// The lengths of the words that phrases start with, as bits, by the byte they start with: most
-    /// words of a text have none of them.
+    /// The lengths of the first words of phrases as bits, indexed by their first byte: a filter
+    /// that rejects most words of a text.
     lengths: [u64; 256],
-    /// Of every phrase, the alternatives for its longest word and for the next: long words are
-    /// rare. A text with none of either has no phrase, and that is known before it is split into
-    /// words.
-    telling: [AhoCorasick; 2],
+    /// The alternatives for the longest word of every phrase, and for the next longest. Long words
+    /// are rare: a text without a match in both has no phrase and need not be split into words.
+    prefilters: [AhoCorasick; 2],
 }
 
 impl PhraseSet {
@@ -78,36 +77,37 @@ impl PhraseSet {
         for (index, phrase) in phrases.iter().enumerate() {
             for &first in phrase.first().into_iter().flatten() {
                 by_first.entry(first).or_default().push(index);
-                let (letter, length) = shape(first);
+                let (letter, length) = first_byte_and_length(first);
                 lengths[letter] |= length;
             }
         }
-        let telling = [0, 1].map(|nth| {
+        let prefilters = [0, 1].map(|nth| {
             let alternatives = phrases.iter().filter_map(|phrase| {
                 let mut by_length: Vec<_> = phrase.iter().collect();
                 by_length.sort_by_key(|any| any.iter().map(|word| Reverse(word.len())).max());
+                // A phrase of one word is in both filters.
                 by_length.get(nth).or(by_length.first()).copied()
             });
             build_matcher(alternatives.flatten().copied().collect::<BTreeSet<_>>())
         });
-        Self { by_first, phrases, lengths, telling }
+        Self { by_first, phrases, lengths, prefilters }
     }
 
-    /// Tells whether a text that is in lower case can have one of the phrases.
+    /// Returns `true` if a lower-case text may contain one of the phrases.
     pub(crate) fn may_be_in(&self, lower: &str) -> bool {
-        self.telling.iter().all(|any| any.is_match(lower))
+        self.prefilters.iter().all(|any| any.is_match(lower))
     }
 
-    /// Returns the first phrase of the text, the longest if several start there: the index of its
-    /// first word and the number of its words.
+    /// Returns the first phrase of the text, the longest of those that start there: the index of
+    /// its first word and the number of its words.
     pub(crate) fn find(&self, words: &[TextWord<'_>]) -> Option<(usize, usize)> {
-        (0..words.len()).find_map(|at| Some((at, self.at(words, at)?)))
+        (0..words.len()).find_map(|at| Some((at, self.longest_at(words, at)?)))
     }
 
-    /// Returns the number of words of the longest phrase that starts at a word.
-    fn at(&self, words: &[TextWord<'_>], at: usize) -> Option<usize> {
+    /// Returns the number of words of the longest phrase that starts at a word, if any.
+    fn longest_at(&self, words: &[TextWord<'_>], at: usize) -> Option<usize> {
         let first = words[at].text;
-        let (letter, length) = shape(first);
+        let (letter, length) = first_byte_and_length(first);
         if self.lengths[letter] & length == 0 {
             return None;
         }
@@ -115,6 +115,7 @@ impl PhraseSet {
         let lengths = candidates.iter().filter_map(|&index| {
             let phrase = &self.phrases[index];
             let slice = words.get(at..at + phrase.len())?;
+            // Punctuation before the first word does not matter, between words it does.
             let joined = slice[1..].iter().all(|word| !word.apart);
             let same = slice
                 .iter()
@@ -127,15 +128,15 @@ impl PhraseSet {
 }
 
 /// Returns the byte that a word starts with and its length as a bit; long words share one.
-fn shape(word: &str) -> (usize, u64) {
+fn first_byte_and_length(word: &str) -> (usize, u64) {
     let letter = word.bytes().next().map_or(0, usize::from);
     (letter, 1 << word.len().min(63))
 }
 
-/// Returns a search that tells whether any of some short texts stands in another one.
-#[expect(clippy::expect_used, reason = "only gigabytes of text are too much to search for")]
+/// Builds a search for any of several short texts.
+#[expect(clippy::expect_used, reason = "only gigabytes of patterns exceed the limits")]
 pub(crate) fn build_matcher<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> AhoCorasick {
-    // The other kinds of match, which nobody asks for here, cannot look at many bytes at a time.
+    // Only leftmost matching can use the vectorized prefilter; callers need no other kind.
     let builder = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(texts);
     builder.expect("the texts are constants, few and short")
 }
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_know_what_parts_them() {
+    fn words_have_separators() {
         let words = split_words("don't stop, re-run `the code` now");
         let seen: Vec<_> = words.map(|word| (word.text, word.at, word.apart)).collect();
         assert_eq!(
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_of_the_first_phrases_is_found() {
+    fn longest_first_phrase_is_found() {
         let phrases = PhraseSet::new(&["use|take it", "use it when", "any * here"]);
         let find = |text: &str| {
             let found = phrases.find(&split_words(text).collect::<Vec<_>>());

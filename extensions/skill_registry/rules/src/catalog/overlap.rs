@@ -1,25 +1,25 @@
-//! Descriptions that say the same, without comparing each with each.
+//! Search for overlapping descriptions without comparing all pairs.
 //!
-//! Every description becomes a set of words, weighted by how rare they are in the catalog. Two are
-//! alike if the weight they share is most of the weight they have together. Such two must share
-//! one of their rarest words, so that only those lists are looked through.
+//! Every description becomes a set of words, weighted by rarity in the catalog. Two descriptions
+//! overlap if the shared weight is most of their combined weight. Two such sets share one of their
+//! rarest words, so that only the skills listed under those words are compared.
 
 use std::collections::HashMap;
 
 use super::CatalogSkill;
 
-/// The part of the weight that two descriptions share when they are reported.
-const ALIKE: f64 = 0.62;
+/// The minimum share of the combined weight at which an overlap is reported.
+const MIN_OVERLAP: f64 = 0.62;
 
-/// Descriptions with fewer words are too short to tell.
-const FEWEST_WORDS: usize = 5;
+/// The minimum number of words: shorter descriptions are not compared.
+const MIN_WORDS: usize = 5;
 
-/// How many skills with a word are compared at most. Where more share one of their rarest words,
-/// they are made by one template, and the first ones stand for all.
-const MOST_COMPARED: usize = 64;
+/// The maximum number of skills compared per word. More skills with one rare word come from one
+/// template, and the first ones represent all.
+const MAX_COMPARED: usize = 64;
 
-/// Words of the form of descriptions rather than of what skills do, sorted.
-const STOP: [&str; 58] = [
+/// Words that belong to the form of descriptions instead of the purpose of skills, sorted.
+const STOP_WORDS: [&str; 58] = [
     "a", "about", "also", "an", "and", "any", "are", "as", "ask", "asking", "asks", "at", "be",
     "by", "for", "from", "how", "if", "in", "into", "is", "it", "its", "need", "needs", "not",
     "of", "on", "or", "should", "skill", "skills", "such", "that", "the", "their", "these", "they",
@@ -27,44 +27,45 @@ const STOP: [&str; 58] = [
     "what", "when", "whenever", "which", "will", "with", "you", "your",
 ];
 
-/// Two skills whose descriptions are alike.
+/// A pair of skills whose descriptions overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DescriptionOverlap {
     /// The later skill.
     pub(super) index: usize,
-    /// The earlier skill it is most like.
+    /// The earlier skill with the greatest similarity.
     pub(super) other: usize,
-    /// How much they share, in percent.
+    /// The shared weight in percent.
     pub(super) percent: u32,
-    /// Whether they have the same words.
+    /// Whether both have the same words.
     pub(super) same: bool,
 }
 
-/// Finds, for every skill, the earlier one whose description is most like its own.
+/// Returns, for every skill, the earlier one with the most similar description, if any overlaps.
 pub(super) fn find_overlaps(skills: &[CatalogSkill]) -> Vec<DescriptionOverlap> {
-    let WordIndex { numbers, sets, weights } = WordIndex::read(skills);
+    let WordIndex { numbers, sets, weights } = WordIndex::build(skills);
     let names: Vec<Vec<u32>> =
         skills.iter().map(|skill| known_words(&skill.id, &numbers)).collect();
-    // A word of its own name that stands in a description and not in the other tells the two apart.
-    let is_told = |one: usize, other: usize| {
+    // A word of the skill's name that only its own description has distinguishes the two.
+    let is_distinguished = |one: usize, other: usize| {
         let own = |word: &u32| sets[one].binary_search(word).is_ok();
         names[one].iter().any(|word| own(word) && sets[other].binary_search(word).is_err())
     };
-    // Of one family, such as `x-automation` and `y-automation`, one that is named apart is enough.
-    let are_told = |one: usize, other: usize| {
+    // In a family such as `x-automation` and `y-automation`, one such word is enough.
+    let are_distinguished = |one: usize, other: usize| {
         let family = names[one].iter().any(|word| names[other].contains(word));
-        let (this, that) = (is_told(one, other), is_told(other, one));
+        let (this, that) = (is_distinguished(one, other), is_distinguished(other, one));
         (this && that) || (family && (this || that))
     };
     let mut found = Vec::new();
     let mut first_of: HashMap<&[u32], usize> = HashMap::with_capacity(sets.len());
     let mut by_word: Vec<Vec<usize>> = vec![Vec::new(); weights.len()];
     let mut compared_with = vec![usize::MAX; sets.len()];
-    let totals: Vec<f64> = sets.iter().map(|set| weigh(set, &weights)).collect();
+    let totals: Vec<f64> = sets.iter().map(|set| total_weight(set, &weights)).collect();
     for (index, set) in sets.iter().enumerate() {
-        if set.len() < FEWEST_WORDS {
+        if set.len() < MIN_WORDS {
             continue;
         }
+        // Equal sets are found by hash, so that a catalog of copies takes linear time.
         let first = *first_of.entry(set).or_insert(index);
         if first != index {
             found.push(DescriptionOverlap { index, other: first, percent: 100, same: true });
@@ -72,7 +73,8 @@ pub(super) fn find_overlaps(skills: &[CatalogSkill]) -> Vec<DescriptionOverlap> 
         }
         let mut best: Option<(f64, usize)> = None;
         for &word in rarest(set, &weights) {
-            for &other in by_word[word as usize].iter().take(MOST_COMPARED) {
+            for &other in by_word[word as usize].iter().take(MAX_COMPARED) {
+                // Two skills usually share several rare words.
                 if compared_with[other] == index {
                     continue;
                 }
@@ -82,46 +84,50 @@ pub(super) fn find_overlaps(skills: &[CatalogSkill]) -> Vec<DescriptionOverlap> 
                     continue;
                 }
                 let shared = similarity(set, &sets[other], &weights);
-                let better = shared >= ALIKE && best.is_none_or(|(most, _)| shared > most);
-                if better && !are_told(index, other) {
+                let better = shared >= MIN_OVERLAP && best.is_none_or(|(most, _)| shared > most);
+                if better && !are_distinguished(index, other) {
                     best = Some((shared, other));
                 }
             }
+            // Added after the search of the list, so that a skill is not compared with itself.
             by_word[word as usize].push(index);
         }
         if let Some((shared, other)) = best {
-            found.push(DescriptionOverlap { index, other, percent: percent(shared), same: false });
+            let percent = to_percent(shared);
+            found.push(DescriptionOverlap { index, other, percent, same: false });
         }
     }
     found
 }
 
-fn percent(part: f64) -> u32 {
+/// Converts a share to a percentage of at most 99, because 100 means equal sets.
+fn to_percent(part: f64) -> u32 {
     let mut percent = 0;
+    // Counting avoids a lossy cast; the loop has at most 99 steps.
     while percent < 99 && f64::from(percent + 1) <= part * 100.0 {
         percent += 1;
     }
     percent
 }
 
-/// The words of all descriptions as numbers that rise with how common a word is.
+/// The words of all descriptions as numbers in the order of frequency, rare words first.
 struct WordIndex {
     numbers: HashMap<String, u32>,
-    /// The words of each description in rising order.
+    /// The words of each description in ascending order.
     sets: Vec<Vec<u32>>,
-    /// How much each word weighs.
+    /// The weight of each word.
     weights: Vec<f64>,
 }
 
 impl WordIndex {
-    fn read(skills: &[CatalogSkill]) -> Self {
+    fn build(skills: &[CatalogSkill]) -> Self {
         let mut numbers: HashMap<String, u32> = HashMap::new();
         let mut counts: Vec<u32> = Vec::new();
         let mut sets: Vec<Vec<u32>> = Vec::with_capacity(skills.len());
         for skill in skills {
             let lower = skill.description.0.to_lowercase();
             let mut set = Vec::new();
-            for word in words_of(&lower) {
+            for word in significant_words(&lower) {
                 let number = numbers.get(word).copied().unwrap_or_else(|| {
                     let next = u32::try_from(counts.len()).unwrap_or(u32::MAX);
                     numbers.insert(word.to_owned(), next);
@@ -138,10 +144,12 @@ impl WordIndex {
             sets.push(set);
         }
         let mut order: Vec<u32> = (0..u32::try_from(counts.len()).unwrap_or(u32::MAX)).collect();
+        // The first occurrence breaks ties, so that results do not depend on hash order.
         order.sort_by_key(|&word| (counts[word as usize], word));
         let mut rank = vec![0; counts.len()];
         let mut weights = vec![0.0; counts.len()];
-        // In a small catalog every word is rare; there, all weigh about the same.
+        // The constant dampens small catalogs, in which every word is rare: there, all weigh about
+        // the same.
         let total = f64::from(u32::try_from(skills.len()).unwrap_or(u32::MAX)) + 1_000.0;
         for (place, &word) in (0_u32..).zip(&order) {
             rank[word as usize] = place;
@@ -160,37 +168,41 @@ impl WordIndex {
     }
 }
 
-/// Returns the words of a name that stand in any description.
+/// Returns the words of a name that occur in any description.
 fn known_words(name: &str, numbers: &HashMap<String, u32>) -> Vec<u32> {
     let lower = name.to_lowercase();
-    words_of(&lower).filter_map(|word| numbers.get(word).copied()).collect()
+    significant_words(&lower).filter_map(|word| numbers.get(word).copied()).collect()
 }
 
-fn words_of(lower: &str) -> impl Iterator<Item = &str> {
+fn significant_words(lower: &str) -> impl Iterator<Item = &str> {
     let words = lower.split(|c: char| !c.is_alphanumeric());
-    let telling = words.filter(|word| !word.is_empty() && STOP.binary_search(word).is_err());
-    telling.map(singular)
+    let significant =
+        words.filter(|word| !word.is_empty() && STOP_WORDS.binary_search(word).is_err());
+    significant.map(singular)
 }
 
-/// Takes the `s` off: `bead` and `beads` are one word.
+/// Strips a plural `s`: `bead` and `beads` are one word.
 fn singular(word: &str) -> &str {
     match word.strip_suffix('s') {
+        // `ss` is no plural, and stems such as `is` are too short to be sure.
         Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem,
         _ => word,
     }
 }
 
-fn weigh(words: &[u32], weights: &[f64]) -> f64 {
+fn total_weight(words: &[u32], weights: &[f64]) -> f64 {
     words.iter().map(|&word| weights[word as usize]).sum()
 }
 
-/// Returns the weight that two sets which are alike share at least, a little rounded down.
+/// Returns the minimum weight that two overlapping sets share, slightly rounded down.
 fn least_shared(left: f64, right: f64) -> f64 {
-    ALIKE / (1.0 + ALIKE) * (left + right) - 1e-6
+    // From shared / (left + right - shared) >= MIN_OVERLAP; the margin absorbs rounding.
+    MIN_OVERLAP / (1.0 + MIN_OVERLAP) * (left + right) - 1e-6
 }
 
-/// Tells whether `right` lacks words of `left` that weigh at most so much. The rare words, which
-/// weigh most, come first, so that for most sets that is known after a few of them.
+/// Returns `true` if the words of `left` that `right` lacks weigh at most `slack`.
+///
+/// Rare words, which weigh most, come first, so that most sets are rejected after a few words.
 fn could_overlap(left: &[u32], right: &[u32], weights: &[f64], mut slack: f64) -> bool {
     let mut right = right.iter().peekable();
     for word in left {
@@ -205,19 +217,20 @@ fn could_overlap(left: &[u32], right: &[u32], weights: &[f64], mut slack: f64) -
     true
 }
 
-/// Returns the rarest words of a set: two sets that are alike share one of them.
+/// Returns the rarest words of a set: two overlapping sets share at least one of them.
 fn rarest<'a>(set: &'a [u32], weights: &[f64]) -> &'a [u32] {
-    let total = weigh(set, weights);
+    let total = total_weight(set, weights);
     let mut rest = total;
     let enough = set.iter().position(|&word| {
         let before = rest;
         rest -= weights[word as usize];
-        before < ALIKE * total
+        // The rest alone is too light for an overlap.
+        before < MIN_OVERLAP * total
     });
     &set[..enough.unwrap_or(set.len())]
 }
 
-/// Returns the shared part of the weight of two sets.
+/// Returns the shared weight of two sets as a part of their combined weight.
 fn similarity(left: &[u32], right: &[u32], weights: &[f64]) -> f64 {
     let (mut shared, mut all) = (0.0, 0.0);
     let (mut l, mut r) = (0, 0);
@@ -262,11 +275,11 @@ mod tests {
 
     #[test]
     fn stop_words_are_sorted() {
-        assert!(STOP.is_sorted());
+        assert!(STOP_WORDS.is_sorted());
     }
 
     #[test]
-    fn the_later_of_two_alike_is_found() {
+    fn later_duplicate_is_found() {
         let found = pairs(&[
             ("a", "Counts glass beads in a jar and reports the total per colour."),
             ("b", "Sorts wooden beads by size into trays and labels every tray."),
@@ -277,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn short_descriptions_and_other_ones_are_left_alone() {
+    fn distinct_descriptions_are_ignored() {
         assert_eq!(pairs(&[("a", "Counts beads."), ("b", "Counts beads.")]), []);
         let one = "Reviews Go code for races, leaks and errors that are dropped on the floor.";
         let other = "Plans a garden by month, with seeds, soil, water and light for each bed.";
@@ -285,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_the_name_tells_two_of_one_template_apart() {
+    fn name_word_distinguishes_template_skills() {
         let of = |what: &str| {
             format!("Automates {what} tasks through the gateway; searches tools for schemas first.")
         };
@@ -300,18 +313,18 @@ mod tests {
     }
 
     #[test]
-    fn of_a_catalog_of_one_template_the_first_ones_stand_for_all() {
+    fn template_catalog_compares_first_skills() {
         let template: Vec<_> = (0..30).map(|word| format!("word{word}")).collect();
         let template = template.join(" ");
         let texts: Vec<_> = (0..200).map(|n| format!("{template} number{n}")).collect();
         let list: Vec<_> = texts.iter().map(|text| ("x", &**text)).collect();
         let found = find_overlaps(&skills(&list));
         assert_eq!(found.len(), 199);
-        assert!(found.iter().all(|it| it.other < MOST_COMPARED && !it.same));
+        assert!(found.iter().all(|it| it.other < MAX_COMPARED && !it.same));
     }
 
     #[test]
-    fn every_pair_that_is_alike_shares_one_of_its_rarest_words() {
+    fn overlapping_pairs_share_rare_word() {
         let texts = [
             "alpha beta gamma delta epsilon zeta eta theta",
             "alpha beta gamma delta epsilon zeta eta iota",
@@ -319,11 +332,11 @@ mod tests {
             "alpha beta gamma delta epsilon nu xi omicron",
         ];
         let list: Vec<_> = texts.iter().map(|text| ("x", *text)).collect();
-        let WordIndex { sets, weights, .. } = WordIndex::read(&skills(&list));
+        let WordIndex { sets, weights, .. } = WordIndex::build(&skills(&list));
         for (index, set) in sets.iter().enumerate() {
             for other in &sets[..index] {
-                let alike = similarity(set, other, &weights) >= ALIKE;
-                let (one, two) = (weigh(set, &weights), weigh(other, &weights));
+                let alike = similarity(set, other, &weights) >= MIN_OVERLAP;
+                let (one, two) = (total_weight(set, &weights), total_weight(other, &weights));
                 let slack = one - least_shared(one, two);
                 assert!(!alike || could_overlap(set, other, &weights, slack), "{index}");
                 let first = rarest(set, &weights);

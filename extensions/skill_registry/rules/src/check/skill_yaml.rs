@@ -1,4 +1,4 @@
-//! Checks the `skill.yaml` beside a SKILL.md.
+//! Checks the `skill.yaml` next to a SKILL.md.
 
 use skill_format::{Diagnostic, Severity};
 
@@ -8,8 +8,8 @@ use crate::profile::{Profile, RuleLevel};
 use crate::rule::Finding;
 use crate::rules::{RULES, find_rule};
 
-/// Tells whether a check is also about `skill.yaml`, so that it must be read: every `lint` is, and
-/// every profile that finds errors in it.
+/// Returns `true` if a check covers `skill.yaml`, so that the caller must read it: every `lint`,
+/// and every profile with errors in it.
 #[must_use]
 pub fn needs_skill_yaml(options: CheckOptions) -> bool {
     let is_error = |id: &str| {
@@ -20,27 +20,31 @@ pub fn needs_skill_yaml(options: CheckOptions) -> bool {
     options.scope == CheckScope::Lint || is_error("composition.")
 }
 
-/// Checks the text of a `skill.yaml`; `id` is the skill's own id.
+/// Checks the text of a `skill.yaml`; `id` is the id of its skill.
 ///
-/// Only profile `skillscraft` knows the file, so nothing in it is an error in another one.
+/// Only profile `skillscraft` defines the file, so in other profiles a finding is at most a
+/// warning.
 #[must_use]
 pub fn check_skill_yaml(text: &str, id: &str, options: CheckOptions) -> CheckReport {
-    let own = options.profile == Profile::Skillscraft;
+    let is_skillscraft = options.profile == Profile::Skillscraft;
     let noticed = ParsedExtendedSpec::parse_skill_yaml(text, id).noticed.into_iter();
-    let findings = noticed.filter(|noticed| own || !noticed.strict).filter_map(|noticed| {
-        let severity = effective_severity(find_rule(noticed.rule)?, options)?;
-        let severity = if own { severity } else { severity.max(Severity::Warning) };
-        let diagnostic = Diagnostic {
-            rule: noticed.rule,
-            severity,
-            line: noticed.at.line,
-            column: noticed.at.column,
-            message: noticed.message,
-            help: (!noticed.help.is_empty()).then_some(noticed.help),
-        };
-        Some(Finding { diagnostic, edits: Vec::new() })
-    });
+    let findings =
+        noticed.filter(|noticed| is_skillscraft || !noticed.strict).filter_map(|noticed| {
+            let severity = effective_severity(find_rule(noticed.rule)?, options)?;
+            // `max` lowers here: severities are ordered from error to note.
+            let severity = if is_skillscraft { severity } else { severity.max(Severity::Warning) };
+            let diagnostic = Diagnostic {
+                rule: noticed.rule,
+                severity,
+                line: noticed.at.line,
+                column: noticed.at.column,
+                message: noticed.message,
+                help: (!noticed.help.is_empty()).then_some(noticed.help),
+            };
+            Some(Finding { diagnostic, edits: Vec::new() })
+        });
     let mut findings: Vec<Finding> = findings.collect();
+    // Reading groups findings by section; the report is in file order.
     findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
     CheckReport { findings }
 }
@@ -57,10 +61,13 @@ mod tests {
     }
 
     #[test]
-    fn only_skillscraft_finds_errors_in_it() {
+    fn only_skillscraft_reports_errors() {
         let text = "composition:\n  executionOrder: first\n  dependencies: none\nextra: 1\n";
-        let own = found(text, Profile::Skillscraft, CheckScope::Validate);
-        assert!(own.iter().any(|line| line.contains("error[composition.type]")), "{own:?}");
+        let skillscraft = found(text, Profile::Skillscraft, CheckScope::Validate);
+        assert!(
+            skillscraft.iter().any(|line| line.contains("error[composition.type]")),
+            "{skillscraft:?}"
+        );
         let spec = found(text, Profile::Spec, CheckScope::Lint);
         assert!(spec.iter().all(|line| !line.contains("error[")), "{spec:?}");
         assert!(spec.iter().any(|line| line.contains("warning[composition.type]")), "{spec:?}");
@@ -73,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_yaml_or_well_formed_is_told() {
+    fn malformed_yaml_is_reported() {
         assert_eq!(
             found("- a\n", Profile::Spec, CheckScope::Lint),
             ["warning[composition.type]: `skill.yaml` is not a map"]
@@ -85,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn validate_reads_it_in_one_profile_alone() {
+    fn validate_reads_skillscraft_only() {
         for profile in Profile::ALL {
             let options = CheckOptions { profile, scope: CheckScope::Validate };
             assert_eq!(needs_skill_yaml(options), profile == Profile::Skillscraft, "{profile:?}");

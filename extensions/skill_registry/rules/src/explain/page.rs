@@ -1,12 +1,12 @@
-//! Writes the documentation of rules as Markdown.
+//! Rendering of the documentation of rules as Markdown.
 
 use std::fmt::Write as _;
 
-use super::{FencedBlock, InfoString, MarkdownPart, parts};
+use super::{FencedBlock, InfoString, MarkdownPart, split_blocks};
 use crate::profile::{Profile, RuleLevel};
 use crate::rule::{Rule, RuleGroup};
 
-/// Returns the page of a rule, as Markdown.
+/// Renders the page of a rule as Markdown.
 #[must_use]
 pub fn render_page(rule: &Rule) -> String {
     let mut page = format!("# {}\n", rule.id);
@@ -14,7 +14,7 @@ pub fn render_page(rule: &Rule) -> String {
     page
 }
 
-/// Returns one document with the pages of all the rules: by group, with a table of each.
+/// Renders one document with a table per group and the pages of all rules.
 #[must_use]
 pub fn render_all_pages(rules: &[&Rule]) -> String {
     let mut text = "# Rules\n\n\
@@ -53,12 +53,12 @@ const GROUPS: [(RuleGroup, &str); 2] = [
     (RuleGroup::Lint, "Whether a skill is good"),
 ];
 
-/// Returns what a heading of this text is linked by.
+/// Returns the anchor of the heading of a rule.
 fn anchor(id: &str) -> String {
     id.chars().filter(|c| *c != '.').map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Writes what comes below a rule's heading; its own headings start with `marks`.
+/// Writes the text below a rule's heading; inner headings start with `marks`.
 fn write_rule(rule: &Rule, marks: &str, text: &mut String) {
     let mut summary = rule.summary.chars();
     let first = summary.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
@@ -78,9 +78,9 @@ fn write_rule(rule: &Rule, marks: &str, text: &mut String) {
         text.push_str("\n`skillhost skill fmt` or `skillhost skill lint --fix` mends it.\n");
     }
     text.push('\n');
-    match parts(rule.docs.trim_start()) {
+    match split_blocks(rule.docs.trim_start()) {
         Ok(parts) => parts.into_iter().for_each(|part| write_part(part, marks, text)),
-        // The tests keep this from happening; a page is better than none.
+        // The tests exclude this case; an unformatted page is better than none.
         Err(_) => text.push_str(rule.docs),
     }
 }
@@ -89,6 +89,7 @@ fn write_part(part: MarkdownPart<'_>, marks: &str, text: &mut String) {
     match part {
         MarkdownPart::Text(line) => match line.strip_prefix("## ") {
             Some(heading) => {
+                // Headings of the documentation have level 2; the page may be part of a document.
                 let _ = write!(text, "{marks} {heading}");
                 text.push('\n');
             }
@@ -98,8 +99,9 @@ fn write_part(part: MarkdownPart<'_>, marks: &str, text: &mut String) {
     }
 }
 
-/// Writes a block with a line in front that says what its info string does.
+/// Writes a block with a preceding line that describes its info string.
 fn write_block(FencedBlock { fence, info, content }: FencedBlock<'_>, text: &mut String) {
+    // An ordinary block, such as one inside an explanation, stays as written.
     let Some(info) = InfoString::read(info) else {
         let _ = writeln!(text, "{fence}{info}\n{content}{fence}");
         return;
@@ -151,12 +153,12 @@ mod tests {
         `x/l`, a symbolic link to `y`\n";
 
     #[test]
-    fn a_page_says_everything_about_a_rule() {
+    fn page_describes_rule() {
         assert_eq!(render_page(&RULE), format!("# a.bC\n{BELOW}"));
     }
 
     #[test]
-    fn the_document_has_a_table_of_each_group() {
+    fn document_has_group_tables() {
         let text = render_all_pages(&[&RULE]);
         let below = BELOW.replace("## ", "### ").replace("### z", "## z");
         assert!(text.ends_with(&format!(

@@ -16,7 +16,7 @@ pub(super) static RULES: SectionRules = SectionRules {
 /// A scenario is known by its cases: names and descriptions are everywhere.
 pub(super) const FIELDS: &[&str] = &["cases"];
 
-/// A structured test of a skill's behaviour (SkillsCraft specification reference).
+/// A structured test of a skill's behavior (SkillsCraft specification reference).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TestScenario {
     /// Its name. Required.

@@ -1,43 +1,46 @@
-//! Finds cycles: components first, then a shortest cycle through every skill not shown yet.
+//! Search for cycles: strongly connected components, then a shortest cycle through every skill that
+//! no reported cycle contains.
 //!
-//! All cycles of a graph can be more than anybody can print; these are enough to break them all one
-//! after the other.
+//! A graph can have exponentially many cycles; these are sufficient to break all of them one after
+//! the other.
 
 use std::collections::VecDeque;
 
-/// What was found.
+/// The result of a search for cycles.
 pub(super) struct CycleReport {
-    /// Closed paths along the edges, each beginning and ending at its smallest index, sorted.
+    /// Closed paths along the edges, each starting and ending at its smallest index, sorted.
     pub(super) paths: Vec<Vec<usize>>,
-    /// How many indexes in cycles are in none of the paths.
+    /// The number of indexes in cycles that are in none of the paths.
     pub(super) more: usize,
     /// Whether each index is in a cycle.
     pub(super) cyclic: Vec<bool>,
 }
 
-/// Finds at most `most` cycles among `left`, which must hold every index that is in one.
-pub(super) fn find_cycles(edges: &[Vec<usize>], left: &[usize], most: usize) -> CycleReport {
-    let component = components(edges, left);
+/// Finds at most `limit` cycles among `candidates`, which must contain every index in a cycle.
+pub(super) fn find_cycles(edges: &[Vec<usize>], candidates: &[usize], limit: usize) -> CycleReport {
+    let component = assign_components(edges, candidates);
     let mut size = vec![0_usize; edges.len()];
-    left.iter().for_each(|&index| size[component[index]] += 1);
+    candidates.iter().for_each(|&index| size[component[index]] += 1);
     let mut cyclic = vec![false; edges.len()];
-    for &index in left {
+    for &index in candidates {
+        // A component of one index is a cycle only with an edge to itself.
         cyclic[index] = size[component[index]] > 1 || edges[index].contains(&index);
     }
-    let mut shown = vec![false; edges.len()];
+    let mut covered = vec![false; edges.len()];
     let mut found = CycleReport { paths: Vec::new(), more: 0, cyclic };
     let mut search =
         CycleSearch { edges, component: &component, from: vec![usize::MAX; edges.len()] };
-    for &index in left.iter().filter(|&&index| found.cyclic[index]) {
-        if shown[index] {
+    for &index in candidates.iter().filter(|&&index| found.cyclic[index]) {
+        if covered[index] {
             continue;
         }
-        if found.paths.len() == most {
+        if found.paths.len() == limit {
             found.more += 1;
             continue;
         }
-        let mut path = search.shortest(index);
-        path.iter().for_each(|&index| shown[index] = true);
+        let mut path = search.shortest_cycle(index);
+        path.iter().for_each(|&index| covered[index] = true);
+        // A fixed start makes equal cycles equal paths.
         let smallest = (0..path.len()).min_by_key(|&at| path[at]).unwrap_or_default();
         path.rotate_left(smallest);
         path.push(path[0]);
@@ -47,17 +50,17 @@ pub(super) fn find_cycles(edges: &[Vec<usize>], left: &[usize], most: usize) -> 
     found
 }
 
-/// Searches breadth first inside one component.
+/// A breadth-first search inside one component.
 struct CycleSearch<'a> {
     edges: &'a [Vec<usize>],
     component: &'a [usize],
-    /// How each index was reached; `usize::MAX` if it was not.
+    /// The predecessor of each index; `usize::MAX` if it was not reached.
     from: Vec<usize>,
 }
 
 impl CycleSearch<'_> {
-    /// Returns a shortest cycle through an index that is in one, without the repetition at the end.
-    fn shortest(&mut self, start: usize) -> Vec<usize> {
+    /// Returns a shortest cycle through an index of a cycle, without the repetition at the end.
+    fn shortest_cycle(&mut self, start: usize) -> Vec<usize> {
         let mut queue = VecDeque::from([start]);
         let mut reached = Vec::new();
         let mut last = start;
@@ -67,6 +70,7 @@ impl CycleSearch<'_> {
                     last = at;
                     break 'search;
                 }
+                // A cycle never leaves its component.
                 if self.component[next] == self.component[start] && self.from[next] == usize::MAX {
                     self.from[next] = at;
                     reached.push(next);
@@ -79,24 +83,25 @@ impl CycleSearch<'_> {
             path.push(self.from[path[path.len() - 1]]);
         }
         path.reverse();
+        // Only visited entries are reset: the buffer is as long as the whole graph.
         reached.iter().for_each(|&index| self.from[index] = usize::MAX);
         path
     }
 }
 
-/// Gives every index of `left` the number of its strongly connected component (Tarjan's algorithm
-/// with a stack of its own); edges that leave `left` are not followed.
-fn components(edges: &[Vec<usize>], left: &[usize]) -> Vec<usize> {
+/// Assigns every index of `candidates` the number of its strongly connected component (Tarjan's
+/// algorithm with an explicit stack); edges out of `candidates` are not followed.
+fn assign_components(edges: &[Vec<usize>], candidates: &[usize]) -> Vec<usize> {
     const NEW: usize = usize::MAX;
     let count = edges.len();
     let mut inside = vec![false; count];
-    left.iter().for_each(|&index| inside[index] = true);
+    candidates.iter().for_each(|&index| inside[index] = true);
     let (mut number, mut low, mut component) = (vec![NEW; count], vec![0; count], vec![NEW; count]);
     let (mut next_number, mut next_component) = (0, 0);
     let mut open = Vec::new();
-    // Where the walk is, with how many edges of each index were taken.
+    // The current path of the walk, with the number of followed edges of each index.
     let mut walk: Vec<(usize, usize)> = Vec::new();
-    for &start in left {
+    for &start in candidates {
         if number[start] == NEW {
             walk.push((start, 0));
         }
@@ -107,14 +112,17 @@ fn components(edges: &[Vec<usize>], left: &[usize]) -> Vec<usize> {
                 open.push(at);
             }
             if let Some(&next) = edges[at].get(taken) {
+                // The index goes back on the stack, to continue after its successor.
                 walk.push((at, taken + 1));
                 if inside[next] && number[next] == NEW {
                     walk.push((next, 0));
                 } else if inside[next] && component[next] == NEW {
+                    // The successor is still open, so it closes a cycle back to an ancestor.
                     low[at] = low[at].min(number[next]);
                 }
                 continue;
             }
+            // The index is the root of its component: all open indexes above it belong to it.
             if low[at] == number[at] {
                 while let Some(member) = open.pop() {
                     component[member] = next_component;

@@ -1,4 +1,4 @@
-//! The graph as a Mermaid diagram.
+//! Rendering of the graph as a Mermaid diagram.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,10 +8,11 @@ use skill_format::sanitize_line;
 use super::SkillGraph;
 use crate::extended::ExecutionOrder;
 
-/// Prints a graph as a Mermaid flowchart: an arrow leads from a skill to what it needs.
+/// Renders a graph as a Mermaid flowchart with arrows from a skill to the skills that it needs.
 ///
-/// Dotted arrows are optional, `x--x` is a conflict, a dashed box is missing. An arrow is labelled
-/// where the skill does not come after what it needs. Ids are escaped; no text can add an element.
+/// Dotted arrows are optional, `x--x` is a conflict, a dashed box is a missing skill. An arrow is
+/// labeled if the skill does not come after the needed one. Ids are escaped; no id can add an
+/// element.
 #[must_use]
 pub fn render_mermaid(graph: &SkillGraph) -> String {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
@@ -22,14 +23,15 @@ pub fn render_mermaid(graph: &SkillGraph) -> String {
     for name in own.chain(cyclic).chain(edges).chain(missing) {
         names.insert(name, 0);
     }
-    for (number, place) in names.values_mut().enumerate() {
-        *place = number;
+    // Nodes are numbered in the order of ids, so that the output is stable.
+    for (number, node_number) in names.values_mut().enumerate() {
+        *node_number = number;
     }
     let node = |name: &str| names.get(name).copied().unwrap_or_default();
     let mut out = String::from("flowchart TD\n");
     // Writing into a String cannot fail.
     for (name, number) in &names {
-        let _ = writeln!(out, "    s{number}[\"{}\"]", label(name));
+        let _ = writeln!(out, "    s{number}[\"{}\"]", escape_label(name));
     }
     for edge in &graph.edges {
         let arrow = match (edge.optional, edge.order) {
@@ -51,18 +53,21 @@ pub fn render_mermaid(graph: &SkillGraph) -> String {
     }
     if !graph.missing.is_empty() {
         out.push_str("    classDef missing stroke-dasharray: 5 5\n");
-        let mut gone: Vec<usize> = graph.missing.iter().map(|it| node(&it.needs)).collect();
-        gone.sort_unstable();
-        gone.dedup();
-        let gone: Vec<String> = gone.iter().map(|number| format!("s{number}")).collect();
-        let _ = writeln!(out, "    class {} missing", gone.join(","));
+        let mut missing_nodes: Vec<usize> =
+            graph.missing.iter().map(|it| node(&it.needs)).collect();
+        missing_nodes.sort_unstable();
+        missing_nodes.dedup();
+        let missing_nodes: Vec<String> =
+            missing_nodes.iter().map(|number| format!("s{number}")).collect();
+        let _ = writeln!(out, "    class {} missing", missing_nodes.join(","));
     }
     out
 }
 
 /// Escapes an id for a label in quotes, with Mermaid's character codes.
-fn label(id: &str) -> String {
+fn escape_label(id: &str) -> String {
     let mut out = String::new();
+    // Control characters go first, because Mermaid has no code for a line break in a label.
     for c in sanitize_line(id).chars() {
         match c {
             '"' | '#' | '<' | '>' | '&' | '`' | '\\' | ';' | '%' | '[' | ']' | '{' | '}' => {
@@ -81,7 +86,7 @@ mod tests {
     use crate::extended::ParsedExtendedSpec;
 
     #[test]
-    fn labels_cannot_add_elements() {
+    fn label_cannot_add_elements() {
         let composition = "composition:
   dependencies:
     - {skillName: base, reason: x}

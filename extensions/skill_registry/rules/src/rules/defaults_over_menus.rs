@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::body::phrase::{PhraseSet, TextWord, split_words, word_list};
+use crate::body::phrase::{PhraseSet, TextWord, collect_words, split_words};
 use crate::body::{PassageKind, TextPassage};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
@@ -130,7 +130,7 @@ fn menu(passage: &TextPassage) -> Option<usize> {
     if !OPEN.may_be_in(lower) && !offers() {
         return None;
     }
-    let words = word_list(lower);
+    let words = collect_words(lower);
     let decided = |words: &[TextWord<'_>]| words.iter().any(|word| DECIDES.contains(&word.text));
     if let Some((first, count)) = OPEN.find(&words) {
         let quoted = lower[..words[first].at].ends_with(['"', '\u{201C}', '\'']);

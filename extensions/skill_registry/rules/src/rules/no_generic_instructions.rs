@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use crate::body::phrase::{PhraseSet, TextWord, split_words, word_list};
+use crate::body::phrase::{PhraseSet, TextWord, collect_words, split_words};
 use crate::body::{PassageKind, TextPassage};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
@@ -120,7 +120,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         if !PHRASES.may_be_in(&passage.lower) {
             continue;
         }
-        let words = word_list(&passage.lower);
+        let words = collect_words(&passage.lower);
         let mut from = 0;
         while let Some((first, count)) = PHRASES.find(&words[from..]) {
             let first = from + first;
