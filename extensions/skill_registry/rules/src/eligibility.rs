@@ -111,13 +111,13 @@ pub fn unchecked_tools<'a>(
 impl fmt::Display for MissingRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MissingSkill(id) => write!(f, "the required skill `{id}` is missing"),
-            Self::MissingTool(tool) => write!(f, "the required tool `{tool}` is missing"),
+            Self::MissingSkill(id) => write!(f, "required skill `{id}` not found"),
+            Self::MissingTool(tool) => write!(f, "required tool `{tool}` not found"),
             Self::OldTool { tool, has: Some(has), needs } => {
-                write!(f, "the required tool `{tool}` is {has}, older than {needs} or no version")
+                write!(f, "required tool `{tool}` has version {has}; requires {needs} or later")
             }
             Self::OldTool { tool, has: None, needs } => {
-                write!(f, "the required tool `{tool}` does not say whether it is {needs} or newer")
+                write!(f, "required tool `{tool}` reports no version; requires {needs} or later")
             }
         }
     }
@@ -180,16 +180,16 @@ composition:
         assert_eq!(
             reasons(&["insult"], Some(&tools)),
             [
-                "the required skill `base` is missing",
-                "the required skill `people` is missing",
-                "the required tool `Bash(git:*)` is 2.39, older than 2.40 or no version",
-                "the required tool `Read` is missing",
+                "required skill `base` not found",
+                "required skill `people` not found",
+                "required tool `Bash(git:*)` has version 2.39; requires 2.40 or later",
+                "required tool `Read` not found",
             ]
         );
         let silent = [tool("Bash", None), tool("Read", None)];
         assert_eq!(
             reasons(&["base", "people"], Some(&silent)),
-            ["the required tool `Bash(git:*)` does not say whether it is 2.40 or newer"]
+            ["required tool `Bash(git:*)` reports no version; requires 2.40 or later"]
         );
     }
 
@@ -211,7 +211,7 @@ composition:
             serde_json::json!({
                 "kind": "missing_tool",
                 "name": "Bash(git:*)",
-                "message": "the required tool `Bash(git:*)` is missing",
+                "message": "required tool `Bash(git:*)` not found",
             })
         );
     }

@@ -1,8 +1,7 @@
-//! The extended specification of SkillsCraft: what a skill needs, how it is tested, and how it gets
-//! on with other skills.
+//! The extended specification of SkillsCraft: requirements, tests and composition of a skill.
 //!
-//! The SkillsCraft specification reference gives four types and leaves open where they are written
-//! and what their keys are called. Here:
+//! The SkillsCraft specification reference defines four types, but neither their location nor their
+//! keys. Here:
 //!
 //! | type | key | other spellings |
 //! |---|---|---|
@@ -11,18 +10,17 @@
 //! | [`ToolBinding`] | `tools` | `toolBinding` |
 //! | [`SkillComposition`] | `composition` | `skillComposition` |
 //!
-//! - The canonical place is a `skill.yaml` beside SKILL.md with these keys at its top level: no
-//!   validator objects to it. The frontmatter has room for them too, at its top level or under
-//!   `metadata`, there as a map or as a text that holds the map in YAML (`composition: |`), which
-//!   validators that want texts under `metadata` accept.
-//! - A type that is given more than once counts where it stands first: frontmatter, `metadata`,
-//!   `skill.yaml`.
+//! - The canonical location is a `skill.yaml` next to SKILL.md with these keys at its top level: no
+//!   validator objects to it. The keys are also read in the frontmatter, at its top level or under
+//!   `metadata`, there as a map or as a text with the map in YAML (`composition: |`), which
+//!   validators that require texts under `metadata` accept.
+//! - Of a repeated type, the first one counts, in the order frontmatter, `metadata`, `skill.yaml`.
 //! - Keys are written in camelCase as in the specification; kebab-case and snake_case are read.
-//! - `security`, `tests` and `tools` are words that others use for something else. Under a short key
-//!   a value counts only if it has one of the type's own fields (`tools: Read, Grep` and
-//!   `tools: {bash: true}` are left alone); under a type's name it always counts.
-//! - The tree has no types: `true` is a text to be read. Where the specification wants a text and
-//!   YAML would read a number or a boolean, that is reported in profile `skillscraft` alone.
+//! - Other tools use `security`, `tests` and `tools` with other meanings. Under a short key, a
+//!   value counts only if it has one of the type's own fields (`tools: Read, Grep` and
+//!   `tools: {bash: true}` are ignored); under a type's name it always counts.
+//! - The tree has no types: `true` is a text to be parsed. If the specification requires a text and
+//!   YAML would read a number or a boolean, only profile `skillscraft` reports it.
 
 mod composition;
 mod reader;
@@ -46,56 +44,56 @@ use crate::rule::FindingSink;
 use crate::subject::SkillDocument;
 use reader::{FindingAnchor, RecordReader};
 
-/// The name of the file beside SKILL.md.
+/// The name of the file next to SKILL.md.
 pub const SKILL_YAML: &str = "skill.yaml";
 
-/// The largest `skill.yaml` that is read, in bytes: the same as for a frontmatter.
+/// The maximum size of a `skill.yaml`, in bytes: the same as for a frontmatter.
 pub const SKILL_YAML_LIMIT: usize = FRONTMATTER_LIMIT;
 
-/// What a skill declares beyond the standard.
+/// The declarations of a skill beyond the standard.
 ///
-/// As JSON it has the keys of the specification; what is absent is left out.
+/// As JSON it has the keys of the specification; absent declarations are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExtendedSpec {
-    /// What the skill asks to be allowed.
+    /// The requested permissions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<SecurityManifest>,
-    /// How its behavior is tested.
+    /// The tests of its behavior.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tests: Option<Vec<TestScenario>>,
     /// The tools it needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<ToolBinding>,
-    /// The skills it needs and those it does not get on with.
+    /// The skills it needs and the skills it conflicts with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub composition: Option<SkillComposition>,
 }
 
-/// Something that was noticed while reading.
+/// A finding in an extended declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtendedFinding {
     /// The id of the rule.
     pub rule: &'static str,
-    /// Where; of what stands in a text that is no block, where the text starts.
+    /// The position; for a value inside a text that is not a block, the start of the text.
     pub at: Span,
-    /// What is wrong: a lower-case fragment without a final period. Quotes untrusted text.
+    /// The message: a lower-case fragment without a final period that quotes untrusted text.
     pub message: String,
-    /// What to do about it.
+    /// The hint on how to fix it.
     pub help: String,
-    /// Whether only profile `skillscraft` objects.
+    /// Whether only profile `skillscraft` reports it.
     pub strict: bool,
 }
 
-/// What was read, with what was noticed on the way.
+/// The parsed declarations with their findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParsedExtendedSpec {
-    /// What the skill declares; of what is wrong, the usable part.
+    /// The declarations; of invalid ones, the usable part.
     pub extended: ExtendedSpec,
-    /// What was noticed, in the order of reading.
+    /// The findings, in the order of parsing.
     pub noticed: Vec<ExtendedFinding>,
 }
 
-/// The four types.
+/// The sections of the extended specification, one per type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ExtendedSection {
     Security,
@@ -105,13 +103,13 @@ enum ExtendedSection {
 }
 
 impl ExtendedSpec {
-    /// Tells whether the skill declares nothing.
+    /// Returns `true` if there is no declaration.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Takes over from `other` what is not declared here.
+    /// Adds the declarations of `other` that are missing here.
     #[must_use]
     pub fn merge_with(self, other: Self) -> Self {
         Self {
@@ -122,44 +120,44 @@ impl ExtendedSpec {
         }
     }
 
-    /// Reads what a loaded frontmatter declares.
+    /// Parses the declarations of a loaded frontmatter.
     ///
-    /// Answers the same as [`ParsedExtendedSpec::from_mapping`], without the places; of a skill that declares
-    /// nothing it costs a look at its keys.
+    /// The result equals that of [`ParsedExtendedSpec::from_mapping`] without the findings. For a
+    /// skill without declarations it only compares keys.
     #[must_use]
     pub fn from_frontmatter(frontmatter: &Frontmatter) -> Self {
-        let mut reading = SectionCollector::new(None);
+        let mut collector = SectionCollector::new(None);
         for (key, value) in &frontmatter.unknown {
-            reading.entry(key, value, value.span());
+            collector.add_entry(key, value, value.span());
         }
         for (key, text) in &frontmatter.metadata {
-            reading.text(key, text, Span::default(), FindingAnchor::At(Span::default()));
+            collector.add_text(key, text, Span::default(), FindingAnchor::At(Span::default()));
         }
-        reading.done.extended
+        collector.done.extended
     }
 }
 
 impl ParsedExtendedSpec {
-    /// Reads what a frontmatter declares.
+    /// Parses the declarations of a frontmatter.
     ///
-    /// `id` is the skill's own id, for telling that it needs itself.
+    /// `id` is the skill's own id, to detect a dependency on itself.
     #[must_use]
     pub fn from_mapping(root: &Mapping, id: &str) -> Self {
-        let mut reading = SectionCollector::new(Some(id));
-        reading.map(root);
+        let mut collector = SectionCollector::new(Some(id));
+        collector.add_map(root);
         if let Some(Value::Mapping(metadata)) = root.get("metadata") {
-            reading.map(metadata);
+            collector.add_map(metadata);
         }
-        reading.done
+        collector.done
     }
 
-    /// Reads a `skill.yaml`; a text longer than [`SKILL_YAML_LIMIT`] is not looked at.
+    /// Parses a `skill.yaml`; a text longer than [`SKILL_YAML_LIMIT`] is not read.
     ///
     /// `id` is the skill's own id.
     #[must_use]
     pub fn parse_skill_yaml(text: &str, id: &str) -> Self {
-        let mut reading = SectionCollector::new(Some(id));
-        let refuse = |message: String| ExtendedFinding {
+        let mut collector = SectionCollector::new(Some(id));
+        let type_finding = |message: String| ExtendedFinding {
             rule: "composition.type",
             at: Span::default(),
             message,
@@ -168,12 +166,12 @@ impl ParsedExtendedSpec {
         };
         if text.len() > SKILL_YAML_LIMIT {
             let message = format!("`{SKILL_YAML}` has more than {SKILL_YAML_LIMIT} bytes");
-            reading.done.noticed.push(refuse(message));
-            return reading.done;
+            collector.done.noticed.push(type_finding(message));
+            return collector.done;
         }
         let tree = tree::parse_frontmatter(text, 1);
         for found in tree.diagnostics {
-            reading.done.noticed.push(ExtendedFinding {
+            collector.done.noticed.push(ExtendedFinding {
                 rule: found.rule,
                 at: Span { line: found.line, column: found.column },
                 message: found.message,
@@ -182,13 +180,13 @@ impl ParsedExtendedSpec {
             });
         }
         match &tree.root {
-            Value::Mapping(root) => reading.map(root),
-            _ => reading.done.noticed.push(refuse(format!("`{SKILL_YAML}` is not a map"))),
+            Value::Mapping(root) => collector.add_map(root),
+            _ => collector.done.noticed.push(type_finding(format!("`{SKILL_YAML}` is not a map"))),
         }
-        reading.done
+        collector.done
     }
 
-    /// Returns what was noticed as warnings, without what only profile `skillscraft` objects to.
+    /// Returns the findings as warnings, without those of profile `skillscraft` alone.
     pub fn warnings(&self) -> impl Iterator<Item = Diagnostic> {
         let noticed = self.noticed.iter().filter(|noticed| !noticed.strict);
         noticed.map(|noticed| {
@@ -199,29 +197,29 @@ impl ParsedExtendedSpec {
     }
 }
 
-/// Reports what was noticed in a skill's frontmatter under one rule.
+/// Reports the findings in a skill's frontmatter that belong to one rule.
 pub(crate) fn report_extended(
     rule: &str,
     skill: &SkillDocument<'_>,
     findings: &mut FindingSink<'_>,
 ) {
-    let Some(reading) = skill.extended() else { return };
-    for noticed in reading.noticed.iter().filter(|noticed| noticed.rule == rule) {
+    let Some(collector) = skill.extended() else { return };
+    for noticed in collector.noticed.iter().filter(|noticed| noticed.rule == rule) {
         if !noticed.strict || skill.profile() == Profile::Skillscraft {
             findings.add(noticed.at, noticed.message.clone(), noticed.help.clone());
         }
     }
 }
 
-/// Tells whether a frontmatter has a key that may declare something.
+/// Returns `true` if a frontmatter has a key of an extended declaration.
 pub(crate) fn may_declare(frontmatter: &Frontmatter) -> bool {
     frontmatter.unknown.iter().any(|(key, _)| classify_key(key).is_some())
         || frontmatter.metadata.iter().any(|(key, _)| classify_key(key).is_some())
 }
 
-/// Finds the type a key stands for, and whether the key is the type's name.
+/// Returns the section of a key, and whether the key is the name of the type.
 fn classify_key(key: &str) -> Option<(ExtendedSection, bool)> {
-    // Every key of every frontmatter comes by here.
+    // Every key of every frontmatter is classified, and most have other initials.
     if !key.as_bytes().first().is_some_and(|first| b"sStTcC".contains(first)) {
         return None;
     }
@@ -239,7 +237,7 @@ fn classify_key(key: &str) -> Option<(ExtendedSection, bool)> {
     }
 }
 
-/// Collects the four types from wherever they are.
+/// A collector of the four types from all their locations.
 struct SectionCollector<'a> {
     id: Option<&'a str>,
     done: ParsedExtendedSpec,
@@ -250,49 +248,51 @@ impl<'a> SectionCollector<'a> {
         Self { id, done: ParsedExtendedSpec::default() }
     }
 
-    fn map(&mut self, map: &Mapping) {
+    fn add_map(&mut self, map: &Mapping) {
         for entry in &map.entries {
-            self.entry(&entry.key.text, &entry.value, entry.key.span);
+            self.add_entry(&entry.key.text, &entry.value, entry.key.span);
         }
     }
 
-    fn entry(&mut self, key: &str, value: &Value, key_span: Span) {
+    fn add_entry(&mut self, key: &str, value: &Value, key_span: Span) {
         match value {
             Value::Scalar(scalar) if !scalar.text.trim().is_empty() => {
-                // What a block holds stands in the file as it is, but for the indentation.
+                // The lines of a literal block map to lines of the file, except for the
+                // indentation. The span of a block starts at its first line with text.
                 let blank = scalar.text.bytes().take_while(|&byte| byte == b'\n').count();
-                let pin = match scalar.style {
+                let anchor = match scalar.style {
                     YamlStyle::Literal => {
                         FindingAnchor::Block(scalar.span, u32::try_from(blank).unwrap_or(0))
                     }
                     _ => FindingAnchor::At(scalar.span),
                 };
-                self.text(key, &scalar.text, scalar.span, pin);
+                self.add_text(key, &scalar.text, scalar.span, anchor);
             }
-            value => self.value(key, value, key_span, FindingAnchor::Own),
+            value => self.add_value(key, value, key_span, FindingAnchor::Own),
         }
     }
 
-    /// Takes a text: YAML, or somebody else's field.
-    fn text(&mut self, key: &str, text: &str, span: Span, pin: FindingAnchor) {
+    /// Adds a text: YAML, or a field of another tool.
+    fn add_text(&mut self, key: &str, text: &str, span: Span, anchor: FindingAnchor) {
         let Some((_, by_name)) = classify_key(key) else { return };
         let inner =
+            // A longer text is treated as a plain one, which bounds the cost of parsing.
             (text.len() <= FRONTMATTER_LIMIT).then(|| tree::parse_frontmatter(text, 1).root);
         match inner {
             Some(root @ (Value::Mapping(_) | Value::Sequence(_))) => {
-                self.value(key, &root, span, pin);
+                self.add_value(key, &root, span, anchor);
             }
             _ if by_name => {
                 let scalar =
                     tree::Scalar { text: text.to_owned(), style: YamlStyle::DoubleQuoted, span };
-                self.value(key, &Value::Scalar(scalar), span, FindingAnchor::At(span));
+                self.add_value(key, &Value::Scalar(scalar), span, FindingAnchor::At(span));
             }
             _ => {}
         }
     }
 
-    /// Takes a value; `pin` says where what is noticed in it is reported.
-    fn value(&mut self, key: &str, value: &Value, key_span: Span, pin: FindingAnchor) {
+    /// Adds a value; `anchor` is the position for its findings.
+    fn add_value(&mut self, key: &str, value: &Value, key_span: Span, anchor: FindingAnchor) {
         let Some((section, by_name)) = classify_key(key) else { return };
         let (rules, fields) = match section {
             ExtendedSection::Security => (&security::RULES, security::FIELDS),
@@ -300,20 +300,22 @@ impl<'a> SectionCollector<'a> {
             ExtendedSection::Tools => (&tools::RULES, tools::FIELDS),
             ExtendedSection::Composition => (&composition::RULES, composition::FIELDS),
         };
+        // Another tool's `tools` or `tests` must not be reported.
         if !by_name && !has_field(value, fields) {
             return;
         }
         let ParsedExtendedSpec { extended, noticed } = &mut self.done;
+        // The first declaration wins; a later one is reported at its key.
         let given = match section {
             ExtendedSection::Security => extended.security.is_some(),
             ExtendedSection::Tests => extended.tests.is_some(),
             ExtendedSection::Tools => extended.tools.is_some(),
             ExtendedSection::Composition => extended.composition.is_some(),
         };
-        let mut reader = RecordReader::new(rules, pin, noticed);
+        let mut reader = RecordReader::new(rules, anchor, noticed);
         if given {
             let message = format!("`{key}` is given once more and not used");
-            reader.pin = FindingAnchor::At(key_span);
+            reader.anchor = FindingAnchor::At(key_span);
             return reader.report(rules.unknown, key_span, message, "keep one of the two");
         }
         match section {
@@ -331,7 +333,7 @@ impl<'a> SectionCollector<'a> {
     }
 }
 
-/// Tells whether a value, or an item of it, is a map with one of these fields.
+/// Returns `true` if a value, or an item of it, is a map with one of these fields.
 fn has_field(value: &Value, fields: &[&str]) -> bool {
     match value {
         Value::Scalar(_) => false,
@@ -342,6 +344,7 @@ fn has_field(value: &Value, fields: &[&str]) -> bool {
         Value::Sequence(list) => list
             .items
             .iter()
+            // Only one level of lists: no type is a list of lists.
             .any(|item| matches!(item, Value::Mapping(_)) && has_field(item, fields)),
     }
 }
@@ -357,12 +360,12 @@ mod tests {
         }
     }
 
-    fn lines(reading: &ParsedExtendedSpec) -> Vec<String> {
+    fn lines(collector: &ParsedExtendedSpec) -> Vec<String> {
         let line = |it: &ExtendedFinding| {
             let strict = if it.strict { " (strict)" } else { "" };
             format!("{}:{} {}: {}{strict}", it.at.line, it.at.column, it.rule, it.message)
         };
-        reading.noticed.iter().map(line).collect()
+        collector.noticed.iter().map(line).collect()
     }
 
     const WHOLE: &str = "
@@ -395,11 +398,11 @@ composition:
 ";
 
     #[test]
-    fn everything_is_read_and_shown_as_the_specification_writes_it() {
-        let reading = ParsedExtendedSpec::from_mapping(&tree(WHOLE), "greet");
-        assert_eq!(lines(&reading), [""; 0]);
+    fn spec_round_trips_as_json() {
+        let collector = ParsedExtendedSpec::from_mapping(&tree(WHOLE), "greet");
+        assert_eq!(lines(&collector), [""; 0]);
         assert_eq!(
-            serde_json::to_value(&reading.extended).unwrap(),
+            serde_json::to_value(&collector.extended).unwrap(),
             serde_json::json!({
                 "security": {
                     "capabilities": [
@@ -448,7 +451,7 @@ composition:
     }
 
     #[test]
-    fn every_place_says_the_same() {
+    fn locations_are_equivalent() {
         let indented = |by: &str| WHOLE.replace('\n', &format!("\n{by}"));
         let top = ParsedExtendedSpec::from_mapping(&tree(WHOLE), "greet").extended;
         let metadata = format!("metadata:{}\n", indented("  ").trim_end());
@@ -464,8 +467,12 @@ composition:
             part[1..].iter().for_each(|line| texts.push_str(&format!("    {line}\n")));
         }
         for place in [&metadata, &named, &texts] {
-            let reading = ParsedExtendedSpec::from_mapping(&tree(place), "greet");
-            assert_eq!((lines(&reading), reading.extended), (Vec::new(), top.clone()), "{place}");
+            let collector = ParsedExtendedSpec::from_mapping(&tree(place), "greet");
+            assert_eq!(
+                (lines(&collector), collector.extended),
+                (Vec::new(), top.clone()),
+                "{place}"
+            );
             let file = format!("---\ndescription: Greets.\n{place}---\n");
             let loaded = skill_format::parse_head("greet", file.as_bytes()).frontmatter.unwrap();
             assert!(may_declare(&loaded));
@@ -475,7 +482,7 @@ composition:
     }
 
     #[test]
-    fn what_does_not_fit_is_noticed_where_it_stands() {
+    fn invalid_values_are_reported_in_place() {
         let yaml = "\
 security:
   capabilities: {capability: x, reason: y}
@@ -500,9 +507,9 @@ composition:
 metadata:
   composition: {dependencies: []}
 ";
-        let reading = ParsedExtendedSpec::from_mapping(&tree(yaml), "greet");
+        let collector = ParsedExtendedSpec::from_mapping(&tree(yaml), "greet");
         assert_eq!(
-            lines(&reading),
+            lines(&collector),
             [
                 "7:3 security.unknownField: `security` has no field `colour`",
                 "3:17 security.type: `security.capabilities` is a map, not a list",
@@ -525,7 +532,7 @@ metadata:
                 "23:3 composition.unknownField: `composition` is given once more and not used",
             ]
         );
-        let extended = reading.extended;
+        let extended = collector.extended;
         assert_eq!(extended.security.map(|it| it.modifies_files), Some(Some(true)));
         assert_eq!(extended.tests, None);
         let tools = extended.tools.unwrap().dependencies;
@@ -534,7 +541,7 @@ metadata:
     }
 
     #[test]
-    fn what_stands_in_a_text_is_noticed_there() {
+    fn nested_text_findings_have_positions() {
         let yaml = "\
 metadata:
   tools: |
@@ -554,7 +561,7 @@ metadata:
     }
 
     #[test]
-    fn fields_of_others_are_left_alone() {
+    fn foreign_fields_are_ignored() {
         for yaml in [
             "tools: Read, Grep",
             "tools: [Read, Grep]",

@@ -1,10 +1,10 @@
-//! The reference validator, skills-ref 0.1.1, over again: its verdicts, its messages, its output.
+//! Reimplementation of the reference validator skills-ref 0.1.1: its verdicts, messages and output.
 //!
-//! Scripts written for it keep working, so its quirks are kept: it cuts the file at any `---`,
-//! reads the frontmatter with strictyaml (everything is text; flow style, anchors, tags and
-//! duplicate keys are refused) and prints nested metadata in Python's notation. Two things differ:
-//! what follows `Invalid YAML in frontmatter:` is in our words, and where the reference ends with
-//! an uncaught exception there is an error of ours ([`ReferenceError::Crash`]).
+//! Scripts for the reference must keep working, so its quirks are kept: it splits the file at any
+//! `---`, reads the frontmatter with strictyaml (every value is text; flow style, anchors, tags and
+//! duplicate keys are rejected) and prints nested metadata in Python's notation. There are two
+//! differences: the text after `Invalid YAML in frontmatter:` is worded differently, and an
+//! uncaught exception of the reference becomes an error ([`ReferenceError::Crash`]).
 
 mod properties;
 mod python;
@@ -20,10 +20,10 @@ use yaml::{StrictYamlMap, StrictYamlValue};
 
 pub use properties::{PromptSkill, ReferenceProperties, to_prompt};
 
-/// The names the reference looks for, in this order.
+/// The file names that the reference tries, in this order.
 pub const FILE_NAMES: [&str; 2] = ["SKILL.md", "skill.md"];
 
-/// Why the reference does not read a skill. The text is what it prints.
+/// An error of the reference. Its text equals the output of the reference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReferenceError {
     /// The text does not begin with `---`.
@@ -32,37 +32,37 @@ pub enum ReferenceError {
     /// There is no second `---`.
     #[error("SKILL.md frontmatter not properly closed with ---")]
     Unclosed,
-    /// The YAML is broken, or of a kind that strictyaml refuses.
+    /// The YAML is invalid or rejected by strictyaml.
     #[error("Invalid YAML in frontmatter: {problem} (line {}, column {})", at.line, at.column)]
     Yaml {
-        /// What is wrong.
+        /// The description of the error.
         problem: String,
-        /// Where in the file.
+        /// The position in the file.
         at: Span,
     },
     /// The frontmatter is empty, text or a list.
     #[error("SKILL.md frontmatter must be a YAML mapping")]
     NotMapping,
-    /// A required field is not there.
+    /// A required field is missing.
     #[error("Missing required field in frontmatter: {0}")]
     MissingField(&'static str),
-    /// A required field is empty or no text.
+    /// A required field is empty or not a text.
     #[error("Field '{0}' must be a non-empty string")]
     EmptyField(&'static str),
     /// The reference ends with an uncaught exception.
     #[error("{problem}; the reference validator crashes here")]
     Crash {
-        /// Our id of what is wrong.
+        /// The id of the corresponding rule.
         rule: &'static str,
-        /// What is wrong.
+        /// The description of the error.
         problem: String,
-        /// Where in the file.
+        /// The position in the file.
         at: Span,
     },
 }
 
 impl ReferenceError {
-    /// Returns our id of what is wrong.
+    /// Returns the id of the corresponding rule.
     #[must_use]
     pub fn rule(&self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ impl ReferenceError {
         }
     }
 
-    /// Returns where in the file it is.
+    /// Returns the position in the file.
     #[must_use]
     pub fn span(&self) -> Span {
         match self {
@@ -85,13 +85,14 @@ impl ReferenceError {
         }
     }
 
-    fn diagnostic(&self) -> Diagnostic {
-        error(self.rule(), self.span(), self.to_string())
+    fn to_diagnostic(&self) -> Diagnostic {
+        error_diagnostic(self.rule(), self.span(), self.to_string())
     }
 }
 
-fn error(rule: &'static str, at: Span, message: impl Into<String>) -> Diagnostic {
+fn error_diagnostic(rule: &'static str, at: Span, message: impl Into<String>) -> Diagnostic {
     let severity = Severity::Error;
+    // A diagnostic must be printable, but texts here may hold stand-ins of surrogates.
     let message = python::make_encodable(message.into());
     Diagnostic { rule, severity, line: at.line, column: at.column, message, help: None }
 }
@@ -102,19 +103,20 @@ pub struct ReferenceSkill {
     fields: StrictYamlMap,
 }
 
-/// Reads the bytes of a SKILL.md.
+/// Parses the bytes of a SKILL.md.
 ///
 /// # Errors
-/// [`ReferenceError`] if there is no frontmatter, or none that the reference reads.
+/// Returns [`ReferenceError`] if there is no frontmatter, or if the reference rejects it.
 pub fn load_reference_skill(bytes: &[u8]) -> Result<ReferenceSkill, ReferenceError> {
     let text = std::str::from_utf8(bytes).map_err(|error| ReferenceError::Crash {
         rule: "file.encoding",
         problem: format!("the file is not UTF-8: byte {} cannot be decoded", error.valid_up_to()),
         at: Span::default(),
     })?;
-    // Python reads text files with every kind of line end as LF.
+    // Python converts every kind of line end to LF when it reads a text file.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let rest = text.strip_prefix("---").ok_or(ReferenceError::Missing)?;
+    // The reference splits at any `---`, even inside a value.
     let (yaml, _) = rest.split_once("---").ok_or(ReferenceError::Unclosed)?;
     match yaml::load_yaml(yaml).map_err(to_reference_error)? {
         Some(StrictYamlValue::Map(fields)) => Ok(ReferenceSkill { fields }),
@@ -122,8 +124,8 @@ pub fn load_reference_skill(bytes: &[u8]) -> Result<ReferenceSkill, ReferenceErr
     }
 }
 
-fn to_reference_error(refused: StrictYamlError) -> ReferenceError {
-    let StrictYamlError { at, problem, crashes } = refused;
+fn to_reference_error(error: StrictYamlError) -> ReferenceError {
+    let StrictYamlError { at, problem, crashes } = error;
     let at = to_span(at);
     if crashes {
         ReferenceError::Crash { rule: "frontmatter.yaml", problem, at }
@@ -132,39 +134,41 @@ fn to_reference_error(refused: StrictYamlError) -> ReferenceError {
     }
 }
 
-/// Returns the place in the file; the frontmatter begins behind the first `---`.
+/// Converts a mark to a position in the file; the frontmatter starts behind the first `---`.
 fn to_span(mark: ScanMark) -> Span {
+    // The rest of the fence line is the first line of the YAML text.
     let fence = if mark.line == 0 { 3 } else { 0 };
     Span { line: mark.line + 1, column: mark.column + fence + 1 }
 }
 
-/// Validates a skill as `skills-ref validate` does: its messages in its order, with our rule ids.
+/// Validates a skill as `skills-ref validate` does: the same messages in the same order, with rule
+/// ids.
 ///
-/// The directory's name is compared with the skill's. A file that is spelt neither `SKILL.md` nor
-/// `skill.md` is not seen.
+/// The name of the directory is compared with the name of the skill. A file named neither
+/// `SKILL.md` nor `skill.md` is ignored.
 #[must_use]
 pub fn validate_reference(input: &SkillInput<'_>) -> Vec<Diagnostic> {
     if !input.file_name.is_some_and(|name| FILE_NAMES.contains(&name)) {
         let missing = "Missing required file: SKILL.md";
-        return vec![error("structure.missingSkillMd", Span::default(), missing)];
+        return vec![error_diagnostic("structure.missingSkillMd", Span::default(), missing)];
     }
     match load_reference_skill(input.bytes) {
         Ok(skill) => skill.validate(input.dir_name),
-        Err(error) => vec![error.diagnostic()],
+        Err(error) => vec![error.to_diagnostic()],
     }
 }
 
-/// What `skills-ref validate` prints.
+/// The output of `skills-ref validate`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidationOutput {
-    /// On standard output, final newline included; empty if the skill is not valid.
+    /// The standard output with its final newline; empty if the skill is not valid.
     pub stdout: String,
-    /// On standard error, final newline included; empty if the skill is valid.
+    /// The standard error with its final newline; empty if the skill is valid.
     pub stderr: String,
 }
 
-/// Writes the lines of `skills-ref validate` about a skill directory; `dir` is how it was named.
-/// Only errors count.
+/// Formats the output of `skills-ref validate` for a skill directory; `dir` is its path as given by
+/// the user. Only errors count.
 #[must_use]
 pub fn format_output(dir: &str, found: &[Diagnostic]) -> ValidationOutput {
     let mut lines = ValidationOutput::default();

@@ -1,4 +1,4 @@
-//! One file per rule; this one lists them.
+//! The list of rules; each rule has its own file.
 
 mod absolute_path;
 mod allowed_tools_format;
@@ -106,7 +106,7 @@ mod when_to_use_type;
 
 use crate::rule::Rule;
 
-/// Every rule, sorted by id.
+/// All rules, sorted by id.
 pub static RULES: &[&Rule] = &[
     &absolute_path::RULE,
     &allowed_tools_format::RULE,
@@ -219,20 +219,20 @@ pub fn find_rule(id: &str) -> Option<&'static Rule> {
     RULES.binary_search_by(|rule| rule.id.cmp(id)).ok().map(|index| RULES[index])
 }
 
-/// Returns the ids of up to three rules that look like what was typed, the most similar first.
+/// Returns the ids of up to three rules similar to the input, the most similar first.
 #[must_use]
-pub fn similar_rules(typed: &str) -> Vec<&'static str> {
-    /// Below this, two ids have little more in common than their group.
-    const ALIKE: f64 = 0.75;
-    let typed = typed.to_lowercase();
-    let alike = |id: &str| {
+pub fn similar_rules(input: &str) -> Vec<&'static str> {
+    /// The minimum similarity: below it, two ids share little more than their group.
+    const MIN_SIMILARITY: f64 = 0.75;
+    let input = input.to_lowercase();
+    let similarity = |id: &str| {
         let id = id.to_lowercase();
-        // People remember the second half: `format` for `name.format`.
+        // Users tend to remember the second half: `format` for `name.format`.
         let half = id.split_once('.').map_or(&*id, |(_, half)| half);
-        strsim::jaro_winkler(&typed, &id).max(strsim::jaro_winkler(&typed, half))
+        strsim::jaro_winkler(&input, &id).max(strsim::jaro_winkler(&input, half))
     };
-    let mut ids: Vec<_> = RULES.iter().map(|rule| (alike(rule.id), rule.id)).collect();
-    ids.retain(|(score, _)| *score >= ALIKE);
+    let mut ids: Vec<_> = RULES.iter().map(|rule| (similarity(rule.id), rule.id)).collect();
+    ids.retain(|(score, _)| *score >= MIN_SIMILARITY);
     ids.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     ids.into_iter().take(3).map(|(_, id)| id).collect()
 }
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_sorted_and_their_ids_differ() {
+    fn rules_are_sorted_by_unique_id() {
         assert!(RULES.is_sorted_by(|a, b| a.id < b.id));
         for rule in RULES {
             assert_eq!(super::find_rule(rule.id).map(|found| found.id), Some(rule.id));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn no_lint_rule_finds_errors() {
+    fn lint_rules_find_no_errors() {
         use crate::{Profile, RuleGroup, RuleLevel};
         let lint = RULES.iter().filter(|rule| rule.group == RuleGroup::Lint);
         let is_error = |rule: &&&Rule| {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_guessed_from_what_was_typed() {
+    fn similar_ids_are_suggested() {
         assert_eq!(similar_rules("name.formt").first(), Some(&"name.format"));
         assert_eq!(similar_rules("matchesdirectory").first(), Some(&"name.matchesDirectory"));
         assert_eq!(similar_rules("qqqq"), [""; 0]);

@@ -293,7 +293,7 @@ tests:
     order        before the skills it needs
     test         story: It tells a story. (1 case)
     resource     skill.yaml data, 667 bytes
-    note         loaded but not eligible: the required skill 'build' is missing
+    note         loaded but not eligible: required skill 'build' not found
     diagnostic   [HOME]/sandbox/skills/history/SKILL.md: 1: warning[name.required]: `name` is missing; the directory's name is used
     ");
     let skill_json = home.skillhost(["skill", "show", "history", "--json"]).success().json();

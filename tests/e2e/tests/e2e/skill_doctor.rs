@@ -73,7 +73,7 @@ fn first_failed_step_has_reason() {
     wipe     sandbox yes        yes    yes   no      no
 
     brew  [HOME]/sandbox/skills/brew/SKILL.md
-      ineligible: the required skill `ghost` is missing
+      ineligible: required skill `ghost` not found
     copied  [HOME]/team/copied/SKILL.md
       note: the same in every file as [HOME]/sandbox/skills/copied/SKILL.md, which is used
       note: untrusted: it is listed with its origin, cannot be bound and grants nothing
@@ -138,7 +138,7 @@ fn first_failed_step_has_reason() {
           "missing": [
             {
               "kind": "missing_skill",
-              "message": "the required skill `ghost` is missing",
+              "message": "required skill `ghost` not found",
               "name": "ghost"
             }
           ],

@@ -39,7 +39,7 @@ fn fmt_skips_lossy_changes() {
     formatted skills/odd/SKILL.md
     1 formatted, 1 unchanged, 1 refused
     --- stderr
-    error: skills/beyond/SKILL.md:2: the anchor `&a` is ignored, and other readers may understand it otherwise
+    error: skills/beyond/SKILL.md:2: the anchor `&a` is ignored, and other readers may interpret it differently
     hint: write it in plain YAML, or put the text in quotes
     ");
     assert_eq!(read_text(&home, "skills/odd/SKILL.md"), FORMATTED);

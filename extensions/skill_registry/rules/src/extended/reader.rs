@@ -1,57 +1,58 @@
-//! Reads typed records from the tree, which has no types, and notes what does not fit.
+//! Reader of typed records from the untyped tree, with findings for values that do not fit.
 
 use skill_format::tree::{Mapping, Scalar, YamlStyle};
 use skill_format::{Span, Value};
 
 use super::ExtendedFinding;
 
-/// The ids of the rules that one type's findings belong to.
+/// The ids of the rules for the findings of one type.
 pub(super) struct SectionRules {
     /// The canonical key.
     pub(super) name: &'static str,
-    /// A list, map, text or boolean was wanted.
+    /// The rule for a value of the wrong type.
     pub(super) kind: &'static str,
-    /// A field is missing.
+    /// The rule for a missing field.
     pub(super) required: &'static str,
-    /// A text is not one of those that are allowed.
+    /// The rule for a text that is not allowed.
     pub(super) value: &'static str,
-    /// A field is not used.
+    /// The rule for an unknown field.
     pub(super) unknown: &'static str,
 }
 
 /// A map with the fields of a type.
 pub(super) struct FieldRecord<'v> {
-    /// What messages call it, such as `security.capabilities[2]`.
+    /// The name in messages, such as `security.capabilities[2]`.
     pub(super) name: String,
     span: Span,
     fields: Vec<(&'static str, &'v Value)>,
 }
 
-/// Where what is noticed in a value is reported.
+/// The position at which findings in a value are reported.
 #[derive(Clone, Copy)]
 pub(super) enum FindingAnchor {
-    /// Where it stands.
+    /// The position of the value.
     Own,
-    /// At one place.
+    /// A fixed position.
     At(Span),
-    /// Where it stands in a block of text whose first line that is not blank starts there, after so
-    /// many blank ones.
+    /// The position inside a block of text: the start of its first line that is not blank, and the
+    /// number of blank lines before it.
     Block(Span, u32),
 }
 
-/// Reads values and notes what is wrong with them.
+/// A reader of values that collects findings.
 pub(super) struct RecordReader<'a> {
     pub(super) rules: &'static SectionRules,
-    pub(super) pin: FindingAnchor,
+    pub(super) anchor: FindingAnchor,
     noticed: &'a mut Vec<ExtendedFinding>,
 }
 
-/// Tells whether a key is a camelCase name in its own, kebab-case or snake_case spelling.
+/// Returns `true` if a key is a camelCase name in its camelCase, PascalCase, kebab-case or
+/// snake_case spelling.
 pub(super) fn is_spelling(name: &str, key: &str) -> bool {
     if key == name {
         return true;
     }
-    let parts = |separator: char| {
+    let split_case = |separator: char| {
         let mut spelt = String::with_capacity(name.len() + 4);
         for (index, c) in name.chars().enumerate() {
             if c.is_ascii_uppercase() && index > 0 {
@@ -65,16 +66,16 @@ pub(super) fn is_spelling(name: &str, key: &str) -> bool {
         let (first, rest) = name.split_at(1);
         key.strip_prefix(&first.to_ascii_uppercase()) == Some(rest)
     };
-    key == parts('-') || key == parts('_') || pascal()
+    key == split_case('-') || key == split_case('_') || pascal()
 }
 
 impl<'a> RecordReader<'a> {
     pub(super) fn new(
         rules: &'static SectionRules,
-        pin: FindingAnchor,
+        anchor: FindingAnchor,
         noticed: &'a mut Vec<ExtendedFinding>,
     ) -> Self {
-        Self { rules, pin, noticed }
+        Self { rules, anchor, noticed }
     }
 
     pub(super) fn report(
@@ -84,7 +85,7 @@ impl<'a> RecordReader<'a> {
         message: String,
         help: impl Into<String>,
     ) {
-        let at = match self.pin {
+        let at = match self.anchor {
             FindingAnchor::Own => at,
             FindingAnchor::At(span) => span,
             FindingAnchor::Block(start, blank) => Span {
@@ -95,20 +96,20 @@ impl<'a> RecordReader<'a> {
         self.noticed.push(ExtendedFinding { rule, at, message, help: help.into(), strict: false });
     }
 
-    fn wrong_type(&mut self, name: &str, value: &Value, wanted: &str) {
-        let message = format!("`{name}` is {}, not {wanted}", shape(value));
+    fn report_type(&mut self, name: &str, value: &Value, wanted: &str) {
+        let message = format!("`{name}` is {}, not {wanted}", value_kind(value));
         self.report(self.rules.kind, value.span(), message, format!("write {wanted}"));
     }
 
-    /// Reads a map; of a repeated key the first counts.
-    pub(super) fn record<'v>(
+    /// Reads a map; of a repeated key, the first one counts.
+    pub(super) fn read_record<'v>(
         &mut self,
         name: String,
         value: &'v Value,
         known: &[&'static str],
     ) -> Option<FieldRecord<'v>> {
         let Value::Mapping(Mapping { entries, span, .. }) = value else {
-            self.wrong_type(&name, value, "a map");
+            self.report_type(&name, value, "a map");
             return None;
         };
         let mut record = FieldRecord { name, span: *span, fields: Vec::new() };
@@ -130,7 +131,7 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Reads a list field; an absent optional one is empty.
-    pub(super) fn list<'v>(
+    pub(super) fn read_list<'v>(
         &mut self,
         record: &FieldRecord<'v>,
         field: &'static str,
@@ -139,46 +140,52 @@ impl<'a> RecordReader<'a> {
         match record.non_blank(field) {
             Some(Value::Sequence(list)) => &list.items,
             Some(value) => {
-                self.wrong_type(&format!("{}.{field}", record.name), value, "a list");
+                self.report_type(&format!("{}.{field}", record.name), value, "a list");
                 &[]
             }
             None => {
                 if required {
-                    self.missing(record, field);
+                    self.report_missing(record, field);
                 }
                 &[]
             }
         }
     }
 
-    /// Reads a text that has to be there; blank is the same as absent.
+    /// Reads a required text; a blank text counts as missing.
     pub(super) fn required_text(
         &mut self,
         record: &FieldRecord<'_>,
         field: &'static str,
     ) -> Option<String> {
+        // Reported once here; the read below stays silent about a missing field.
         if record.non_blank(field).is_none() {
-            self.missing(record, field);
+            self.report_missing(record, field);
         }
-        self.text(record, field)
+        self.read_text(record, field)
     }
 
-    /// Reads a text; blank is the same as absent.
-    pub(super) fn text(&mut self, record: &FieldRecord<'_>, field: &'static str) -> Option<String> {
+    /// Reads a text; a blank text counts as missing.
+    pub(super) fn read_text(
+        &mut self,
+        record: &FieldRecord<'_>,
+        field: &'static str,
+    ) -> Option<String> {
         let value = record.non_blank(field)?;
-        self.plain_text(&format!("{}.{field}", record.name), value)
+        self.read_plain_text(&format!("{}.{field}", record.name), value)
     }
 
-    /// Reads a value that is to be a text.
-    pub(super) fn plain_text(&mut self, name: &str, value: &Value) -> Option<String> {
+    /// Reads a value that must be a text.
+    pub(super) fn read_plain_text(&mut self, name: &str, value: &Value) -> Option<String> {
         let Value::Scalar(scalar) = value else {
-            self.wrong_type(name, value, "a text");
+            self.report_type(name, value, "a text");
             return None;
         };
-        if let Some(other) = typed(scalar) {
+        if let Some(other) = core_schema_kind(scalar) {
             let message = format!("`{name}` is {other}, not a text");
             self.report(self.rules.kind, scalar.span, message, "put it in quotes");
             if let Some(noticed) = self.noticed.last_mut() {
+                // The tree keeps the text, so that only one profile objects to the missing quotes.
                 noticed.strict = true;
             }
         }
@@ -186,7 +193,7 @@ impl<'a> RecordReader<'a> {
     }
 
     /// Reads a boolean.
-    pub(super) fn boolean(
+    pub(super) fn read_boolean(
         &mut self,
         record: &FieldRecord<'_>,
         field: &'static str,
@@ -202,6 +209,7 @@ impl<'a> RecordReader<'a> {
         if flag.is_none() {
             let message = format!("`{name}` is neither true nor false; it is not used");
             self.report(self.rules.kind, value.span(), message, "write `true` or `false`");
+        // The meaning is clear, so the value is used although it is a text.
         } else if !matches!(value, Value::Scalar(Scalar { style: YamlStyle::Plain, .. })) {
             let message = format!("`{name}` is a text, not true or false");
             self.report(self.rules.kind, value.span(), message, "remove the quotes");
@@ -209,19 +217,19 @@ impl<'a> RecordReader<'a> {
         flag
     }
 
-    /// Reads a boolean that has to be there.
+    /// Reads a required boolean.
     pub(super) fn required_boolean(
         &mut self,
         record: &FieldRecord<'_>,
         field: &'static str,
     ) -> Option<bool> {
         if record.non_blank(field).is_none() {
-            self.missing(record, field);
+            self.report_missing(record, field);
         }
-        self.boolean(record, field)
+        self.read_boolean(record, field)
     }
 
-    /// Reads one of several words that has to be there.
+    /// Reads a required word out of several.
     pub(super) fn required_keyword<T: Copy>(
         &mut self,
         record: &FieldRecord<'_>,
@@ -229,19 +237,19 @@ impl<'a> RecordReader<'a> {
         words: &[(&str, T)],
     ) -> Option<T> {
         if record.non_blank(field).is_none() {
-            self.missing(record, field);
+            self.report_missing(record, field);
         }
-        self.keyword(record, field, words)
+        self.read_keyword(record, field, words)
     }
 
-    /// Reads one of several words.
-    pub(super) fn keyword<T: Copy>(
+    /// Reads a word out of several.
+    pub(super) fn read_keyword<T: Copy>(
         &mut self,
         record: &FieldRecord<'_>,
         field: &'static str,
         words: &[(&str, T)],
     ) -> Option<T> {
-        let text = self.text(record, field)?;
+        let text = self.read_text(record, field)?;
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {
             let list: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
@@ -252,7 +260,7 @@ impl<'a> RecordReader<'a> {
         found.map(|(_, value)| *value)
     }
 
-    fn missing(&mut self, record: &FieldRecord<'_>, field: &str) {
+    fn report_missing(&mut self, record: &FieldRecord<'_>, field: &str) {
         let message = format!("`{}` has no `{field}`", record.name);
         self.report(self.rules.required, record.span, message, format!("add `{field}`"));
     }
@@ -263,18 +271,18 @@ impl<'v> FieldRecord<'v> {
         self.fields.iter().find(|(name, _)| *name == field).map(|(_, value)| *value)
     }
 
-    /// A field that is there and not blank.
+    /// Returns the value of a field that is present and not blank.
     fn non_blank(&self, field: &str) -> Option<&'v Value> {
         self.get(field).filter(|value| value.as_str().is_none_or(|text| !text.trim().is_empty()))
     }
 
-    /// Where a field's value is, else where the record is.
+    /// Returns the position of a field's value, or of the record if the field is missing.
     pub(super) fn field_span(&self, field: &str) -> Span {
         self.get(field).map_or(self.span, Value::span)
     }
 }
 
-fn shape(value: &Value) -> &'static str {
+fn value_kind(value: &Value) -> &'static str {
     match value {
         Value::Scalar(scalar) if scalar.text.trim().is_empty() => "empty",
         Value::Scalar(_) => "a text",
@@ -283,8 +291,8 @@ fn shape(value: &Value) -> &'static str {
     }
 }
 
-/// Names the type YAML's core schema gives a scalar that is no text there.
-fn typed(scalar: &Scalar) -> Option<&'static str> {
+/// Returns the name of the type of a scalar in YAML's core schema, or `None` for a text.
+fn core_schema_kind(scalar: &Scalar) -> Option<&'static str> {
     if scalar.style != YamlStyle::Plain {
         return None;
     }
@@ -292,6 +300,7 @@ fn typed(scalar: &Scalar) -> Option<&'static str> {
         "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => Some("true or false"),
         "~" | "null" | "Null" | "NULL" => Some("empty"),
         text => {
+            // `parse` would also accept words such as `inf` and `nan`, which are texts in YAML.
             let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
             let number =
                 digits.starts_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok();
@@ -300,7 +309,8 @@ fn typed(scalar: &Scalar) -> Option<&'static str> {
     }
 }
 
-/// The start of a text that a message quotes.
+/// Returns the start of a text for use in a message.
 pub(super) fn excerpt(text: &str) -> String {
+    // The text is untrusted and may be long.
     text.chars().take(60).collect()
 }

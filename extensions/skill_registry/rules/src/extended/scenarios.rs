@@ -1,4 +1,4 @@
-//! Test scenarios.
+//! Parsing of test scenarios.
 
 use serde::Serialize;
 use skill_format::Value;
@@ -13,7 +13,7 @@ pub(super) static RULES: SectionRules = SectionRules {
     unknown: "tests.unknownField",
 };
 
-/// A scenario is known by its cases: names and descriptions are everywhere.
+/// The fields that identify a scenario: names and descriptions are too common.
 pub(super) const FIELDS: &[&str] = &["cases"];
 
 /// A structured test of a skill's behavior (SkillsCraft specification reference).
@@ -21,13 +21,13 @@ pub(super) const FIELDS: &[&str] = &["cases"];
 pub struct TestScenario {
     /// Its name. Required.
     pub name: String,
-    /// What it tests. Required.
+    /// The subject of the test. Required.
     pub description: String,
     /// Its cases, in the order written. Required.
     pub cases: Vec<TestCase>,
 }
 
-/// One prompt and what has to come of it.
+/// A prompt with its expected outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestCase {
@@ -35,46 +35,46 @@ pub struct TestCase {
     pub name: String,
     /// The prompt. Required.
     pub input: String,
-    /// What has to hold afterwards. Required.
+    /// The conditions to check afterwards. Required.
     pub assertions: Vec<TestAssertion>,
-    /// What is expected, in words.
+    /// The expected behavior, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_behavior: Option<String>,
 }
 
-/// Something that has to hold after a case.
+/// A condition to check after a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TestAssertion {
-    /// What is looked at. Required.
+    /// The kind of condition. Required.
     #[serde(rename = "type")]
     pub kind: AssertionType,
-    /// What is looked for. Required.
+    /// The expected value. Required.
     ///
-    /// The specification does not say whose regular expressions [`AssertionType::MatchesRegex`]
-    /// takes, so they are not examined.
+    /// The specification does not name the dialect of [`AssertionType::MatchesRegex`], so the
+    /// syntax of regular expressions is not checked.
     pub value: String,
-    /// What it is about, in words.
+    /// A description in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
 
-/// The kinds of assertions.
+/// The kind of an assertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AssertionType {
-    /// The answer contains the text.
+    /// The reply contains the text.
     Contains,
-    /// The answer does not contain the text.
+    /// The reply does not contain the text.
     NotContains,
-    /// The answer matches the regular expression.
+    /// The reply matches the regular expression.
     MatchesRegex,
-    /// The file exists afterwards and did not before.
+    /// The file was created.
     FileCreated,
-    /// The file is another afterwards.
+    /// The file was modified.
     FileModified,
     /// The command was run.
     CommandExecuted,
-    /// Whoever runs the test knows.
+    /// A condition defined by the test runner.
     Custom,
 }
 
@@ -94,49 +94,55 @@ pub(super) fn read_scenarios(
 ) -> Option<Vec<TestScenario>> {
     let items = match value {
         Value::Sequence(list) => list.items.as_slice(),
+        // The key `testScenario` suggests a single scenario without a list.
         one => std::slice::from_ref(one),
     };
     let mut scenarios = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let name = format!("{}[{index}]", RULES.name);
         let fields = ["name", "description", "cases"];
-        let Some(record) = reader.record(name, item, &fields) else { continue };
+        let Some(record) = reader.read_record(name, item, &fields) else { continue };
         let name = reader.required_text(&record, "name").unwrap_or_default();
         let description = reader.required_text(&record, "description").unwrap_or_default();
-        let items = reader.list(&record, "cases", true);
-        let cases = cases(reader, &record.name, items);
+        let items = reader.read_list(&record, "cases", true);
+        let cases = read_cases(reader, &record.name, items);
         scenarios.push(TestScenario { name, description, cases });
     }
-    // A text under the type's name has been reported; it declares nothing.
+    // A text under the type's name has been reported and is not a declaration.
     (!scenarios.is_empty() || matches!(value, Value::Sequence(_))).then_some(scenarios)
 }
 
-fn cases(reader: &mut RecordReader<'_>, scenario: &str, items: &[Value]) -> Vec<TestCase> {
+fn read_cases(reader: &mut RecordReader<'_>, scenario: &str, items: &[Value]) -> Vec<TestCase> {
     let mut cases = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let name = format!("{scenario}.cases[{index}]");
         let fields = ["name", "input", "assertions", "expectedBehavior"];
-        let Some(record) = reader.record(name, item, &fields) else { continue };
+        let Some(record) = reader.read_record(name, item, &fields) else { continue };
         let name = reader.required_text(&record, "name").unwrap_or_default();
         let input = reader.required_text(&record, "input").unwrap_or_default();
-        let items = reader.list(&record, "assertions", true);
-        let assertions = assertions(reader, &record.name, items);
-        let expected_behavior = reader.text(&record, "expectedBehavior");
+        let items = reader.read_list(&record, "assertions", true);
+        let assertions = read_assertions(reader, &record.name, items);
+        let expected_behavior = reader.read_text(&record, "expectedBehavior");
         cases.push(TestCase { name, input, assertions, expected_behavior });
     }
     cases
 }
 
-fn assertions(reader: &mut RecordReader<'_>, case: &str, items: &[Value]) -> Vec<TestAssertion> {
+fn read_assertions(
+    reader: &mut RecordReader<'_>,
+    case: &str,
+    items: &[Value],
+) -> Vec<TestAssertion> {
     let mut assertions = Vec::new();
     for (index, item) in items.iter().enumerate() {
         let name = format!("{case}.assertions[{index}]");
-        let Some(record) = reader.record(name, item, &["type", "value", "description"]) else {
+        let Some(record) = reader.read_record(name, item, &["type", "value", "description"]) else {
             continue;
         };
         let kind = reader.required_keyword(&record, "type", &TYPES);
         let value = reader.required_text(&record, "value").unwrap_or_default();
-        let description = reader.text(&record, "description");
+        let description = reader.read_text(&record, "description");
+        // Without a known kind, the value has no meaning.
         if let Some(kind) = kind {
             assertions.push(TestAssertion { kind, value, description });
         }

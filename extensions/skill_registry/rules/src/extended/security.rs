@@ -1,4 +1,4 @@
-//! The security manifest.
+//! Parsing of the security manifest.
 
 use serde::Serialize;
 use skill_format::Value;
@@ -16,9 +16,9 @@ pub(super) static RULES: SectionRules = SectionRules {
 pub(super) const FIELDS: &[&str] =
     &["capabilities", "requiresNetwork", "modifiesFiles", "executesCommands", "fileSystemScope"];
 
-/// Declares what a skill asks to be allowed (SkillsCraft specification reference).
+/// The permissions that a skill requests (SkillsCraft specification reference).
 ///
-/// It is a declaration: nothing is granted by it.
+/// The manifest is a declaration and grants no permission.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecurityManifest {
@@ -33,36 +33,36 @@ pub struct SecurityManifest {
     /// Whether it runs commands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executes_commands: Option<bool>,
-    /// How far it reaches into the file system.
+    /// The part of the file system that it uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_system_scope: Option<FileSystemScope>,
 }
 
-/// One thing a skill asks to be allowed.
+/// A capability that a skill requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CapabilityDeclaration {
     /// Its name, such as `file:read` or `shell:execute`. Required.
     pub capability: String,
-    /// What for. Required.
+    /// The reason. Required.
     pub reason: String,
-    /// Whether the skill works without it; false unless it says so.
+    /// Whether the skill works without it; `false` by default.
     pub optional: bool,
 }
 
-/// How far a skill reaches into the file system.
+/// The part of the file system that a skill uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileSystemScope {
-    /// Its own directory.
+    /// The skill's own directory.
     SkillDirectory,
-    /// The workspace it is used in.
+    /// The workspace of the agent.
     Workspace,
-    /// All of it.
+    /// The whole file system.
     System,
 }
 
 impl FileSystemScope {
-    /// Returns the word as it is written.
+    /// Returns the word used in the manifest.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -77,26 +77,28 @@ pub(super) fn read_security(
     reader: &mut RecordReader<'_>,
     value: &Value,
 ) -> Option<SecurityManifest> {
-    let record = reader.record(RULES.name.to_owned(), value, FIELDS)?;
+    let record = reader.read_record(RULES.name.to_owned(), value, FIELDS)?;
     let mut capabilities = Vec::new();
-    for (index, item) in reader.list(&record, "capabilities", true).iter().enumerate() {
+    for (index, item) in reader.read_list(&record, "capabilities", true).iter().enumerate() {
         let name = format!("{}.capabilities[{index}]", record.name);
-        let Some(item) = reader.record(name, item, &["capability", "reason", "optional"]) else {
+        let Some(item) = reader.read_record(name, item, &["capability", "reason", "optional"])
+        else {
             continue;
         };
         let capability = reader.required_text(&item, "capability");
         let reason = reader.required_text(&item, "reason").unwrap_or_default();
-        let optional = reader.boolean(&item, "optional").unwrap_or(false);
+        let optional = reader.read_boolean(&item, "optional").unwrap_or(false);
+        // A missing name has been reported; an entry without one cannot be matched.
         if let Some(capability) = capability {
             capabilities.push(CapabilityDeclaration { capability, reason, optional });
         }
     }
     Some(SecurityManifest {
         capabilities,
-        requires_network: reader.boolean(&record, "requiresNetwork"),
-        modifies_files: reader.boolean(&record, "modifiesFiles"),
-        executes_commands: reader.boolean(&record, "executesCommands"),
-        file_system_scope: reader.keyword(
+        requires_network: reader.read_boolean(&record, "requiresNetwork"),
+        modifies_files: reader.read_boolean(&record, "modifiesFiles"),
+        executes_commands: reader.read_boolean(&record, "executesCommands"),
+        file_system_scope: reader.read_keyword(
             &record,
             "fileSystemScope",
             &[

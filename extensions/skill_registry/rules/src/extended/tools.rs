@@ -1,4 +1,4 @@
-//! Tool bindings.
+//! Parsing of tool bindings.
 
 use serde::Serialize;
 use skill_format::Value;
@@ -16,24 +16,24 @@ pub(super) static RULES: SectionRules = SectionRules {
 
 pub(super) const FIELDS: &[&str] = &["dependencies"];
 
-/// The tools a skill needs (SkillsCraft specification reference).
+/// The tools that a skill needs (SkillsCraft specification reference).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ToolBinding {
     /// The tools, in the order written. Required.
     pub dependencies: Vec<ToolDependency>,
 }
 
-/// One tool a skill uses.
+/// A tool that a skill uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolDependency {
     /// The tool or a pattern of its uses, such as `SkillAccess` or `Bash(git:*)`. Required.
     pub tool: String,
-    /// Whether the skill is of no use without it. Required; true where it is missing.
+    /// Whether the skill requires the tool. Required; `true` if the field is missing.
     pub required: bool,
-    /// What for. Required.
+    /// The purpose. Required.
     pub purpose: String,
-    /// The oldest version that will do.
+    /// The minimum version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_version: Option<ToolVersion>,
 }
@@ -44,25 +44,27 @@ pub fn tool_name(pattern: &str) -> &str {
     pattern.split('(').next().unwrap_or_default().trim()
 }
 
-/// Tells whether a text is a tool's name, or one with a pattern in brackets behind it.
+/// Returns `true` if a text is the name of a tool, optionally followed by a pattern in parentheses.
 fn is_tool(text: &str) -> bool {
     let name = tool_name(text);
     let plain = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == ')');
     let rest = &text[text.find('(').unwrap_or(text.len())..];
+    // `()` without a pattern matches no use of the tool.
     plain && (rest.is_empty() || (rest.len() > 2 && rest.ends_with(')')))
 }
 
 pub(super) fn read_tools(reader: &mut RecordReader<'_>, value: &Value) -> Option<ToolBinding> {
-    let record = reader.record(RULES.name.to_owned(), value, FIELDS)?;
+    let record = reader.read_record(RULES.name.to_owned(), value, FIELDS)?;
     let mut dependencies = Vec::new();
-    for (index, item) in reader.list(&record, "dependencies", true).iter().enumerate() {
+    for (index, item) in reader.read_list(&record, "dependencies", true).iter().enumerate() {
         let name = format!("{}.dependencies[{index}]", record.name);
         let fields = ["tool", "required", "purpose", "minVersion"];
-        let Some(item) = reader.record(name, item, &fields) else { continue };
+        let Some(item) = reader.read_record(name, item, &fields) else { continue };
         let tool = reader.required_text(&item, "tool");
+        // Assuming `true` is the safe side: the skill is not offered without the tool.
         let required = reader.required_boolean(&item, "required").unwrap_or(true);
         let purpose = reader.required_text(&item, "purpose").unwrap_or_default();
-        let version = reader.text(&item, "minVersion");
+        let version = reader.read_text(&item, "minVersion");
         let min_version = version.as_deref().and_then(ToolVersion::new);
         if let (Some(version), None) = (&version, &min_version) {
             let message = format!("`{}` is not a version", excerpt(version));
@@ -86,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_has_a_tool() {
+    fn pattern_names_tool() {
         for (pattern, name) in [
             ("Read", "Read"),
             ("Bash(git:*)", "Bash"),

@@ -1,4 +1,4 @@
-//! A frontmatter on its way to its canonical form: fields with the comments that belong to them.
+//! The draft of a formatted frontmatter: fields with their comments.
 
 use skill_format::Value;
 use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
@@ -8,13 +8,13 @@ use super::source::{
     raw_lines, read_block_scalar,
 };
 
-/// One `key: value`, or one item of a list.
+/// A `key: value` pair or a list item.
 #[derive(Clone, Debug)]
 pub(super) struct DraftNode {
-    /// Nothing for an item.
+    /// The key; `None` for an item.
     pub(super) key: Option<Scalar>,
     pub(super) shape: ValueShape,
-    /// What stands on the lines above it.
+    /// The comments and blank lines above it.
     pub(super) leading: Vec<StandaloneLine>,
     /// The comments behind it on its line.
     pub(super) trailing: Vec<String>,
@@ -23,11 +23,11 @@ pub(super) struct DraftNode {
     place: NodePosition,
 }
 
-/// Where a node stands in the source.
+/// The position of a node in the source.
 #[derive(Clone, Copy, Debug, Default)]
 struct NodePosition {
     start: usize,
-    /// Counted from 1; of an item, that of its list.
+    /// The column, counted from 1; of an item, the column of its list.
     column: usize,
     value: usize,
     end: usize,
@@ -36,15 +36,15 @@ struct NodePosition {
 /// The form of a value.
 #[derive(Clone, Debug)]
 pub(super) enum ValueShape {
-    /// A text, its lines as its author broke them, and the block it is written as.
+    /// A text with the lines of its author, and its block if it is written as one.
     Text { scalar: Scalar, lines: Vec<String>, block: Option<BlockScalar> },
-    /// What stands in brackets or braces: kept as it stands.
+    /// A value in brackets or braces, kept unchanged.
     Flow { lines: Vec<String>, own_line: bool, column: usize },
-    /// Lines below the key.
+    /// Nodes on the lines below the key.
     Block(DraftChildren),
 }
 
-/// The fields of a map or the items of a list, and what stands behind the last of them.
+/// The fields of a map or the items of a list, and the lines behind the last one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DraftChildren {
     pub(super) list: bool,
@@ -54,13 +54,13 @@ pub(super) struct DraftChildren {
 }
 
 impl DraftNode {
-    /// Makes a field that stands nowhere yet.
+    /// Creates a field without a position in the source.
     pub(super) fn new(key: Scalar, shape: ValueShape, leading: Vec<StandaloneLine>) -> Self {
         let (trailing, inside) = (Vec::new(), Vec::new());
         Self { key: Some(key), shape, leading, trailing, inside, place: NodePosition::default() }
     }
 
-    /// Takes every comment in and about the node.
+    /// Collects all comments in and around the node.
     pub(super) fn into_comments(self) -> Vec<StandaloneLine> {
         let mut comments = self.leading;
         comments.extend(self.inside);
@@ -73,8 +73,8 @@ impl DraftNode {
     }
 }
 
-/// Makes the draft of a frontmatter. `open_metadata` takes `metadata` out of its braces, so that
-/// fields can be added to it.
+/// Builds the draft of a frontmatter. With `open_metadata`, a `metadata` in braces becomes a block
+/// map, so that fields can be added to it.
 pub(super) fn build_draft(
     source: &FrontmatterSource<'_>,
     layout: &SourceLayout<'_>,
@@ -83,7 +83,7 @@ pub(super) fn build_draft(
     open_metadata: bool,
 ) -> DraftChildren {
     let builder = DraftBuilder { source, layout, tokens, open_metadata };
-    let mut draft = builder.fields(&root.entries);
+    let mut draft = builder.build_fields(&root.entries);
     attach_comments(tokens, source, &mut draft);
     draft
 }
@@ -96,25 +96,25 @@ struct DraftBuilder<'a> {
 }
 
 impl DraftBuilder<'_> {
-    fn fields(&self, entries: &[MappingEntry]) -> DraftChildren {
+    fn build_fields(&self, entries: &[MappingEntry]) -> DraftChildren {
         let field = |entry: &MappingEntry| {
             let start = self.source.offset(entry.key.span);
             let place =
                 NodePosition { start, column: self.column(start), ..NodePosition::default() };
-            self.node(Some(&entry.key), &entry.value, place)
+            self.build_node(Some(&entry.key), &entry.value, place)
         };
         let nodes: Vec<DraftNode> = entries.iter().map(field).collect();
         let column = nodes.first().map_or(1, |first| first.place.column);
         DraftChildren { list: false, nodes, tail: Vec::new(), column }
     }
 
-    fn items(&self, items: &[Value], column: usize) -> DraftChildren {
+    fn build_items(&self, items: &[Value], column: usize) -> DraftChildren {
         let item = |item: &Value| {
             let start = match item {
                 Value::Scalar(scalar) => self.source.start_of(scalar),
                 Value::Sequence(_) | Value::Mapping(_) => self.source.offset(item.span()),
             };
-            self.node(None, item, NodePosition { start, column, ..NodePosition::default() })
+            self.build_node(None, item, NodePosition { start, column, ..NodePosition::default() })
         };
         DraftChildren {
             list: true,
@@ -124,25 +124,25 @@ impl DraftBuilder<'_> {
         }
     }
 
-    fn node(&self, key: Option<&Scalar>, value: &Value, place: NodePosition) -> DraftNode {
+    fn build_node(&self, key: Option<&Scalar>, value: &Value, place: NodePosition) -> DraftNode {
         let at = match value {
             Value::Scalar(scalar) => self.source.start_of(scalar),
             Value::Sequence(_) | Value::Mapping(_) => self.source.offset(value.span()),
         };
         let (shape, end) = match value {
-            Value::Scalar(scalar) => self.text(key, scalar, at, place.start),
+            Value::Scalar(scalar) => self.build_text(key, scalar, at, place.start),
             Value::Sequence(sequence) if sequence.flow => {
-                (self.flow(&sequence.range, place.start), sequence.range.end)
+                (self.build_flow(&sequence.range, place.start), sequence.range.end)
             }
-            Value::Mapping(mapping) if mapping.flow && !self.opens(key, place) => {
-                (self.flow(&mapping.range, place.start), mapping.range.end)
+            Value::Mapping(mapping) if mapping.flow && !self.opens_braces(key, place) => {
+                (self.build_flow(&mapping.range, place.start), mapping.range.end)
             }
             Value::Sequence(sequence) => {
                 let column = usize::try_from(sequence.span.column).unwrap_or(1);
-                (ValueShape::Block(self.items(&sequence.items, column)), place.start)
+                (ValueShape::Block(self.build_items(&sequence.items, column)), place.start)
             }
             Value::Mapping(mapping) => {
-                (ValueShape::Block(self.fields(&mapping.entries)), place.start)
+                (ValueShape::Block(self.build_fields(&mapping.entries)), place.start)
             }
         };
         DraftNode {
@@ -155,11 +155,11 @@ impl DraftBuilder<'_> {
         }
     }
 
-    fn opens(&self, key: Option<&Scalar>, place: NodePosition) -> bool {
+    fn opens_braces(&self, key: Option<&Scalar>, place: NodePosition) -> bool {
         self.open_metadata && place.column == 1 && key.is_some_and(|key| key.text == "metadata")
     }
 
-    fn text(
+    fn build_text(
         &self,
         key: Option<&Scalar>,
         scalar: &Scalar,
@@ -176,6 +176,7 @@ impl DraftBuilder<'_> {
                 (Vec::new(), end)
             }
             YamlStyle::SingleQuoted | YamlStyle::DoubleQuoted => {
+                // Escapes may span lines, so that the end cannot come from the parsed text.
                 let end = at + quoted_length(&text[at..]);
                 let inner = text.get(at + 1..end - 1).unwrap_or_default();
                 (quoted_lines(inner, scalar.style), end)
@@ -184,9 +185,11 @@ impl DraftBuilder<'_> {
                 let end = self.layout.next_line(self.source, at);
                 (raw_text_lines(self.source, at, end), end)
             }
-            // The place of a value that is not there is somewhere behind it.
+            // The parser gives a missing value a position somewhere behind it, so the key's is
+            // used.
             YamlStyle::Plain | YamlStyle::Alias if scalar.text.is_empty() => (Vec::new(), start),
             YamlStyle::Plain | YamlStyle::Alias => {
+                // A plain text ends before the next comment or the line of the next node.
                 let comment =
                     |token: &&CommentToken| token.at > at && token.line != StandaloneLine::Blank;
                 let comment = self.tokens.iter().find(comment).map_or(text.len(), |it| it.at);
@@ -198,7 +201,7 @@ impl DraftBuilder<'_> {
         (ValueShape::Text { scalar: scalar.clone(), lines, block: written }, end)
     }
 
-    fn flow(&self, range: &std::ops::Range<usize>, start: usize) -> ValueShape {
+    fn build_flow(&self, range: &std::ops::Range<usize>, start: usize) -> ValueShape {
         let text = self.source.text.get(range.clone()).unwrap_or_default();
         let lines: Vec<String> = text.split('\n').map(|line| line.trim_end().to_owned()).collect();
         let own_line =
@@ -216,7 +219,7 @@ fn trimmed_lines(text: &str) -> Vec<String> {
     text.split('\n').map(|line| line.trim().to_owned()).collect()
 }
 
-/// Returns the lines of a quoted text, if they can be told without reading its escapes.
+/// Returns the lines of a quoted text, or none if they depend on its escapes.
 fn quoted_lines(inner: &str, style: YamlStyle) -> Vec<String> {
     let quote =
         if style == YamlStyle::SingleQuoted { inner.replace("''", "'") } else { inner.into() };
@@ -228,7 +231,7 @@ fn quoted_lines(inner: &str, style: YamlStyle) -> Vec<String> {
 
 fn raw_text_lines(source: &FrontmatterSource<'_>, at: usize, end: usize) -> Vec<String> {
     let mut lines = raw_lines(source, at, end, |_| ());
-    // Loading takes quotes off around the whole.
+    // Loading strips quotes around the text, so that lines must lack them as well.
     if let (Some(first), true) = (lines.first(), lines.len() > 1)
         && let Some(quote) = first.chars().next().filter(|c| matches!(c, '"' | '\''))
     {
@@ -242,7 +245,7 @@ fn raw_text_lines(source: &FrontmatterSource<'_>, at: usize, end: usize) -> Vec<
     lines
 }
 
-/// The way to a node: indexes, outermost first.
+/// The path to a node: indexes, outermost first.
 type NodePath = Vec<usize>;
 
 struct NodeStart {
@@ -251,9 +254,9 @@ struct NodeStart {
     column: usize,
 }
 
-/// Gives every comment and blank line to the node it belongs to: what stands behind a value to
-/// that value, what stands above one to that one, and what is indented like the fields of a map
-/// that ends there to its end.
+/// Attaches every comment and blank line to a node: a comment behind a value to that value, a line
+/// above a node to that node, and a line indented like the fields of a map that ends there to the
+/// end of that map.
 fn attach_comments(
     tokens: &[CommentToken],
     source: &FrontmatterSource<'_>,
@@ -261,7 +264,7 @@ fn attach_comments(
 ) {
     let mut stops = Vec::new();
     let mut kept = Vec::new();
-    stops_of(root, &mut Vec::new(), &mut stops, &mut kept);
+    collect_stops(root, &mut Vec::new(), &mut stops, &mut kept);
     let mut run = 0;
     while run < tokens.len() {
         let token = &tokens[run];
@@ -270,7 +273,8 @@ fn attach_comments(
         let previous = index.checked_sub(1).map(|previous| &stops[previous]);
         let next = stops.get(index);
         if kept.iter().any(|&(start, end)| (start..end).contains(&token.at)) {
-            if let Some(node) = previous.and_then(|stop| node(root, &stop.path))
+            // Values in brackets are printed verbatim; their comments are only collected here.
+            if let Some(node) = previous.and_then(|stop| find_node(root, &stop.path))
                 && token.line != StandaloneLine::Blank
             {
                 node.inside.push(token.line.clone());
@@ -279,64 +283,73 @@ fn attach_comments(
         }
         match &token.line {
             StandaloneLine::Comment(text) if !token.own_line => {
-                match previous.and_then(|stop| node(root, &stop.path)) {
+                match previous.and_then(|stop| find_node(root, &stop.path)) {
                     Some(node) => node.trailing.push(text.clone()),
                     None => root.tail.push(token.line.clone()),
                 }
             }
             StandaloneLine::Blank => {
-                let inside = previous.and_then(|stop| node(root, &stop.path));
+                let inside = previous.and_then(|stop| find_node(root, &stop.path));
+                // A blank line inside a text belongs to the text.
                 if inside.is_some_and(|node| token.at < node.place.end) {
                     continue;
                 }
-                // It goes where the comment below it goes.
+                // A blank line stays above the comment that follows it.
                 let bound = next.map_or(source.text.len(), |next| next.start);
                 let mut below = tokens[run..].iter().take_while(|token| token.at < bound);
                 match below.find(|token| token.own_line && token.line != StandaloneLine::Blank) {
-                    Some(below) => push(root, previous, next, below, StandaloneLine::Blank),
-                    None if next.is_some() => push(root, None, next, token, StandaloneLine::Blank),
+                    Some(below) => place_line(root, previous, next, below, StandaloneLine::Blank),
+                    None if next.is_some() => {
+                        place_line(root, None, next, token, StandaloneLine::Blank)
+                    }
                     None => {}
                 }
             }
-            StandaloneLine::Comment(_) => push(root, previous, next, token, token.line.clone()),
+            StandaloneLine::Comment(_) => {
+                place_line(root, previous, next, token, token.line.clone())
+            }
         }
     }
 }
 
-fn push(
+fn place_line(
     root: &mut DraftChildren,
     previous: Option<&NodeStart>,
     next: Option<&NodeStart>,
     token: &CommentToken,
     line: StandaloneLine,
 ) {
-    let lines = match destination(root, previous, next, token) {
-        CommentPlacement::Above(path) => node(root, path).map(|node| &mut node.leading),
-        CommentPlacement::Behind(path) => parent(root, path).map(|children| &mut children.tail),
+    let lines = match find_placement(root, previous, next, token) {
+        CommentPlacement::Above(path) => find_node(root, path).map(|node| &mut node.leading),
+        CommentPlacement::Behind(path) => {
+            find_parent(root, path).map(|children| &mut children.tail)
+        }
     };
     if let Some(lines) = lines
+        // Several blank lines become one.
         && (line != StandaloneLine::Blank || lines.last() != Some(&StandaloneLine::Blank))
     {
         lines.push(line);
     }
 }
 
-/// Where a line of its own belongs.
+/// The placement of a standalone line.
 enum CommentPlacement<'a> {
-    /// Above the node at the path.
+    /// The line goes above the node at the path.
     Above(&'a [usize]),
-    /// Behind the last node of the map or list that the node at the path is in.
+    /// The line goes behind the last node of the map or list that contains the node at the path.
     Behind(&'a [usize]),
 }
 
-fn destination<'a>(
+fn find_placement<'a>(
     root: &mut DraftChildren,
     previous: Option<&'a NodeStart>,
     next: Option<&'a NodeStart>,
     token: &CommentToken,
 ) -> CommentPlacement<'a> {
+    // A comment between a key and its value moves above the key.
     let between = previous.filter(|stop| {
-        node(root, &stop.path).is_some_and(|node| {
+        find_node(root, &stop.path).is_some_and(|node| {
             token.at < node.place.value && !matches!(node.shape, ValueShape::Block(_))
         })
     });
@@ -348,9 +361,10 @@ fn destination<'a>(
         && let Some(previous) = previous
     {
         let mut best: Option<(usize, &[usize])> = None;
+        // Of all open maps and lists, the deepest one that the indentation still fits is meant.
         for length in 1..=previous.path.len() {
             let path = &previous.path[..length];
-            let column = parent(root, path).map_or(0, |children| children.column);
+            let column = find_parent(root, path).map_or(0, |children| children.column);
             let fits = (next_column + 1..=token.column).contains(&column);
             if fits && best.is_none_or(|(deepest, _)| column > deepest) {
                 best = Some((column, path));
@@ -363,7 +377,7 @@ fn destination<'a>(
     next.map_or(CommentPlacement::Behind(&[]), |next| CommentPlacement::Above(&next.path))
 }
 
-fn stops_of(
+fn collect_stops(
     children: &DraftChildren,
     path: &mut NodePath,
     stops: &mut Vec<NodeStart>,
@@ -371,11 +385,11 @@ fn stops_of(
 ) {
     for (index, node) in children.nodes.iter().enumerate() {
         path.push(index);
-        // An empty item has no place of its own.
+        // An empty item has no position of its own; the starts must stay sorted.
         let start = stops.last().map_or(0, |last: &NodeStart| last.start).max(node.place.start);
         stops.push(NodeStart { path: path.clone(), start, column: node.place.column });
         match &node.shape {
-            ValueShape::Block(children) => stops_of(children, path, stops, kept),
+            ValueShape::Block(children) => collect_stops(children, path, stops, kept),
             ValueShape::Flow { .. } => kept.push((node.place.value, node.place.end)),
             ValueShape::Text { .. } => {}
         }
@@ -383,18 +397,18 @@ fn stops_of(
     }
 }
 
-/// Returns the map or list that the node at a path is in.
-fn parent<'a>(root: &'a mut DraftChildren, path: &[usize]) -> Option<&'a mut DraftChildren> {
+/// Returns the map or list that contains the node at a path.
+fn find_parent<'a>(root: &'a mut DraftChildren, path: &[usize]) -> Option<&'a mut DraftChildren> {
     match path {
         [] | [_] => Some(root),
         [index, inner @ ..] => match &mut root.nodes.get_mut(*index)?.shape {
-            ValueShape::Block(children) => parent(children, inner),
+            ValueShape::Block(children) => find_parent(children, inner),
             ValueShape::Text { .. } | ValueShape::Flow { .. } => None,
         },
     }
 }
 
-fn node<'a>(root: &'a mut DraftChildren, path: &[usize]) -> Option<&'a mut DraftNode> {
+fn find_node<'a>(root: &'a mut DraftChildren, path: &[usize]) -> Option<&'a mut DraftNode> {
     let index = *path.last()?;
-    parent(root, path)?.nodes.get_mut(index)
+    find_parent(root, path)?.nodes.get_mut(index)
 }

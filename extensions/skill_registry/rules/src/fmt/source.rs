@@ -1,28 +1,28 @@
-//! Finds the comments and blank lines of a frontmatter: what a tree does not hold.
+//! Search for the comments and blank lines of a frontmatter, which its tree does not contain.
 
 use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
 use skill_format::{Span, Value};
 
-/// A line of its own between two fields.
+/// A standalone line between two fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StandaloneLine {
-    /// With its `#`, without what follows it.
+    /// A comment with its `#`, without trailing blanks.
     Comment(String),
     Blank,
 }
 
-/// A comment or a blank line, and where it stands.
+/// A comment or a blank line with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommentToken {
     pub(super) at: usize,
-    /// Counted from 1.
+    /// The column, counted from 1.
     pub(super) column: usize,
-    /// Whether nothing but the dashes of list items stands before it on its line.
+    /// Whether only blanks and dashes of list items precede it on its line.
     pub(super) own_line: bool,
     pub(super) line: StandaloneLine,
 }
 
-/// A frontmatter whose lines all end with `\n`, and the way from a place to a byte of it.
+/// A frontmatter with LF line ends, and the conversion of positions to offsets.
 pub(super) struct FrontmatterSource<'a> {
     pub(super) text: &'a str,
     line_starts: Vec<usize>,
@@ -44,18 +44,18 @@ impl<'a> FrontmatterSource<'a> {
         behind.map_or(self.text.len(), |(at, _)| start + at)
     }
 
-    /// Returns where a text starts, of a block its indicator.
+    /// Returns the start of a text; of a block, the position of its indicator.
     pub(super) fn start_of(&self, scalar: &Scalar) -> usize {
         let at = self.offset(scalar.span);
         match scalar.style {
-            YamlStyle::Literal | YamlStyle::Folded => self.indicator(at),
+            YamlStyle::Literal | YamlStyle::Folded => self.find_indicator(at),
             _ => at,
         }
     }
 
-    /// Finds the indicator of the block scalar whose first text is at `at`: it stands on the last
-    /// line above that ends like the header of one.
-    fn indicator(&self, at: usize) -> usize {
+    /// Finds the indicator of the block scalar whose first text is at `at`: it is on the last line
+    /// above that ends like a block header.
+    fn find_indicator(&self, at: usize) -> usize {
         let mut end = at;
         loop {
             let start = self.line_start(end);
@@ -68,24 +68,25 @@ impl<'a> FrontmatterSource<'a> {
             };
             match line.match_indices(['|', '>']).find(ends_like_header) {
                 Some((found, _)) => return start + found,
+                // No header above: the position is the best answer left.
                 None if start == 0 => return at,
                 None => end = start - 1,
             }
         }
     }
 
-    /// Returns where the line of a byte starts.
+    /// Returns the start of the line of a byte.
     pub(super) fn line_start(&self, at: usize) -> usize {
         self.text[..at].rfind('\n').map_or(0, |before| before + 1)
     }
 
-    /// Returns where the line after that of a byte starts.
+    /// Returns the start of the line after that of a byte.
     fn next_line(&self, at: usize) -> usize {
         self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1)
     }
 
-    /// Returns how far the map or list around a value is indented, for a block scalar at `at`
-    /// that is the value of `key`, or an item if there is no key.
+    /// Returns the indentation of the map or list around a block scalar at `at`, which is the value
+    /// of `key`, or an item if there is no key.
     pub(super) fn parent_indent(&self, key: Option<&Scalar>, at: usize) -> usize {
         let start = match key {
             Some(key) => self.offset(key.span),
@@ -100,16 +101,16 @@ impl<'a> FrontmatterSource<'a> {
 pub(super) struct BlockScalar {
     /// `|` or `>`.
     pub(super) indicator: char,
-    /// `-`, `+` or nothing.
+    /// `-`, `+` or empty.
     pub(super) chomp: &'static str,
     /// The lines without their indentation.
     pub(super) lines: Vec<String>,
-    /// The first byte behind it; the blank lines that end it are not part of it, unless they count.
+    /// The first byte behind it; trailing blank lines are included only if they belong to the text.
     pub(super) end: usize,
     header_comment: Option<usize>,
 }
 
-/// Reads the block scalar whose indicator is at `at`.
+/// Parses the block scalar whose indicator is at `at`.
 pub(super) fn read_block_scalar(
     source: &FrontmatterSource<'_>,
     at: usize,
@@ -118,6 +119,7 @@ pub(super) fn read_block_scalar(
     let text = source.text;
     let header_end = source.next_line(at);
     let line = &text[at..header_end];
+    // A `#` starts a comment only after a blank.
     let header_comment = [" #", "\t#"].iter().filter_map(|mark| line.find(*mark)).min();
     let header = &line[..header_comment.unwrap_or(line.len())];
     let chomp = ["-", "+"].into_iter().find(|chomp| header.contains(chomp)).unwrap_or_default();
@@ -125,6 +127,7 @@ pub(super) fn read_block_scalar(
     let blanks = |line: &str| line.bytes().take_while(|byte| *byte == b' ').count();
     let first = text[header_end..].lines().find(|line| !line.trim().is_empty());
     let indent = match digit {
+        // An explicit indentation counts from the parent, not from the margin.
         Some(digit) => parent_indent + digit,
         None => first.map_or(0, blanks).max(parent_indent + 1),
     };
@@ -140,6 +143,7 @@ pub(super) fn read_block_scalar(
         }
         lines.push(line.get(indent..).unwrap_or_default().to_owned());
         start = next;
+        // Trailing blank lines count only with `+`; others belong to the draft.
         if is_content || chomp == "+" {
             (kept, end) = (lines.len(), next);
         }
@@ -149,15 +153,15 @@ pub(super) fn read_block_scalar(
     BlockScalar { indicator, chomp, lines, end, header_comment: header_comment.map(|c| at + c + 1) }
 }
 
-/// What must be skipped to find comments: `#` in it is text.
+/// A scalar that the search for comments must skip: `#` in it is text.
 struct OpaqueSpan<'a> {
     at: usize,
     scalar: &'a Scalar,
-    /// The key it is the value of.
+    /// The key of the value, if it has one.
     key: Option<&'a Scalar>,
 }
 
-/// Where keys, values and opaque scalars start.
+/// The starts of keys, values and opaque scalars.
 pub(super) struct SourceLayout<'a> {
     opaque: Vec<OpaqueSpan<'a>>,
     starts: Vec<usize>,
@@ -166,7 +170,7 @@ pub(super) struct SourceLayout<'a> {
 impl<'a> SourceLayout<'a> {
     pub(super) fn new(source: &FrontmatterSource<'_>, root: &'a Mapping) -> Self {
         let mut layout = Self { opaque: Vec::new(), starts: Vec::new() };
-        layout.entries(source, &root.entries);
+        layout.add_entries(source, &root.entries);
         layout.opaque.sort_by_key(|scalar| scalar.at);
         layout.starts.sort_unstable();
         layout
@@ -178,26 +182,31 @@ impl<'a> SourceLayout<'a> {
         self.starts.get(index).map_or(source.text.len(), |&next| source.line_start(next).max(at))
     }
 
-    fn entries(&mut self, source: &FrontmatterSource<'_>, entries: &'a [MappingEntry]) {
+    fn add_entries(&mut self, source: &FrontmatterSource<'_>, entries: &'a [MappingEntry]) {
         for entry in entries {
-            self.scalar(source, &entry.key, None);
-            self.value(source, &entry.value, Some(&entry.key));
+            self.add_scalar(source, &entry.key, None);
+            self.add_value(source, &entry.value, Some(&entry.key));
         }
     }
 
-    fn value(&mut self, source: &FrontmatterSource<'_>, value: &'a Value, key: Option<&'a Scalar>) {
+    fn add_value(
+        &mut self,
+        source: &FrontmatterSource<'_>,
+        value: &'a Value,
+        key: Option<&'a Scalar>,
+    ) {
         match value {
-            // The place of a value that is not there is somewhere behind it.
+            // The parser gives a missing value a position somewhere behind it.
             Value::Scalar(scalar) if value.is_empty() && scalar.style == YamlStyle::Plain => {}
-            Value::Scalar(scalar) => self.scalar(source, scalar, key),
+            Value::Scalar(scalar) => self.add_scalar(source, scalar, key),
             Value::Sequence(sequence) => {
-                sequence.items.iter().for_each(|item| self.value(source, item, None));
+                sequence.items.iter().for_each(|item| self.add_value(source, item, None));
             }
-            Value::Mapping(mapping) => self.entries(source, &mapping.entries),
+            Value::Mapping(mapping) => self.add_entries(source, &mapping.entries),
         }
     }
 
-    fn scalar(
+    fn add_scalar(
         &mut self,
         source: &FrontmatterSource<'_>,
         scalar: &'a Scalar,
@@ -223,8 +232,8 @@ pub(super) fn collect_comments(
     while at < text.len() {
         while opaque.next_if(|scalar| scalar.at < at).is_some() {}
         if let Some(scalar) = opaque.next_if(|scalar| scalar.at == at) {
-            // An empty raw text has no length.
-            at = skip(source, layout, scalar, &mut tokens).max(at);
+            // An empty raw text has no length; the scan must not go back.
+            at = skip_opaque(source, layout, scalar, &mut tokens).max(at);
             line_start = source.line_start(at);
             if at == text.len() {
                 break;
@@ -243,7 +252,7 @@ pub(super) fn collect_comments(
                 line_start = at;
             }
             b'#' if at == line_start || matches!(text[at - 1], b' ' | b'\t') => {
-                at = comment(source, at, &mut tokens);
+                at = push_comment(source, at, &mut tokens);
             }
             _ => at += 1,
         }
@@ -251,8 +260,12 @@ pub(super) fn collect_comments(
     tokens
 }
 
-/// Takes the comment at `at` and returns where its line ends.
-fn comment(source: &FrontmatterSource<'_>, at: usize, tokens: &mut Vec<CommentToken>) -> usize {
+/// Stores the comment at `at` and returns the end of its line.
+fn push_comment(
+    source: &FrontmatterSource<'_>,
+    at: usize,
+    tokens: &mut Vec<CommentToken>,
+) -> usize {
     let end = source.text[at..].find('\n').map_or(source.text.len(), |end| at + end);
     let before = &source.text[source.line_start(at)..at];
     tokens.push(CommentToken {
@@ -264,8 +277,8 @@ fn comment(source: &FrontmatterSource<'_>, at: usize, tokens: &mut Vec<CommentTo
     end
 }
 
-/// Returns the first byte behind a scalar, and takes the comments in its extent.
-fn skip(
+/// Returns the first byte behind a scalar, and stores the comments inside its extent.
+fn skip_opaque(
     source: &FrontmatterSource<'_>,
     layout: &SourceLayout<'_>,
     opaque: &OpaqueSpan<'_>,
@@ -277,15 +290,16 @@ fn skip(
         YamlStyle::SingleQuoted | YamlStyle::DoubleQuoted => at + quoted_length(&source.text[at..]),
         YamlStyle::Literal | YamlStyle::Folded => {
             let block = read_block_scalar(source, at, source.parent_indent(opaque.key, at));
+            // The header line is part of the extent, so that the scan would miss its comment.
             if let Some(at) = block.header_comment {
-                comment(source, at, tokens);
+                push_comment(source, at, tokens);
             }
             block.end
         }
         YamlStyle::Raw => {
             let end = layout.next_line(source, at);
             raw_lines(source, at, end, |line_at| {
-                comment(source, line_at, tokens);
+                push_comment(source, line_at, tokens);
             });
             end
         }
@@ -309,10 +323,11 @@ pub(super) fn quoted_length(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the trimmed lines that loading makes a recovered text of, and names its comments.
+/// Returns the trimmed lines of a recovered text, and passes the offsets of its comments to
+/// `comment`.
 ///
-/// A comment counts as such only in a text that starts on the line of its key, without quotes and
-/// not as a block.
+/// Comments exist only in a text that starts on the line of its key, without quotes and not as a
+/// block.
 pub(super) fn raw_lines(
     source: &FrontmatterSource<'_>,
     at: usize,

@@ -1,22 +1,22 @@
-//! How a text is written.
+//! Notation of texts in YAML.
 
 use skill_format::tree::{Scalar, YamlStyle};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use super::source::BlockScalar;
 
-/// A text as it will stand in the file.
+/// The notation of a text in the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ScalarForm {
-    /// On one line; empty for nothing at all.
+    /// A value on one line; empty for a missing value.
     Inline(String),
-    /// The header and the lines below it, not indented.
+    /// A block: its header and its lines without indentation.
     Block(String, Vec<String>),
 }
 
-/// Decides how a text is written.
+/// Chooses the notation of a text.
 ///
-/// `lines` are the lines as its author broke them, `block` the block it is written as.
+/// `lines` are the lines of its author; `block` is its block in the source, if it has one.
 pub(super) fn choose_form(
     scalar: &Scalar,
     lines: &[String],
@@ -24,25 +24,28 @@ pub(super) fn choose_form(
 ) -> ScalarForm {
     let text = &scalar.text;
     let written = match scalar.style {
-        // A block of nothing but line breaks ends where its neighbours say.
+        // The extent of a block of line breaks alone depends on its neighbors.
         YamlStyle::Literal | YamlStyle::Folded if text.trim().is_empty() => None,
-        YamlStyle::Literal | YamlStyle::Folded => block.map(verbatim_form),
+        YamlStyle::Literal | YamlStyle::Folded => block.map(copy_block),
+        // Lines are kept only if folding them gives the same text.
         _ if lines.len() > 1 && fold(lines) == *text => {
             Some(ScalarForm::Block(">-".to_owned(), lines.to_vec()))
         }
+        // A recovered text is literal: folding would join its lines.
         YamlStyle::Raw if text.contains('\n') => {
             Some(ScalarForm::Block("|-".to_owned(), text.split('\n').map(str::to_owned).collect()))
         }
+        // A plain text that YAML parsed stays valid without quotes.
         YamlStyle::Plain if is_printable(text) => return ScalarForm::Inline(text.clone()),
         _ => None,
     };
-    // Blocks cannot say everything, and what a file has can be odder than what was thought of.
+    // Blocks cannot express every text, so each is parsed again before it is used.
     written
         .filter(|written| round_trips(written, text))
         .unwrap_or_else(|| ScalarForm::Inline(format_inline(scalar)))
 }
 
-/// Writes a text on one line: without quotes where that is safe for every reader.
+/// Writes a text on one line, without quotes if that is safe for every reader.
 pub(super) fn format_inline(scalar: &Scalar) -> String {
     let text = &scalar.text;
     let keeps_type = !looks_typed(text) || scalar.style == YamlStyle::Plain;
@@ -52,9 +55,9 @@ pub(super) fn format_inline(scalar: &Scalar) -> String {
     if is_plain(text) && keeps_type { text.clone() } else { quote(text) }
 }
 
-fn verbatim_form(block: &BlockScalar) -> ScalarForm {
-    // YAML finds the indentation by the first line with text; a line that starts with a blank
-    // would be misunderstood.
+fn copy_block(block: &BlockScalar) -> ScalarForm {
+    // YAML infers the indentation from the first line with text, so that a leading blank there
+    // requires an explicit indentation.
     let misleading = |line: &&String| line.starts_with([' ', '\t']);
     let first = block.lines.iter().position(|line| !line.trim().is_empty());
     let until_first = &block.lines[..first.map_or(block.lines.len(), |first| first + 1)];
@@ -63,13 +66,14 @@ fn verbatim_form(block: &BlockScalar) -> ScalarForm {
     ScalarForm::Block(header, block.lines.clone())
 }
 
-/// Tells whether YAML reads what is written as the text.
+/// Returns `true` if a YAML parser reads the notation as the text.
 fn round_trips(written: &ScalarForm, text: &str) -> bool {
     let ScalarForm::Block(header, lines) = written else { return true };
     let mut yaml = format!("k: {header}\n");
     for line in lines {
         push_line(line, 2, &mut yaml);
     }
+    // A following key shows whether the block ends where it should.
     yaml.push_str("l:\n");
     let tree = skill_format::tree::parse_frontmatter(&yaml, 1);
     let skill_format::Value::Mapping(root) = &tree.root else { return false };
@@ -78,7 +82,7 @@ fn round_trips(written: &ScalarForm, text: &str) -> bool {
         && root.get("k").and_then(skill_format::Value::as_str) == Some(text)
 }
 
-/// Adds a line of a block; an empty one is not indented.
+/// Appends a line of a block; an empty line is not indented.
 pub(super) fn push_line(line: &str, indent: usize, out: &mut String) {
     if !line.is_empty() {
         out.extend(std::iter::repeat_n(' ', indent));
@@ -87,7 +91,7 @@ pub(super) fn push_line(line: &str, indent: usize, out: &mut String) {
     out.push('\n');
 }
 
-/// Joins lines as YAML does: by blanks, and an empty line is a line break.
+/// Joins lines as YAML does: with blanks, and an empty line as a line break.
 fn fold(lines: &[String]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -103,14 +107,14 @@ fn fold(lines: &[String]) -> String {
     text
 }
 
-/// Tells whether a text means itself without quotes, to every reader of YAML 1.1 or 1.2 that
-/// takes it for a text.
+/// Returns `true` if every reader of YAML 1.1 or 1.2 that infers no type reads a text without
+/// quotes as itself.
 fn is_plain(text: &str) -> bool {
-    let opens_something = |c: char| "-?:,[]{}#&*!|>'\"%@`=<~".contains(c);
+    let is_indicator = |c: char| "-?:,[]{}#&*!|>'\"%@`=<~".contains(c);
     !text.chars().any(must_escape)
         && !text.is_empty()
         && text.trim() == text
-        && !text.starts_with(opens_something)
+        && !text.starts_with(is_indicator)
         && !text.starts_with("...")
         && !text.contains(": ")
         && !text.contains(" #")
@@ -118,11 +122,12 @@ fn is_plain(text: &str) -> bool {
         && !text.contains('\t')
 }
 
-/// Tells whether a reader of YAML 1.1 or 1.2 may take a text without quotes for a number, a date,
-/// true or false, or nothing. Says yes too often rather than too rarely.
+/// Returns `true` if a reader of YAML 1.1 or 1.2 may parse a text without quotes as a number, a
+/// date, a boolean or null. In doubt, the result is `true`.
 pub(super) fn looks_typed(text: &str) -> bool {
     const WORDS: [&str; 11] =
         ["null", "~", "true", "false", "yes", "no", "on", "off", "y", "n", "<<"];
+    // Covers hexadecimal, octal, sexagesimal numbers and timestamps of YAML 1.1.
     let numeric = |c: char| c.is_ascii_hexdigit() || "_.:+- xotzTZ".contains(c);
     let number = text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
     let infinite = text.to_ascii_lowercase();
@@ -142,10 +147,11 @@ fn is_printable(text: &str) -> bool {
     !text.chars().any(odd)
 }
 
-/// Puts a text in double quotes, or in single ones if it needs fewer escapes then.
+/// Writes a text in double quotes, or in single ones if that saves escapes.
 fn quote(text: &str) -> String {
     let doubles = text.matches(['"', '\\']).count();
     let singles = text.matches('\'').count();
+    // Single quotes cannot express escapes of invisible characters.
     if doubles > singles && !text.chars().any(must_escape) {
         return format!("'{}'", text.replace('\'', "''"));
     }
@@ -170,8 +176,8 @@ fn quote(text: &str) -> String {
     out
 }
 
-/// Tells whether a character in quotes is better not written as it is: it cannot be seen. Joiners
-/// stay, because emoji and some scripts are made with them.
+/// Returns `true` if a character must be escaped because it is invisible. Joiners stay, because
+/// emoji and some scripts need them.
 fn must_escape(c: char) -> bool {
     let hidden = c.general_category() == GeneralCategory::Format;
     !is_printable(c.encode_utf8(&mut [0; 4])) || hidden && !matches!(c, '\u{200C}' | '\u{200D}')

@@ -1,4 +1,4 @@
-//! What Python does with text and the reference relies on, as Python 3.11 does it.
+//! Text functions of Python 3.11 that the reference relies on.
 
 use std::fmt::Write as _;
 
@@ -6,19 +6,20 @@ use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCa
 
 use super::yaml::{StrictYamlMap, StrictYamlValue};
 
-/// Where the stand-ins of lone surrogates begin.
+/// The first stand-in of a lone surrogate.
 ///
-/// A Python text can hold half of a UTF-16 pair, which `"\ud83d"` in YAML makes, and Rust's cannot.
-/// The last private-use characters of Unicode stand for them, in the order of the surrogates.
+/// A Python text can contain half of a UTF-16 pair, which `"\ud83d"` in YAML produces; a Rust text
+/// cannot. The last private-use characters of Unicode represent them, in the order of the
+/// surrogates.
 const STAND_INS: u32 = 0x10_f800;
 const SURROGATES: std::ops::RangeInclusive<u32> = 0xd800..=0xdfff;
 
-/// Returns the stand-in of a surrogate.
+/// Returns the stand-in of a surrogate, or `None` for other codes.
 pub(super) fn surrogate_standin(code: u32) -> Option<char> {
     SURROGATES.contains(&code).then(|| char::from_u32(code - SURROGATES.start() + STAND_INS))?
 }
 
-/// Returns the code of a character, that of the surrogate for a stand-in.
+/// Returns the code of a character; for a stand-in, the code of its surrogate.
 fn code_point(c: char) -> u32 {
     match u32::from(c) {
         code @ STAND_INS.. => code - STAND_INS + SURROGATES.start(),
@@ -26,12 +27,12 @@ fn code_point(c: char) -> u32 {
     }
 }
 
-/// Tells whether a text can be written as UTF-8.
+/// Returns `true` if Python can encode a text as UTF-8.
 pub(super) fn is_encodable(text: &str) -> bool {
     !text.chars().any(|c| u32::from(c) >= STAND_INS)
 }
 
-/// Makes a text fit to be written: every stand-in becomes the replacement character.
+/// Replaces every stand-in with the replacement character, so that a text can be printed.
 pub(super) fn make_encodable(text: String) -> String {
     if is_encodable(&text) {
         return text;
@@ -40,23 +41,24 @@ pub(super) fn make_encodable(text: String) -> String {
     text.chars().map(replaced).collect()
 }
 
-/// `str.strip()`.
+/// Implements `str.strip()`.
 pub(super) fn str_strip(text: &str) -> &str {
+    // Python also strips the separators U+001C to U+001F, which Rust does not.
     text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '\u{1c}'..='\u{1f}'))
 }
 
-/// `len(str)`.
+/// Implements `len(str)`.
 pub(super) fn str_len(text: &str) -> usize {
     text.chars().count()
 }
 
-/// `str.isalnum()` of one character.
+/// Implements `str.isalnum()` for one character.
 pub(super) fn is_alnum(c: char) -> bool {
     use GeneralCategoryGroup as Group;
     matches!(c.general_category_group(), Group::Letter | Group::Number)
 }
 
-/// `html.escape(str)`.
+/// Implements `html.escape(str)`.
 pub(super) fn html_escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -72,33 +74,33 @@ pub(super) fn html_escape(text: &str) -> String {
     out
 }
 
-/// `str(value)`.
+/// Implements `str(value)`.
 pub(super) fn to_str(value: &StrictYamlValue) -> String {
     match value {
         StrictYamlValue::Text(text) | StrictYamlValue::Odd(text) => text.clone(),
         other => {
             let mut out = String::new();
-            repr(other, &mut out);
+            write_repr(other, &mut out);
             out
         }
     }
 }
 
-/// `repr(str)`.
+/// Implements `repr(str)`.
 pub(super) fn repr_of(text: &str) -> String {
     let mut out = String::new();
-    repr_text(text, &mut out);
+    write_text_repr(text, &mut out);
     out
 }
 
-fn repr(value: &StrictYamlValue, out: &mut String) {
+fn write_repr(value: &StrictYamlValue, out: &mut String) {
     match value {
-        StrictYamlValue::Text(text) | StrictYamlValue::Odd(text) => repr_text(text, out),
+        StrictYamlValue::Text(text) | StrictYamlValue::Odd(text) => write_text_repr(text, out),
         StrictYamlValue::List(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { ", " });
-                repr(item, out);
+                write_repr(item, out);
             }
             out.push(']');
         }
@@ -106,16 +108,17 @@ fn repr(value: &StrictYamlValue, out: &mut String) {
             out.push('{');
             for (index, entry) in entries.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { ", " });
-                repr_text(&entry.key, out);
+                write_text_repr(&entry.key, out);
                 out.push_str(": ");
-                repr(&entry.value, out);
+                write_repr(&entry.value, out);
             }
             out.push('}');
         }
     }
 }
 
-fn repr_text(text: &str, out: &mut String) {
+fn write_text_repr(text: &str, out: &mut String) {
+    // Python prefers single quotes unless only they would need escapes.
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
     for c in text.chars() {
@@ -138,8 +141,9 @@ fn repr_text(text: &str, out: &mut String) {
     out.push(quote);
 }
 
-/// `str.isprintable()` of one character.
+/// Implements `str.isprintable()` for one character.
 fn is_printable(c: char) -> bool {
+    // Of all blanks, Python prints only U+0020 unescaped.
     use GeneralCategory as Category;
     c == ' '
         || !matches!(
@@ -155,20 +159,21 @@ fn is_printable(c: char) -> bool {
         )
 }
 
-/// `json.dumps(value, indent=2)`; nothing for what Python does not make JSON of.
+/// Implements `json.dumps(value, indent=2)`; `None` for values that Python cannot serialize.
 pub(super) fn json_dumps(value: &StrictYamlValue) -> Option<String> {
     let mut out = String::new();
-    json_value(value, 0, &mut out).then_some(out)
+    write_json(value, 0, &mut out).then_some(out)
 }
 
-fn json_value(value: &StrictYamlValue, depth: usize, out: &mut String) -> bool {
+fn write_json(value: &StrictYamlValue, depth: usize, out: &mut String) -> bool {
     let line = |depth: usize, out: &mut String| {
         out.push('\n');
         out.extend(std::iter::repeat_n("  ", depth));
     };
     match value {
-        StrictYamlValue::Text(text) => json_text(text, out),
+        StrictYamlValue::Text(text) => write_json_text(text, out),
         StrictYamlValue::Odd(_) => return false,
+        // Empty collections stay on one line even with an indentation.
         StrictYamlValue::List(items) if items.is_empty() => out.push_str("[]"),
         StrictYamlValue::Map(StrictYamlMap(entries)) if entries.is_empty() => out.push_str("{}"),
         StrictYamlValue::List(items) => {
@@ -176,7 +181,7 @@ fn json_value(value: &StrictYamlValue, depth: usize, out: &mut String) -> bool {
             for (index, item) in items.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { "," });
                 line(depth + 1, out);
-                if !json_value(item, depth + 1, out) {
+                if !write_json(item, depth + 1, out) {
                     return false;
                 }
             }
@@ -188,9 +193,9 @@ fn json_value(value: &StrictYamlValue, depth: usize, out: &mut String) -> bool {
             for (index, entry) in entries.iter().enumerate() {
                 out.push_str(if index == 0 { "" } else { "," });
                 line(depth + 1, out);
-                json_text(&entry.key, out);
+                write_json_text(&entry.key, out);
                 out.push_str(": ");
-                if !json_value(&entry.value, depth + 1, out) {
+                if !write_json(&entry.value, depth + 1, out) {
                     return false;
                 }
             }
@@ -201,7 +206,7 @@ fn json_value(value: &StrictYamlValue, depth: usize, out: &mut String) -> bool {
     true
 }
 
-fn json_text(text: &str, out: &mut String) {
+fn write_json_text(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         match c {
@@ -212,9 +217,11 @@ fn json_text(text: &str, out: &mut String) {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
+            // `ensure_ascii` is the default: everything else is escaped.
             ' '..='~' => out.push(c),
             c => {
-                // A stand-in is one surrogate, any other character beyond the first plane two.
+                // A stand-in is one surrogate; any other character beyond the first plane is a
+                // pair.
                 let _ = match code_point(c) {
                     code @ ..=0xffff => write!(out, "\\u{code:04x}"),
                     code => {

@@ -1,27 +1,27 @@
-//! Cuts a frontmatter into tokens where the reference's YAML library (strictyaml 1.7) does.
+//! Tokenizer of a frontmatter that matches the reference's YAML library (strictyaml 1.7).
 //!
-//! It is a YAML 1.2 scanner of the PyYAML family with habits of its own: quoted text may go on in
-//! column 0, a tab ends a plain scalar, comments are tokens that stick to their neighbours. What
-//! strictyaml refuses wherever it stands (flow style, anchors, aliases, tags, directives) is refused
+//! It is a YAML 1.2 scanner of the PyYAML family with peculiarities: quoted text may continue in
+//! column 0, a tab ends a plain scalar, comments are tokens attached to their neighbors. Syntax
+//! that strictyaml rejects everywhere (flow style, anchors, aliases, tags, directives) is rejected
 //! here, at the first character.
 
 mod scalars;
 
 use std::collections::VecDeque;
 
-/// A place in the frontmatter, counted from 0.
+/// A position in the frontmatter, counted from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ScanMark {
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
-/// Why the reference does not read a frontmatter.
+/// An error of the reference's YAML library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StrictYamlError {
     pub(super) at: ScanMark,
     pub(super) problem: String,
-    /// The reference does not say so but ends with an uncaught exception.
+    /// Whether the reference ends with an uncaught exception instead of an error message.
     pub(super) crashes: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum TokenKind {
     Comment,
 }
 
-/// The comments that stick to a token: behind it, and before it.
+/// The comments attached to a token: behind it and before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TokenComments {
     pub(super) post: bool,
@@ -62,9 +62,9 @@ pub(super) struct YamlToken {
     pub(super) kind: TokenKind,
     pub(super) at: ScanMark,
     pub(super) comments: Option<TokenComments>,
-    /// Of a scalar, its text.
+    /// The text of a scalar; empty for other tokens.
     pub(super) text: String,
-    /// Whether it is a scalar without quotes, which may be more than text.
+    /// Whether it is a scalar without quotes, which may have another type.
     pub(super) plain: bool,
 }
 
@@ -74,7 +74,7 @@ impl YamlToken {
     }
 }
 
-/// Where a key may have begun that is only known for one when its `:` comes.
+/// The start of a possible key, which only a later `:` confirms.
 #[derive(Clone, Copy, Debug)]
 struct SimpleKey {
     token: usize,
@@ -83,8 +83,8 @@ struct SimpleKey {
     at: ScanMark,
 }
 
-/// The longest key without `?`, in characters.
-const LONGEST_KEY: usize = 1024;
+/// The maximum length of a key without `?`, in characters.
+const MAX_KEY_CHARS: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct YamlScanner {
@@ -105,7 +105,7 @@ fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// The end of a line or of the text, which is marked by NUL.
+/// Returns `true` at the end of a line or of the text, which is marked by NUL.
 fn is_end(c: char) -> bool {
     c == '\0' || is_break(c)
 }
@@ -114,7 +114,7 @@ fn is_blank_or_end(c: char) -> bool {
     matches!(c, ' ' | '\t') || is_end(c)
 }
 
-/// What the library reads at all.
+/// Returns `true` for characters that the library accepts.
 fn is_printable(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='~' | '\u{85}' | '\u{a0}'..='\u{d7ff}'
         | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
@@ -137,7 +137,7 @@ impl YamlScanner {
         };
         if let Some(bad) = scanner.chars.iter().position(|&c| !is_printable(c)) {
             let code = u32::from(scanner.chars[bad]);
-            scanner.forward(bad);
+            scanner.advance(bad);
             return StrictYamlError::crash(
                 scanner.mark(),
                 format!("unacceptable character #x{code:04x}: special characters are not allowed"),
@@ -146,19 +146,19 @@ impl YamlScanner {
         Ok(scanner)
     }
 
-    // What the parser asks.
+    // Interface of the parser.
 
-    /// Tells whether the next token is one of these. Asking ties comments to tokens, so that how
-    /// often it is asked matters; see [`YamlScanner::gather`].
-    pub(super) fn check(&mut self, kinds: &[TokenKind]) -> Result<bool, StrictYamlError> {
-        self.fill()?;
-        self.gather()?;
+    /// Returns `true` if the next token is one of these kinds. Each call attaches comments to
+    /// tokens, so that the number of calls matters; see [`YamlScanner::attach_comments`].
+    pub(super) fn check_token(&mut self, kinds: &[TokenKind]) -> Result<bool, StrictYamlError> {
+        self.fetch_tokens()?;
+        self.attach_comments()?;
         Ok(self.tokens.front().is_some_and(|token| kinds.contains(&token.kind)))
     }
 
     pub(super) fn peek(&mut self) -> Result<&mut YamlToken, StrictYamlError> {
-        self.fill()?;
-        self.gather()?;
+        self.fetch_tokens()?;
+        self.attach_comments()?;
         let at = self.mark();
         match self.tokens.front_mut() {
             Some(token) => Ok(token),
@@ -166,19 +166,21 @@ impl YamlScanner {
         }
     }
 
-    pub(super) fn take(&mut self) -> Result<YamlToken, StrictYamlError> {
-        self.fill()?;
-        self.gather()?;
+    pub(super) fn take_token(&mut self) -> Result<YamlToken, StrictYamlError> {
+        self.fetch_tokens()?;
+        self.attach_comments()?;
+        // The library attaches a comment behind a scalar, or behind `:` on the same line, to that
+        // token.
         if let [Some(first), Some(second)] = [self.tokens.front(), self.tokens.get(1)]
             && second.kind == TokenKind::Comment
             && (first.kind == TokenKind::Scalar
                 || (first.kind == TokenKind::Value && first.at.line == second.at.line))
         {
             self.drop_comment(1);
-            self.fetch()?;
+            self.fetch_token()?;
             while self.tokens.get(1).is_some_and(|token| token.kind == TokenKind::Comment) {
                 self.drop_comment(1);
-                self.fetch()?;
+                self.fetch_token()?;
             }
             if let Some(first) = self.tokens.front_mut() {
                 first.comments.get_or_insert_default().post = true;
@@ -192,10 +194,11 @@ impl YamlScanner {
         }
     }
 
-    /// Hands a token's comments on to the next token.
+    /// Moves the comments of a token to the next token.
     pub(super) fn move_comments(&mut self, token: &mut YamlToken) -> Result<(), StrictYamlError> {
         let next = self.peek()?;
         let Some(given) = token.comments else { return Ok(()) };
+        // The library keeps comments at the end on the token before it.
         if next.kind == TokenKind::StreamEnd {
             return Ok(());
         }
@@ -209,8 +212,8 @@ impl YamlScanner {
         Ok(())
     }
 
-    /// Ties comments that stand before the next token to it.
-    fn gather(&mut self) -> Result<(), StrictYamlError> {
+    /// Attaches comments before the next token to that token.
+    fn attach_comments(&mut self) -> Result<(), StrictYamlError> {
         let is_comment =
             |token: Option<&YamlToken>| token.is_some_and(|it| it.kind == TokenKind::Comment);
         if self.tokens.is_empty() {
@@ -221,8 +224,8 @@ impl YamlScanner {
             self.drop_comment(0);
             found = true;
         }
-        while self.needs_more()? {
-            self.fetch()?;
+        while self.needs_token()? {
+            self.fetch_token()?;
             if is_comment(self.tokens.front()) {
                 self.drop_comment(0);
                 found = true;
@@ -235,9 +238,9 @@ impl YamlScanner {
             }
             comments.pre = true;
         }
-        // The comment behind a `:` is wanted together with it.
+        // The comment behind a `:` must be available together with the token.
         if !self.done && self.tokens.len() < 2 {
-            self.fetch()?;
+            self.fetch_token()?;
         }
         Ok(())
     }
@@ -247,25 +250,26 @@ impl YamlScanner {
         self.tokens.remove(index);
     }
 
-    fn fill(&mut self) -> Result<(), StrictYamlError> {
-        while self.needs_more()? {
-            self.fetch()?;
+    fn fetch_tokens(&mut self) -> Result<(), StrictYamlError> {
+        while self.needs_token()? {
+            self.fetch_token()?;
         }
         Ok(())
     }
 
-    fn needs_more(&mut self) -> Result<bool, StrictYamlError> {
+    fn needs_token(&mut self) -> Result<bool, StrictYamlError> {
         if self.done {
             return Ok(false);
         }
         if self.tokens.is_empty() {
             return Ok(true);
         }
-        self.forget_stale_key()?;
+        // The first token is incomplete as long as a `:` behind it could make it a key.
+        self.discard_stale_key()?;
         Ok(self.key.is_some_and(|key| key.token == self.taken))
     }
 
-    // The reader.
+    // Reading of characters.
 
     pub(super) fn mark(&self) -> ScanMark {
         ScanMark { line: self.line, column: self.column }
@@ -275,18 +279,20 @@ impl YamlScanner {
         self.chars.get(self.index + ahead).copied().unwrap_or('\0')
     }
 
-    fn here(&self) -> char {
+    fn current_char(&self) -> char {
         self.peek_char(0)
     }
 
-    /// Goes on; of all line breaks only LF begins a new line (CR was turned into LF before).
-    fn forward(&mut self, count: usize) {
+    /// Advances by a number of characters; only LF starts a new line, because CR was converted
+    /// before.
+    fn advance(&mut self, count: usize) {
         for _ in 0..count {
-            match self.here() {
+            match self.current_char() {
                 '\n' => {
                     self.line += 1;
                     self.column = 0;
                 }
+                // A byte order mark has no width in the library's columns.
                 '\u{feff}' => {}
                 _ => self.column += 1,
             }
@@ -294,7 +300,7 @@ impl YamlScanner {
         }
     }
 
-    fn prefix(&self, count: usize) -> String {
+    fn peek_text(&self, count: usize) -> String {
         (0..count).map(|ahead| self.peek_char(ahead)).collect()
     }
 
@@ -303,57 +309,59 @@ impl YamlScanner {
     }
 
     fn skip_blanks(&mut self) {
-        while self.here() == ' ' {
-            self.forward(1);
+        while self.current_char() == ' ' {
+            self.advance(1);
         }
     }
 
-    /// Tells whether `---` or `...` stands here alone.
+    /// Returns `true` if the current word is `---` or `...`.
     fn is_separator(&self) -> bool {
         let three = [self.peek_char(0), self.peek_char(1), self.peek_char(2)];
         (three == ['.'; 3] || three == ['-'; 3]) && is_blank_or_end(self.peek_char(3))
     }
 
-    /// Takes a line break; nothing if there is none here.
+    /// Consumes a line break, or returns `None` if there is none here.
     fn line_break(&mut self) -> Option<char> {
-        match self.here() {
+        match self.current_char() {
             '\r' if self.peek_char(1) == '\n' => {
-                self.forward(2);
+                self.advance(2);
                 Some('\n')
             }
             '\r' | '\n' | '\u{85}' => {
-                self.forward(1);
+                self.advance(1);
                 Some('\n')
             }
             kept @ ('\u{2028}' | '\u{2029}') => {
-                self.forward(1);
+                self.advance(1);
                 Some(kept)
             }
             _ => None,
         }
     }
 
-    // Tokens.
+    // Scanning of tokens.
 
-    fn push(&mut self, kind: TokenKind) {
+    fn push_token(&mut self, kind: TokenKind) {
         let token = YamlToken::new(kind, self.mark());
         self.tokens.push_back(token);
     }
 
-    fn fetch(&mut self) -> Result<(), StrictYamlError> {
+    fn fetch_token(&mut self) -> Result<(), StrictYamlError> {
         if let Some(comment) = self.skip_to_token() {
             self.tokens.push_back(YamlToken::new(TokenKind::Comment, comment));
             return Ok(());
         }
-        self.forget_stale_key()?;
-        self.unwind(i64::from(self.column));
+        self.discard_stale_key()?;
+        // A token left of the current indentation ends the blocks inside.
+        self.close_blocks(i64::from(self.column));
         let ends_word = is_blank_or_end(self.peek_char(1));
-        match self.here() {
-            '\0' => self.stream_end(),
+        match self.current_char() {
+            '\0' => self.end_stream(),
             '%' if self.column == 0 => {
                 StrictYamlError::new(self.mark(), "directives are not allowed")
             }
-            '-' | '.' if self.column == 0 && self.is_separator() => self.document_end(),
+            // Must precede the plain scalars below, which `---` could start.
+            '-' | '.' if self.column == 0 && self.is_separator() => self.end_document(),
             '[' | '{' => StrictYamlError::new(
                 self.mark(),
                 "found disallowed flow style (surround the text with quotes, or write one item per line)",
@@ -362,9 +370,9 @@ impl YamlScanner {
                 self.mark(),
                 format!("found character '{c}' that cannot start any token"),
             ),
-            '-' if ends_word => self.entry(),
-            '?' if ends_word => self.explicit_key(),
-            ':' if ends_word => self.value(),
+            '-' if ends_word => self.scan_entry(),
+            '?' if ends_word => self.scan_explicit_key(),
+            ':' if ends_word => self.scan_value(),
             '*' => StrictYamlError::new(
                 self.mark(),
                 "found a disallowed alias (surround the text with quotes)",
@@ -376,45 +384,46 @@ impl YamlScanner {
             '!' => {
                 StrictYamlError::new(self.mark(), "found a disallowed tag (do not specify types)")
             }
-            folded @ ('|' | '>') => self.block_scalar(folded == '>'),
-            quote @ ('\'' | '"') => self.quoted(quote),
+            folded @ ('|' | '>') => self.scan_block_scalar(folded == '>'),
+            quote @ ('\'' | '"') => self.scan_quoted(quote),
             '\t' => StrictYamlError::new(self.mark(), "found a tab that cannot start any token"),
-            _ => self.plain(),
+            _ => self.scan_plain(),
         }
     }
 
-    /// Goes to where the next token starts, or over one comment or run of empty lines, which is a
-    /// token too.
+    /// Advances to the start of the next token, or over one comment or run of empty lines, which is
+    /// a token, too.
     fn skip_to_token(&mut self) -> Option<ScanMark> {
-        if self.index == 0 && self.here() == '\u{feff}' {
-            self.forward(1);
+        if self.index == 0 && self.current_char() == '\u{feff}' {
+            self.advance(1);
         }
         loop {
             self.skip_blanks();
-            if self.here() == '#' {
+            if self.current_char() == '#' {
                 let start = self.mark();
                 loop {
-                    let c = self.here();
+                    let c = self.current_char();
                     if c == '\0' {
                         break;
                     }
-                    self.forward(1);
+                    self.advance(1);
                     if is_end(c) {
                         break;
                     }
                 }
+                // The library counts the empty lines behind a comment as part of it.
                 while self.line_break().is_some() {}
                 self.allow_key = true;
                 return Some(start);
             }
             self.line_break()?;
             self.allow_key = true;
-            if self.here() == '\n' {
+            if self.current_char() == '\n' {
                 let start = self.mark();
-                // Blanks at the start of the line after them are taken too.
+                // Blanks at the start of the following line are consumed as well.
                 loop {
-                    if matches!(self.here(), ' ' | '\t') {
-                        self.forward(1);
+                    if matches!(self.current_char(), ' ' | '\t') {
+                        self.advance(1);
                     } else if self.line_break().is_none() {
                         break;
                     }
@@ -424,15 +433,16 @@ impl YamlScanner {
         }
     }
 
-    fn forget_stale_key(&mut self) -> Result<(), StrictYamlError> {
+    fn discard_stale_key(&mut self) -> Result<(), StrictYamlError> {
         let Some(key) = self.key else { return Ok(()) };
-        if key.at.line != self.line || self.index - key.index > LONGEST_KEY {
-            self.forget_key()?;
+        // A key without `?` must be on one line and short.
+        if key.at.line != self.line || self.index - key.index > MAX_KEY_CHARS {
+            self.discard_key()?;
         }
         Ok(())
     }
 
-    fn forget_key(&mut self) -> Result<(), StrictYamlError> {
+    fn discard_key(&mut self) -> Result<(), StrictYamlError> {
         match self.key {
             Some(key) if key.required => {
                 StrictYamlError::new(key.at, "could not find expected ':'")
@@ -444,12 +454,13 @@ impl YamlScanner {
         }
     }
 
-    /// Notes that the next token may be a key.
-    fn note_key(&mut self) -> Result<(), StrictYamlError> {
+    /// Marks the next token as a possible key.
+    fn mark_possible_key(&mut self) -> Result<(), StrictYamlError> {
         if self.allow_key {
-            self.forget_key()?;
+            self.discard_key()?;
             self.key = Some(SimpleKey {
                 token: self.taken + self.tokens.len(),
+                // In the column of its map, a text must be a key.
                 required: self.column_is(self.indent),
                 index: self.index,
                 at: self.mark(),
@@ -458,10 +469,10 @@ impl YamlScanner {
         Ok(())
     }
 
-    fn unwind(&mut self, column: i64) {
+    fn close_blocks(&mut self, column: i64) {
         while self.indent > column {
             self.indent = self.indents.pop().unwrap_or(-1);
-            self.push(TokenKind::BlockEnd);
+            self.push_token(TokenKind::BlockEnd);
         }
     }
 
@@ -475,30 +486,29 @@ impl YamlScanner {
         deeper
     }
 
-    fn stream_end(&mut self) -> Result<(), StrictYamlError> {
-        self.unwind(-1);
-        self.forget_key()?;
+    fn end_stream(&mut self) -> Result<(), StrictYamlError> {
+        self.close_blocks(-1);
+        self.discard_key()?;
         self.allow_key = false;
-        self.push(TokenKind::StreamEnd);
+        self.push_token(TokenKind::StreamEnd);
         self.done = true;
         Ok(())
     }
 
-    fn document_end(&mut self) -> Result<(), StrictYamlError> {
-        self.unwind(-1);
-        self.forget_key()?;
+    fn end_document(&mut self) -> Result<(), StrictYamlError> {
+        self.close_blocks(-1);
+        self.discard_key()?;
         self.allow_key = false;
-        if self.here() == '-' {
+        if self.current_char() == '-' {
             return StrictYamlError::new(self.mark(), "a second document starts here");
         }
-        self.push(TokenKind::DocumentEnd);
-        self.forward(3);
+        self.push_token(TokenKind::DocumentEnd);
+        self.advance(3);
         Ok(())
     }
 
-    /// Takes `-`, `?` or `:` as a token, which starts a collection where it is deeper than the one
-    /// around it.
-    fn indicator(
+    /// Scans `-`, `?` or `:`, which starts a collection if it is deeper than the enclosing one.
+    fn scan_indicator(
         &mut self,
         kind: TokenKind,
         collection: TokenKind,
@@ -508,37 +518,42 @@ impl YamlScanner {
             return StrictYamlError::new(self.mark(), refusal);
         }
         if self.add_indent(self.column) {
-            self.push(collection);
+            self.push_token(collection);
         }
         self.allow_key = true;
-        self.forget_key()?;
-        self.push(kind);
-        self.forward(1);
+        self.discard_key()?;
+        self.push_token(kind);
+        self.advance(1);
         Ok(())
     }
 
-    fn entry(&mut self) -> Result<(), StrictYamlError> {
+    fn scan_entry(&mut self) -> Result<(), StrictYamlError> {
         let refusal = "sequence entries are not allowed here";
-        self.indicator(TokenKind::Entry, TokenKind::SequenceStart, refusal)
+        self.scan_indicator(TokenKind::Entry, TokenKind::SequenceStart, refusal)
     }
 
-    fn explicit_key(&mut self) -> Result<(), StrictYamlError> {
-        self.indicator(TokenKind::Key, TokenKind::MappingStart, "mapping keys are not allowed here")
+    fn scan_explicit_key(&mut self) -> Result<(), StrictYamlError> {
+        self.scan_indicator(
+            TokenKind::Key,
+            TokenKind::MappingStart,
+            "mapping keys are not allowed here",
+        )
     }
 
-    fn value(&mut self) -> Result<(), StrictYamlError> {
+    fn scan_value(&mut self) -> Result<(), StrictYamlError> {
         let Some(key) = self.key.take() else {
             let refusal = "mapping values are not allowed here";
-            return self.indicator(TokenKind::Value, TokenKind::MappingStart, refusal);
+            return self.scan_indicator(TokenKind::Value, TokenKind::MappingStart, refusal);
         };
+        // Tokens already handed out are no longer in the queue.
         let place = key.token - self.taken;
         self.tokens.insert(place, YamlToken::new(TokenKind::Key, key.at));
         if self.add_indent(key.at.column) {
             self.tokens.insert(place, YamlToken::new(TokenKind::MappingStart, key.at));
         }
         self.allow_key = false;
-        self.push(TokenKind::Value);
-        self.forward(1);
+        self.push_token(TokenKind::Value);
+        self.advance(1);
         Ok(())
     }
 }

@@ -1,4 +1,5 @@
-//! Reads a frontmatter as strictyaml does: everything is text, and much of YAML is refused.
+//! Parser of a frontmatter that matches strictyaml: every value is text, and much of YAML is
+//! rejected.
 
 use super::scanner::{ScanMark, StrictYamlError, TokenKind, YamlScanner, YamlToken};
 
@@ -6,7 +7,7 @@ use super::scanner::{ScanMark, StrictYamlError, TokenKind, YamlScanner, YamlToke
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StrictYamlValue {
     Text(String),
-    /// A plain `=` or `<<`: the library makes an object of it that is neither text nor JSON.
+    /// A plain `=` or `<<`, which the library converts to an object that is neither text nor JSON.
     Odd(String),
     List(Vec<StrictYamlValue>),
     Map(StrictYamlMap),
@@ -30,16 +31,16 @@ impl StrictYamlMap {
     }
 }
 
-/// How deep collections may lie in each other. The reference runs out of stack a little beyond.
-const DEEPEST: usize = 240;
+/// The maximum nesting of collections. The reference runs out of stack slightly beyond.
+const MAX_DEPTH: usize = 240;
 
-/// Reads the text between the fences; a text without any content is nothing.
+/// Parses the text between the fences, or returns `None` if it has no content.
 pub(super) fn load_yaml(text: &str) -> Result<Option<StrictYamlValue>, StrictYamlError> {
     let mut parser = StrictYamlParser { scanner: YamlScanner::new(text)?, depth: 0 };
-    parser.document()?.map(|node| construct(node, true)).transpose()
+    parser.parse_document()?.map(|node| construct_value(node, true)).transpose()
 }
 
-/// What the parser finds before it is known what it means.
+/// A node of the parser, before its value is constructed.
 #[derive(Debug)]
 struct StrictYamlNode {
     at: ScanMark,
@@ -69,129 +70,134 @@ struct StrictYamlParser {
 }
 
 impl StrictYamlParser {
-    fn document(&mut self) -> Result<Option<StrictYamlNode>, StrictYamlError> {
-        let mut start = self.scanner.take()?;
+    fn parse_document(&mut self) -> Result<Option<StrictYamlNode>, StrictYamlError> {
+        let mut start = self.scanner.take_token()?;
         self.scanner.move_comments(&mut start)?;
-        if self.scanner.check(&[TokenKind::StreamEnd])? {
+        if self.scanner.check_token(&[TokenKind::StreamEnd])? {
             return Ok(None);
         }
-        let node = self.node(false)?;
-        if self.scanner.check(&[TokenKind::DocumentEnd])? {
-            self.scanner.take()?;
+        let node = self.parse_node(false)?;
+        if self.scanner.check_token(&[TokenKind::DocumentEnd])? {
+            self.scanner.take_token()?;
         }
-        if self.scanner.check(&[TokenKind::StreamEnd])? {
+        if self.scanner.check_token(&[TokenKind::StreamEnd])? {
             return Ok(Some(node));
         }
         let found = self.scanner.peek()?;
         StrictYamlError::new(found.at, "expected a single document, but found another one")
     }
 
-    fn node(&mut self, or_indentless: bool) -> Result<StrictYamlNode, StrictYamlError> {
-        // Aliases, anchors and tags: the scanner has refused them, but asking ties comments.
+    fn parse_node(&mut self, or_indentless: bool) -> Result<StrictYamlNode, StrictYamlError> {
+        // The library checks for aliases, anchors and tags here. The scanner has rejected them, but
+        // each check attaches comments.
         for _ in 0..3 {
-            self.scanner.check(&[])?;
+            self.scanner.check_token(&[])?;
         }
         let at = self.scanner.peek()?.at;
-        if self.depth == DEEPEST {
+        if self.depth == MAX_DEPTH {
             return StrictYamlError::crash(at, "collections lie too deep in each other");
         }
         self.depth += 1;
-        let content = self.content(or_indentless)?;
+        let content = self.parse_content(or_indentless)?;
         self.depth -= 1;
         Ok(StrictYamlNode { at, content })
     }
 
-    fn content(&mut self, or_indentless: bool) -> Result<NodeContent, StrictYamlError> {
-        if or_indentless && self.scanner.check(&[TokenKind::Entry])? {
+    fn parse_content(&mut self, or_indentless: bool) -> Result<NodeContent, StrictYamlError> {
+        if or_indentless && self.scanner.check_token(&[TokenKind::Entry])? {
             if let Some(comments) = &mut self.scanner.peek()?.comments {
+                // The library drops a comment in this position.
                 comments.post = false;
             }
-            return self.entries(&[
+            return self.parse_entries(&[
                 TokenKind::Entry,
                 TokenKind::Key,
                 TokenKind::Value,
                 TokenKind::BlockEnd,
             ]);
         }
-        if self.scanner.check(&[TokenKind::Scalar])? {
-            let YamlToken { text, plain, .. } = self.scanner.take()?;
+        if self.scanner.check_token(&[TokenKind::Scalar])? {
+            let YamlToken { text, plain, .. } = self.scanner.take_token()?;
             return Ok(NodeContent::Scalar { text, plain });
         }
-        // Flow style, see above.
+        // The library checks for both kinds of flow style here; see above.
         for _ in 0..2 {
-            self.scanner.check(&[])?;
+            self.scanner.check_token(&[])?;
         }
-        if self.scanner.check(&[TokenKind::SequenceStart])? {
-            self.scanner.take()?;
-            let list = self.entries(&[TokenKind::Entry, TokenKind::BlockEnd])?;
-            self.block_end()?;
+        if self.scanner.check_token(&[TokenKind::SequenceStart])? {
+            self.scanner.take_token()?;
+            let list = self.parse_entries(&[TokenKind::Entry, TokenKind::BlockEnd])?;
+            self.expect_block_end()?;
             return Ok(list);
         }
-        if self.scanner.check(&[TokenKind::MappingStart])? {
-            self.scanner.take()?;
-            return self.mapping();
+        if self.scanner.check_token(&[TokenKind::MappingStart])? {
+            self.scanner.take_token()?;
+            return self.parse_mapping();
         }
         StrictYamlError::new(self.scanner.peek()?.at, "expected a value here")
     }
 
-    fn block_end(&mut self) -> Result<YamlToken, StrictYamlError> {
-        if self.scanner.check(&[TokenKind::BlockEnd])? {
-            return self.scanner.take();
+    fn expect_block_end(&mut self) -> Result<YamlToken, StrictYamlError> {
+        if self.scanner.check_token(&[TokenKind::BlockEnd])? {
+            return self.scanner.take_token();
         }
         let found = self.scanner.peek()?;
         StrictYamlError::new(found.at, "the indentation does not fit what is around it")
     }
 
-    /// Reads `- …` entries; one that is followed by `enders` is empty.
-    fn entries(&mut self, enders: &[TokenKind]) -> Result<NodeContent, StrictYamlError> {
+    /// Parses `- …` entries; an entry followed by one of `enders` is empty.
+    fn parse_entries(&mut self, enders: &[TokenKind]) -> Result<NodeContent, StrictYamlError> {
         let mut list = Vec::new();
-        while self.scanner.check(&[TokenKind::Entry])? {
-            let mut dash = self.scanner.take()?;
+        while self.scanner.check_token(&[TokenKind::Entry])? {
+            let mut dash = self.scanner.take_token()?;
             self.scanner.move_comments(&mut dash)?;
-            list.push(match self.scanner.check(enders)? {
+            list.push(match self.scanner.check_token(enders)? {
                 true => StrictYamlNode::empty(dash.at),
-                false => self.node(false)?,
+                false => self.parse_node(false)?,
             });
         }
         Ok(NodeContent::List(list))
     }
 
-    fn mapping(&mut self) -> Result<NodeContent, StrictYamlError> {
+    fn parse_mapping(&mut self) -> Result<NodeContent, StrictYamlError> {
         let mut entries = Vec::new();
         loop {
-            let key = if self.scanner.check(&[TokenKind::Key])? {
-                let mut mark = self.scanner.take()?;
+            let key = if self.scanner.check_token(&[TokenKind::Key])? {
+                let mut mark = self.scanner.take_token()?;
                 self.scanner.move_comments(&mut mark)?;
-                match self.scanner.check(&[
+                match self.scanner.check_token(&[
                     TokenKind::Key,
                     TokenKind::Value,
                     TokenKind::BlockEnd,
                 ])? {
                     true => StrictYamlNode::empty(mark.at),
-                    false => self.node(true)?,
+                    false => self.parse_node(true)?,
                 }
-            } else if self.scanner.check(&[TokenKind::Value])? {
+            } else if self.scanner.check_token(&[TokenKind::Value])? {
                 StrictYamlNode::empty(self.scanner.peek()?.at)
             } else {
-                let mut end = self.block_end()?;
+                let mut end = self.expect_block_end()?;
                 self.scanner.move_comments(&mut end)?;
                 return Ok(NodeContent::Map(entries));
             };
-            let value = self.mapping_value()?;
+            let value = self.parse_mapping_value()?;
             entries.push((key, value));
         }
     }
 
-    fn mapping_value(&mut self) -> Result<StrictYamlNode, StrictYamlError> {
-        if !self.scanner.check(&[TokenKind::Value])? {
+    fn parse_mapping_value(&mut self) -> Result<StrictYamlNode, StrictYamlError> {
+        if !self.scanner.check_token(&[TokenKind::Value])? {
             return Ok(StrictYamlNode::empty(self.scanner.peek()?.at));
         }
-        let mut colon = self.scanner.take()?;
-        if self.scanner.check(&[TokenKind::Value])? || !self.scanner.check(&[TokenKind::Key])? {
+        let mut colon = self.scanner.take_token()?;
+        // The calls match those of the library, because each one attaches comments.
+        if self.scanner.check_token(&[TokenKind::Value])?
+            || !self.scanner.check_token(&[TokenKind::Key])?
+        {
             self.scanner.move_comments(&mut colon)?;
         }
-        if !self.scanner.check(&[TokenKind::Key, TokenKind::Value, TokenKind::BlockEnd])? {
-            return self.node(true);
+        if !self.scanner.check_token(&[TokenKind::Key, TokenKind::Value, TokenKind::BlockEnd])? {
+            return self.parse_node(true);
         }
         if colon.comments.is_none()
             && let Some(comments) = &mut self.scanner.peek()?.comments
@@ -202,23 +208,23 @@ impl StrictYamlParser {
     }
 }
 
-/// Makes values of nodes. At the top, what `<<` names is read and then lost: the library merges it
-/// before it is filled.
-fn construct(node: StrictYamlNode, top: bool) -> Result<StrictYamlValue, StrictYamlError> {
+/// Constructs values from nodes. At the top level, entries merged by `<<` are checked and then
+/// lost: the library merges them before the map is filled.
+fn construct_value(node: StrictYamlNode, top: bool) -> Result<StrictYamlValue, StrictYamlError> {
     Ok(match node.content {
         NodeContent::Scalar { text, plain: true } if matches!(text.as_str(), "=" | "<<") => {
             StrictYamlValue::Odd(text)
         }
         NodeContent::Scalar { text, .. } => StrictYamlValue::Text(text),
         NodeContent::List(items) => {
-            let items = items.into_iter().map(|item| construct(item, false));
+            let items = items.into_iter().map(|item| construct_value(item, false));
             StrictYamlValue::List(items.collect::<Result<_, _>>()?)
         }
-        NodeContent::Map(entries) => StrictYamlValue::Map(map(node.at, entries, top)?),
+        NodeContent::Map(entries) => StrictYamlValue::Map(construct_map(node.at, entries, top)?),
     })
 }
 
-fn map(
+fn construct_map(
     at: ScanMark,
     entries: Vec<(StrictYamlNode, StrictYamlNode)>,
     top: bool,
@@ -232,7 +238,7 @@ fn map(
             if merged.is_some() {
                 return StrictYamlError::crash(key.at, "found duplicate key '<<'");
             }
-            merged = Some(merge(at, value)?);
+            merged = Some(read_merged_entries(at, value)?);
             continue;
         }
         let NodeContent::Scalar { text, .. } = key.content else {
@@ -240,12 +246,14 @@ fn map(
         };
         let value_at = value.at;
         if matches!(value.content, NodeContent::Map(_))
+            // strictyaml requires all nested maps of one map to start in the same column.
             && *indentation.get_or_insert(value_at.column) != value_at.column
         {
             let problem = "found mapping with indentation inconsistent with previous mapping";
             return StrictYamlError::new(value_at, problem);
         }
-        let value = construct(value, false)?;
+        let value = construct_value(value, false)?;
+        // Checked after the value, because the library reports errors in this order.
         if !keys.insert(text.clone()) {
             return StrictYamlError::new(key.at, format!("duplicate key '{text}' found"));
         }
@@ -259,20 +267,23 @@ fn map(
     Ok(map)
 }
 
-/// Reads what `<<` names: a map, or a list of maps.
-fn merge(at: ScanMark, value: StrictYamlNode) -> Result<Vec<StrictYamlEntry>, StrictYamlError> {
-    let refused = "expected a mapping or list of mappings for merging";
+/// Constructs the entries merged by `<<`: a map, or a list of maps.
+fn read_merged_entries(
+    at: ScanMark,
+    value: StrictYamlNode,
+) -> Result<Vec<StrictYamlEntry>, StrictYamlError> {
+    let problem = "expected a mapping or list of mappings for merging";
     let maps = match value.content {
         NodeContent::Map(_) => vec![value],
         NodeContent::List(items) => items,
-        NodeContent::Scalar { .. } => return StrictYamlError::new(at, refused),
+        NodeContent::Scalar { .. } => return StrictYamlError::new(at, problem),
     };
     let mut merged = Vec::new();
     for node in maps {
         let NodeContent::Map(entries) = node.content else {
-            return StrictYamlError::new(node.at, refused);
+            return StrictYamlError::new(node.at, problem);
         };
-        merged.extend(map(node.at, entries, false)?.0);
+        merged.extend(construct_map(node.at, entries, false)?.0);
     }
     Ok(merged)
 }

@@ -1,4 +1,4 @@
-//! `absolute-path`: a path that exists on the author's machine only.
+//! `absolute-path`: a path that exists only on the author's machine.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// Starts of home directories, and what separates their components.
+/// Prefixes of home directories, with the separator of their components.
 const HOMES: [(&str, char); 5] = [
     ("/Users/", '/'),
     ("/home/", '/'),
@@ -18,14 +18,14 @@ const HOMES: [(&str, char); 5] = [
     ("C:/Users/", '/'),
 ];
 
-/// Any of them: few bodies have one.
+/// A search for any prefix, which most bodies do not contain.
 static STARTS: LazyLock<AhoCorasick> = LazyLock::new(|| build_matcher(HOMES.map(|(home, _)| home)));
 
-/// How many home directories are reported.
-const MOST: usize = 20;
+/// The maximum number of reported home directories.
+const MAX_REPORTED: usize = 20;
 
-/// Names that stand for any user, or for the one user of an image.
-const ANYONE: [&str; 34] = [
+/// Names that represent any user, or the only user of a container image.
+const GENERIC_USERS: [&str; 34] = [
     "you",
     "your",
     "yourname",
@@ -117,16 +117,18 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
                 .next()
                 .unwrap_or_default();
             let rest = &body[at + home.len() + name.len()..];
+            // `src/home/user` and `${HOME}/Users/x` are not absolute paths.
             let inside = body[..at].ends_with(|c: char| c.is_alphanumeric() || "._-~}".contains(c));
             let lower = name.trim_end_matches('.').to_lowercase();
             if inside
                 || lower.is_empty()
                 || !rest.starts_with(separator)
-                || ANYONE.contains(&&*lower)
+                || GENERIC_USERS.contains(&&*lower)
             {
                 continue;
             }
-            if seen.len() == MOST || seen.contains(&(home, name)) {
+            // One finding per home directory: a body often repeats the same one.
+            if seen.len() == MAX_REPORTED || seen.contains(&(home, name)) {
                 continue;
             }
             seen.push((home, name));

@@ -49,6 +49,7 @@ Count the beads.
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    // Loading has already reported other types; only plain scalars are left.
     if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
@@ -68,7 +69,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn whatever_is_not_a_text_is_reported_once() {
+    fn non_text_is_reported_once() {
         let of = |value: &str, profile| {
             found("x", &format!("name: x\ndescription: y\nallowed-tools: {value}"), profile)
         };

@@ -6,8 +6,8 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
 use crate::subject::SkillDocument;
 
-/// Folders that paths of a skill start with.
-const FOLDERS: [&str; 6] =
+/// Directories that paths of a skill start with.
+const DIRECTORIES: [&str; 6] =
     ["references\\", "reference\\", "scripts\\", "assets\\", "resources\\", "templates\\"];
 
 pub(super) static RULE: Rule = Rule {
@@ -56,10 +56,13 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let links = markdown.links.iter().map(|link| (&link.range, &*link.target));
     for (range, path) in spans.chain(links) {
         let path = path.strip_prefix(".\\").unwrap_or(path);
-        let names_file = FOLDERS.iter().any(|folder| path.starts_with(folder))
+        // Only known directories count: a backslash elsewhere may be an escape or a regular
+        // expression.
+        let names_file = DIRECTORIES.iter().any(|dir| path.starts_with(dir))
             && path
                 .chars()
                 .all(|c| c.is_alphanumeric() || matches!(c, '\\' | '/' | '.' | '_' | '-'));
+        // Searched from the end, because the text of a link may repeat its target.
         let Some(start) = names_file.then(|| text(range).rfind(path)).flatten() else { continue };
         let start = range.start + start;
         let edit =

@@ -51,7 +51,7 @@ description: Counts beads in a jar. Use when the user asks how many there are.
     check: RuleCheck::Skill(check),
 };
 
-/// The largest number of lines (Agent Skills specification).
+/// The maximum number of lines (Agent Skills specification).
 const MAX_LINES: usize = 500;
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {

@@ -46,7 +46,7 @@ Count the beads.
     check: RuleCheck::Skill(check),
 };
 
-/// The advised number of tokens (formal specification).
+/// The recommended maximum number of tokens (formal specification).
 const MAX_TOKENS: u32 = 5_000;
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {

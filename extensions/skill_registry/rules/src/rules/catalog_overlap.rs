@@ -1,4 +1,4 @@
-//! `catalog-overlap`: two skills of one catalog that say they do the same.
+//! `catalog-overlap`: two skills of one catalog with overlapping descriptions.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};

@@ -1,4 +1,4 @@
-//! `context-budget`: a body that costs more of the context than a skill should.
+//! `context-budget`: a body that takes more of the context than recommended.
 
 use skill_format::{Span, TokenCount};
 
@@ -7,8 +7,8 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-const MOST_LINES: usize = 500;
-const MOST_TOKENS: u32 = 5_000;
+const MAX_LINES: usize = 500;
+const MAX_TOKENS: u32 = 5_000;
 
 pub(super) static RULE: Rule = Rule {
     id: "context-budget",
@@ -58,17 +58,18 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
     let body = skill.body();
     let lines = skill.body_lines();
+    // As an error, `body.maxLines` reports the lines itself.
     let is_error = body_max_lines::RULE.levels.level_for(skill.profile()) == RuleLevel::Error;
     let tokens = TokenCount::estimate(body).get();
-    let message = match (lines > MOST_LINES && !is_error, tokens > MOST_TOKENS) {
+    let message = match (lines > MAX_LINES && !is_error, tokens > MAX_TOKENS) {
         (false, false) => return,
-        (true, false) => format!("the body has {lines} lines, more than {MOST_LINES}"),
+        (true, false) => format!("the body has {lines} lines, more than {MAX_LINES}"),
         (false, true) => {
-            format!("the body takes about {tokens} tokens, more than {MOST_TOKENS}")
+            format!("the body takes about {tokens} tokens, more than {MAX_TOKENS}")
         }
         (true, true) => format!(
-            "the body has {lines} lines and about {tokens} tokens, more than {MOST_LINES} and \
-             {MOST_TOKENS}"
+            "the body has {lines} lines and about {tokens} tokens, more than {MAX_LINES} and \
+             {MAX_TOKENS}"
         ),
     };
     let start = Span { line: skill.body_line(), column: 0 };

@@ -1,4 +1,4 @@
-//! `defaults-over-menus`: equal options and no word on which to take.
+//! `defaults-over-menus`: several options without a default.
 
 use std::sync::LazyLock;
 
@@ -8,8 +8,8 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// What leaves the choice open in so many words.
-static OPEN: LazyLock<PhraseSet> = LazyLock::new(|| {
+/// Phrases that explicitly leave the choice open.
+static OPEN_CHOICES: LazyLock<PhraseSet> = LazyLock::new(|| {
     PhraseSet::new(&[
         "pick|choose|select|use|take any|one of these|them|those options|tools|approaches|methods|libraries|techniques",
         "pick|choose|select any of these|them|those|the",
@@ -26,13 +26,13 @@ static OPEN: LazyLock<PhraseSet> = LazyLock::new(|| {
     ])
 });
 
-/// What starts a list of options in a sentence.
-static OFFER: LazyLock<PhraseSet> = LazyLock::new(|| {
+/// Phrases that start a list of options in a sentence.
+static OFFERS: LazyLock<PhraseSet> = LazyLock::new(|| {
     PhraseSet::new(&["you can|could|may|might use|try|choose|pick", "options include|are"])
 });
 
-/// What says which option to take, or when to take which.
-const DECIDES: [&str; 34] = [
+/// Words that select an option or name a condition for one.
+const DECIDING_WORDS: [&str; 34] = [
     "default",
     "defaults",
     "prefer",
@@ -113,7 +113,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         if passage.quoted || passage.kind != PassageKind::Text {
             continue;
         }
-        if let Some(at) = menu(passage).or_else(|| menu_list(passages, index)) {
+        if let Some(at) = find_menu(passage).or_else(|| find_menu_list(passages, index)) {
             findings.add(
                 skill.span_at(passage.file_offset(at)),
                 "several options, and nothing says which to take",
@@ -123,32 +123,38 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
 }
 
-/// Returns where a passage offers a choice that it does not decide.
-fn menu(passage: &TextPassage) -> Option<usize> {
+/// Returns the offset of an undecided choice in a passage, if there is one.
+fn find_menu(passage: &TextPassage) -> Option<usize> {
     let lower = &*passage.lower;
-    let offers = || lower.contains(" or ") && OFFER.may_be_in(lower);
-    if !OPEN.may_be_in(lower) && !offers() {
+    let offers = || lower.contains(" or ") && OFFERS.may_be_in(lower);
+    // Splitting into words is expensive, and most passages have no candidate.
+    if !OPEN_CHOICES.may_be_in(lower) && !offers() {
         return None;
     }
     let words = collect_words(lower);
-    let decided = |words: &[TextWord<'_>]| words.iter().any(|word| DECIDES.contains(&word.text));
-    if let Some((first, count)) = OPEN.find(&words) {
+    let decided =
+        |words: &[TextWord<'_>]| words.iter().any(|word| DECIDING_WORDS.contains(&word.text));
+    if let Some((first, count)) = OPEN_CHOICES.find(&words) {
         let quoted = lower[..words[first].at].ends_with(['"', '\u{201C}', '\'']);
+        // The phrase itself may contain a deciding word, such as `depending`.
         let around = words[..first].iter().chain(&words[first + count..]).copied();
         let around: Vec<TextWord<'_>> = around.collect();
         return (!quoted && !decided(&around)).then_some(words[first].at);
     }
-    let (first, count) = OFFER.find(&words)?;
+    let (first, count) = OFFERS.find(&words)?;
     let rest = &lower[words[first + count - 1].at..];
+    // A parenthesis often explains the options and must not add to their number.
     let end = rest.find(". ").into_iter().chain(rest.find('(')).min().unwrap_or(rest.len());
     let sentence = &rest[..end];
     let options = sentence.split(", ").count().max(sentence.matches(" or ").count() + 1);
     let has_or = sentence.contains(" or ");
+    // Two options are a contrast more often than a menu.
     (has_or && options >= 3 && !decided(&words)).then_some(words[first].at)
 }
 
-/// Returns where a list of options starts: three or more names behind a label such as `CheckOptions:`.
-fn menu_list(passages: &[TextPassage], index: usize) -> Option<usize> {
+/// Returns the offset of a list of options, if there is one: at least three names behind a label
+/// such as `Options:`.
+fn find_menu_list(passages: &[TextPassage], index: usize) -> Option<usize> {
     let label = &passages[index];
     if label.listed || !label.text.trim_end().ends_with(':') {
         return None;
@@ -158,7 +164,7 @@ fn menu_list(passages: &[TextPassage], index: usize) -> Option<usize> {
     let is_label = matches!(kind, "" | "popular" | "common" | "available" | "possible" | "good")
         && (matches!(noun, "options" | "choices" | "alternatives")
             || (!kind.is_empty() && matches!(noun, "tools" | "libraries" | "frameworks")));
-    // Behind a question, the options are the answers that the user can give.
+    // Behind a question, the options are the possible answers of the user.
     let is_question = index > 0 && passages[index - 1].text.contains('?');
     if !is_label || is_question {
         return None;
@@ -168,11 +174,13 @@ fn menu_list(passages: &[TextPassage], index: usize) -> Option<usize> {
     let named = rest[..count].iter().all(|item| {
         let name = item.text.split([':', '\u{2014}', '\u{2013}']).next().unwrap_or_default();
         let name = name.split(" - ").next().unwrap_or_default();
+        // Commands and longer texts are steps or explanations, not names.
         !item.text.starts_with('`') && name.split_whitespace().count() <= 3
     });
     let decided = rest
         .iter()
+        // The paragraphs behind the list often name the default.
         .take(count + 2)
-        .any(|passage| split_words(&passage.lower).any(|word| DECIDES.contains(&word.text)));
+        .any(|passage| split_words(&passage.lower).any(|word| DECIDING_WORDS.contains(&word.text)));
     (count >= 3 && named && !decided).then_some(0)
 }

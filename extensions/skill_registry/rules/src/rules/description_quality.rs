@@ -1,4 +1,4 @@
-//! `description-quality`: a description by which no model can tell when to load the skill.
+//! `description-quality`: a description that does not let a model decide when to load the skill.
 
 use std::sync::LazyLock;
 
@@ -9,10 +9,10 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// Shorter descriptions cannot say what a skill does and when to use it.
-const FEWEST_CHARS: usize = 30;
+/// The minimum length: shorter descriptions cannot state both purpose and occasion.
+const MIN_CHARS: usize = 30;
 
-/// What descriptions say when to use a skill with. Lower case.
+/// Phrases that state the occasion for a skill, in lower case.
 const TRIGGERS: &[&str] = &[
     "use when",
     "use this",
@@ -73,7 +73,7 @@ const TRIGGERS: &[&str] = &[
     "asks to",
     "asks about",
     "in case",
-    // The same in other languages.
+    // The most common phrases in other languages.
     "wenn ",
     "lorsque",
     "quand ",
@@ -144,13 +144,15 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         return;
     }
     let length = description.chars().count();
-    let dense = description.chars().any(|c| c >= '\u{2E80}');
-    if length < FEWEST_CHARS && !dense {
+    // From U+2E80 on, most scripts need few characters for a whole sentence.
+    let is_cjk = description.chars().any(|c| c >= '\u{2E80}');
+    if length < MIN_CHARS && !is_cjk {
         findings.add(place, format!("the description has only {length} characters"), advice);
         return;
     }
+    // Clients append `when_to_use` to the description.
     if frontmatter.when_to_use.is_none() && !has_trigger(description) {
-        let section = skill.markdown().headings().find(|heading| is_about_use(&heading.text));
+        let section = skill.markdown().headings().find(|heading| is_usage_heading(&heading.text));
         let help = match section {
             Some(heading) => format!(
                 "move the gist of the section on line {} into the description; models see the \
@@ -163,24 +165,26 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
 }
 
-/// Tells whether a description says when to use its skill.
+/// Returns `true` if a description states the occasion for its skill.
 fn has_trigger(description: &str) -> bool {
     let folded = description.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
+    // Triggers that end with a blank must also match at the end.
     let padded = format!("{folded} ");
-    let stands_in = |trigger: &&str| {
+    let occurs = |trigger: &&str| {
         padded.match_indices(trigger).any(|(at, _)| {
+            // Other scripts have no blanks before a word.
             !trigger.is_ascii() || !padded[..at].ends_with(|c: char| c.is_alphanumeric())
         })
     };
-    ANY_TRIGGER.is_match(&padded) && TRIGGERS.iter().any(stands_in)
+    ANY_TRIGGER.is_match(&padded) && TRIGGERS.iter().any(occurs)
 }
 
-fn is_about_use(heading: &str) -> bool {
+fn is_usage_heading(heading: &str) -> bool {
     let lower = heading.to_lowercase();
     ["when to use", "when to apply", "usage triggers"].iter().any(|it| lower.contains(it))
 }
 
-/// Tells whether a description has no word that the name does not have.
+/// Returns `true` if every word of a description is part of the name.
 fn repeats_name(name: &str, description: &str) -> bool {
     let name = name.to_lowercase();
     let lower = description.to_lowercase();
@@ -188,6 +192,7 @@ fn repeats_name(name: &str, description: &str) -> bool {
         !matches!(*word, "" | "a" | "an" | "the" | "skill" | "for" | "of" | "and" | "this" | "is")
     });
     let first = parts.next();
+    // A description of filler words alone is too short, not a repetition.
     first.is_some()
         && first
             .into_iter()

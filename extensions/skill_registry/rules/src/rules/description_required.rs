@@ -41,6 +41,7 @@ Count the beads.
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    // Elsewhere `null` and `~` are texts; loading has reported a missing field.
     if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
@@ -56,7 +57,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn null_is_no_description_where_scalars_have_types() {
+    fn null_description_is_missing() {
         let fields = "name: x\ndescription: null";
         assert_eq!(found("x", fields, Profile::Skillscraft), ["description.required"]);
         assert_eq!(found("x", fields, Profile::Spec), [""; 0]);

@@ -49,6 +49,7 @@ Count the beads.
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    // Loading has already reported lists and maps; only typed scalars are left.
     if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
@@ -66,7 +67,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn values_have_types_in_strict_profiles() {
+    fn typed_scalar_is_rejected_by_strict_profiles() {
         let of =
             |value: &str, profile| found("x", &format!("name: x\ndescription: {value}"), profile);
         for value in ["1.10", "true", "[a, b]"] {

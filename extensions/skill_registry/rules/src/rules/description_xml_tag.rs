@@ -50,18 +50,19 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(frontmatter) = skill.frontmatter() else { return };
     let text = frontmatter.description.as_str();
     let help = "write it without angle brackets";
-    if let Some(tag) = tag(text) {
+    if let Some(tag) = find_tag(text) {
         let tag: String = tag.chars().take(40).collect();
         let message = format!("the description contains the tag `{tag}`");
         findings.add(skill.field_span("description"), message, help);
+    // Anthropic's validator rejects every angle bracket, even in a comparison.
     } else if skill.profile() == Profile::Anthropic && text.contains(['<', '>']) {
         let message = "the description contains an angle bracket";
         findings.add(skill.field_span("description"), message, help);
     }
 }
 
-/// Returns the first tag: `<`, perhaps `/`, a letter, then anything up to `>`.
-fn tag(text: &str) -> Option<&str> {
+/// Returns the first tag: `<`, an optional `/`, a letter, then any text up to `>`.
+fn find_tag(text: &str) -> Option<&str> {
     let mut rest = text;
     loop {
         rest = &rest[rest.find('<')?..];
@@ -70,6 +71,7 @@ fn tag(text: &str) -> Option<&str> {
             let end = rest[1..].find(['<', '>']).map(|at| at + 1);
             match end {
                 Some(end) if rest[end..].starts_with('>') => return Some(&rest[..=end]),
+                // Another `<` comes first: the tag can only start there.
                 Some(_) => {}
                 None => return None,
             }
@@ -84,18 +86,18 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn tags_are_told_from_comparisons() {
-        assert_eq!(tag("a <b>c</b>"), Some("<b>"));
-        assert_eq!(tag("x < y </system> z"), Some("</system>"));
-        assert_eq!(tag("<a <img src='x'/> b"), Some("<img src='x'/>"));
+    fn comparison_is_not_a_tag() {
+        assert_eq!(find_tag("a <b>c</b>"), Some("<b>"));
+        assert_eq!(find_tag("x < y </system> z"), Some("</system>"));
+        assert_eq!(find_tag("<a <img src='x'/> b"), Some("<img src='x'/>"));
         for text in ["", "a < b > c", "x <- y -> z", "<3 beads>", "List<", "<<<<a"] {
-            assert_eq!(tag(text), None, "{text}");
+            assert_eq!(find_tag(text), None, "{text}");
         }
-        assert_eq!(tag(&"<a".repeat(100_000)), None);
+        assert_eq!(find_tag(&"<a".repeat(100_000)), None);
     }
 
     #[test]
-    fn anthropic_refuses_every_angle_bracket() {
+    fn anthropic_rejects_angle_brackets() {
         let fields = "name: x\ndescription: a -> b";
         assert_eq!(found("x", fields, Profile::Anthropic), ["description.xmlTag"]);
         assert_eq!(found("x", fields, Profile::Spec), [""; 0]);

@@ -1,4 +1,4 @@
-//! `dialect-field`: a field that only some clients act on.
+//! `dialect-field`: a field that only some clients support.
 
 use skill_format::Value;
 
@@ -6,7 +6,7 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// Fields outside the Agent Skills specification, who acts on them, and how. Sources: the
+/// Fields outside the Agent Skills specification, with their clients and their effect. Sources: the
 /// documentation of skills of Claude Code, VS Code, Cursor and OpenClaw.
 const FIELDS: [(&str, &str, &str); 20] = [
     ("when_to_use", "Claude Code and skillhost", "add it to the description"),
@@ -39,8 +39,8 @@ const FIELDS: [(&str, &str, &str); 20] = [
     ("version", "skillhost", "shows it"),
 ];
 
-/// Spellings of those fields that no client reads.
-const MISSPELT: [(&str, &str); 8] = [
+/// Misspellings of those fields, which no client reads.
+const MISSPELLED: [(&str, &str); 8] = [
     ("disable_model_invocation", "disable-model-invocation"),
     ("user_invocable", "user-invocable"),
     ("user-invokable", "user-invocable"),
@@ -104,9 +104,9 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
             findings.add(
                 entry.key.span,
                 format!("only {clients} {verb} on `{key}`"),
-                format!("{}; elsewhere it does nothing", purpose(what, several)),
+                format!("{}; elsewhere it does nothing", format_purpose(what, several)),
             );
-        } else if let Some((_, right)) = MISSPELT.iter().find(|(name, _)| *name == key) {
+        } else if let Some((_, right)) = MISSPELLED.iter().find(|(name, _)| *name == key) {
             let message = format!("no client acts on `{key}` in a skill");
             findings.add(entry.key.span, message, format!("write `{right}`"));
         } else if key == "allowed-tools" && matches!(entry.value, Value::Sequence(_)) {
@@ -130,7 +130,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
 }
 
-/// Makes a purpose read right behind one or several clients.
-fn purpose(what: &str, several: bool) -> String {
+/// Adds the pronoun that agrees with one or several clients to a purpose.
+fn format_purpose(what: &str, several: bool) -> String {
     if several { format!("they {what}") } else { format!("it {what}") }
 }

@@ -1,4 +1,4 @@
-//! `empty-body`: a skill that has nothing to say once it is loaded.
+//! `empty-body`: a skill without instructions.
 
 use skill_format::Span;
 
@@ -49,12 +49,12 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         return;
     }
     let markdown = skill.markdown();
-    let says_something =
-        markdown.passages.iter().any(|passage| passage.kind != PassageKind::Heading)
-            || !markdown.code_blocks.is_empty()
-            || markdown.links.iter().any(|link| link.is_image);
-    if !says_something {
+    let has_content = markdown.passages.iter().any(|passage| passage.kind != PassageKind::Heading)
+        || !markdown.code_blocks.is_empty()
+        || markdown.links.iter().any(|link| link.is_image);
+    if !has_content {
         findings.add(
+            // An empty body has no line of its own; the closing fence is the last one.
             Span { line: skill.body_line().saturating_sub(1), column: 0 },
             "there are no instructions after the frontmatter",
             "write what the model shall do, and how",

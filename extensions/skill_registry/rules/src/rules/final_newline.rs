@@ -40,6 +40,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         return;
     }
     let end = text.len();
+    // The edit must not mix line ends in one file.
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let edit = TextEdit { range: end..end, replacement: newline.to_owned() };
     findings.add_fixable(
@@ -55,7 +56,7 @@ mod tests {
     use crate::{CheckOptions, CheckScope, SkillInput, TextEdit, check_skill};
 
     #[test]
-    fn the_line_end_of_the_file_is_added() {
+    fn missing_line_end_is_added() {
         let edits = |text: &str| -> Vec<TextEdit> {
             let bytes = text.as_bytes();
             let input =

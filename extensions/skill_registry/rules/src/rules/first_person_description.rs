@@ -1,4 +1,4 @@
-//! `first-person-description`: a description that speaks as the skill or to the reader.
+//! `first-person-description`: a description in the first person.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
@@ -43,18 +43,19 @@ Count the beads.
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(frontmatter) = skill.frontmatter() else { return };
-    let description = without_quotes(&frontmatter.description);
-    let speaks = description.split(['.', '!', '?', '\n']).find(|sentence| {
+    // Quoted text is an example of a request, which may be in the first person.
+    let description = remove_quoted_text(&frontmatter.description);
+    let first_person = description.split(['.', '!', '?', '\n']).find(|sentence| {
         let mut words = sentence.split_whitespace();
         let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         matches!(
             first,
-            "I" | "We" | "My" | "Our" | "I'll" | "I'm" | "We'll" | "I\u{2019}ll" | "I\u{2019}m"
+            "I" | "We" | "My" | "Our" | "I'll" | "I'm" | "We'll" | "I\u{2019}ll" | "I\u{2019}m" // `I / O` is not a pronoun.
         ) && second != "/"
             && !second.is_empty()
             || (first == "Let" && second == "me")
     });
-    if let Some(sentence) = speaks {
+    if let Some(sentence) = first_person {
         let words: Vec<_> = sentence.split_whitespace().take(4).collect();
         findings.add(
             skill.field_span("description"),
@@ -64,7 +65,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
 }
 
-fn without_quotes(text: &str) -> String {
+fn remove_quoted_text(text: &str) -> String {
     let mut quoted = false;
     text.chars()
         .filter(|&c| {

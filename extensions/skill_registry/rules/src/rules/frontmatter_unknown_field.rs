@@ -52,7 +52,7 @@ Count the beads.
     check: RuleCheck::LoadingAnd(check),
 };
 
-/// The fields of Claude Code (its documentation of skills and of custom commands).
+/// The fields of Claude Code (source: its documentation of skills and of custom commands).
 const CLAUDE_CODE: [&str; 13] = [
     "agent",
     "argument-hint",
@@ -74,8 +74,10 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         return;
     }
     let Some(tree) = skill.tree() else { return };
+    // Loading reports these fields, but Anthropic's products accept them.
     findings.retain(|found| {
         let here = |entry: &&MappingEntry| {
+            // A finding has no key, so its position identifies the field.
             (entry.key.span.line, entry.key.span.column) == (found.line, found.column)
         };
         let field = tree.entries.iter().find(here);
@@ -89,7 +91,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn fields_of_claude_code_are_known_to_its_maker() {
+    fn anthropic_accepts_claude_code_fields() {
         let fields = "name: x\ndescription: y\nmodel: small\nhint: z";
         let unknown = "frontmatter.unknownField";
         assert_eq!(found("x", fields, Profile::Spec), [unknown, unknown]);

@@ -45,6 +45,7 @@ Count the beads.
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    // Only these validators use a strict YAML parser; loading recovers.
     if !skill.profile().has_own_fences() {
         return;
     }
@@ -63,7 +64,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn strict_readers_refuse_what_loading_mends() {
+    fn strict_profiles_reject_recovered_yaml() {
         let odd = [
             "a: b: c",
             "name: x",

@@ -1,4 +1,4 @@
-//! `gotchas-present`: a skill of some length that warns of nothing.
+//! `gotchas-present`: a long skill without a section on pitfalls.
 
 use std::sync::LazyLock;
 
@@ -11,9 +11,10 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-const SMALL: usize = 50;
+/// The maximum number of lines of a body that needs no such section.
+const MAX_LINES_WITHOUT: usize = 50;
 
-/// How authors name such a section.
+/// Phrases in the titles of such sections.
 static TITLES: LazyLock<PhraseSet> = LazyLock::new(|| {
     PhraseSet::new(&[
         "gotcha|gotchas|caveat|caveats|pitfall|pitfalls|mistake|mistakes|limitation|limitations",
@@ -38,7 +39,7 @@ static TITLES: LazyLock<PhraseSet> = LazyLock::new(|| {
     ])
 });
 
-/// What is unmistakable even as the label of a single paragraph.
+/// Phrases that are unambiguous even as the label of a paragraph.
 static LABELS: LazyLock<PhraseSet> = LazyLock::new(|| {
     PhraseSet::new(&[
         "gotcha|gotchas|caveat|caveats|pitfall|pitfalls|limitation|limitations|warning|warnings",
@@ -50,7 +51,7 @@ static LABELS: LazyLock<PhraseSet> = LazyLock::new(|| {
     ])
 });
 
-/// What files about it have in their names.
+/// Parts of the names of files about pitfalls.
 static FILES: LazyLock<AhoCorasick> = LazyLock::new(|| {
     build_matcher([
         "gotcha",
@@ -113,7 +114,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         return;
     }
     let lines = skill.body_lines();
-    if lines <= SMALL || skill.markdown().passages.iter().any(warns) {
+    if lines <= MAX_LINES_WITHOUT || skill.markdown().passages.iter().any(is_warning) {
         return;
     }
     findings.add(
@@ -123,16 +124,17 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     );
 }
 
-fn warns(passage: &TextPassage) -> bool {
+fn is_warning(passage: &TextPassage) -> bool {
     let lower = &*passage.lower;
     if passage.kind == PassageKind::Heading {
         return has_phrase(&TITLES, lower, usize::MAX);
     }
+    // A paragraph counts by its label alone: running text mentions errors often.
     let label = lower.split_once(':').map_or(lower, |(label, _)| label);
     names_file(lower) || has_phrase(&LABELS, label, 4)
 }
 
-/// Tells whether a text of at most so many words has one of some phrases.
+/// Returns `true` if a text of at most `most` words contains one of the phrases.
 fn has_phrase(phrases: &PhraseSet, lower: &str, most: usize) -> bool {
     if !phrases.may_be_in(lower) {
         return false;
@@ -141,11 +143,12 @@ fn has_phrase(phrases: &PhraseSet, lower: &str, most: usize) -> bool {
     words.len() <= most && phrases.find(&words).is_some()
 }
 
-/// Tells whether a text names a file that is about what goes wrong.
+/// Returns `true` if a text names a file about pitfalls.
 fn names_file(lower: &str) -> bool {
     if !FILES.is_match(lower) {
         return false;
     }
+    // The odd parts between backticks are code.
     let mut code = lower.split('`').skip(1).step_by(2);
     code.any(|code| code.contains('.') && FILES.is_match(code)) || lower.contains(".md")
 }

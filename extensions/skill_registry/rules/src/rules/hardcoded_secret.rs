@@ -9,7 +9,7 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// How keys of well-known services start, and how many letters and digits follow at least.
+/// Prefixes of keys of well-known services, with the minimum number of letters and digits behind.
 const KEYS: [(&str, usize, &str); 12] = [
     ("sk-ant-", 32, "an Anthropic key"),
     ("sk-proj-", 32, "an OpenAI key"),
@@ -25,7 +25,7 @@ const KEYS: [(&str, usize, &str); 12] = [
     ("-----BEGIN ", 0, "a private key"),
 ];
 
-/// How any of them starts: few texts have one.
+/// A search for any prefix, which most texts do not contain.
 static STARTS: LazyLock<AhoCorasick> =
     LazyLock::new(|| build_matcher(KEYS.map(|(start, ..)| start)));
 
@@ -70,10 +70,12 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     if !STARTS.is_match(text) {
         return;
     }
-    for (start, least, what) in KEYS {
+    for (start, min_length, what) in KEYS {
         for (at, _) in text.match_indices(start) {
             let rest = &text[at + start.len()..];
-            if text[..at].ends_with(|c: char| c.is_alphanumeric()) || !is_secret(start, rest, least)
+            // In the middle of a word, the prefix is part of other text.
+            if text[..at].ends_with(|c: char| c.is_alphanumeric())
+                || !is_secret(start, rest, min_length)
             {
                 continue;
             }
@@ -86,8 +88,9 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
 }
 
-fn is_secret(start: &str, rest: &str, least: usize) -> bool {
-    if least == 0 {
+fn is_secret(start: &str, rest: &str, min_length: usize) -> bool {
+    // Of a private key, the first line of the encoded data is checked instead of the header.
+    if min_length == 0 {
         let line = rest.lines().next().unwrap_or_default();
         let key = rest.lines().nth(1).unwrap_or_default().trim();
         let base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
@@ -97,20 +100,21 @@ fn is_secret(start: &str, rest: &str, least: usize) -> bool {
     }
     let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c)));
     let key = &rest[..end.unwrap_or(rest.len())];
+    // Key ids of AWS have a fixed length and no lower case; longer words are no keys.
     let aws = start == "AKIA";
-    (!aws || (key.len() == least && !key.bytes().any(|byte| byte.is_ascii_lowercase())))
-        && is_random(key, least)
+    (!aws || (key.len() == min_length && !key.bytes().any(|byte| byte.is_ascii_lowercase())))
+        && is_random(key, min_length)
 }
 
-/// Tells whether a key is long and mixed enough to be real.
-fn is_random(key: &str, least: usize) -> bool {
+/// Returns `true` if a key is long and mixed enough to be real.
+fn is_random(key: &str, min_length: usize) -> bool {
     let lower = key.to_ascii_lowercase();
     let mut kinds: Vec<char> = lower.chars().collect();
     kinds.sort_unstable();
     kinds.dedup();
     let has_digit = key.bytes().any(|byte| byte.is_ascii_digit());
     let has_letter = key.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let made_up = [
+    let placeholders = [
         "example",
         "xxx",
         "your",
@@ -124,9 +128,10 @@ fn is_random(key: &str, least: usize) -> bool {
         "exposed",
         "secret",
     ];
-    key.len() >= least
+    key.len() >= min_length
         && has_digit
         && has_letter
+        // Placeholders such as `aaaa1111` repeat few characters.
         && kinds.len() >= 4
-        && !made_up.iter().any(|it| lower.contains(it))
+        && !placeholders.iter().any(|it| lower.contains(it))
 }

@@ -1,4 +1,4 @@
-//! `hidden-unicode`: characters that a reader does not see and a model does.
+//! `hidden-unicode`: characters that are invisible to a reader but not to a model.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -61,12 +61,13 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         if let Some((first, _)) = found.first() {
             let edits = found.iter().filter_map(|(range, kind)| {
                 let range = start + range.start..start + range.end;
+                // Other kinds may carry meaning or an attack that a person has to look at.
                 (*kind == HiddenCharKind::ZeroWidth && is_removable(skill, &range))
                     .then(|| TextEdit { range, replacement: String::new() })
             });
             findings.add_fixable(
                 skill.span_at(start + first.start),
-                message(line, &found),
+                format_message(line, &found),
                 "remove them, or write them as an escape if they are what the text is about",
                 edits.collect(),
             );
@@ -75,14 +76,15 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
 }
 
-fn message(line: &str, found: &[(Range<usize>, HiddenCharKind)]) -> String {
-    let mut spelt = String::new();
-    let mut points = String::new();
+fn format_message(line: &str, found: &[(Range<usize>, HiddenCharKind)]) -> String {
+    let mut spelled = String::new();
+    let mut text = String::new();
     for (range, kind) in found {
         for c in line[range.clone()].chars() {
             if *kind == HiddenCharKind::Tag {
+                // Tag characters mirror ASCII, which is how they smuggle instructions.
                 let ascii = u32::from(c).checked_sub(0xE0000).and_then(char::from_u32);
-                spelt.extend(ascii.filter(|c| c.is_ascii_graphic() || *c == ' '));
+                spelled.extend(ascii.filter(|c| c.is_ascii_graphic() || *c == ' '));
             }
         }
     }
@@ -91,16 +93,17 @@ fn message(line: &str, found: &[(Range<usize>, HiddenCharKind)]) -> String {
     kinds.dedup();
     let first = line[found[0].0.clone()].chars().next().map_or(0, u32::from);
     let names: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
-    let _ = write!(points, "this line has {} (first U+{first:04X})", names.join(", "));
-    if !spelt.is_empty() {
-        let end = spelt.char_indices().nth(80).map_or(spelt.len(), |(at, _)| at);
-        let _ = write!(points, ", which spell `{}`", &spelt[..end]);
+    let _ = write!(text, "this line has {} (first U+{first:04X})", names.join(", "));
+    if !spelled.is_empty() {
+        // The text is untrusted and may be long.
+        let end = spelled.char_indices().nth(80).map_or(spelled.len(), |(at, _)| at);
+        let _ = write!(text, ", which spell `{}`", &spelled[..end]);
     }
-    points
+    text
 }
 
-/// Tells whether nothing but the character itself goes away with it: it stands in prose between
-/// characters that mean nothing to Markdown.
+/// Returns `true` if removing a character changes nothing else: it is in prose, between characters
+/// without meaning in Markdown.
 fn is_removable(skill: &SkillDocument<'_>, range: &Range<usize>) -> bool {
     let text = skill.text();
     let plain = |c: Option<char>| c.is_some_and(|c| c.is_alphabetic() || c == ' ');
@@ -110,5 +113,6 @@ fn is_removable(skill: &SkillDocument<'_>, range: &Range<usize>) -> bool {
         && !skill.markdown().is_opaque(range.start)
         && plain(before)
         && plain(after)
+        // Two blanks that meet could become a hard line break.
         && (before, after) != (Some(' '), Some(' '))
 }

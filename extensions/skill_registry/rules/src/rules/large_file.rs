@@ -7,11 +7,11 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// What a model cannot read in one piece: text of 128 KiB is about 32,000 tokens.
-const LARGEST_TEXT: u64 = 128 << 10;
+/// The maximum size of a text, in bytes: 128 KiB are about 32,000 tokens, too many for one read.
+const MAX_TEXT_BYTES: u64 = 128 << 10;
 
-/// What makes a skill slow to copy, in bytes.
-const LARGEST: u64 = 5 << 20;
+/// The maximum size of any file, in bytes: larger ones make a skill slow to copy.
+const MAX_BYTES: u64 = 5 << 20;
 
 pub(super) static RULE: Rule = Rule {
     id: "large-file",
@@ -61,19 +61,20 @@ One blue bead.
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     for file in skill.files().into_iter().flatten() {
+        // SKILL.md has limits of its own.
         if file.kind != EntryKind::File || Some(&*file.path) == skill.input().file_name {
             continue;
         }
         let lower = file.path.to_ascii_lowercase();
         let is_text = [".md", ".txt", ".rst"].iter().any(|end| lower.ends_with(end));
         let (kib, path) = (file.size >> 10, &file.path);
-        if is_text && file.size > LARGEST_TEXT {
+        if is_text && file.size > MAX_TEXT_BYTES {
             findings.add(
                 Span::default(),
                 format!("`{path}` has {kib} KiB, more than a model should read at once"),
                 "split it by topic, or name the part to read in SKILL.md",
             );
-        } else if file.size > LARGEST {
+        } else if file.size > MAX_BYTES {
             findings.add(
                 Span::default(),
                 format!("`{path}` has {kib} KiB"),

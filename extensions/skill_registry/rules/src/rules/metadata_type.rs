@@ -50,6 +50,7 @@ Count the beads.
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    // Loading accepts an empty `metadata`; only SkillsCraft requires a map.
     if skill.profile() != Profile::Skillscraft || findings.has_findings() {
         return;
     }
@@ -65,7 +66,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn nothing_is_no_map_to_skillscraft() {
+    fn skillscraft_rejects_empty_metadata() {
         let fields = "name: x\ndescription: y\nmetadata:";
         assert_eq!(found("x", fields, Profile::Skillscraft), ["metadata.type"]);
         assert_eq!(found("x", fields, Profile::Spec), [""; 0]);

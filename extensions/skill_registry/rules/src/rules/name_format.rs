@@ -45,6 +45,7 @@ Count the beads.
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    // Loading has already checked names by the rules of the specification, which allow Unicode.
     if !skill.profile().requires_ascii_names() || findings.has_findings() {
         return;
     }
@@ -66,7 +67,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn stricter_profiles_want_ascii_and_no_blanks() {
+    fn strict_profiles_require_ascii_names() {
         let of = |name: &str, profile| {
             found(name.trim(), &format!("name: \"{name}\"\ndescription: y"), profile)
         };

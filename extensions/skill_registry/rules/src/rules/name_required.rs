@@ -42,6 +42,7 @@ Count the beads.
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    // Elsewhere `null` and `~` are texts; loading has reported a missing field.
     if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
@@ -56,7 +57,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn null_is_no_name_where_scalars_have_types() {
+    fn null_name_is_missing() {
         let fields = "name: ~\ndescription: y";
         for profile in [Profile::Skillscraft, Profile::SeedStrict, Profile::Anthropic] {
             assert!(found("~", fields, profile).contains(&"name.required"), "{profile:?}");

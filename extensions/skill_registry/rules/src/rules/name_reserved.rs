@@ -1,10 +1,10 @@
-//! `name.reserved`: a name with a word that Anthropic keeps for itself.
+//! `name.reserved`: a name with a word that Anthropic reserves.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// The words, as Anthropic's documentation of Agent Skills lists them.
+/// The reserved words (source: Anthropic's documentation of Agent Skills).
 const RESERVED: [&str; 2] = ["anthropic", "claude"];
 
 pub(super) static RULE: Rule = Rule {

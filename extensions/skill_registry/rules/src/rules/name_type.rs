@@ -45,6 +45,7 @@ Count the beads.
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    // Loading has already reported lists and maps; only typed scalars are left.
     if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }
@@ -63,7 +64,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn numbers_are_names_only_where_nothing_has_a_type() {
+    fn typed_name_is_rejected_by_strict_profiles() {
         let number = "name: 123\ndescription: y";
         for profile in [Profile::Skillscraft, Profile::SeedStrict, Profile::Anthropic] {
             assert_eq!(found("123", number, profile), ["name.type"]);

@@ -1,4 +1,4 @@
-//! `no-generic-instructions`: advice that any model knows and that decides nothing.
+//! `no-generic-instructions`: advice that any model knows and that has no effect.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,6 +9,7 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
+/// Phrases of generic advice.
 static PHRASES: LazyLock<PhraseSet> = LazyLock::new(|| {
     PhraseSet::new(&[
         "handle errors|error|exceptions|failures appropriately|gracefully|properly|correctly|carefully|well",
@@ -39,7 +40,7 @@ static PHRASES: LazyLock<PhraseSet> = LazyLock::new(|| {
     ])
 });
 
-/// What makes a phrase a warning, a purpose or a description instead of an instruction.
+/// Words that turn a phrase into a warning, a purpose or a description.
 const NOT_ADVICE: [&str; 22] = [
     "not",
     "don't",
@@ -104,17 +105,18 @@ Count the beads. If two counts differ, count a third time and report all three n
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
-    let mut about_use = false;
+    let mut in_usage_section = false;
     for passage in &skill.markdown().passages {
         if passage.kind == PassageKind::Heading {
             let lower = &passage.lower;
-            about_use = lower.contains("when ") || lower.contains("use case");
+            // Such sections describe occasions, in which the phrases are part of a request.
+            in_usage_section = lower.contains("when ") || lower.contains("use case");
         }
-        if passage.quoted || passage.kind != PassageKind::Text || about_use {
+        if passage.quoted || passage.kind != PassageKind::Text || in_usage_section {
             continue;
         }
         if passage.listed && is_empty_advice(&passage.lower) {
-            report(skill, findings, passage, 0..passage.text.trim_end().len());
+            report_phrase(skill, findings, passage, 0..passage.text.trim_end().len());
             continue;
         }
         if !PHRASES.may_be_in(&passage.lower) {
@@ -127,14 +129,14 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
             from = first + count;
             let last = words[from - 1];
             let range = words[first].at..last.at + last.text.len();
-            if decides_nothing(passage, &words, first, range.end) {
-                report(skill, findings, passage, range);
+            if is_generic(passage, &words, first, range.end) {
+                report_phrase(skill, findings, passage, range);
             }
         }
     }
 }
 
-fn report(
+fn report_phrase(
     skill: &SkillDocument<'_>,
     findings: &mut FindingSink<'_>,
     passage: &TextPassage,
@@ -145,8 +147,7 @@ fn report(
     findings.add(place, message, "say what to do in which case, or remove it");
 }
 
-/// Tells whether a list item is a verb with an adverb that fits any of them, as in `Test
-/// thoroughly`.
+/// Returns `true` if a list item is a verb with a generic adverb, such as `Test thoroughly`.
 fn is_empty_advice(lower: &str) -> bool {
     let mut words = split_words(lower);
     let (Some(_), Some(second), None) = (words.next(), words.next(), words.next()) else {
@@ -165,24 +166,21 @@ fn is_empty_advice(lower: &str) -> bool {
     is_adverb && !second.apart
 }
 
-/// Tells whether a phrase is meant as an instruction and nothing specific follows it.
-fn decides_nothing(
-    passage: &TextPassage,
-    words: &[TextWord<'_>],
-    first: usize,
-    end: usize,
-) -> bool {
+/// Returns `true` if a phrase is an instruction without specific text behind it.
+fn is_generic(passage: &TextPassage, words: &[TextWord<'_>], first: usize, end: usize) -> bool {
     let text = &passage.text;
     let quoted = text[..words[first].at].ends_with(['"', '\'', '\u{201C}', '\u{2018}', '/']);
     let sentence = text[..words[first].at].rfind(['.', '!', '?', ':', ';']).unwrap_or(0);
+    // Twelve words cover the clause; more would make long passages quadratic.
     let before = words[first.saturating_sub(12)..first].iter();
     let warned =
         before.filter(|word| word.at >= sentence).any(|word| NOT_ADVICE.contains(&word.text));
-    // `Follow the best practices` means ones that are known from elsewhere.
-    let known =
+    // `Follow the best practices` refers to practices listed elsewhere.
+    let refers_elsewhere =
         words.get(first + 1).is_some_and(|word| matches!(word.text, "the" | "these" | "our"));
     let rest = text[end..].trim_start();
-    let goes_on = rest.starts_with([':', '(', '\u{2014}', '\u{2013}', '-'])
+    // Such continuations make the instruction specific.
+    let has_details = rest.starts_with([':', '(', '\u{2014}', '\u{2013}', '-'])
         || text.trim_end().ends_with(':')
         || [
             ", not",
@@ -201,5 +199,5 @@ fn decides_nothing(
         ]
         .iter()
         .any(|link| rest.starts_with(link));
-    !quoted && !warned && !known && !goes_on
+    !quoted && !warned && !refers_elsewhere && !has_details
 }

@@ -1,11 +1,11 @@
-//! `placeholder-text`: what a template said and nobody replaced.
+//! `placeholder-text`: text of a template that was not replaced.
 
 use crate::body::{PassageKind, TextPassage};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// How texts of templates start, in any case.
+/// Starts of template texts; case is ignored.
 const TEMPLATES: [&str; 10] = [
     "lorem ipsum",
     "insert instructions below",
@@ -19,7 +19,7 @@ const TEMPLATES: [&str; 10] = [
     "a description of what this skill does and when to use it",
 ];
 
-/// Labels of what is still to be written. Upper case, as authors write them.
+/// Labels of missing text, in upper case as authors write them.
 const LABELS: [&str; 5] = ["TODO", "FIXME", "TBD", "XXX", "TKTK"];
 
 pub(super) static RULE: Rule = Rule {
@@ -63,24 +63,25 @@ const HELP: &str = "write it, or remove it";
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(frontmatter) = skill.frontmatter() else { return };
-    if let Some((_, found)) = placeholder(&frontmatter.description) {
+    if let Some((_, found)) = find_placeholder(&frontmatter.description) {
         let message = format!("the description still has the placeholder `{found}`");
         findings.add(skill.field_span("description"), message, HELP);
     }
-    for passage in skill.markdown().passages.iter().filter(|passage| is_instruction(passage)) {
-        if let Some((at, found)) = placeholder(&passage.text) {
+    for passage in skill.markdown().passages.iter().filter(|passage| is_running_text(passage)) {
+        if let Some((at, found)) = find_placeholder(&passage.text) {
             let place = skill.span_at(passage.file_offset(at));
             findings.add(place, format!("`{found}` is a placeholder"), HELP);
         }
     }
 }
 
-fn is_instruction(passage: &TextPassage) -> bool {
+fn is_running_text(passage: &TextPassage) -> bool {
     !passage.quoted && passage.kind != PassageKind::Cell
 }
 
-/// Returns where a text has a placeholder, and which.
-fn placeholder(text: &str) -> Option<(usize, &str)> {
+/// Returns the offset and text of a placeholder, if there is one.
+fn find_placeholder(text: &str) -> Option<(usize, &str)> {
+    // Only the start counts: skills may write about placeholders.
     let start = text.len() - text.trim_start().len();
     let label = LABELS.into_iter().find(|label| {
         text[start..]

@@ -1,4 +1,4 @@
-//! `progressive-disclosure`: a long skill that keeps everything in one file.
+//! `progressive-disclosure`: a long skill in a single file.
 
 use skill_format::Span;
 
@@ -7,13 +7,14 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-const LARGE: usize = 200;
+/// The minimum number of lines of a long body.
+const MIN_LINES: usize = 200;
 
-/// How many files are looked for in the body.
-const MOST: usize = 200;
+/// The maximum number of files to search for in the body.
+const MAX_FILES: usize = 200;
 
-/// Where skills keep detail.
-const FOLDERS: [&str; 8] = [
+/// Directories for details of skills.
+const DIRECTORIES: [&str; 8] = [
     "references/",
     "reference/",
     "resources/",
@@ -24,8 +25,8 @@ const FOLDERS: [&str; 8] = [
     "rules/",
 ];
 
-/// Files of a project that a body names without meaning a part of the skill.
-const OTHERS: [&str; 6] =
+/// Files of a project, which are not part of the skill when a body names them.
+const PROJECT_FILES: [&str; 6] =
     ["skill.md", "readme.md", "claude.md", "agents.md", "changelog.md", "contributing.md"];
 
 pub(super) static RULE: Rule = Rule {
@@ -78,7 +79,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
     let body = skill.body();
     let lines = skill.body_lines();
-    if lines < LARGE || names_detail(body, skill.files()) {
+    if lines < MIN_LINES || names_detail(body, skill.files()) {
         return;
     }
     findings.add(
@@ -90,18 +91,20 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
 
 fn names_detail(body: &str, files: Option<&[FileEntry]>) -> bool {
     match files {
-        // What a plugin keeps beside its skills is not listed with the skill.
+        // Files of a plugin outside of the skill are not listed with the skill.
         Some(_) if body.contains("../") || body.contains("}/") => names_detail(body, None),
         Some(files) => files
             .iter()
             .filter(|file| file.kind == EntryKind::File && is_detail(&file.path))
-            .take(MOST)
+            .take(MAX_FILES)
             .any(|file| {
                 let name = file.path.rsplit('/').next().unwrap_or_default();
-                body.contains(&file.path) || body.contains(name) || names_folder(body, &file.path)
+                body.contains(&file.path)
+                    || body.contains(name)
+                    || names_directory(body, &file.path)
             }),
         None => {
-            FOLDERS.iter().any(|folder| body.contains(folder))
+            DIRECTORIES.iter().any(|folder| body.contains(folder))
                 || body
                     .split(|c: char| c.is_whitespace() || "`()[]\"'<>".contains(c))
                     .any(is_document)
@@ -109,16 +112,18 @@ fn names_detail(body: &str, files: Option<&[FileEntry]>) -> bool {
     }
 }
 
-fn names_folder(body: &str, path: &str) -> bool {
+fn names_directory(body: &str, path: &str) -> bool {
     path.split_once('/').is_some_and(|(folder, _)| body.contains(&format!("{folder}/")))
 }
 
 fn is_detail(path: &str) -> bool {
-    is_document(path) || FOLDERS.iter().any(|folder| path.starts_with(folder))
+    is_document(path) || DIRECTORIES.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Tells whether a path is one of a text for reading that can belong to a skill.
+/// Returns `true` if a path is a text document that can belong to a skill.
 fn is_document(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
-    name.len() > 3 && (name.ends_with(".md") || name.ends_with(".txt")) && !OTHERS.contains(&&*name)
+    name.len() > 3
+        && (name.ends_with(".md") || name.ends_with(".txt"))
+        && !PROJECT_FILES.contains(&&*name)
 }

@@ -1,4 +1,4 @@
-//! `prompt-markup`: text that breaks or imitates the prompt it is put into.
+//! `prompt-markup`: text that breaks or imitates the surrounding prompt.
 
 use std::sync::LazyLock;
 
@@ -10,8 +10,8 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// Elements that clients put around skills and messages and that mean nothing else.
-const OURS: [&str; 9] = [
+/// Elements that clients put around skills and messages and that have no other use.
+const RESERVED_ELEMENTS: [&str; 9] = [
     "available_skills",
     "active_skills",
     "skill_content",
@@ -23,7 +23,7 @@ const OURS: [&str; 9] = [
     "command-name",
 ];
 
-/// Elements that clients use too, but whose opening tags authors also write for `put this here`.
+/// Elements of clients whose opening tags authors also use as placeholders.
 const ELEMENTS: [&str; 12] = [
     "skill",
     "skills",
@@ -39,7 +39,7 @@ const ELEMENTS: [&str; 12] = [
     "location",
 ];
 
-/// What starts and ends turns in the formats of models.
+/// Tokens that delimit turns in the formats of models.
 const TOKENS: [&str; 10] = [
     "<|im_start|>",
     "<|im_end|>",
@@ -53,7 +53,7 @@ const TOKENS: [&str; 10] = [
     "<<sys>>",
 ];
 
-/// What a body should not say outside code, and why. Each starts with `<`.
+/// Tokens that a body must not have outside code, with the reason. Each starts with `<`.
 const BREAKS: [(&str, &str); 4] = [
     ("<|im_start|>", "starts a turn for some models"),
     ("<|im_end|>", "ends a turn for some models"),
@@ -61,7 +61,7 @@ const BREAKS: [(&str, &str); 4] = [
     ("</skill_content", "closes the element that skills are shown in"),
 ];
 
-/// Lines of the catalog itself, and what takes the instructions of others away.
+/// Lines of the catalog, and phrases that override other instructions.
 const LINES: [&str; 8] = [
     "[available skills]",
     "use read_skill(",
@@ -73,9 +73,10 @@ const LINES: [&str; 8] = [
     "forget previous instructions",
 ];
 
+/// Labels of speakers in a conversation.
 const ROLES: [&str; 5] = ["system:", "assistant:", "human:", "user:", "developer:"];
 
-/// Elements, tokens and lines have one of these: few texts do.
+/// A search for a part of any element, token or line, which most texts do not contain.
 static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| {
     let short = ["<", "[inst]", "[/inst]"];
     build_matcher(short.iter().chain(&LINES))
@@ -130,7 +131,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         ("when_to_use", frontmatter.when_to_use.as_deref()),
     ];
     for (field, text) in fields {
-        if let Some(found) = text.and_then(markup) {
+        if let Some(found) = text.and_then(find_markup) {
             let message =
                 format!("the {field} has `{found}`, which can pass for a part of the prompt");
             findings.add(skill.field_span(field), message, HELP);
@@ -138,9 +139,11 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
     for passage in skill.markdown().passages.iter().filter(|it| it.kind != PassageKind::Cell) {
         let lower = &passage.lower;
+        // All tokens start with it, and most passages have none.
         if memchr::memchr(b'<', lower.as_bytes()).is_none() {
             continue;
         }
+        // An odd number of backticks before the token means that it is in code.
         let code_before = |at: usize| lower[..at].matches('`').count() % 2 == 1;
         let found = BREAKS.iter().find_map(|(token, what)| {
             let at = lower.find(token).filter(|at| !code_before(*at))?;
@@ -152,23 +155,26 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
 }
 
-/// Returns what in a text can pass for a part of a prompt.
-fn markup(text: &str) -> Option<String> {
+/// Returns a part of a text that imitates a part of a prompt, if there is one.
+fn find_markup(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     if !ANY.is_match(&lower) {
-        return role(&lower);
+        return find_role(&lower);
     }
     let tag = |tag: String| lower.contains(&tag).then_some(tag);
-    let ours =
-        OURS.iter().find_map(|name| tag(format!("<{name}")).or_else(|| tag(format!("</{name}"))));
+    let ours = RESERVED_ELEMENTS
+        .iter()
+        .find_map(|name| tag(format!("<{name}")).or_else(|| tag(format!("</{name}"))));
+    // For these, only a closing tag breaks the prompt.
     let element = ours.or_else(|| ELEMENTS.iter().find_map(|name| tag(format!("</{name}>"))));
     let fixed =
         || TOKENS.iter().chain(&LINES).find(|it| lower.contains(**it)).map(|it| (*it).to_owned());
-    element.or_else(fixed).or_else(|| role(&lower))
+    element.or_else(fixed).or_else(|| find_role(&lower))
 }
 
-/// Returns the name of a speaker that a line starts with; of several, the first line's last.
-fn role(lower: &str) -> Option<String> {
+/// Returns the label of a speaker at the start of a line, if there is one. Later lines take
+/// precedence over the first.
+fn find_role(lower: &str) -> Option<String> {
     let line = lower.lines().map(str::trim_start).skip(1).find_map(|line| {
         ROLES.iter().find(|role| line.starts_with(**role)).map(|it| (*it).to_owned())
     });

@@ -56,6 +56,7 @@ See [the guide](references/glass-jars.md).
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     for link in skill.local_links() {
         let LocalTarget::Inside(path) = &link.place else { continue };
+        // The specification limits the depth only below this directory.
         if path.strip_prefix("references/").is_some_and(|rest| rest.contains('/')) {
             let message = format!("`{path}` is more than one level deep");
             findings.add(skill.span_at(link.at), message, "move the file up into references/");

@@ -1,4 +1,4 @@
-//! `reference.missing`: a link leads to a file that is not there.
+//! `reference.missing`: a link to a file that does not exist.
 
 use std::collections::HashSet;
 
@@ -61,15 +61,15 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let mut known: HashSet<&str> = HashSet::new();
     for file in files {
         known.insert(&file.path);
-        // A list of files alone does not name the folders that they are in.
+        // Callers may list files without their directories.
         known.extend(file.path.match_indices('/').map(|(at, _)| &file.path[..at]));
     }
     for link in skill.local_links() {
         let LocalTarget::Inside(path) = &link.place else { continue };
-        let folder = path.split('/').next().unwrap_or_default();
-        // Code may name files of the reader's project; a folder of the skill tells them apart.
-        let meant = !link.is_code || known.contains(folder);
-        if meant && !path.is_empty() && !known.contains(path.as_str()) {
+        let directory = path.split('/').next().unwrap_or_default();
+        // Code may name files of the user's project, unless the directory is one of the skill.
+        let is_skill_path = !link.is_code || known.contains(directory);
+        if is_skill_path && !path.is_empty() && !known.contains(path.as_str()) {
             let message = format!("there is no file `{path}` in the skill");
             findings.add(skill.span_at(link.at), message, "add the file, or correct the path");
         }
@@ -81,7 +81,7 @@ mod tests {
     use crate::{CheckOptions, CheckScope, EntryKind, FileEntry, SkillInput, check_skill};
 
     #[test]
-    fn links_and_paths_in_code_are_looked_up() {
+    fn missing_link_target_is_reported() {
         let body = "[a](references/a.md#x) [b](references/b.md) [f](references/) `scripts/no.py`\n\
                     `references/c.md` [web](https://e.org/x.md) [top](#top) [t](<{file}.md>)\n\
                     [s](./references/./a%2Emd) [q](references/a.md?raw=1) `references/*.md`\n";

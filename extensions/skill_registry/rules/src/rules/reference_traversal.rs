@@ -1,4 +1,4 @@
-//! `reference.traversal`: a link leads out of the skill.
+//! `reference.traversal`: a link to a path outside the skill.
 
 use skill_format::Span;
 
@@ -65,6 +65,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
             );
         }
     }
+    // A link in the file system has the same effect as one in the text.
     for file in skill.files().unwrap_or_default() {
         if file.kind == (EntryKind::Symlink { escapes: true }) {
             let message = format!("the symbolic link `{}` leads out of the skill", file.path);

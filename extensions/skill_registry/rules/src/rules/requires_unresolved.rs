@@ -1,4 +1,4 @@
-//! `requires-unresolved`: a skill that requires one that is not there.
+//! `requires-unresolved`: a skill that requires a missing skill.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};

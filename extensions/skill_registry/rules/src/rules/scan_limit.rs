@@ -1,4 +1,4 @@
-//! `scan.limit`: there is more to search than is searched.
+//! `scan.limit`: a search that stopped at a limit.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};

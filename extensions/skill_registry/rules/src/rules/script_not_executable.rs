@@ -1,4 +1,4 @@
-//! `script-not-executable`: a script that the body runs by its path and nobody may execute.
+//! `script-not-executable`: a script that the body runs by its path but that is not executable.
 
 use std::collections::HashSet;
 
@@ -58,11 +58,13 @@ echo 42
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let Some(files) = skill.files() else { return };
-    let is_idle = |file: &&FileEntry| file.kind == EntryKind::File && file.mode & 0o111 == 0;
-    let mut idle: HashSet<&str> = files.iter().filter(is_idle).map(|file| &*file.path).collect();
-    // A path that is run has a folder.
-    idle.retain(|path| path.contains('/'));
-    if idle.is_empty() {
+    let is_non_executable =
+        |file: &&FileEntry| file.kind == EntryKind::File && file.mode & 0o111 == 0;
+    let mut non_executable: HashSet<&str> =
+        files.iter().filter(is_non_executable).map(|file| &*file.path).collect();
+    // A command without a slash is searched in `PATH`, not in the skill.
+    non_executable.retain(|path| path.contains('/'));
+    if non_executable.is_empty() {
         return;
     }
     for code in &skill.markdown().code_blocks {
@@ -73,7 +75,8 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
             let command = line.trim_start().trim_start_matches("$ ");
             let program = command.split_whitespace().next().unwrap_or_default();
             let path = program.strip_prefix("./").unwrap_or(program);
-            if path.contains('/') && idle.remove(path) {
+            // Removed on the first use, so that each script is reported once.
+            if path.contains('/') && non_executable.remove(path) {
                 findings.add(
                     skill.span_at(start),
                     format!("`{path}` is run by its path but is not executable"),

@@ -1,4 +1,4 @@
-//! `security.value`: the scope of the security manifest is none of the three.
+//! `security.value`: a security manifest with an unknown scope.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};

@@ -61,8 +61,8 @@ MIT
     check: RuleCheck::Skill(check),
 };
 
-/// Files that the formal specification and Anthropic's skill creator name, and their like.
-const FOR_BROWSERS: [&str; 8] = [
+/// Files that the formal specification and Anthropic's skill creator name, and similar ones.
+const DOCUMENTATION: [&str; 8] = [
     "changelog",
     "code_of_conduct",
     "contributing",
@@ -73,8 +73,8 @@ const FOR_BROWSERS: [&str; 8] = [
     "readme",
 ];
 
-/// What systems and tools leave behind.
-const LEFT_BEHIND: [&str; 7] = [
+/// Names of files that systems and tools create.
+const GENERATED: [&str; 7] = [
     ".ds_store",
     ".git",
     ".pytest_cache",
@@ -88,13 +88,12 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let mut reported: Option<&str> = None;
     for file in skill.files().unwrap_or_default() {
         let path = file.path.as_str();
-        // One finding for a folder, not one for each file in it.
-        if reported
-            .is_some_and(|folder| path.strip_prefix(folder).is_some_and(|it| it.starts_with('/')))
+        // One finding per directory, not one per file in it.
+        if reported.is_some_and(|dir| path.strip_prefix(dir).is_some_and(|it| it.starts_with('/')))
         {
             continue;
         }
-        let Some(end) = extraneous(path) else { continue };
+        let Some(end) = find_extraneous(path) else { continue };
         let message = format!("`{}` does not belong into a skill", &path[..end]);
         findings.add(
             Span::default(),
@@ -105,21 +104,22 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     }
 }
 
-/// Returns where the path of what does not belong ends; nothing if all of it does.
-fn extraneous(path: &str) -> Option<usize> {
+/// Returns the length of the extraneous part of a path, or `None` if the path belongs to a skill.
+fn find_extraneous(path: &str) -> Option<usize> {
     let mut start = 0;
     for component in path.split('/') {
         let end = start + component.len();
         let name = component.to_ascii_lowercase();
-        if LEFT_BEHIND.contains(&name.as_str()) || name.ends_with(".pyc") {
+        if GENERATED.contains(&name.as_str()) || name.ends_with(".pyc") {
             return Some(end);
         }
         start = end + 1;
     }
     let lower = path.to_ascii_lowercase();
+    // Documentation counts only at the top level: the stem would contain the directories.
     let (stem, extension) = lower.split_once('.').unwrap_or((&lower, ""));
     let is_text = matches!(extension, "" | "md" | "txt" | "rst" | "adoc" | "markdown");
-    (is_text && FOR_BROWSERS.contains(&stem.replace('-', "_").as_str())).then_some(path.len())
+    (is_text && DOCUMENTATION.contains(&stem.replace('-', "_").as_str())).then_some(path.len())
 }
 
 #[cfg(test)]
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_no_use_to_an_agent_is_extraneous() {
+    fn agent_files_are_not_extraneous() {
         let cases = [
             ("README.md", Some(9)),
             ("readme", Some(6)),
@@ -141,12 +141,12 @@ mod tests {
             ("SKILL.md", None),
         ];
         for (path, end) in cases {
-            assert_eq!(extraneous(path), end, "{path}");
+            assert_eq!(find_extraneous(path), end, "{path}");
         }
     }
 
     #[test]
-    fn a_folder_is_reported_once() {
+    fn directory_is_reported_once() {
         use crate::{
             CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
         };

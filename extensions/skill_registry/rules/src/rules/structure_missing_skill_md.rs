@@ -60,7 +60,7 @@ mod tests {
     use crate::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
 
     #[test]
-    fn nothing_else_is_said_of_a_skill_that_is_not_there() {
+    fn missing_skill_has_one_finding() {
         for profile in Profile::ALL {
             let input =
                 SkillInput { dir_name: "X y", file_name: None, bytes: b"", files: Some(&[]) };

@@ -60,6 +60,7 @@ Count the beads.
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     for file in skill.files().unwrap_or_default() {
+        // A link that leaves the skill is reported by `reference.traversal`.
         if file.kind == (EntryKind::Symlink { escapes: false }) {
             let message = format!("`{}` is a symbolic link", file.path);
             findings.add(Span::default(), message, "put a copy of the file in its place");

@@ -1,4 +1,4 @@
-//! `suppression-unused`: a suppression that suppresses nothing.
+//! `suppression-unused`: a suppression without effect.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};

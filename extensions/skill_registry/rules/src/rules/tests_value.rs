@@ -1,4 +1,4 @@
-//! `tests.value`: the type of an assertion is none of those there are.
+//! `tests.value`: an assertion of an unknown type.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};

@@ -50,6 +50,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let mut edits = Vec::new();
     let mut start = 0;
     for end in memchr::memchr_iter(b'\n', body.as_bytes()).chain([body.len()]) {
+        // A carriage return belongs to the line end.
         let content = body[start..end].trim_end_matches('\r');
         let line = skill.parsed().body_start + start;
         start = (end + 1).min(body.len());
@@ -58,13 +59,14 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         }
         let kept = content.trim_end_matches([' ', '\t']).len();
         let range = line + kept..line + content.len();
-        let breaks = || {
+        // Two blanks at the end of a line are a hard line break in Markdown.
+        let is_hard_break = || {
             let next = markdown.breaks.partition_point(|found| found.end <= range.start);
             markdown.breaks.get(next).is_some_and(|found| found.start < range.end)
         };
-        // Behind the closing `#` of a heading, blanks decide for some readers whether it is one.
+        // Behind the closing `#` of a heading, some parsers depend on blanks to recognize it.
         let closes_heading = content[..kept].ends_with('#');
-        if !closes_heading && !markdown.is_opaque(range.start) && !breaks() {
+        if !closes_heading && !markdown.is_opaque(range.start) && !is_hard_break() {
             edits.push(TextEdit { range, replacement: String::new() });
         }
     }

@@ -1,4 +1,4 @@
-//! `unclosed-fence`: a block of code that nothing ends.
+//! `unclosed-fence`: a block of code without a closing fence.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

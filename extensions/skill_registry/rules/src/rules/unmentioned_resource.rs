@@ -1,4 +1,4 @@
-//! `unmentioned-resource`: a document of the skill that no model finds.
+//! `unmentioned-resource`: a document that SKILL.md does not mention.
 
 use skill_format::Span;
 
@@ -7,11 +7,11 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// How many documents are looked for.
-const MOST: usize = 200;
+/// The maximum number of documents to search for.
+const MAX_DOCUMENTS: usize = 200;
 
-/// Folders whose documents are there to be read.
-const FOLDERS: [&str; 3] = ["references", "reference", "resources"];
+/// Directories with documents for the model.
+const DIRECTORIES: [&str; 3] = ["references", "reference", "resources"];
 
 pub(super) static RULE: Rule = Rule {
     id: "unmentioned-resource",
@@ -59,32 +59,34 @@ Hold the jar against the light.
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     let (Some(files), Some(_)) = (skill.files(), skill.frontmatter()) else { return };
     let text = skill.text();
-    let mut hidden = Vec::new();
-    let mut looked_for = 0;
+    let mut unmentioned = Vec::new();
+    let mut searched = 0;
     for file in files.iter().filter(|file| file.kind == EntryKind::File) {
-        let Some((folder, name)) = file.path.rsplit_once('/') else { continue };
+        let Some((directory, name)) = file.path.rsplit_once('/') else { continue };
         let Some((stem, "md" | "txt")) = name.rsplit_once('.') else { continue };
-        if !FOLDERS.contains(&folder) || name.starts_with(['_', '.']) || is_boilerplate(stem) {
+        if !DIRECTORIES.contains(&directory) || name.starts_with(['_', '.']) || is_boilerplate(stem)
+        {
             continue;
         }
-        looked_for += 1;
-        if looked_for > MOST {
+        searched += 1;
+        if searched > MAX_DOCUMENTS {
             break;
         }
-        // A folder that is named on its own, as in ``see `references/` ``, names all of its files.
-        let folder_named = text.match_indices(folder).any(|(at, _)| {
-            let rest = &text[at + folder.len()..];
+        // A directory on its own, as in ``see `references/` ``, covers all of its files.
+        let is_directory_named = text.match_indices(directory).any(|(at, _)| {
+            let rest = &text[at + directory.len()..];
             rest.starts_with("/*")
                 || rest.strip_prefix('/').is_some_and(|rest| {
                     !rest.starts_with(|c: char| c.is_alphanumeric() || "_-".contains(c))
                 })
         });
+        // Short stems such as `api` occur as ordinary words.
         let named = text.contains(name) || (stem.len() > 3 && text.contains(stem));
-        if !folder_named && !named {
-            hidden.push(file.path.as_str());
+        if !is_directory_named && !named {
+            unmentioned.push(file.path.as_str());
         }
     }
-    let message = match hidden.as_slice() {
+    let message = match unmentioned.as_slice() {
         [] => return,
         [one] => format!("SKILL.md does not mention `{one}`"),
         [one, rest @ ..] => {
@@ -94,7 +96,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     findings.add(Span::default(), message, "say when to read each of them, or remove them");
 }
 
-/// Tells whether a document is about the files around it rather than for the model.
+/// Returns `true` if a document describes its directory and is not meant for the model.
 fn is_boilerplate(stem: &str) -> bool {
     matches!(
         &*stem.to_ascii_lowercase(),

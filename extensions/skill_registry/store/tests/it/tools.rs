@@ -176,12 +176,12 @@ fn a_skill_whose_required_skills_are_missing_is_loaded_and_says_so() {
     };
     let demo = read("demo");
     assert!(demo.text.contains("\nDo it well.\n"), "{}", demo.text);
-    let note = "loaded but not eligible: the required skill 'gone' is missing; \
-                the required skill 'lost' is missing; the required skill 'beta' is missing";
+    let note = "loaded but not eligible: required skill 'gone' not found; \
+                required skill 'lost' not found; required skill 'beta' not found";
     assert!(demo.text.ends_with(&format!("\nNote: {note}.")), "{}", demo.text);
     assert_eq!(demo.structured["notes"], json!([note]));
     let missing = |id: &str| {
-        let message = format!("the required skill `{id}` is missing");
+        let message = format!("required skill `{id}` not found");
         json!({"kind": "missing_skill", "name": id, "message": message})
     };
     let ineligible = json!([missing("gone"), missing("lost"), missing("beta")]);
