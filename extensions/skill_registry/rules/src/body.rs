@@ -62,7 +62,7 @@ pub(crate) enum PassageKind {
 pub(crate) struct MarkdownLink {
     /// The target as written, without the title.
     pub(crate) target: String,
-    /// The whole link, its text included.
+    /// The range with its text.
     pub(crate) range: Range<usize>,
     pub(crate) is_image: bool,
 }

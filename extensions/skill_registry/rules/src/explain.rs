@@ -405,10 +405,10 @@ mod tests {
         };
         assert_eq!(of(docs), Ok(expected));
         let entries = skill.entries();
-        let shown: Vec<_> =
+        let names: Vec<_> =
             entries.iter().map(|it| (&*it.path, it.size, it.mode, &it.kind)).collect();
         assert_eq!(
-            shown,
+            names,
             [
                 ("SKILL.md", 20, 0o644, &EntryKind::File),
                 ("b", 0, 0o644, &EntryKind::Symlink { escapes: true }),

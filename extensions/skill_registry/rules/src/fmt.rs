@@ -64,7 +64,7 @@ pub struct FormattedSkill {
     pub left: Vec<String>,
 }
 
-/// An error that leaves the file unformatted, with its line; 0 is the whole file.
+/// An error that leaves the file unformatted, with its line; 0 is the file itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct FmtError {
@@ -189,7 +189,7 @@ pub fn format_skill(text: &str, options: FmtOptions) -> Result<FormattedSkill, F
 
 fn missing_fences_error(text: &str) -> FmtError {
     let parsed = skill_format::parse_skill("", text.as_bytes()).map(|skill| skill.parsed);
-    let parsed = parsed.unwrap_or_else(|refused| *refused);
+    let parsed = parsed.unwrap_or_else(|rejected| *rejected);
     let found = parsed.diagnostics.into_iter().find(|found| found.severity == Severity::Error);
     match found {
         Some(found) => FmtErrorKind::NoFields { found: found.message }.at_line(found.line),

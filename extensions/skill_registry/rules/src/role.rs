@@ -207,10 +207,10 @@ mod tests {
         ] {
             assert_eq!(SkillRole::from_name(name), role, "{name}");
         }
-        let shown = SkillRole::ALL.map(|role| (role.trit(), role.as_str(), role.hex_color()));
-        let shown = shown.each_ref().map(|(trit, name, colour)| (*trit, *name, colour.as_str()));
+        let roles = SkillRole::ALL.map(|role| (role.trit(), role.as_str(), role.hex_color()));
+        let roles = roles.each_ref().map(|(trit, name, color)| (*trit, *name, color.as_str()));
         assert_eq!(
-            shown,
+            roles,
             [
                 (0, "Coordinator", "#F59E0B"),
                 (1, "Generator", "#A855F7"),

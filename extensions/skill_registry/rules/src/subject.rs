@@ -109,7 +109,7 @@ impl<'a> SkillDocument<'a> {
         self.profile
     }
 
-    /// Returns the decoded text of the whole file; empty if it cannot be decoded.
+    /// Returns the decoded text of the file; empty if it cannot be decoded.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text

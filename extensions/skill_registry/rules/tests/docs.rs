@@ -1,4 +1,4 @@
-//! Every rule is documented, and its documentation is true.
+//! Tests of the documentation of rules: completeness, examples and the generated document.
 #![expect(
     clippy::disallowed_methods,
     reason = "the document is a file; the crate itself reads none"
@@ -14,7 +14,7 @@ use skill_rules::{
     check_catalog, check_skill,
 };
 
-fn finds_in_catalog(rule: &Rule, examples: &RuleExamples) -> bool {
+fn has_catalog_finding(rule: &Rule, examples: &RuleExamples) -> bool {
     let skills = examples.skills.iter().filter_map(|skill| {
         let entries = skill.entries();
         CatalogSkill::new(&skill.input(&entries))
@@ -23,7 +23,7 @@ fn finds_in_catalog(rule: &Rule, examples: &RuleExamples) -> bool {
     found.iter().any(|(_, finding)| finding.diagnostic.rule == rule.id)
 }
 
-fn finds(rule: &Rule, skill: &ExampleSkill, examples: &RuleExamples) -> bool {
+fn has_finding(rule: &Rule, skill: &ExampleSkill, examples: &RuleExamples) -> bool {
     let entries = skill.entries();
     [CheckScope::Lint, CheckScope::Validate].into_iter().any(|scope| {
         let report =
@@ -33,7 +33,7 @@ fn finds(rule: &Rule, skill: &ExampleSkill, examples: &RuleExamples) -> bool {
 }
 
 #[test]
-fn bad_examples_raise_their_rule_and_good_ones_do_not() {
+fn examples_match_their_section() {
     let mut wrong = Vec::new();
     for rule in RULES {
         let docs = match parse_documentation(rule) {
@@ -48,7 +48,7 @@ fn bad_examples_raise_their_rule_and_good_ones_do_not() {
         }
         if matches!(rule.check, RuleCheck::Catalog) {
             for (examples, expected) in [(&docs.bad, true), (&docs.good, false)] {
-                if finds_in_catalog(rule, examples) != expected {
+                if has_catalog_finding(rule, examples) != expected {
                     wrong.push(format!("{}: Bad or Good is not what it says", rule.id));
                 }
             }
@@ -56,7 +56,7 @@ fn bad_examples_raise_their_rule_and_good_ones_do_not() {
         }
         for (examples, expected) in [(&docs.bad, true), (&docs.good, false)] {
             for skill in &examples.skills {
-                if finds(rule, skill, examples) != expected {
+                if has_finding(rule, skill, examples) != expected {
                     let what = if expected { "not raised by Bad" } else { "raised by Good" };
                     wrong.push(format!("{} is {what}: {}", rule.id, skill.dir_name));
                 }
@@ -67,7 +67,7 @@ fn bad_examples_raise_their_rule_and_good_ones_do_not() {
 }
 
 #[test]
-fn what_is_said_to_be_fixed_is_fixed() {
+fn fixable_findings_are_fixed() {
     let mut left = Vec::new();
     for rule in RULES.iter().filter(|rule| rule.fixable) {
         let Ok(docs) = parse_documentation(rule) else { continue };
@@ -114,7 +114,7 @@ fn summaries_read_after_a_colon() {
 }
 
 #[test]
-fn the_document_of_the_rules_is_what_they_say() {
+fn rules_document_is_current() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/rules.md");
     let text = render_all_pages(RULES);
     if std::env::var_os("UPDATE_DOCS").is_some() {

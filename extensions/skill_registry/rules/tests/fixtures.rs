@@ -1,4 +1,4 @@
-//! The verdicts of the fixture packs.
+//! Verdicts on the fixture packs.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its fixtures has failed")]
 #![expect(clippy::disallowed_methods, reason = "fixtures are files; the crate itself reads none")]
 
@@ -16,22 +16,22 @@ fn pack(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures").join(name)
 }
 
-/// A skill as it lies on the disk.
-struct OnDisk {
+/// A skill as it is on the disk.
+struct SkillOnDisk {
     dir_name: String,
     file_name: Option<String>,
     bytes: Vec<u8>,
     files: Vec<FileEntry>,
 }
 
-impl OnDisk {
+impl SkillOnDisk {
     fn read(dir: &Path) -> Self {
         let mut files = Vec::new();
-        list(dir, "", &mut files);
+        list_files(dir, "", &mut files);
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        let spelt = |name: &&str| name.eq_ignore_ascii_case("SKILL.md");
+        let is_skill_md = |name: &&str| name.eq_ignore_ascii_case("SKILL.md");
         let names = files.iter().map(|file| file.path.as_str());
-        let file_name = names.filter(spelt).min().map(str::to_owned);
+        let file_name = names.filter(is_skill_md).min().map(str::to_owned);
         let bytes = file_name.as_ref().map(|name| fs::read(dir.join(name)).unwrap());
         Self {
             dir_name: dir.file_name().unwrap().to_str().unwrap().to_owned(),
@@ -56,16 +56,16 @@ impl OnDisk {
     }
 }
 
-fn list(dir: &Path, prefix: &str, files: &mut Vec<FileEntry>) {
+fn list_files(dir: &Path, prefix: &str, files: &mut Vec<FileEntry>) {
     for entry in fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
         let path = format!("{prefix}{}", entry.file_name().to_str().unwrap());
         let metadata = entry.metadata().unwrap();
         let kind = if metadata.is_dir() {
-            list(&entry.path(), &format!("{path}/"), files);
+            list_files(&entry.path(), &format!("{path}/"), files);
             EntryKind::Directory
         } else if path.ends_with("/out.md") {
-            // The pack has a link here; where links cannot be checked out it is a file.
+            // The pack has a link here; without support for links, Git checks it out as a file.
             EntryKind::Symlink { escapes: true }
         } else {
             EntryKind::File
@@ -76,13 +76,13 @@ fn list(dir: &Path, prefix: &str, files: &mut Vec<FileEntry>) {
 
 fn expected(case: &Value, column: &str) -> BTreeSet<String> {
     let findings = case[column].as_array().unwrap();
-    let shown = |found: &Value| {
+    let finding_id = |found: &Value| {
         format!("{} {}", found["severity"].as_str().unwrap(), found["rule"].as_str().unwrap())
     };
-    findings.iter().map(shown).collect()
+    findings.iter().map(finding_id).collect()
 }
 
-fn agrees(profile: Profile, verdict: &str, column: &str) {
+fn assert_verdicts(profile: Profile, verdict: &str, column: &str) {
     let lines = fs::read_to_string(pack("skill-fixtures").join("expected.jsonl")).unwrap();
     let cases: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(cases.len(), 88);
@@ -95,9 +95,9 @@ fn agrees(profile: Profile, verdict: &str, column: &str) {
     let mut wrong = Vec::new();
     for case in &cases {
         let path = case["path"].as_str().unwrap();
-        let skill = OnDisk::read(&pack("skill-fixtures").join(path));
+        let skill = SkillOnDisk::read(&pack("skill-fixtures").join(path));
         let report = skill.check(profile);
-        // Some advice of `validate` is left to a lint rule by `lint`.
+        // `lint` replaces some advice of `validate` by a lint rule.
         let validated = skill.check_in(profile, CheckScope::Validate);
         let found: BTreeSet<String> = report
             .findings
@@ -123,16 +123,16 @@ fn agrees(profile: Profile, verdict: &str, column: &str) {
 
 #[test]
 fn skillscraft_agrees_with_all_fixtures() {
-    agrees(Profile::Skillscraft, "seed002", "rules");
+    assert_verdicts(Profile::Skillscraft, "seed002", "rules");
 }
 
 #[test]
 fn seed_strict_agrees_with_all_fixtures() {
-    agrees(Profile::SeedStrict, "seed001", "rules_001");
+    assert_verdicts(Profile::SeedStrict, "seed001", "rules_001");
 }
 
 #[test]
-fn the_torture_set_is_judged_by_the_text_of_the_specification() {
+fn spec_profile_judges_torture_set() {
     let cases: [(&str, &[&str]); 20] = [
         ("alias-bomb", &["error frontmatter.alias", "error frontmatter.anchor"]),
         ("bom", &["warning file.bom"]),
@@ -156,7 +156,7 @@ fn the_torture_set_is_judged_by_the_text_of_the_specification() {
         ("yaml-null", &[]),
     ];
     for (name, expected) in cases {
-        let report = OnDisk::read(&pack("parser-torture").join(name)).check(Profile::Spec);
+        let report = SkillOnDisk::read(&pack("parser-torture").join(name)).check(Profile::Spec);
         let found: BTreeSet<String> = report
             .findings
             .iter()
@@ -172,23 +172,24 @@ fn the_torture_set_is_judged_by_the_text_of_the_specification() {
 }
 
 #[test]
-fn skillscraft_only_warns_of_unknown_fields() {
-    let report = OnDisk::read(&pack("parser-torture").join("unknown")).check(Profile::Skillscraft);
+fn skillscraft_warns_about_unknown_fields() {
+    let report =
+        SkillOnDisk::read(&pack("parser-torture").join("unknown")).check(Profile::Skillscraft);
     assert!(report.is_valid());
     assert!(report.findings.iter().any(|it| it.diagnostic.rule == "frontmatter.unknownField"));
 }
 
 #[test]
-fn lenient_finds_what_loading_finds() {
+fn lenient_profile_matches_loading() {
     for entry in fs::read_dir(pack("parser-torture")).unwrap() {
         let dir = entry.unwrap().path();
         if !dir.is_dir() {
             continue;
         }
-        let skill = OnDisk::read(&dir);
+        let skill = SkillOnDisk::read(&dir);
         let loaded = match skill_format::parse_skill(&skill.dir_name, &skill.bytes) {
             Ok(skill) => skill.parsed.diagnostics,
-            Err(refused) => refused.diagnostics,
+            Err(rejected) => rejected.diagnostics,
         };
         let report = skill.check(Profile::Lenient);
         let found: Vec<_> = report.findings.into_iter().map(|found| found.diagnostic).collect();
@@ -203,14 +204,14 @@ fn lenient_finds_what_loading_finds() {
 }
 
 #[test]
-fn the_reference_is_asked_alone_and_its_rules_are_errors() {
+fn reference_profile_uses_reference_findings() {
     let lines = fs::read_to_string(pack("skill-fixtures").join("expected.jsonl")).unwrap();
     let mut raised = BTreeSet::new();
     for line in lines.lines() {
         let case: Value = serde_json::from_str(line).unwrap();
-        let skill = OnDisk::read(&pack("skill-fixtures").join(case["path"].as_str().unwrap()));
+        let skill = SkillOnDisk::read(&pack("skill-fixtures").join(case["path"].as_str().unwrap()));
         let report = skill.check(Profile::Reference);
-        // Where the reference crashes there is no verdict to agree with.
+        // A crash of the reference has no verdict to compare.
         if case["verdict"]["skills-ref"] != "crash" {
             let valid = case["verdict"]["skills-ref"] == "valid";
             assert_eq!(report.is_valid(), valid, "{}: {report:?}", case["path"]);

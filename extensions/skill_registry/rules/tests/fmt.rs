@@ -1,4 +1,4 @@
-//! The canonical form of a frontmatter: by example, and whatever is in it.
+//! Tests of the canonical form of a frontmatter: examples and properties.
 
 use proptest::prelude::*;
 use skill_format::tree::{Mapping, MappingEntry, YamlStyle, parse_frontmatter};
@@ -12,8 +12,8 @@ fn formatted(text: &str, options: FmtOptions) -> FormattedSkill {
         .unwrap_or_else(|refusal| panic!("{}: {refusal}\n{text}", refusal.line))
 }
 
-/// Formats a frontmatter between fences and returns what is between them then.
-fn yaml(yaml: &str, options: FmtOptions) -> String {
+/// Formats a frontmatter between fences and returns the text between them.
+fn format_yaml(yaml: &str, options: FmtOptions) -> String {
     let text = formatted(&format!("---\n{yaml}---\nBody\n"), options).text;
     let again = formatted(&text, options);
     assert_eq!((again.text.as_str(), again.changed), (text.as_str(), false));
@@ -22,12 +22,12 @@ fn yaml(yaml: &str, options: FmtOptions) -> String {
 }
 
 #[track_caller]
-fn check(before: &str, after: &str) {
-    assert_eq!(yaml(before, FmtOptions::default()), after, "{before}");
+fn assert_formatted(before: &str, after: &str) {
+    assert_eq!(format_yaml(before, FmtOptions::default()), after, "{before}");
 }
 
 #[test]
-fn what_is_canonical_stays_byte_for_byte() {
+fn canonical_form_is_unchanged() {
     let text = "---\n# header\n\nname: x\ndescription: >-\n  One\n  two\nmetadata:\n  # why\n  \
                 a: \"1.0\" # text\n  json: {\"b\": [\"c\"]}\n  list:\n    - p\n    - q: r\n      \
                 s: t\n\n  # tail\nother: |\n  lit\n   more\n# foot\n---\n\r\nBody\r\n---\n";
@@ -38,7 +38,7 @@ fn what_is_canonical_stays_byte_for_byte() {
 }
 
 #[test]
-fn fences_and_line_ends_are_normal_and_the_body_is_as_it_was() {
+fn fences_and_line_ends_are_normalized() {
     for (before, after) in [
         ("\r\n \n---  \r\nname: x\r\n---\t\r\n\r\nbody  \r\n", "---\nname: x\n---\n\r\nbody  \r\n"),
         ("---\nname: x\n---", "---\nname: x\n---\n"),
@@ -51,8 +51,8 @@ fn fences_and_line_ends_are_normal_and_the_body_is_as_it_was() {
 }
 
 #[test]
-fn fields_have_an_order_and_what_is_below_them_keeps_its() {
-    check(
+fn fields_are_sorted_without_nested_order() {
+    assert_formatted(
         "z: 1\nmetadata:\n  b: x\n  a: y\nname: n\na: 2\ndescription: d\nallowed-tools: t\n\
          compatibility: c\nlicense: l\n",
         "name: n\ndescription: d\nlicense: l\ncompatibility: c\nallowed-tools: t\n\
@@ -61,17 +61,23 @@ fn fields_have_an_order_and_what_is_below_them_keeps_its() {
 }
 
 #[test]
-fn quotes_are_where_they_are_needed() {
-    check("a: 'x y'\n", "a: x y\n");
-    check("a: \"it's\"\nb: 'say \"hi\"'\n", "a: it's\nb: say \"hi\"\n");
-    check("a: 'x: y'\nb: \"# x\"\n", "a: \"x: y\"\nb: \"# x\"\n");
-    check("a: 'it''s: x'\nb: \"\\\"q\\\": x\"\n", "a: \"it's: x\"\nb: '\"q\": x'\n");
-    check("\"key one\": x\n'on': y\n", "key one: x\n'on': y\n".replace('\'', "\"").as_str());
-    check("a: \"one\\ntwo\"\nb: \"\\u00e9\\u200b\"\n", "a: \"one\\ntwo\"\nb: \"é\\u200B\"\n");
+fn quotes_are_minimal() {
+    assert_formatted("a: 'x y'\n", "a: x y\n");
+    assert_formatted("a: \"it's\"\nb: 'say \"hi\"'\n", "a: it's\nb: say \"hi\"\n");
+    assert_formatted("a: 'x: y'\nb: \"# x\"\n", "a: \"x: y\"\nb: \"# x\"\n");
+    assert_formatted("a: 'it''s: x'\nb: \"\\\"q\\\": x\"\n", "a: \"it's: x\"\nb: '\"q\": x'\n");
+    assert_formatted(
+        "\"key one\": x\n'on': y\n",
+        "key one: x\n'on': y\n".replace('\'', "\"").as_str(),
+    );
+    assert_formatted(
+        "a: \"one\\ntwo\"\nb: \"\\u00e9\\u200b\"\n",
+        "a: \"one\\ntwo\"\nb: \"é\\u200B\"\n",
+    );
 }
 
 #[test]
-fn a_reader_that_types_values_finds_the_same_types() {
+fn value_types_are_preserved() {
     for text in [
         "1.10",
         "1",
@@ -99,50 +105,53 @@ fn a_reader_that_types_values_finds_the_same_types() {
         "<<",
         "2001-12-14t21:59:43.10-05:00",
     ] {
-        check(&format!("a: {text}\n"), &format!("a: {text}\n"));
-        check(&format!("a: '{text}'\n"), &format!("a: \"{text}\"\n"));
+        assert_formatted(&format!("a: {text}\n"), &format!("a: {text}\n"));
+        assert_formatted(&format!("a: '{text}'\n"), &format!("a: \"{text}\"\n"));
     }
-    check("a:\nb: \"\"\nc: ''\n", "a:\nb: \"\"\nc: \"\"\n");
-    check("a: '1.0 or so, roughly'\n", "a: 1.0 or so, roughly\n");
+    assert_formatted("a:\nb: \"\"\nc: ''\n", "a:\nb: \"\"\nc: \"\"\n");
+    assert_formatted("a: '1.0 or so, roughly'\n", "a: 1.0 or so, roughly\n");
 }
 
 #[test]
-fn texts_keep_the_line_breaks_of_their_authors() {
-    check("a: one\n  two\n\n  three\n", "a: >-\n  one\n  two\n\n  three\n");
-    check(
+fn texts_keep_line_breaks() {
+    assert_formatted("a: one\n  two\n\n  three\n", "a: >-\n  one\n  two\n\n  three\n");
+    assert_formatted(
         "a: \"one: x\n  two\"\nb: 'it''s\n  x'\n",
         "a: >-\n  one: x\n  two\nb: >-\n  it's\n  x\n",
     );
-    check("a:\n    one\n", "a: one\n");
-    check(
+    assert_formatted("a:\n    one\n", "a: one\n");
+    assert_formatted(
         "a: |2\n     x\n    y\nb: >+\n    z\n\n\nc: d\n",
         "a: |2\n     x\n    y\nb: >+\n  z\n\n\nc: d\n",
     );
-    check("a: >\n      x\n       y\n\n\nb: c\n", "a: >\n  x\n   y\n\nb: c\n");
+    assert_formatted("a: >\n      x\n       y\n\n\nb: c\n", "a: >\n  x\n   y\n\nb: c\n");
 }
 
 #[test]
-fn blank_lines_never_become_part_of_a_text() {
-    check("name: x\n\nz: y\ndescription: |+\n  t\n", "name: x\ndescription: |+\n  t\nz: y\n");
-    check(
+fn blank_lines_stay_outside_texts() {
+    assert_formatted(
+        "name: x\n\nz: y\ndescription: |+\n  t\n",
+        "name: x\ndescription: |+\n  t\nz: y\n",
+    );
+    assert_formatted(
         "name: x\n\n# c\n\nz: y\ndescription: |+\n  t\n",
         "name: x\ndescription: |+\n  t\n# c\n\nz: y\n",
     );
-    check("a: |+\n\n\nb: |\n", "a: \"\\n\\n\"\nb: \"\"\n");
+    assert_formatted("a: |+\n\n\nb: |\n", "a: \"\\n\\n\"\nb: \"\"\n");
 }
 
 #[test]
-fn lists_and_maps_are_indented_alike_and_brackets_stay() {
-    check(
+fn collections_are_indented_and_brackets_kept() {
+    assert_formatted(
         "a:\n- x\n-   b: 1\n    c:\n         - d\n- - e\n  - f\nm:\n      k: 'v'\n",
         "a:\n  - x\n  - b: 1\n    c:\n      - d\n  - - e\n    - f\nm:\n  k: v\n",
     );
-    check("a:   [ x,'y' ]   # c\n", "a: [ x,'y' ] # c\n");
-    check(
+    assert_formatted("a:   [ x,'y' ]   # c\n", "a: [ x,'y' ] # c\n");
+    assert_formatted(
         "m:\n    a:\n      {\n        \"b\": 1, # in\n      }\n",
         "m:\n  a:\n    {\n      \"b\": 1, # in\n    }\n",
     );
-    check(
+    assert_formatted(
         "{name: x, description: 'y: z', t: [a, b]}\n",
         "name: x\ndescription: \"y: z\"\nt: [a, b]\n",
     );
@@ -150,43 +159,43 @@ fn lists_and_maps_are_indented_alike_and_brackets_stay() {
 
 #[test]
 fn comments_stay_with_their_fields() {
-    check(
+    assert_formatted(
         "# about b\nb: 1   #behind b\n\n\n# about name\n# two\nname: >- # header\n  x\n# end\n",
         "# about name\n# two\nname: >- # header\n  x\n# about b\nb: 1 #behind b\n# end\n",
     );
-    check(
+    assert_formatted(
         "# skillhost: allow(x)\n\nb: 1\nname: n # skillhost: allow(y)\n",
         "# skillhost: allow(x)\n\nname: n # skillhost: allow(y)\nb: 1\n",
     );
-    check(
+    assert_formatted(
         "l: # why\n- a # x\n# about b\n- # dash\n  b: 1\n  # in b\n  c: 2\nm:\n  k:\n  # above v\n    v # v\n  # tail\n",
         "l: # why\n  - a # x\n  # about b\n  # dash\n  - b: 1\n    # in b\n    c: 2\nm:\n  # above v\n  k: v # v\n  # tail\n",
     );
-    check(
+    assert_formatted(
         "a: |\n  # text\n # comment\nb: \"x # text\" # comment 2\n",
         "a: |\n  # text\n# comment\nb: \"x # text\" # comment 2\n",
     );
 }
 
 #[test]
-fn what_is_not_yaml_becomes_the_text_that_loading_takes_it_for() {
-    check(
+fn invalid_yaml_becomes_recovered_text() {
+    assert_formatted(
         "description: Use when: asked\n  or told # x\n# why\nname:x\nlicense: \"a\" b\n",
         "# why\nname: x\ndescription: >-\n  Use when: asked\n  or told # x\nlicense: '\"a\" b'\n",
     );
-    check(
+    assert_formatted(
         "metadata:\n\tauthor: me\n\tb: c\nname: x\n",
         "name: x\nmetadata: |-\n  author: me\n  b: c\n",
     );
-    check(
+    assert_formatted(
         "a: \"one\nNote: two\"\nb: `x`\nc: {x\n",
         "a: >-\n  one\n  Note: two\nb: \"`x`\"\nc: \"{x\"\n",
     );
-    check("name:true\ndescription:1.0\n", "name: \"true\"\ndescription: \"1.0\"\n");
+    assert_formatted("name:true\ndescription:1.0\n", "name: \"true\"\ndescription: \"1.0\"\n");
 }
 
 #[test]
-fn what_cannot_be_kept_is_refused_at_its_line() {
+fn unsafe_input_is_rejected_with_line() {
     let deep = format!("a: {}{}\n", "[".repeat(20), "]".repeat(20));
     for (yaml, line, message) in [
         ("a: 1\nb: &x y\n", 3, "the anchor `&x` is ignored, and other readers"),
@@ -223,21 +232,21 @@ fn what_cannot_be_kept_is_refused_at_its_line() {
 }
 
 #[test]
-fn portable_moves_what_only_some_readers_know() {
+fn portable_moves_nonstandard_fields() {
     let before = "tags:\n- a # one\n- b\nversion: 1.10\nname: x\n# who\nrequires: [c, d]\n\
                   disable-model-invocation: true\nargument-hint: [file]\nhooks:\n  on: [{run: x, n: 1}]\n\
                   when_to_use: >-\n  one\n  two\n";
     let after = "name: x\nmetadata:\n  # one\n  tags: a, b\n  version: \"1.10\"\n  # who\n  \
                  requires: c, d\n  argument-hint: \"[file]\"\n  hooks: '{\"on\": [{\"run\": \"x\", \
                  \"n\": 1}]}'\n  when_to_use: >-\n    one\n    two\ndisable-model-invocation: true\n";
-    assert_eq!(yaml(before, PORTABLE), after);
+    assert_eq!(format_yaml(before, PORTABLE), after);
     let text = format!("---\n{before}---\n");
     assert_eq!(formatted(&text, PORTABLE).left, ["disable-model-invocation"]);
     assert_eq!(
-        yaml("metadata: {a: b, tags: \"x, y\"} # m\ntags: [x, y]\nz: 1\n", PORTABLE),
+        format_yaml("metadata: {a: b, tags: \"x, y\"} # m\ntags: [x, y]\nz: 1\n", PORTABLE),
         "metadata:\n  a: b\n  tags: x, y # m\n  z: \"1\"\n"
     );
-    assert_eq!(yaml("metadata:\nz: q\n", PORTABLE), "metadata:\n  z: q\n");
+    assert_eq!(format_yaml("metadata:\nz: q\n", PORTABLE), "metadata:\n  z: q\n");
 }
 
 #[test]
@@ -254,7 +263,8 @@ fn portable_never_overwrites() {
 const KEYS: [&str; 9] =
     ["name", "description", "license", "metadata", "tags", "version", "x-one", "two words", "'on'"];
 
-/// A value in some style, as it stands behind its key; the numbers are those of its comments.
+/// A strategy for a value in some style, as written behind its key, with the numbers of its
+/// comments.
 fn value() -> impl Strategy<Value = String> {
     let text = "[a-z][a-zé0-9 ',.()/-]{0,18}[a-z.]";
     let lines = proptest::collection::vec(text, 2..5);
@@ -283,8 +293,8 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A field: key, value, whether a comment stands above it, whether one behind, whether a blank
-/// line stands above.
+/// A field: key, value, and whether it has a comment above it, a comment behind it, and a blank
+/// line above it.
 type Field = (usize, String, bool, bool, bool);
 
 fn fields() -> impl Strategy<Value = Vec<Field>> {
@@ -326,7 +336,8 @@ fn by_key(mut root: Mapping) -> Mapping {
     root
 }
 
-/// Keys and values that have another type in YAML without quotes, with whether they have some.
+/// Returns keys and values that have another type in YAML without quotes, and whether they are
+/// quoted.
 fn typed(root: &Mapping) -> Vec<(String, bool)> {
     let words = ["1.10", "true", "null", "~", "2024-01-15", "on", "0x1F", ""];
     let texts = |entry: &MappingEntry| {
@@ -345,7 +356,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_but_the_form_changes(
+    fn formatting_preserves_content(
         fields in fields(),
         crlf in any::<bool>(),
         body in "(---\n|x\r\n|# y\n|\u{feff}| ){0,5}",
@@ -382,7 +393,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_portable_stays_so(fields in fields()) {
+    fn portable_result_stays_portable(fields in fields()) {
         let text = format!("---\n{}---\n", written(&fields, "\n"));
         if let Ok(result) = format_skill(&text, PORTABLE) {
             let again = formatted(&result.text, PORTABLE);

@@ -1,4 +1,4 @@
-//! Ten thousand seeded mutants of SKILL.md through everything that reads one.
+//! Ten thousand seeded mutants of SKILL.md, passed to every parser and rule.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use skill_rules::{
     CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
 };
 
-/// The largest number of parser events one frontmatter may cost.
+/// The maximum number of parser events for one frontmatter.
 const EVENT_LIMIT: usize = 16_000;
 
 const SEEDS: [&str; 10] = [
@@ -69,11 +69,11 @@ const TOKENS: [&str; 40] = [
     "\u{1f600}",
 ];
 
-/// A small generator (xorshift64*), so that the mutants are the same everywhere.
+/// A small generator (xorshift64*), so that the mutants are the same on every machine.
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    fn number_below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -83,29 +83,29 @@ impl Random {
 }
 
 fn mutant(random: &mut Random) -> Vec<u8> {
-    let mut chars: Vec<char> = SEEDS[random.below(SEEDS.len())].chars().collect();
-    for _ in 0..=random.below(6) {
-        let at = random.below(chars.len() + 1);
-        let end = (at + random.below(12)).min(chars.len());
-        match random.below(4) {
+    let mut chars: Vec<char> = SEEDS[random.number_below(SEEDS.len())].chars().collect();
+    for _ in 0..=random.number_below(6) {
+        let at = random.number_below(chars.len() + 1);
+        let end = (at + random.number_below(12)).min(chars.len());
+        match random.number_below(4) {
             0 => drop(chars.drain(at..end)),
             1 => {
                 let copy: Vec<char> = chars[at..end].to_vec();
-                let to = random.below(chars.len() + 1);
+                let to = random.number_below(chars.len() + 1);
                 chars.splice(to..to, copy);
             }
             2 => {
-                let other = SEEDS[random.below(SEEDS.len())];
-                chars.splice(at..at, other.chars().skip(random.below(60)).take(40));
+                let other = SEEDS[random.number_below(SEEDS.len())];
+                chars.splice(at..at, other.chars().skip(random.number_below(60)).take(40));
             }
-            _ => drop(chars.splice(at..at, TOKENS[random.below(TOKENS.len())].chars())),
+            _ => drop(chars.splice(at..at, TOKENS[random.number_below(TOKENS.len())].chars())),
         }
     }
     let mut bytes: Vec<u8> = chars.into_iter().collect::<String>().into_bytes();
-    match random.below(20) {
-        // What is not text must not hurt either.
+    match random.number_below(20) {
+        // Bytes that are not text must be handled as well.
         0 if !bytes.is_empty() => {
-            let at = random.below(bytes.len());
+            let at = random.number_below(bytes.len());
             bytes[at] ^= 0x80;
         }
         1 => {
@@ -128,7 +128,7 @@ fn files() -> Vec<FileEntry> {
     ]
 }
 
-/// Hands every mutant to `examine` and says which one it was where that panics.
+/// Passes every mutant to `examine` and reports the mutant of a panic.
 fn for_each_mutant(examine: impl Fn(usize, &[u8])) {
     let mut random = Random(0x5EED);
     for number in 0..10_000 {
@@ -140,7 +140,7 @@ fn for_each_mutant(examine: impl Fn(usize, &[u8])) {
 }
 
 #[test]
-fn ten_thousand_mutants_cost_a_bounded_number_of_events() {
+fn mutants_have_bounded_parser_cost() {
     let most = AtomicUsize::new(0);
     for_each_mutant(|_, bytes| {
         let Ok(decoded) = decode_file(bytes) else { return };
@@ -154,7 +154,7 @@ fn ten_thousand_mutants_cost_a_bounded_number_of_events() {
 }
 
 #[test]
-fn ten_thousand_mutants_pass_the_rules_of_every_profile() {
+fn mutants_pass_rules_of_every_profile() {
     let files = files();
     for_each_mutant(|number, bytes| {
         let (dir_name, file_name) = ("beads", Some("SKILL.md"));
@@ -173,7 +173,7 @@ fn ten_thousand_mutants_pass_the_rules_of_every_profile() {
 }
 
 #[test]
-fn ten_thousand_mutants_are_formatted_once() {
+fn mutants_are_formatted_idempotently() {
     let formatted = AtomicUsize::new(0);
     for_each_mutant(|number, bytes| {
         let Ok(decoded) = decode_file(bytes) else { return };

@@ -1,4 +1,4 @@
-//! Profile `reference` against what skills-ref 0.1.1 did with the same files.
+//! Profile `reference` compared with the recorded results of skills-ref 0.1.1.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its fixtures has failed")]
 #![expect(clippy::disallowed_methods, reason = "the fixtures are on the disk")]
 
@@ -17,12 +17,12 @@ fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures")
 }
 
-/// The name of a skill's file and its bytes, as the reference finds it.
+/// Returns the name and the bytes of a skill's file, as the reference finds it.
 fn read(dir: &Path) -> Option<(&'static str, Vec<u8>)> {
     FILE_NAMES.iter().find_map(|name| Some((*name, fs::read(dir.join(name)).ok()?)))
 }
 
-/// The verdict on a directory; messages alone.
+/// Returns the messages of the verdict on a directory.
 fn verdict(dir: &Path) -> Vec<String> {
     let file = read(dir);
     let input = SkillInput {
@@ -44,7 +44,7 @@ fn properties(text: &str) -> Result<ReferenceProperties, ReferenceError> {
     load_reference_skill(text.as_bytes())?.properties()
 }
 
-/// What the YAML library says is not repeated word by word.
+/// Removes the words of the YAML library, which differ from those of the reference.
 fn without_library_words(message: &str) -> &str {
     const INVALID: &str = "Invalid YAML in frontmatter:";
     if message.starts_with(INVALID) { INVALID } else { message }
@@ -56,7 +56,7 @@ fn texts(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn every_fixture_is_judged_read_and_rendered_as_by_the_reference() {
+fn fixtures_match_reference_output() {
     let root = fixtures().join("skill-fixtures");
     let expected = fs::read_to_string(root.join("expected.jsonl")).unwrap();
     let mut seen = 0;
@@ -81,8 +81,8 @@ fn every_fixture_is_judged_read_and_rendered_as_by_the_reference() {
         assert_eq!(found, texts(&expected["errors"]), "{path}");
         match read {
             None => {
-                let shown = path.replacen("skills", "$ROOT", 1);
-                assert_eq!(expected["read_error"], format!("SKILL.md not found in {shown}"));
+                let display_path = path.replacen("skills", "$ROOT", 1);
+                assert_eq!(expected["read_error"], format!("SKILL.md not found in {display_path}"));
             }
             Some((_, Err(error))) => {
                 let read_error = expected["read_error"].as_str().unwrap();
@@ -103,7 +103,7 @@ fn every_fixture_is_judged_read_and_rendered_as_by_the_reference() {
 }
 
 #[test]
-fn torture_is_judged_as_by_the_reference() {
+fn torture_set_matches_reference_verdicts() {
     // Observed with skills-ref 0.1.1.
     let invalid = ["Invalid YAML in frontmatter:"];
     let start = ["SKILL.md must start with YAML frontmatter (---)"];
@@ -149,14 +149,14 @@ fn torture_is_judged_as_by_the_reference() {
     }
 }
 
-/// The properties of a skill with this frontmatter behind name and description, as JSON.
+/// Returns the properties of a skill with this frontmatter behind name and description, as JSON.
 fn json(yaml: &str) -> String {
     let text = format!("---\nname: n\ndescription: d\n{yaml}\n---\n");
     properties(&text).and_then(|read| read.to_json()).unwrap_or_else(|error| error.to_string())
 }
 
 #[test]
-fn properties_are_written_as_python_writes_them() {
+fn properties_match_python_json() {
     let head = "{\n  \"name\": \"n\",\n  \"description\": \"d\"";
     for (yaml, json_behind) in [
         ("license:", ",\n  \"license\": \"\""),
@@ -195,7 +195,7 @@ fn properties_are_written_as_python_writes_them() {
 }
 
 #[test]
-fn what_the_yaml_library_refuses_is_refused_where_it_stands() {
+fn rejected_yaml_has_position() {
     for (yaml, expected) in [
         (
             "a: [b]",
@@ -228,7 +228,7 @@ fn what_the_yaml_library_refuses_is_refused_where_it_stands() {
 }
 
 #[test]
-fn where_the_reference_crashes_there_is_an_error() {
+fn reference_crash_becomes_error() {
     for (yaml, expected) in [
         ("a: \u{7}", "unacceptable character #x0007: special characters are not allowed"),
         ("a: \"\\U00110000\"", "there is no character with the code 110000"),
@@ -252,7 +252,7 @@ fn where_the_reference_crashes_there_is_an_error() {
     );
 }
 
-/// The findings about a file in `dir`: rule, line, column, message.
+/// Returns the findings about a file in `dir`: rule, line, column, message.
 fn found(dir: &str, text: &str) -> Vec<(&'static str, u32, u32, String)> {
     let (bytes, file_name) = (text.as_bytes(), Some("SKILL.md"));
     let found = validate_reference(&SkillInput { dir_name: dir, file_name, bytes, files: None });
@@ -260,7 +260,7 @@ fn found(dir: &str, text: &str) -> Vec<(&'static str, u32, u32, String)> {
 }
 
 #[test]
-fn findings_have_our_rules_and_a_place() {
+fn findings_have_rule_and_position() {
     let long = "x".repeat(501);
     let text = format!(
         "---\nzeta: 1\nname: ' A--\u{fb01}_'\ncompatibility: {long}\nalpha: 2\ndescription: ' '\n---\n"
@@ -285,7 +285,7 @@ fn findings_have_our_rules_and_a_place() {
         rules,
         [("name.type", 2, 1), ("description.type", 4, 3), ("compatibility.type", 6, 1)]
     );
-    // The reference compares after normalisation and prints the directory's name as it is.
+    // The reference compares after normalization and prints the directory's name unchanged.
     assert_eq!(found("\u{fb01}n", "---\nname: fin\ndescription: d\n---"), []);
     assert_eq!(
         found("\u{fb01}", "---\nname: fin\ndescription: d\n---")[0].3,
@@ -294,7 +294,7 @@ fn findings_have_our_rules_and_a_place() {
 }
 
 #[test]
-fn lines_are_those_of_the_reference() {
+fn output_lines_match_reference() {
     let input =
         |bytes| SkillInput { dir_name: "a", file_name: Some("skill.md"), bytes, files: None };
     let valid =
@@ -312,7 +312,7 @@ fn lines_are_those_of_the_reference() {
 }
 
 #[test]
-fn texts_are_quoted_as_by_python() {
+fn texts_are_quoted_like_python() {
     for (text, expected) in [
         ("a b", "'a b'"),
         ("it's", "\"it's\""),
@@ -325,7 +325,7 @@ fn texts_are_quoted_as_by_python() {
 }
 
 #[test]
-fn a_prompt_is_escaped_but_for_the_location() {
+fn prompt_escapes_all_but_location() {
     let properties = properties("---\nname: <a&b>\ndescription: ' \"it''s\" '\n---").unwrap();
     let block = to_prompt(&[PromptSkill { properties, location: "/a&b/SKILL.md".to_owned() }]);
     let expected = "<available_skills>\n<skill>\n<name>\n&lt;a&amp;b&gt;\n</name>\n<description>\n\
@@ -336,7 +336,7 @@ fn a_prompt_is_escaped_but_for_the_location() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(
+    fn random_text_does_not_panic(
         words in prop::collection::vec(
             prop_oneof![
                 2 => any::<String>(),

@@ -1,4 +1,4 @@
-//! Suppressions and fixes.
+//! Tests of suppressions and fixes.
 #![expect(clippy::unwrap_used, reason = "a test without its text has failed")]
 
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn input(text: &str) -> SkillInput<'_> {
     }
 }
 
-/// What is found with these lines between the fences and this body.
+/// Returns the findings with these lines between the fences and this body.
 fn found(comments: &str, body: &str) -> Vec<String> {
     let text = format!(
         "---\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n{comments}---\n{body}"
@@ -33,7 +33,7 @@ const FOUND: &str =
     "no-generic-instructions `Follow best practices` says nothing a model does not do anyway";
 
 #[test]
-fn a_comment_in_the_frontmatter_is_about_the_whole_file() {
+fn frontmatter_comment_covers_file() {
     let none: [&str; 0] = [];
     let rule = "no-generic-instructions";
     assert_eq!(found("", ADVICE), [format!("5 {FOUND}")]);
@@ -46,7 +46,7 @@ fn a_comment_in_the_frontmatter_is_about_the_whole_file() {
 }
 
 #[test]
-fn what_is_a_part_of_a_value_is_no_comment() {
+fn value_text_is_not_a_comment() {
     let rule = "no-generic-instructions";
     for value in [
         format!("license: \"MIT # skillhost: allow({rule})\"\n"),
@@ -59,7 +59,7 @@ fn what_is_a_part_of_a_value_is_no_comment() {
 }
 
 #[test]
-fn a_comment_in_the_body_is_about_the_next_block_or_its_line() {
+fn body_comment_covers_block_or_line() {
     let none: [&str; 0] = [];
     let allow = "<!-- skillhost: allow(no-generic-instructions) -->";
     assert_eq!(found("", &format!("{allow}\n{ADVICE}")), none);
@@ -81,18 +81,18 @@ fn a_comment_in_the_body_is_about_the_next_block_or_its_line() {
 }
 
 #[test]
-fn many_comments_and_findings_on_one_line_take_no_quadratic_time() {
+fn many_suppressions_take_linear_time() {
     let comments = "# skillhost: allow(large-file)\n".repeat(1_000);
     let long =
         "Test it. <!-- skillhost: allow(large-file) --> Follow best practices. ".repeat(3_000);
-    let told = found(&comments, &long);
-    let advice = told.iter().filter(|it| it.contains(" no-generic-instructions ")).count();
-    let unused = told.iter().filter(|it| it.contains(" suppression-unused ")).count();
+    let reported = found(&comments, &long);
+    let advice = reported.iter().filter(|it| it.contains(" no-generic-instructions ")).count();
+    let unused = reported.iter().filter(|it| it.contains(" suppression-unused ")).count();
     assert_eq!((advice, unused), (3_000, 1_000));
 }
 
 #[test]
-fn errors_and_unknown_rules_are_told() {
+fn ineffective_suppressions_are_reported() {
     assert_eq!(
         found("# skillhost: allow(frontmatter.unknownField)\ncolour: red\n", "Count.\n"),
         [
@@ -103,14 +103,14 @@ fn errors_and_unknown_rules_are_told() {
     );
     let text = "---\n# skillhost: allow(gotcha-present, zzz, catalog-overlap)\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n---\nCount.\n";
     let report = check_skill(&input(text), OPTIONS);
-    let told: Vec<_> = report
+    let reported: Vec<_> = report
         .findings
         .iter()
         .map(|found| &found.diagnostic)
         .map(|it| (it.line, it.column, &*it.message, it.help.as_deref().unwrap_or_default()))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (2, 20, "there is no rule `gotcha-present`", "did you mean `gotchas-present`?"),
             (2, 36, "there is no rule `zzz`", "`skillhost skill rules` lists them"),
@@ -119,7 +119,7 @@ fn errors_and_unknown_rules_are_told() {
 }
 
 #[test]
-fn validate_does_not_look_at_suppressions() {
+fn validate_ignores_suppressions() {
     let text = "---\n# skillhost: allow(body.maxLines)\nname: bead-counter\ndescription: Counts beads.\n---\n";
     let options = CheckOptions { profile: Profile::Skillscraft, scope: CheckScope::Validate };
     let long = format!("{text}{}", "Count.\n".repeat(501));
@@ -132,7 +132,7 @@ fn validate_does_not_look_at_suppressions() {
 }
 
 #[test]
-fn fixing_mends_what_can_be_mended() {
+fn fixable_findings_are_fixed() {
     let text = "---\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n---\nCount \u{200B}the  \nbe\u{200B}ads. \n\n```\nx \n```\n\nSee `references\\a.md` \r\nand [b](references\\b.md).";
     let fixed = apply_fixes(&input(text), OPTIONS);
     assert_eq!(
@@ -143,7 +143,7 @@ fn fixing_mends_what_can_be_mended() {
 }
 
 #[test]
-fn what_means_something_to_markdown_is_left_alone() {
+fn significant_markdown_is_not_fixed() {
     let head =
         "---\nname: bead-counter\ndescription: Counts beads. Use when asked how many.\n---\n";
     for body in [
@@ -162,14 +162,14 @@ fn what_means_something_to_markdown_is_left_alone() {
 }
 
 #[test]
-fn what_cannot_be_decoded_is_left_alone() {
+fn undecodable_file_is_unchanged() {
     let bytes = b"---\nname: x\n---\n\xFF \n";
     let input = SkillInput { bytes, ..input("") };
     let FixOutcome { edits, report, .. } = apply_fixes(&input, OPTIONS);
     assert_eq!((edits, report.is_valid()), (0, false));
 }
 
-/// The Markdown of a text without what blanks at line ends change.
+/// Returns the Markdown of a text, normalized for blanks at line ends.
 fn events(text: &str) -> Vec<String> {
     let parser = pulldown_cmark::Parser::new_ext(text, pulldown_cmark::Options::ENABLE_TABLES);
     let mut events: Vec<String> = Vec::new();
@@ -233,7 +233,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn fixes_keep_the_frontmatter_and_converge(text in skill()) {
+    fn fixes_preserve_frontmatter_and_converge(text in skill()) {
         let fixed = apply_fixes(&input(&text), OPTIONS);
         prop_assert!(frontmatter(&text).same_content(&frontmatter(&fixed.text)));
         let fixable = fixed.report.findings.iter().filter(|found| !found.edits.is_empty());
@@ -243,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn fixes_of_whitespace_keep_the_markdown(text in skill()) {
+    fn whitespace_fixes_preserve_markdown(text in skill()) {
         let text = text.replace(['\u{200B}', '\\'], "");
         let fixed = apply_fixes(&input(&text), OPTIONS).text;
         let body = |text: &str| events(&format!("{}\n", text[find_fences(text).unwrap().body_start..].trim_end()));

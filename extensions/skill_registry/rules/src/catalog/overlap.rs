@@ -303,8 +303,8 @@ mod tests {
             format!("Automates {what} tasks through the gateway; searches tools for schemas first.")
         };
         let (mezmo, mapbox) = (of("Mezmo"), of("Mapbox"));
-        let told = [("mezmo-automation", &*mezmo), ("mapbox-automation", &*mapbox)];
-        assert_eq!(pairs(&told), []);
+        let distinguished = [("mezmo-automation", &*mezmo), ("mapbox-automation", &*mapbox)];
+        assert_eq!(pairs(&distinguished), []);
         let general = of("gateway");
         let family = [("gateway-tools", &*general), ("mezmo-tools", &*mezmo)];
         assert_eq!(pairs(&family), []);

@@ -57,7 +57,7 @@ pub enum FileSystemScope {
     SkillDirectory,
     /// The workspace of the agent.
     Workspace,
-    /// The whole file system.
+    /// All of the file system.
     System,
 }
 

@@ -83,7 +83,7 @@ impl CycleSearch<'_> {
             path.push(self.from[path[path.len() - 1]]);
         }
         path.reverse();
-        // Only visited entries are reset: the buffer is as long as the whole graph.
+        // Only visited entries are reset: the buffer has an entry for every skill.
         reached.iter().for_each(|&index| self.from[index] = usize::MAX);
         path
     }

@@ -67,7 +67,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn typed_scalar_is_rejected_by_strict_profiles() {
+    fn strict_profiles_reject_typed_scalar() {
         let of =
             |value: &str, profile| found("x", &format!("name: x\ndescription: {value}"), profile);
         for value in ["1.10", "true", "[a, b]"] {

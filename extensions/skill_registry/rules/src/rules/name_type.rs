@@ -64,7 +64,7 @@ mod tests {
     use crate::testing::found;
 
     #[test]
-    fn typed_name_is_rejected_by_strict_profiles() {
+    fn strict_profiles_reject_typed_name() {
         let number = "name: 123\ndescription: y";
         for profile in [Profile::Skillscraft, Profile::SeedStrict, Profile::Anthropic] {
             assert_eq!(found("123", number, profile), ["name.type"]);
