@@ -385,7 +385,7 @@ tests:
         expectedBehavior: A friendly line
         assertions:
           - {type: contains, value: Ada}
-          - {type: not-contains, value: Bob, description: nobody else}
+          - {type: not-contains, value: Bob, description: no other guest}
 tools:
   dependencies:
     - {tool: 'Bash(git:*)', required: true, purpose: Reads history., minVersion: '2.40'}
@@ -425,7 +425,7 @@ composition:
                         "input": "Greet Ada",
                         "assertions": [
                             {"type": "contains", "value": "Ada"},
-                            {"type": "not-contains", "value": "Bob", "description": "nobody else"},
+                            {"type": "not-contains", "value": "Bob", "description": "no other guest"},
                         ],
                         "expectedBehavior": "A friendly line",
                     }],

@@ -142,7 +142,7 @@ impl FmtErrorKind {
 /// Guarantees for the result: the tree of its frontmatter has the same content as before (except
 /// for the order of the top level and the fields that [`FmtOptions::portable`] moves) and is valid
 /// YAML, the YAML type of every value is the same, no comment is lost, the body is the same, and
-/// formatting it again changes nothing.
+/// formatting it again has no effect.
 ///
 /// # Errors
 /// Returns [`FmtError`] if the result would break one of these guarantees.

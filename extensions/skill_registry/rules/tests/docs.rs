@@ -123,6 +123,6 @@ fn rules_document_is_current() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == text,
-        "docs/rules.md is old; UPDATE_DOCS=1 cargo test -p skill-rules renews it"
+        "docs/rules.md is out of date; UPDATE_DOCS=1 cargo test -p skill-rules updates it"
     );
 }

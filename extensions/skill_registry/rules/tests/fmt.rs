@@ -8,8 +8,7 @@ use skill_rules::fmt::{FmtErrorKind, FmtOptions, FormattedSkill, format_skill};
 const PORTABLE: FmtOptions = FmtOptions { portable: true };
 
 fn formatted(text: &str, options: FmtOptions) -> FormattedSkill {
-    format_skill(text, options)
-        .unwrap_or_else(|refusal| panic!("{}: {refusal}\n{text}", refusal.line))
+    format_skill(text, options).unwrap_or_else(|error| panic!("{}: {error}\n{text}", error.line))
 }
 
 /// Formats a frontmatter between fences and returns the text between them.
@@ -206,28 +205,23 @@ fn unsafe_input_is_rejected_with_line() {
         ("a: 1\n...\nb: 2\n", 2, "several YAML documents"),
         ("- a\n", 2, "not a list of `key: value` lines"),
         ("[a\n", 3, "not YAML"),
-        ("stray\na: b: c\n", 2, "belongs to no field"),
+        ("stray\na: b: c\n", 2, "text without a field"),
         (deep.as_str(), 2, "over a limit"),
         ("a: 1\nb: x\ry\n", 3, "carriage return"),
         ("a: x\0y\n", 2, "NUL"),
     ] {
-        let refusal =
-            format_skill(&format!("---\n{yaml}---\n"), FmtOptions::default()).unwrap_err();
-        assert_eq!(refusal.line, line, "{yaml} {refusal}");
-        assert!(refusal.to_string().contains(message), "{refusal}");
-        assert!(refusal.reason != FmtErrorKind::Inexact && !refusal.reason.help().is_empty());
+        let error = format_skill(&format!("---\n{yaml}---\n"), FmtOptions::default()).unwrap_err();
+        assert_eq!(error.line, line, "{yaml} {error}");
+        assert!(error.to_string().contains(message), "{error}");
+        assert!(error.reason != FmtErrorKind::Inexact && !error.reason.help().is_empty());
     }
     for (text, line, message) in [
         ("", 0, "the file is empty"),
         ("# Title\n", 1, "does not start with `---`"),
         ("\n---\na: 1\n", 2, "no closing line"),
     ] {
-        let refusal = format_skill(text, FmtOptions::default()).unwrap_err();
-        assert_eq!(
-            (refusal.line, refusal.to_string().contains(message)),
-            (line, true),
-            "{refusal}"
-        );
+        let error = format_skill(text, FmtOptions::default()).unwrap_err();
+        assert_eq!((error.line, error.to_string().contains(message)), (line, true), "{error}");
     }
 }
 
@@ -255,8 +249,8 @@ fn portable_never_overwrites() {
         ("metadata:\n  tags: x\ntags: [y]\n", FmtErrorKind::Taken { key: "tags".to_owned() }),
         ("metadata: text\nz: 1\n", FmtErrorKind::MetadataNotMap),
     ] {
-        let refusal = format_skill(&format!("---\n{yaml}---\n"), PORTABLE).unwrap_err();
-        assert_eq!(refusal.reason, reason);
+        let error = format_skill(&format!("---\n{yaml}---\n"), PORTABLE).unwrap_err();
+        assert_eq!(error.reason, reason);
     }
 }
 

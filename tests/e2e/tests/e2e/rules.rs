@@ -27,7 +27,7 @@ fn named_rule_is_explained() {
     | --- | --- | --- | --- | --- | --- |
     | warning | warning | off | off | off | warning |
 
-    `skillhost skill fmt` or `skillhost skill lint --fix` mends it.
+    `skillhost skill fmt` or `skillhost skill lint --fix` fixes it.
 
     ## What it does
 

@@ -18,16 +18,16 @@ pub fn render_page(rule: &Rule) -> String {
 #[must_use]
 pub fn render_all_pages(rules: &[&Rule]) -> String {
     let mut text = "# Rules\n\n\
-        Generated from the rules; `UPDATE_DOCS=1 cargo test -p skill-rules` renews it.\n\n\
-        `skillhost skill validate` asks the rules of the first group that need no more than the \
-        frontmatter and the number of lines, and those that are errors in the profile. \
-        `skillhost skill lint` asks all of them. `skillhost skill rules RULE` shows a page of \
-        this document. In the examples, `{{text*n}}` stands for the text n times.\n"
+        Generated from the rules; `UPDATE_DOCS=1 cargo test -p skill-rules` updates it.\n\n\
+        `skillhost skill validate` runs the rules of the first group that read only the \
+        frontmatter and the number of lines, and the rules that are errors in the profile. \
+        `skillhost skill lint` runs all rules. `skillhost skill rules RULE` prints a page of \
+        this document. In the examples, `{{text*n}}` is the text n times.\n"
         .to_owned();
     for (group, title) in GROUPS {
         let _ = write!(
             text,
-            "\n## {title}\n\n| rule | in `spec` | fixed by a tool | finds |\n| --- | --- | --- | --- |\n"
+            "\n## {title}\n\n| rule | in `spec` | automatic fix | finding |\n| --- | --- | --- | --- |\n"
         );
         for rule in rules.iter().filter(|rule| rule.group == group) {
             let _ = writeln!(
@@ -48,10 +48,8 @@ pub fn render_all_pages(rules: &[&Rule]) -> String {
     text
 }
 
-const GROUPS: [(RuleGroup, &str); 2] = [
-    (RuleGroup::Validation, "Whether a skill conforms"),
-    (RuleGroup::Lint, "Whether a skill is good"),
-];
+const GROUPS: [(RuleGroup, &str); 2] =
+    [(RuleGroup::Validation, "Conformance"), (RuleGroup::Lint, "Quality")];
 
 /// Returns the anchor of the heading of a rule.
 fn anchor(id: &str) -> String {
@@ -72,10 +70,10 @@ fn write_rule(rule: &Rule, marks: &str, text: &mut String) {
     if rule.levels.level_for(Profile::Lenient) == RuleLevel::Off
         && rule.group == RuleGroup::Validation
     {
-        text.push_str("\nLoading does not look at it.\n");
+        text.push_str("\nLoading does not check it.\n");
     }
     if rule.fixable {
-        text.push_str("\n`skillhost skill fmt` or `skillhost skill lint --fix` mends it.\n");
+        text.push_str("\n`skillhost skill fmt` or `skillhost skill lint --fix` fixes it.\n");
     }
     text.push('\n');
     match split_blocks(rule.docs.trim_start()) {
@@ -147,7 +145,7 @@ mod tests {
         | `lenient` | `spec` | `reference` | `skillscraft` | `seed-strict` | `anthropic` |\n\
         | --- | --- | --- | --- | --- | --- |\n\
         | off | note | off | off | off | off |\n\n\
-        `skillhost skill fmt` or `skillhost skill lint --fix` mends it.\n\n\
+        `skillhost skill fmt` or `skillhost skill lint --fix` fixes it.\n\n\
         ## What it does\n\nLooks.\n\n## Bad\n\n\
         `x/y`, in profile `skillscraft`, with mode 755:\n\n````text\n## z\n```\n````\n\
         `x/l`, a symbolic link to `y`\n";
@@ -162,7 +160,7 @@ mod tests {
         let text = render_all_pages(&[&RULE]);
         let below = BELOW.replace("## ", "### ").replace("### z", "## z");
         assert!(text.ends_with(&format!(
-            "## Whether a skill is good\n\n| rule | in `spec` | fixed by a tool | finds |\n\
+            "## Quality\n\n| rule | in `spec` | automatic fix | finding |\n\
              | --- | --- | --- | --- |\n| [`a.bC`](#abc) | note | yes | it is odd |\n\n## a.bC\n{below}"
         )));
     }

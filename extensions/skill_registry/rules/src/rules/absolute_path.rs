@@ -66,17 +66,17 @@ pub(super) static RULE: Rule = Rule {
     id: "absolute-path",
     group: RuleGroup::Lint,
     reach: RuleExtent::Body,
-    summary: "the body names a path in somebody's home directory",
+    summary: "the body names a path in a user's home directory",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
-Looks for paths such as `/Users/kim/…`, `/home/kim/…` and `C:\Users\kim\…` in the body, code
-included. Names that stand for anyone (`you`, `user`, `<name>`, `$USER`) are fine, and so are the
-users of common images (`ubuntu`, `runner`, `vscode`). Of each home directory the first is reported.
+Searches the body, code included, for paths such as `/Users/kim/…`, `/home/kim/…` and
+`C:\Users\kim\…`. Generic names (`you`, `user`, `<name>`, `$USER`) and the users of common images
+(`ubuntu`, `runner`, `vscode`) are accepted. Each home directory is reported once.
 
 ## Why is this bad?
-The path exists on one machine. Everywhere else the command fails, and the name of its author is
+The path exists on one machine. Everywhere else the command fails, and the name of the author is
 published with the skill.
 
 ## Bad

@@ -15,11 +15,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports parentheses that do not come in pairs, and maps.
+Reports unbalanced parentheses, and maps.
 
 ## Why is this bad?
-It cannot be told which tools are meant. The field then grants nothing, and where it restricts, it
-allows nothing.
+The tools are ambiguous. The field then grants no tool, and where it restricts tools, it allows
+none.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -18,9 +18,8 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `allowed-tools` to be one text with the tools separated by blanks. Lists are read, but only
-Claude Code documents them. In `skillscraft` a value that YAML takes for a number, for true or
-false or for nothing is no text either.
+Requires `allowed-tools` to be one text with the tools separated by blanks. Lists are read, but only
+Claude Code documents them. In `skillscraft`, a number, a boolean and null are not texts either.
 
 ## Why is this bad?
 Readers that follow the specification expect a text, and skip the field or the file.

@@ -19,11 +19,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: true,
     docs: r"
 ## What it does
-Looks for links and paths in code that start with a folder of the skill and a backslash, such as
-`references\formats.md`.
+Searches for links and paths in code that start with a directory of the skill and a backslash, such
+as `references\formats.md`.
 
 ## Why is this bad?
-Backslashes separate components on Windows only. Slashes work everywhere, on Windows too.
+Backslashes separate components on Windows only. Slashes work everywhere, including Windows.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -20,13 +20,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Counts the lines of the body, without blank ones before and after the rest. Where that is only
-advice, `lint` leaves it to the rule `context-budget`.
+Counts the lines of the body, without leading and trailing blank lines. If the limit is only advice,
+`lint` reports it by the rule `context-budget` instead.
 
 ## Why is this bad?
-All of the body is loaded when the skill is used. The specification recommends at most 500 lines
-and to move details into files that are read when they are needed; to the formal specification
-that is a hard limit.
+The complete body is loaded when the skill is used. The specification recommends at most 500 lines,
+with details in files that are read on demand; in the formal specification this is a hard limit.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

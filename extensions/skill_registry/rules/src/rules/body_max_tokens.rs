@@ -18,12 +18,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Estimates the tokens of the body: a quarter of its characters. `lint` leaves that to the rule
-`context-budget`.
+Estimates the tokens of the body: a quarter of its characters. `lint` reports the limit by the rule
+`context-budget` instead.
 
 ## Why is this bad?
-All of the body is loaded when the skill is used. The checklist of the formal specification advises
-fewer than 5,000 tokens.
+The complete body is loaded when the skill is used. The checklist of the formal specification
+recommends fewer than 5,000 tokens.
 
 ## Bad
 ```markdown bead-counter/SKILL.md profile=seed-strict

@@ -12,12 +12,12 @@ pub(crate) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Compares the directory names and the names of all skills that are linted together, upper and lower
-case being the same. The later of two is reported.
+Compares the directory names and the names of all skills that are linted together, ignoring case.
+The later of two is reported.
 
 ## Why is this bad?
-A client loads one of the two and hides the other, and which one depends on the client. Names that
-differ in case only are one file on some systems.
+A client loads one of the two and hides the other; the choice depends on the client. Names that
+differ only in case are the same file on some systems.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

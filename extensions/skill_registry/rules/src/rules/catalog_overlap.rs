@@ -7,19 +7,19 @@ pub(crate) static RULE: Rule = Rule {
     id: "catalog-overlap",
     group: RuleGroup::Lint,
     reach: RuleExtent::Head,
-    summary: "the description says what that of another skill says",
+    summary: "the description overlaps with that of another skill",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
-Compares the descriptions of all skills that are linted together. Words that are rare among them
-weigh more than common ones; if two descriptions share more than 62 % of what they weigh together,
-the later one is reported. Two of which each has a word of its own name in the description that the
-other lacks are told apart by it and are left alone; if their names share a word, one such is enough.
+Compares the descriptions of all skills that are linted together. Rare words weigh more than common
+ones; if two descriptions share more than 62 % of their combined weight, the later one is reported.
+Two skills are distinct, and not reported, if each has a word of its own name in its description
+that the other description lacks; if their names share a word, one such word is enough.
 
 ## Why is this bad?
-The description is what a model chooses by. Between two that say the same it picks one by chance,
-and often loads both.
+A model selects skills by their descriptions. Between two similar ones it picks at random, and often
+loads both.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -16,10 +16,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Counts the characters of `compatibility`. The formal specification lists this under its warnings.
+Counts the characters of `compatibility`. The formal specification lists this check as a warning.
 
 ## Why is this bad?
-The specification allows 500. Other readers refuse the file.
+The specification allows 500. Other readers reject the file.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -17,11 +17,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `compatibility` to be one text. In `skillscraft` and `anthropic` a value without quotes that
-YAML takes for a number, for true or false or for nothing is none.
+Requires `compatibility` to be one text. In `skillscraft` and `anthropic`, an unquoted number,
+boolean or null is not a text.
 
 ## Why is this bad?
-Other readers refuse the file.
+Other readers reject the file.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -15,17 +15,17 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for a skill that depends on itself, conflicts with itself, or both depends on and conflicts with
-the same skill.
+Searches for a skill that depends on itself, conflicts with itself, or both depends on and conflicts
+with the same skill.
 
 ## Why is this bad?
-There is no set of skills in which such a skill can be used.
+Such a skill cannot be used in any set of skills.
 
 ## Bad
 ```markdown greet/SKILL.md
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:
@@ -42,7 +42,7 @@ Say hello.
 ```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:

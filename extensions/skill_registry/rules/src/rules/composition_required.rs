@@ -16,17 +16,17 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for `dependencies` in the composition (`composition`), and for `skillName` and `reason` in each
-of them.
+Requires `dependencies` in the composition (`composition`), and `skillName` and `reason` in each of
+them.
 
 ## Why is this bad?
-A dependency without a name cannot be looked for; one without a reason cannot be judged.
+A dependency without a name cannot be found; one without a reason cannot be reviewed.
 
 ## Bad
 ```markdown greet/SKILL.md
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:
@@ -42,7 +42,7 @@ Say hello.
 ```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:

@@ -16,18 +16,18 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks at the types in the composition (`composition`): `dependencies` is a list of maps with texts in
-`skillName` and `reason` and `true` or `false` in `optional`; `conflicts` is a list of texts. In profile
-`skillscraft` a text that YAML reads as a number is wrong too.
+Checks the types in the composition (`composition`): `dependencies` is a list of maps with texts in
+`skillName` and `reason` and a boolean in `optional`; `conflicts` is a list of texts. In profile
+`skillscraft`, a text that YAML reads as a number is not valid either.
 
 ## Why is this bad?
-What has another type is not read, so a missing skill or a conflict goes unnoticed.
+A value of another type is ignored, so that a missing skill or a conflict goes unnoticed.
 
 ## Bad
 ```markdown greet/SKILL.md
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:
@@ -44,7 +44,7 @@ Say hello.
 ```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:

@@ -15,17 +15,17 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for fields of the composition (`composition`) that the extended specification does not have, and
-for fields and compositions that are given twice.
+Searches for fields of the composition (`composition`) that the extended specification does not
+have, and for repeated fields and compositions.
 
 ## Why is this bad?
-A field with a slip in its name is silently not obeyed.
+A misspelled field is ignored without notice.
 
 ## Bad
 ```markdown greet/SKILL.md
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:
@@ -42,7 +42,7 @@ Say hello.
 ```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:

@@ -16,18 +16,18 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks whether the skills named in the composition (`composition`) can be ids of skills, and whether
+Checks that the skills named in the composition (`composition`) are valid ids, and that
 `executionOrder` is `before`, `after` or `independent`.
 
 ## Why is this bad?
-A skill is known by the name of its directory; a path or a sentence is never found. An order that is
-not understood counts as `after`.
+The id of a skill is the name of its directory; a path or a sentence is never found. An invalid
+order counts as `after`.
 
 ## Bad
 ```markdown greet/SKILL.md
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:
@@ -44,7 +44,7 @@ Say hello.
 ```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   composition: |
     dependencies:

@@ -20,13 +20,13 @@ pub(super) static RULE: Rule = Rule {
     docs: r"
 ## What it does
 Counts the lines of the body and estimates its tokens: a quarter of its characters. More than 500
-lines or 5,000 tokens are reported, as the SkillsCraft specification reference recommends. Of the
-lines nothing is said in a profile in which `body.maxLines` is an error.
+lines or 5,000 tokens are reported, as the SkillsCraft specification reference recommends. The lines
+are not reported in a profile in which `body.maxLines` is an error.
 
 ## Why is this bad?
-A client puts the whole body into the context of the model when it loads the skill. What most tasks
-do not need costs attention and money each time. Files under `references/` are read only when they
-are needed.
+A client puts the complete body into the context of the model when it loads the skill. Content that
+most tasks do not need costs attention and money each time. Files under `references/` are read only
+on demand.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

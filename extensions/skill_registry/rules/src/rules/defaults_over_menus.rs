@@ -78,13 +78,13 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks for sentences that offer three or more options side by side (`you can use A, or B, or C`) or
-leave the choice open in so many words (`pick any of these`, `whichever you prefer`), where the
-paragraph neither names a default nor says when to take which, and for lists of options behind a
-label such as `Options:` of which the same is true. What the user shall choose is fine.
+Searches for sentences that offer three or more options (`you can use A, or B, or C`) or explicitly
+leave the choice open (`pick any of these`, `whichever you prefer`) in a paragraph without a default
+or a condition, and for similar lists of options behind a label such as `Options:`. Choices of the
+user are accepted.
 
 ## Why is this bad?
-The model has to decide without knowing what the author knows, and decides differently each time.
+The model has to decide without the knowledge of the author, and decides differently each time.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

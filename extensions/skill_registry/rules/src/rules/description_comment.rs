@@ -15,7 +15,7 @@ pub(super) static RULE: Rule = Rule {
 Reports ` #` behind a description without quotes.
 
 ## Why is this bad?
-YAML takes the rest of the line for a comment. If it was meant as text, agents never see it.
+YAML reads the rest of the line as a comment. If it was meant as text, agents never see it.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -18,8 +18,8 @@ pub(super) static RULE: Rule = Rule {
 Counts the characters of the description, not its bytes.
 
 ## Why is this bad?
-Every agent carries the descriptions of all skills in every prompt. The specification allows 1024
-characters. Other readers refuse the file.
+Every agent has the descriptions of all skills in every prompt. The specification allows 1024
+characters. Other readers reject the file.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

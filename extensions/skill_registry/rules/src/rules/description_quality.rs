@@ -99,18 +99,19 @@ pub(super) static RULE: Rule = Rule {
     id: "description-quality",
     group: RuleGroup::Lint,
     reach: RuleExtent::Head,
-    summary: "the description does not say when to use the skill, or next to nothing",
+    summary: "the description is too short or does not say when to use the skill",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
-Looks for a clause in the `description` that says when to use the skill: `Use when …`, `Use this
-for …`, `when the user …`, `Triggers on …` and the like; `when_to_use` counts too. It also finds
-descriptions with fewer than 30 characters and ones that only repeat the name.
+Requires a clause in the `description` that states the occasion for the skill: `Use when …`, `Use
+this for …`, `when the user …`, `Triggers on …` and similar ones; `when_to_use` counts as well. The
+rule also reports descriptions with fewer than 30 characters and descriptions that only repeat the
+name.
 
 ## Why is this bad?
-Before it loads a skill, a model sees the name and the description, nothing else. A section `When to
-use` in the body comes too late.
+Before it loads a skill, a model sees only the name and the description. A section `When to use` in
+the body comes too late.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

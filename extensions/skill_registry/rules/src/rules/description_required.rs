@@ -13,11 +13,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants a `description` that is not blank.
+Requires a `description` that is not blank.
 
 ## Why is this bad?
-The description is all an agent sees of a skill before it chooses. A skill without one is never
-chosen, so it is not loaded.
+The description is all that an agent sees of a skill before it selects one. A skill without a
+description is never selected, so it is not loaded.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -16,12 +16,13 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `description` to be a text. Loading refuses a list or a map on lines of its own and reads
-brackets as the text that stands there. In `skillscraft`, `seed-strict` and `anthropic` a value
-without quotes that YAML takes for a number or for true or false is no text either.
+Requires `description` to be a text. Loading rejects a list or a map on lines of its own and reads
+brackets as literal text. In `skillscraft`, `seed-strict` and `anthropic`, an unquoted number or
+boolean is not a text either.
 
 ## Why is this bad?
-Other readers refuse the file, or show an agent the value's inner form instead of a sentence.
+Other readers reject the file, or show an agent the internal form of the value instead of a
+sentence.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

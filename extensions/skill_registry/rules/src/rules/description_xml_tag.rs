@@ -18,12 +18,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for what reads as an XML tag. `anthropic` reports every angle bracket, as the validator of
-Anthropic's skill creator does.
+Searches for XML tags. `anthropic` reports every angle bracket, as the validator of Anthropic's
+skill creator does.
 
 ## Why is this bad?
-Descriptions are put into prompts that are built of XML. A tag can end the element it stands in, so
-Anthropic's products refuse to upload such a skill.
+Descriptions are inserted into prompts made of XML. A tag can end the surrounding element, so
+Anthropic's products reject such a skill.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -55,19 +55,19 @@ pub(super) static RULE: Rule = Rule {
     id: "dialect-field",
     group: RuleGroup::Lint,
     reach: RuleExtent::Head,
-    summary: "a field is acted on by some clients only",
+    summary: "a field is supported by some clients only",
     levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,
     docs: r"
 ## What it does
-Names the clients that act on a field outside the Agent Skills specification: `model`, `context`,
+Names the clients that support a field outside the Agent Skills specification: `model`, `context`,
 `agent`, `hooks`, `paths` and others of Claude Code, `disable-model-invocation` of several,
 `command-dispatch` and `metadata.openclaw` of OpenClaw, and `allowed-tools` written as a list. It
-also finds misspelt ones. Codex keeps what is its own in `agents/openai.yaml` beside SKILL.md, where
-it is in nobody's way.
+also reports misspelled fields. Codex has its own fields in `agents/openai.yaml` next to SKILL.md,
+which other clients ignore.
 
 ## Why is this bad?
-It is not, as long as the author knows: everywhere else the field does nothing, and a skill that
+The field is harmless if the author knows its limits: other clients ignore it, and a skill that
 relies on it behaves differently there.
 
 ## Bad

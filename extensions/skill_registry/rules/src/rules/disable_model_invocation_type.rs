@@ -15,10 +15,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants true or false (`yes`, `no`, `on` and `off` count as well).
+Requires a boolean (`yes`, `no`, `on` and `off` count as well).
 
 ## Why is this bad?
-The value is not used, so models are offered a skill that its author may have meant for people
+The value is ignored, so that models are offered a skill that its author may have meant for people
 only.
 
 ## Bad

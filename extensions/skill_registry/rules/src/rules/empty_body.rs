@@ -16,10 +16,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Finds a SKILL.md with no text after the frontmatter, or with nothing but headings and comments.
+Reports a SKILL.md without text after the frontmatter, or with only headings and comments.
 
 ## Why is this bad?
-A model that loads the skill gets nothing it did not know from the description.
+A model that loads the skill learns no more than from the description.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

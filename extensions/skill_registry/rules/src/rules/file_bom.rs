@@ -21,8 +21,8 @@ Reports a UTF-8 byte order mark at the start of the file. Loading drops it. The 
 find no frontmatter in such a file (`frontmatter.missing`).
 
 ## Why is this bad?
-The mark stands before the `---`. Readers that do not expect it find no frontmatter and skip the
-skill, and nothing of it can be seen in an editor.
+The mark precedes the `---`. Readers that do not expect it find no frontmatter and skip the skill,
+and an editor does not show the mark.
 
 ## Bad
 ```markdown bead-counter/SKILL.md encoding=utf-8-bom

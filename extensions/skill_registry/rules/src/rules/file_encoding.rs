@@ -15,12 +15,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports bytes that are not UTF-8, with the place of the first one, and files in UTF-16. Loading
-decodes UTF-16 if the file starts with a byte order mark, and refuses everything else.
+Reports bytes that are not UTF-8, with the position of the first one, and files in UTF-16. Loading
+decodes UTF-16 if the file starts with a byte order mark, and rejects all other encodings.
 
 ## Why is this bad?
-The format is UTF-8. What a reader makes of other bytes is not defined: some stop with an
-exception, some show other letters than the author wrote.
+The format is UTF-8. The handling of other bytes is undefined: some readers stop with an exception,
+some show other letters than the author wrote.
 
 ## Bad
 ```markdown bead-counter/SKILL.md encoding=latin-1

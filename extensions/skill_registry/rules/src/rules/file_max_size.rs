@@ -12,10 +12,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Refuses a SKILL.md of more than 1,048,576 bytes before anything of it is read.
+Rejects a SKILL.md of more than 1,048,576 bytes before it is parsed.
 
 ## Why is this bad?
-A model would have to read all of it. Nothing of that size is meant as instructions.
+A model would have to read all of it. A file of that size is not meant as instructions.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

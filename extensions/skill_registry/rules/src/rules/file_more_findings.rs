@@ -12,11 +12,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Says how many findings of loading are left out: of one file, at most 100 warnings and notes are
-listed. Errors are always listed.
+Reports the number of omitted findings of loading: at most 100 warnings and notes are listed per
+file. Errors are always listed.
 
 ## Why is this bad?
-Mend what is listed first; what is left out is most likely more of the same.
+Fix the listed findings first; the omitted ones are probably similar.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

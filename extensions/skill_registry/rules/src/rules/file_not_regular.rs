@@ -12,16 +12,16 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports a directory, a FIFO, a socket or a device of the name SKILL.md.
+Reports a directory, a FIFO, a socket or a device named SKILL.md.
 
 ## Why is this bad?
-Reading it could wait for ever, and there is no text in it.
+Reading it could block forever, and it contains no text.
 
 ## Bad
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 
 ## Good
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 "#,
     check: RuleCheck::Reading,
 };

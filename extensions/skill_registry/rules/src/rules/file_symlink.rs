@@ -12,17 +12,17 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports symbolic links where a SKILL.md or a skill's directory is looked for. They are not followed,
-except in the path that is named on the command line.
+Reports symbolic links at the path of a SKILL.md or of a skill's directory. They are not followed,
+except in the path given on the command line.
 
 ## Why is this bad?
-A link can lead anywhere: out of a repository, or back to where the search began.
+A link can lead anywhere: out of a repository, or back to the start of the search.
 
 ## Bad
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 
 ## Good
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 "#,
     check: RuleCheck::Reading,
 };

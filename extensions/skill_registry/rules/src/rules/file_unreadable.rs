@@ -12,17 +12,17 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports what the system refuses to open or to read, and files that keep changing while they are
-read.
+Reports files and directories that the system cannot open or read, and files that change while they
+are read.
 
 ## Why is this bad?
-What cannot be read cannot be checked, and no agent can use it.
+An unreadable file cannot be checked, and no agent can use it.
 
 ## Bad
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 
 ## Good
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 "#,
     check: RuleCheck::Reading,
 };

@@ -13,14 +13,14 @@ pub(super) static RULE: Rule = Rule {
     fixable: true,
     docs: r"
 ## What it does
-Finds a SKILL.md that ends without a line end.
+Reports a SKILL.md that ends without a line end.
 
 ## Why is this bad?
-Tools that put files together glue the next text to the last line, and every change at the end of
-the file shows that line as changed too.
+Tools that concatenate files join the next text to the last line, and every change at the end of the
+file shows that line as changed, too.
 
 ## Bad
-A file that ends without a line end is no example.
+A file without a final line end cannot be shown as an example.
 
 ## Good
 ```markdown bead-counter/SKILL.md

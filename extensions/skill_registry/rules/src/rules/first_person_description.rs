@@ -13,12 +13,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks for sentences of the `description` that start with `I`, `We`, `My` or `Let me`. What stands in
-quotation marks is a user's and is left alone.
+Searches for sentences of the `description` that start with `I`, `We`, `My` or `Let me`. Text in
+quotation marks is a request of a user and is ignored.
 
 ## Why is this bad?
-The description becomes part of a system prompt that speaks of the skill in the third person, as
-Anthropic's guide to writing skills asks. `I can …` there is the voice of the model itself.
+The description becomes part of a system prompt that describes the skill in the third person, as
+Anthropic's guide to writing skills recommends. There, `I can …` is the voice of the model itself.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -17,12 +17,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports aliases such as `*jar`. They are never replaced by what they stand for; the value is the
-text `*jar`.
+Reports aliases such as `*jar`. They are never resolved; the value is the text `*jar`.
 
 ## Why is this bad?
-Strict readers refuse aliases, because a small file of them can unfold into a huge one. Others put
-in the other value, so that readers do not agree on what the field says.
+Strict readers reject aliases, because a small file of them can expand to a huge one. Other readers
+resolve the alias, so that readers disagree on the value.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -20,8 +20,8 @@ pub(super) static RULE: Rule = Rule {
 Reports anchors such as `&jar`. The value is read, the anchor is ignored.
 
 ## Why is this bad?
-Fields of a skill are plain texts. Strict readers refuse anchors, because with aliases a small file
-can unfold into a huge one.
+Fields of a skill are plain texts. Strict readers reject anchors, because with aliases a small file
+can expand to a huge one.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -17,11 +17,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports keys that are not texts. Most often that is a placeholder of a template in double braces
-that was never filled in.
+Reports keys that are not texts, mostly a placeholder of a template in double braces that was never
+replaced.
 
 ## Why is this bad?
-Most readers cannot have such keys and refuse the file.
+Most readers do not support such keys and reject the file.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -1,4 +1,4 @@
-//! `frontmatter.duplicateKey`: a key stands twice in the same map.
+//! `frontmatter.duplicateKey`: a key is repeated in the same map.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
@@ -7,7 +7,7 @@ pub(super) static RULE: Rule = Rule {
     id: "frontmatter.duplicateKey",
     group: RuleGroup::Validation,
     reach: RuleExtent::Head,
-    summary: "a key stands twice in the same map",
+    summary: "a key is repeated in the same map",
     levels: ProfileLevels {
         lenient: RuleLevel::Warning,
         spec: RuleLevel::Error,
@@ -17,12 +17,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports a key that stands again in the frontmatter, in `metadata` or in any other map. The first
-one counts.
+Reports a repeated key in the frontmatter, in `metadata` or in any other map. The first one counts.
 
 ## Why is this bad?
-Some readers take the first, some the last, and some refuse the file: what the skill says depends
-on who reads it.
+Some readers use the first value, some the last, and some reject the file: the content of the skill
+depends on the reader.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

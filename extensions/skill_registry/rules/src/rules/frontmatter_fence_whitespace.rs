@@ -20,7 +20,7 @@ pub(super) static RULE: Rule = Rule {
 Reports blanks at the end of a line `---`. Loading ignores them.
 
 ## Why is this bad?
-Readers that compare the whole line find no frontmatter, and nobody sees why.
+Readers that compare the complete line find no frontmatter, and the cause is invisible.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -21,7 +21,7 @@ Reports blank lines before the opening `---`. Loading skips them. The stricter p
 frontmatter in such a file (`frontmatter.missing`).
 
 ## Why is this bad?
-The format wants the file to start with `---`. Most readers take such a file for plain Markdown.
+The format requires the file to start with `---`. Most readers treat such a file as plain Markdown.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

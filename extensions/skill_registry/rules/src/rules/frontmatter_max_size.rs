@@ -12,10 +12,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Refuses a frontmatter of more than 65,536 bytes, fences included.
+Rejects a frontmatter of more than 65,536 bytes, fences included.
 
 ## Why is this bad?
-The frontmatter of every skill is read when an agent starts. Its limit keeps one file from
+The frontmatter of every skill is read when an agent starts. The limit prevents one file from
 costing as much as hundreds.
 
 ## Bad

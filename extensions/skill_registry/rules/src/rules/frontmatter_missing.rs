@@ -12,13 +12,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for a line `---` at the start of the file. `lenient`, `spec` and `anthropic` accept blank
-lines before it and blanks after the dashes, and report those by rules of their own; `skillscraft`
-wants the first line to be exactly `---`; `seed-strict` takes any line of three or more dashes.
+Requires a line `---` at the start of the file. `lenient`, `spec` and `anthropic` accept blank lines
+before it and blanks after the dashes, and report those by separate rules; `skillscraft` requires
+the first line to be exactly `---`; `seed-strict` accepts any line of three or more dashes.
 
 ## Why is this bad?
-Without a frontmatter there is neither a name nor a description, and no agent can choose the
-skill.
+Without a frontmatter there is neither a name nor a description, and no agent can select the skill.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

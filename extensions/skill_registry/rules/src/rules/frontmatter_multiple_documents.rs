@@ -21,7 +21,7 @@ Reports a line `...` that ends a YAML document within the frontmatter. The docum
 one.
 
 ## Why is this bad?
-Other readers see the first document only, or refuse the file.
+Other readers see the first document only, or reject the file.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

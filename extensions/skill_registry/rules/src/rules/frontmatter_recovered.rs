@@ -17,12 +17,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: true,
     docs: r#"
 ## What it does
-Reports every field that is not valid YAML, and how it is read instead: as the text that stands
-there. The commonest case is `: ` in a description without quotes. `skillscraft` and `seed-strict`
-report it as `frontmatter.yaml`.
+Reports every field that is not valid YAML, with its replacement: the literal text. The most common
+case is `: ` in a description without quotes. `skillscraft` and `seed-strict` report it as
+`frontmatter.yaml`.
 
 ## Why is this bad?
-Readers with an ordinary YAML parser skip the whole skill because of that one field.
+Readers with an ordinary YAML parser skip the skill because of that one field.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -20,8 +20,8 @@ pub(super) static RULE: Rule = Rule {
 Reports tags such as `!!str`. The value is read as text, the tag is ignored.
 
 ## Why is this bad?
-All values of a skill are texts, so a tag says nothing. Strict readers refuse tags, because some YAML
-libraries make objects of them.
+All values of a skill are texts, so a tag has no meaning. Strict readers reject tags, because some
+YAML libraries create objects from them.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

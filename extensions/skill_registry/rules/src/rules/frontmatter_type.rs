@@ -12,7 +12,7 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `key: value` lines between the fences.
+Requires `key: value` lines between the fences.
 
 ## Why is this bad?
 A list or a sentence has no `name` and no `description`.

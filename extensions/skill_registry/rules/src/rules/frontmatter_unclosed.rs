@@ -12,11 +12,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for the line `---` that ends the frontmatter. Dashes within a value are no such line. In
+Requires a line `---` that ends the frontmatter. Dashes within a value do not count. In
 `skillscraft` the line must start with the dashes; `seed-strict` allows blanks before them.
 
 ## Why is this bad?
-Where the fields end and the instructions begin cannot be told.
+The end of the fields and the start of the instructions are unknown.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -25,7 +25,7 @@ Reports fields other than `name`, `description`, `license`, `compatibility`, `al
 fields that Claude Code documents are not reported.
 
 ## Why is this bad?
-The reference validator refuses a skill with any other field. Own data belongs under `metadata`,
+The reference validator rejects a skill with any other field. Custom data belongs under `metadata`,
 where every reader accepts it.
 
 ## Bad

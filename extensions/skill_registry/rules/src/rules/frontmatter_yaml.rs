@@ -16,13 +16,13 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports a frontmatter in which not a single field can be made out. Loading reads broken YAML field
-by field and reports the rest as `frontmatter.recovered`. In `skillscraft` and `seed-strict` this
-rule stands for all that a strict YAML reader refuses: broken values, duplicate keys, anchors,
-aliases, tags, several documents, lists and maps as keys.
+Reports a frontmatter without a single readable field. Loading reads invalid YAML field by field and
+reports the rest as `frontmatter.recovered`. In `skillscraft` and `seed-strict` this rule covers
+everything that a strict YAML parser rejects: invalid values, duplicate keys, anchors, aliases,
+tags, several documents, lists and maps as keys.
 
 ## Why is this bad?
-Nothing can be known about the skill, so it is skipped.
+The skill has no usable data, so it is skipped.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -68,19 +68,19 @@ pub(super) static RULE: Rule = Rule {
     id: "gotchas-present",
     group: RuleGroup::Lint,
     reach: RuleExtent::Body,
-    summary: "a body of more than 50 lines has no section on what goes wrong",
+    summary: "a body of more than 50 lines has no section on pitfalls",
     levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,
     docs: r"
 ## What it does
-Looks at bodies of more than 50 lines for a section about what goes wrong: `Gotchas`, `Caveats`,
+Requires bodies of more than 50 lines to have a section on pitfalls: `Gotchas`, `Caveats`,
 `Pitfalls`, `Common mistakes`, `Limitations`, `Troubleshooting`, `Red flags`, `Notes`, `Error
-handling` and other names for it. A label such as `**Gotchas:**` counts, and so does a file with
-such a name.
+handling` and similar titles. A label such as `**Gotchas:**` counts, and so does a file with such a
+name.
 
 ## Why is this bad?
-It is not bad, but it is often the part of a skill that helps most: what a model cannot guess and
-gets wrong without it.
+It is not an error, but such a section is often the most useful part of a skill: facts that a model
+cannot guess and gets wrong without it.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -38,11 +38,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks for keys and tokens of well-known services by the way they start and for private keys, in the
-whole file. What is plainly made up (`EXAMPLE`, `xxxx`, one character over and over) is left alone.
+Searches the complete file for keys and tokens of well-known services by their prefix, and for
+private keys. Obvious placeholders (`EXAMPLE`, `xxxx`, one repeated character) are ignored.
 
 ## Why is this bad?
-Whoever can read the skill can use the key, and every model that loads the skill sends it on.
+Every reader of the skill can use the key, and every model that loads the skill transmits it.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

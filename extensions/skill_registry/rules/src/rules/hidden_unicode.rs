@@ -12,22 +12,23 @@ pub(super) static RULE: Rule = Rule {
     id: "hidden-unicode",
     group: RuleGroup::Lint,
     reach: RuleExtent::Body,
-    summary: "the text has characters that nobody can see",
+    summary: "the text has invisible characters",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: true,
     docs: r"
 ## What it does
-Looks in the whole file for tag characters, bidirectional overrides and isolates, characters without
-width, fillers, control characters and runs of variation selectors, and shows what tag characters
-spell. Joiners in emoji and in the scripts that need them, marks of direction beside text that is
-written from right to left, and a single variation selector behind a character are fine.
+Searches the complete file for tag characters, bidirectional overrides and isolates, zero-width
+characters, fillers, control characters and runs of variation selectors, and decodes the text of tag
+characters. Joiners in emoji and in the scripts that need them, direction marks next to text that is
+written from right to left, and a single variation selector behind a character are accepted.
 
-`--fix` removes characters without width from the text of the body. The others take a person.
+`--fix` removes zero-width characters from the text of the body. Other characters have to be reviewed
+by the author.
 
 ## Why is this bad?
-A reviewer approves what can be seen. Tag characters carry whole sentences that only a model reads,
-bidirectional overrides show text in another order than it has, and a stray character of no width
-makes a command fail that looks right.
+A reviewer approves visible text. Tag characters carry entire sentences that only a model reads,
+bidirectional overrides show text in another order than it has, and a stray zero-width character
+breaks a command that looks correct.
 
 ## Bad
 ```markdown bead-counter/SKILL.md
@@ -102,7 +103,7 @@ fn format_message(line: &str, found: &[(Range<usize>, HiddenCharKind)]) -> Strin
     text
 }
 
-/// Returns `true` if removing a character changes nothing else: it is in prose, between characters
+/// Returns `true` if removing a character has no other effect: it is in prose, between characters
 /// without meaning in Markdown.
 fn is_removable(skill: &SkillDocument<'_>, range: &Range<usize>) -> bool {
     let text = skill.text();

@@ -16,13 +16,13 @@ Reports directories whose name is not UTF-8, is longer than 128 bytes, or has co
 characters that change the direction of writing, or backticks.
 
 ## Why is this bad?
-The directory's name is the skill's id. It is printed, compared and put into prompts.
+The directory's name is the skill's id. It is printed, compared and inserted into prompts.
 
 ## Bad
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 
 ## Good
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 "#,
     check: RuleCheck::Reading,
 };

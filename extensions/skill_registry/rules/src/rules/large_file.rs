@@ -22,8 +22,8 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks at the sizes of the skill's files: documents for reading (`.md`, `.txt`) of more than 128 KiB,
-and any file of more than 5 MiB.
+Checks the sizes of the skill's files: documents (`.md`, `.txt`) of more than 128 KiB, and any file
+of more than 5 MiB.
 
 ## Why is this bad?
 A document of 128 KiB is about 32,000 tokens, more than a model should read for one question. A

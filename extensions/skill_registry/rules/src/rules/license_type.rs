@@ -19,11 +19,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `license` to be one text. In `skillscraft` a value without quotes that YAML takes for a number,
-for true or false or for nothing is none.
+Requires `license` to be one text. In `skillscraft`, an unquoted number, boolean or null is not a
+text.
 
 ## Why is this bad?
-Readers that show or compare licences expect a name or a file, such as `MIT` or `LICENSE.txt`.
+Readers that show or compare licenses expect a name or a file, such as `MIT` or `LICENSE.txt`.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

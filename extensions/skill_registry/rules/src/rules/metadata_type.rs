@@ -19,11 +19,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `metadata` to be a map. Anything else is kept as text. In `skillscraft` nothing at all is no
-map.
+Requires `metadata` to be a map. Any other value is kept as text. In `skillscraft` an empty value is
+not a map.
 
 ## Why is this bad?
-Readers look for keys below `metadata`; other readers refuse the file or drop the field.
+Readers expect keys below `metadata`; other readers reject the file or drop the field.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

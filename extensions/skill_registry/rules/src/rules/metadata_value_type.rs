@@ -17,12 +17,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports values of `metadata` that YAML does not take for a text: numbers, true and false, empty
-ones, lists, maps. They are kept as the text that stands in the file: `1.10` is `1.10`.
+Reports values of `metadata` that YAML does not read as text: numbers, booleans, empty values,
+lists, maps. They are kept as the literal text: `1.10` is `1.10`.
 
 ## Why is this bad?
-The specification has a map from texts to texts. Other readers turn `1.10` into 1.1 and `2.0` into
-2, or refuse the file.
+The specification defines a map from texts to texts. Other readers convert `1.10` to 1.1 and `2.0`
+to 2, or reject the file.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -16,12 +16,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants lower-case letters, digits and single hyphens between them. `lenient`, `spec` and `reference`
-trim and normalise the name (NFKC) and take the letters of every alphabet; `skillscraft`,
-`seed-strict` and `anthropic` take a to z and the name as it stands.
+Requires lower-case letters, digits and single hyphens between them. `lenient`, `spec` and
+`reference` trim and normalize the name (NFKC) and accept the letters of every alphabet;
+`skillscraft`, `seed-strict` and `anthropic` accept a to z and compare the name as written.
 
 ## Why is this bad?
-The name is part of paths, commands and identifiers. Other readers refuse the file.
+The name is part of paths, commands and identifiers. Other readers reject the file.
 
 ## Bad
 ```markdown Bead_Counter/SKILL.md

@@ -16,11 +16,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Compares `name` with the name of the directory, both after Unicode normalisation (NFKC).
+Compares `name` with the name of the directory, both after Unicode normalization (NFKC).
 
 ## Why is this bad?
-The directory's name is what the skill is found by. If the two differ, an agent that reads the name
-asks for a skill that does not exist.
+A skill is found by the name of its directory. If the two differ, an agent that reads the name
+requests a skill that does not exist.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

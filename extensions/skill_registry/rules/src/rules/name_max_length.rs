@@ -15,10 +15,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Counts the characters of `name` after Unicode normalisation (NFKC).
+Counts the characters of `name` after Unicode normalization (NFKC).
 
 ## Why is this bad?
-The specification allows 64. Other readers refuse the file.
+The specification allows 64. Other readers reject the file.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -17,7 +17,7 @@ pub(super) static RULE: Rule = Rule {
     docs: r#"
 ## What it does
 Reports names with letters other than a to z, which the specification allows. The stricter profiles
-refuse them (`name.format`).
+reject them (`name.format`).
 
 ## Why is this bad?
 Some readers accept only a to z, and some file systems and archives change the spelling of such

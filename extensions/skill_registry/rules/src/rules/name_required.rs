@@ -16,10 +16,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants a `name` that is not blank. Loading takes the directory's name instead.
+Requires a `name` that is not blank. Loading uses the directory's name instead.
 
 ## Why is this bad?
-The name is how people and agents call the skill. Other readers refuse a skill without one.
+People and agents refer to the skill by its name. Other readers reject a skill without one.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -22,11 +22,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for the words `anthropic` and `claude` in the `name`.
+Searches the `name` for the words `anthropic` and `claude`.
 
 ## Why is this bad?
-Anthropic's products refuse to upload a skill with such a name, so that nobody takes it for one of
-their own.
+Anthropic's products reject a skill with such a name, so that it is not mistaken for one of their
+own.
 
 ## Bad
 ```markdown claude-beads/SKILL.md

@@ -16,12 +16,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `name` to be a text, not a list or a map. In `skillscraft`, `seed-strict` and `anthropic` a
-name without quotes that YAML takes for a number or for true or false is none either.
+Requires `name` to be a text, not a list or a map. In `skillscraft`, `seed-strict` and `anthropic`,
+an unquoted number or boolean is not a text either.
 
 ## Why is this bad?
-A name that is a list is no name. A name that is a number has another spelling for every reader:
-`007` is 7 to some.
+A list cannot be a name. A number has another spelling for every reader: `007` is 7 to some.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -75,13 +75,13 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks for phrases such as `handle errors appropriately`, `follow best practices` and `use proper
-error handling` in the text of the body. Headings, block quotes, code, quoted phrases and sentences
-that warn of such advice are left alone, and so is a sentence that goes on to say what is meant.
+Searches the text of the body for phrases such as `handle errors appropriately`, `follow best
+practices` and `use proper error handling`. Headings, block quotes, code, quoted phrases, warnings
+about such advice and sentences that continue with details are ignored.
 
 ## Why is this bad?
-A model tries to do that anyway. The words cost tokens and give no answer to the question a reader
-has here: which errors, and what to do about each.
+A model tries to do that anyway. The words cost tokens and do not answer the actual question: which
+errors, and how to handle each of them.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -12,16 +12,16 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports a path of the command line that leads nowhere.
+Reports a path of the command line that does not exist.
 
 ## Why is this bad?
-Nothing was checked, which must not look as if all were well.
+No skill was checked, which must not look like success.
 
 ## Bad
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 
 ## Good
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 "#,
     check: RuleCheck::Reading,
 };

@@ -31,12 +31,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks for descriptions and paragraphs that start with a text of a template (`Lorem ipsum`, `Insert
-instructions below`, `[TODO: …]`) or with `TODO`, `FIXME`, `TBD` or `XXX`. Code, tables and block
-quotes are left alone.
+Searches for descriptions and paragraphs that start with a text of a template (`Lorem ipsum`,
+`Insert instructions below`, `[TODO: …]`) or with `TODO`, `FIXME`, `TBD` or `XXX`. Code, tables and
+block quotes are ignored.
 
 ## Why is this bad?
-The part is not written yet, and a model takes the placeholder for an instruction.
+The part is not written yet, and a model reads the placeholder as an instruction.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -33,18 +33,18 @@ pub(super) static RULE: Rule = Rule {
     id: "progressive-disclosure",
     group: RuleGroup::Lint,
     reach: RuleExtent::Folder,
-    summary: "a body of 200 lines or more points to no file with details",
+    summary: "a body of 200 lines or more names no file with details",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
-Looks at bodies of 200 lines or more. They should name a file of the skill with details, such as
-`references/formats.md`: by a link, in code or in the text. Where the files of the skill are known,
-the file must be one of them.
+Requires bodies of 200 lines or more to name a file of the skill with details, such as
+`references/formats.md`: by a link, in code or in the text. If the files of the skill are known, the
+file must be one of them.
 
 ## Why is this bad?
-A long body is loaded whole, whatever the task. A file under `references/` costs nothing until the
-model opens it.
+A long body is loaded completely for every task. A file under `references/` costs no tokens until
+the model opens it.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

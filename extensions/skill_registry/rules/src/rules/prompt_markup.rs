@@ -91,14 +91,14 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks in `name`, `description` and `when_to_use` for elements of prompts (`</available_skills>`,
+Searches `name`, `description` and `when_to_use` for elements of prompts (`</available_skills>`,
 `</system>`), tokens that end a turn (`<|im_end|>`), lines that start with a role (`System:`) and
-phrases that take other instructions away. In the text of the body, outside code, it looks for
+phrases that override other instructions. In the text of the body, outside code, it searches for
 tokens that end a turn and for `</skill_content>`.
 
 ## Why is this bad?
-Names and descriptions of all skills stand in the system prompt of every conversation. Clients that
-do not escape them let a description close the list of skills and go on as somebody else.
+Names and descriptions of all skills are part of the system prompt of every thread. Without escaping
+in the client, a description can close the list of skills and continue as another speaker.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

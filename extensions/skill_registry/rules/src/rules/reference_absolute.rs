@@ -21,7 +21,7 @@ pub(super) static RULE: Rule = Rule {
 Reports links of the body that start with `/`, with `~/` or with a drive letter.
 
 ## Why is this bad?
-The path means something else on every machine. Links are relative to the skill's directory.
+The path has another meaning on every machine. Links are relative to the skill's directory.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -18,11 +18,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports links to files below a subfolder of `references/`.
+Reports links to files below a subdirectory of `references/`.
 
 ## Why is this bad?
-The specification keeps references one level deep. Agents tend to read only parts of files that
-they reach by long ways.
+The specification keeps references one level deep. Agents tend to read only parts of deeply nested
+files.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -11,7 +11,7 @@ pub(super) static RULE: Rule = Rule {
     id: "reference.missing",
     group: RuleGroup::Validation,
     reach: RuleExtent::Folder,
-    summary: "a link leads to a file that is not there",
+    summary: "a link leads to a file that does not exist",
     levels: ProfileLevels {
         spec: RuleLevel::Warning,
         skillscraft: RuleLevel::Warning,
@@ -21,12 +21,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Follows the relative links of the body, and paths in inline code that start with a folder of the
-skill, such as `scripts/count.py`. Code blocks, web addresses and placeholders are left alone.
+Follows the relative links of the body, and paths in inline code that start with a directory of the
+skill, such as `scripts/count.py`. Code blocks, web addresses and placeholders are ignored.
 
 ## Why is this bad?
-An agent that follows the instructions asks for a file that does not exist, and may make something
-up in its place.
+An agent that follows the instructions requests a file that does not exist, and may invent its
+content.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

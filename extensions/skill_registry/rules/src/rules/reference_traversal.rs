@@ -26,8 +26,8 @@ Reports relative links of the body that climb above the skill's directory with `
 links in the skill that lead out of it.
 
 ## Why is this bad?
-What lies beside a skill is not shipped with it, and readers refuse such paths: they are how a
-hostile skill reaches for files that are none of its business.
+Files outside of a skill are not shipped with it, and readers reject such paths, because a hostile
+skill can use them to read files of the user.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

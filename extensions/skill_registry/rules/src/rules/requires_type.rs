@@ -15,10 +15,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `requires` to be a list of words, or words separated by commas.
+Requires `requires` to be a list of words, or words separated by commas.
 
 ## Why is this bad?
-The words are used (they are named when the skill is read). What cannot be read as words is not.
+The words are shown when the skill is read. Values that are not words are ignored.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -7,17 +7,17 @@ pub(crate) static RULE: Rule = Rule {
     id: "requires-unresolved",
     group: RuleGroup::Lint,
     reach: RuleExtent::Head,
-    summary: "a required skill is not there",
+    summary: "a required skill does not exist",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
-Looks up the ids in `requires` among all skills that are linted together, and suggests the nearest
-one for those it does not find. A skill that requires itself is reported, too. Nothing is said when
-a single skill is linted.
+Searches for the ids in `requires` among all skills that are linted together, and suggests the most
+similar id for a missing one. A skill that requires itself is reported, too. A single skill is not
+checked.
 
 ## Why is this bad?
-A model that loads the skill is told to load the other one first, and cannot.
+A model that loads the skill is instructed to load the other one first, and cannot.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

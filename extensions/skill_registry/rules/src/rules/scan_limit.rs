@@ -7,21 +7,21 @@ pub(super) static RULE: Rule = Rule {
     id: "scan.limit",
     group: RuleGroup::Validation,
     reach: RuleExtent::Head,
-    summary: "there is more to search than is searched",
+    summary: "the search stopped at a limit",
     levels: ProfileLevels::uniform(RuleLevel::Error),
     fixable: false,
     docs: r#"
 ## What it does
-Says that a search stopped at its limit: 500,000 directories, or 32 levels.
+Reports that a search stopped at its limit: 500,000 directories, or 32 levels.
 
 ## Why is this bad?
-Skills beyond the limit were not checked, which must not look as if all were well.
+Skills beyond the limit were not checked, which must not look like success.
 
 ## Bad
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 
 ## Good
-It depends on the disk, so there is no example.
+There is no example, because the rule depends on the disk.
 "#,
     check: RuleCheck::Reading,
 };

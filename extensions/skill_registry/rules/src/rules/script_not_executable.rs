@@ -16,12 +16,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks for commands in blocks of code that run a script of the skill by its path
-(`./scripts/count.sh jar`, `scripts/count.py`) while the file has no execute permission. A command
-that names an interpreter (`python scripts/count.py`) needs none.
+Searches blocks of code for commands that run a script of the skill by its path (`./scripts/count.sh
+jar`, `scripts/count.py`) without execute permission on the file. A command that names an
+interpreter (`python scripts/count.py`) needs none.
 
 ## Why is this bad?
-The command fails with `permission denied`, and the model has to find out why.
+The command fails with `permission denied`, and the model has to find the cause.
 
 ## Bad
 ````markdown bead-counter/SKILL.md

@@ -16,12 +16,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for `capabilities` in the security manifest (`security`), and for `capability` and `reason` in
-each of them.
+Requires `capabilities` in the security manifest (`security`), and `capability` and `reason` in each
+of them.
 
 ## Why is this bad?
-The reason is what a person reads before allowing something. A capability without a name cannot be
-allowed at all.
+The user reads the reason before approving a capability. A capability without a name cannot be
+approved.
 
 ## Bad
 ```markdown history/SKILL.md

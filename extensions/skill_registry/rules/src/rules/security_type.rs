@@ -16,13 +16,13 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks at the types in the security manifest (`security`): `capabilities` is a list of maps with
+Checks the types in the security manifest (`security`): `capabilities` is a list of maps with
 `capability`, `reason` and `optional`; `requiresNetwork`, `modifiesFiles` and `executesCommands` are
-`true` or `false`. In profile `skillscraft` a text that YAML reads as a number is wrong too.
+booleans. In profile `skillscraft`, a text that YAML reads as a number is not valid either.
 
 ## Why is this bad?
-Whoever decides what the skill may do cannot read it and has to guess. What is not `true` or `false`
-counts as not said.
+The user who approves the skill cannot read the value. A value that is not a boolean counts as
+missing.
 
 ## Bad
 ```markdown history/SKILL.md

@@ -15,11 +15,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for fields of the security manifest (`security`) that the extended specification does not
-have, and for fields and manifests that are given twice.
+Searches for fields of the security manifest (`security`) that the extended specification does not
+have, and for repeated fields and manifests.
 
 ## Why is this bad?
-A field with a slip in its name is silently not obeyed.
+A misspelled field is ignored without notice.
 
 ## Bad
 ```markdown history/SKILL.md

@@ -7,7 +7,7 @@ pub(super) static RULE: Rule = Rule {
     id: "security.value",
     group: RuleGroup::Validation,
     reach: RuleExtent::Head,
-    summary: "the scope of the security manifest is none of the three",
+    summary: "the scope of the security manifest is not valid",
     levels: ProfileLevels {
         skillscraft: RuleLevel::Error,
         reference: RuleLevel::Off,
@@ -16,11 +16,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks whether `fileSystemScope` in the security manifest (`security`) is `skill-directory`,
+Checks that `fileSystemScope` in the security manifest (`security`) is `skill-directory`,
 `workspace` or `system`.
 
 ## Why is this bad?
-Another word says nothing to a program that limits where the skill reads and writes.
+Another word has no meaning for a program that limits the file access of the skill.
 
 ## Bad
 ```markdown history/SKILL.md

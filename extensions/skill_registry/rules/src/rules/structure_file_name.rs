@@ -21,10 +21,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports a file that is called `skill.md`, or whatever other spelling the profile accepts.
+Reports a file named `skill.md`, or any other spelling that the profile accepts.
 
 ## Why is this bad?
-The specification says `SKILL.md`. Readers that look for nothing else do not find the skill.
+The specification requires `SKILL.md`. Readers that search for exactly this name do not find the
+skill.
 
 ## Bad
 ```markdown bead-counter/skill.md

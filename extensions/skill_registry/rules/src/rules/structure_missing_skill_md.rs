@@ -15,12 +15,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for `SKILL.md`, else `skill.md`, in the directory. `seed-strict` takes every other spelling of
-it as well.
+Requires `SKILL.md`, or else `skill.md`, in the directory. `seed-strict` accepts every other
+spelling as well.
 
 ## Why is this bad?
-A directory without it is no skill. Where the file is there in another spelling, some file systems
-find it and others do not.
+A directory without this file is not a skill. Another spelling is found on some file systems, but
+not on others.
 
 ## Bad
 ```markdown bead-counter/Skill.md

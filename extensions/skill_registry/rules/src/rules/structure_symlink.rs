@@ -20,11 +20,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Reports symbolic links within a skill. Those that lead out of it are `reference.traversal`.
+Reports symbolic links within a skill. Links that lead out of it are reported by
+`reference.traversal`.
 
 ## Why is this bad?
-Links do not survive archives, Windows and most ways of installing a skill, and careful readers
-refuse to follow them.
+Archives, Windows and most installers do not preserve links, and careful readers do not follow them.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

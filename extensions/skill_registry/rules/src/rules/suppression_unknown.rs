@@ -12,11 +12,11 @@ pub(crate) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Finds names in `# skillhost: allow(…)` and `<!-- skillhost: allow(…) -->` that are not ids of rules,
-and says which one is nearest. `skillhost skill rules` lists the ids.
+Reports names in `# skillhost: allow(…)` and `<!-- skillhost: allow(…) -->` that are not ids of
+rules, with the most similar id. `skillhost skill rules` lists the ids.
 
 ## Why is this bad?
-The suppression does nothing.
+The suppression has no effect.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -7,24 +7,24 @@ pub(crate) static RULE: Rule = Rule {
     id: "suppression-unused",
     group: RuleGroup::Lint,
     reach: RuleExtent::Body,
-    summary: "a suppression suppresses nothing",
+    summary: "a suppression has no effect",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,
     docs: r"
 ## What it does
-Finds suppressions that no finding answers to. There are two kinds of them:
+Reports suppressions without a matching finding. There are two kinds of suppressions:
 
 - In the frontmatter, the comment `# skillhost: allow(rule, rule)`, on a line of its own or behind a
-  value, is about the whole file.
-- In the body, the comment `<!-- skillhost: allow(rule) -->` on a line of its own is about the next
-  block (a heading, a paragraph, a list, a table, a block of code); within a line, about that line.
+  value, applies to the whole file.
+- In the body, the comment `<!-- skillhost: allow(rule) -->` on a line of its own applies to the
+  next block (a heading, a paragraph, a list, a table, a block of code); within a line, to that line.
 
 Warnings and notes can be suppressed, errors cannot. Suppressions of rules over several skills
-(`catalog-overlap` and others) stand in the frontmatter and are never reported as unused, because
-one skill does not tell.
+(`catalog-overlap` and others) belong to the frontmatter and are never reported as unused, because
+they depend on other skills.
 
 ## Why is this bad?
-What it was there for is gone; left alone, it hides the next finding that nobody has looked at.
+Its finding no longer exists; the suppression would hide the next, unreviewed one.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

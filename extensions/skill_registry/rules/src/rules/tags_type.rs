@@ -15,10 +15,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `tags` to be a list of words, or words separated by commas.
+Requires `tags` to be a list of words, or words separated by commas.
 
 ## Why is this bad?
-The words are used (skills are found by them). What cannot be read as words is not.
+Skills are searched by these words. Values that are not words are ignored.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

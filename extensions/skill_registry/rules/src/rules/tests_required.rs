@@ -16,21 +16,21 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for what every test scenario (`tests`) needs: `name`, `description` and `cases`; in each case
-`name`, `input` and `assertions`; in each assertion `type` and `value`.
+Requires the mandatory fields of every test scenario (`tests`): `name`, `description` and `cases`;
+in each case `name`, `input` and `assertions`; in each assertion `type` and `value`.
 
 ## Why is this bad?
-A case without a prompt or without anything to look for cannot be run.
+A case without a prompt or without an assertion cannot be run.
 
 ## Bad
 ```markdown greet/SKILL.md
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   tests: |
     - name: greeting
-      description: It greets whoever arrives.
+      description: It greets each guest by name.
       cases:
         - name: by name
           assertions:
@@ -44,11 +44,11 @@ Say hello.
 ```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   tests: |
     - name: greeting
-      description: It greets whoever arrives.
+      description: It greets each guest by name.
       cases:
         - name: by name
           input: Ada is here.

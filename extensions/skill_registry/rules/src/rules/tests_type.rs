@@ -16,22 +16,22 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks at the types in the test scenarios (`tests`): a list of maps (or one map), with `cases` and
-`assertions` as lists of maps in them, and texts everywhere else. In profile `skillscraft` a text that
-YAML reads as a number is wrong too.
+Checks the types in the test scenarios (`tests`): a list of maps (or one map), with `cases` and
+`assertions` as lists of maps in them, and texts in all other fields. In profile `skillscraft`, a
+text that YAML reads as a number is not valid either.
 
 ## Why is this bad?
-What has another type cannot be run.
+A value of another type cannot be run.
 
 ## Bad
 ```markdown greet/SKILL.md
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   tests: |
     - name: greeting
-      description: It greets whoever arrives.
+      description: It greets each guest by name.
       cases:
         - name: by name
           input: Ada is here.
@@ -44,11 +44,11 @@ Say hello.
 ```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   tests: |
     - name: greeting
-      description: It greets whoever arrives.
+      description: It greets each guest by name.
       cases:
         - name: by name
           input: Ada is here.

@@ -15,21 +15,21 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for fields of the test scenarios (`tests`) that the extended specification does not have, and
-for fields and scenarios that are given twice.
+Searches for fields of the test scenarios (`tests`) that the extended specification does not have,
+and for repeated fields and scenarios.
 
 ## Why is this bad?
-A field with a slip in its name is silently not looked at.
+A misspelled field is ignored without notice.
 
 ## Bad
 ```markdown greet/SKILL.md
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   tests: |
     - name: greeting
-      description: It greets whoever arrives.
+      description: It greets each guest by name.
       cases:
         - name: by name
           input: Ada is here.
@@ -45,11 +45,11 @@ Say hello.
 ```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   tests: |
     - name: greeting
-      description: It greets whoever arrives.
+      description: It greets each guest by name.
       cases:
         - name: by name
           input: Ada is here.

@@ -7,7 +7,7 @@ pub(super) static RULE: Rule = Rule {
     id: "tests.value",
     group: RuleGroup::Validation,
     reach: RuleExtent::Head,
-    summary: "the type of an assertion is none of those there are",
+    summary: "an assertion has an unknown type",
     levels: ProfileLevels {
         skillscraft: RuleLevel::Error,
         reference: RuleLevel::Off,
@@ -16,21 +16,21 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks whether the `type` of every assertion in the test scenarios (`tests`) is `contains`,
+Checks that the `type` of every assertion in the test scenarios (`tests`) is `contains`,
 `not-contains`, `matches-regex`, `file-created`, `file-modified`, `command-executed` or `custom`.
 
 ## Why is this bad?
-Nothing can be looked for by a program that does not know what is meant. The assertion is left out.
+A test runner cannot check an assertion of an unknown type. The assertion is skipped.
 
 ## Bad
 ```markdown greet/SKILL.md
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   tests: |
     - name: greeting
-      description: It greets whoever arrives.
+      description: It greets each guest by name.
       cases:
         - name: by name
           input: Ada is here.
@@ -45,11 +45,11 @@ Say hello.
 ```markdown greet/SKILL.md profile=skillscraft
 ---
 name: greet
-description: Greets people by name. Use when somebody arrives.
+description: Greets people by name. Use when a guest arrives.
 metadata:
   tests: |
     - name: greeting
-      description: It greets whoever arrives.
+      description: It greets each guest by name.
       cases:
         - name: by name
           input: Ada is here.

@@ -16,11 +16,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks for `dependencies` in the tool binding (`tools`), and for `tool`, `required` and `purpose` in
-each of them. Where `required` is missing, the tool counts as required.
+Requires `dependencies` in the tool binding (`tools`), and `tool`, `required` and `purpose` in each
+of them. Without `required`, the tool counts as required.
 
 ## Why is this bad?
-Without `required` nobody knows whether the skill is of any use without the tool.
+Without `required` it is unknown whether the skill works without the tool.
 
 ## Bad
 ```markdown history/SKILL.md

@@ -16,13 +16,13 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks at the types in the tool binding (`tools`): `dependencies` is a list of maps, `required` is
-`true` or `false`, and `tool`, `purpose` and `minVersion` are texts. In profile `skillscraft` a text
-that YAML reads as a number, such as `1.10`, is wrong too. A `tools` that is a text or a list of tools
-belongs to somebody else and is left alone.
+Checks the types in the tool binding (`tools`): `dependencies` is a list of maps, `required` is a
+boolean, and `tool`, `purpose` and `minVersion` are texts. In profile `skillscraft`, a text that
+YAML reads as a number, such as `1.10`, is not valid either. A `tools` that is a text or a list of
+tools is a field of another client and is ignored.
 
 ## Why is this bad?
-What has another type is not read, so nobody notices that the tool is missing.
+A value of another type is ignored, so that a missing tool goes unnoticed.
 
 ## Bad
 ```markdown history/SKILL.md

@@ -16,11 +16,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Looks whether `tool` in the tool binding (`tools`) is the name of one tool, perhaps with a pattern in
-brackets, and whether `minVersion` is a version: numbers separated by periods.
+Checks that `tool` in the tool binding (`tools`) is the name of one tool, optionally with a pattern
+in parentheses, and that `minVersion` is a version: numbers separated by periods.
 
 ## Why is this bad?
-A tool that is not understood cannot be found, and a version that is none cannot be compared.
+An invalid tool cannot be found, and an invalid version cannot be compared.
 
 ## Bad
 ```markdown history/SKILL.md

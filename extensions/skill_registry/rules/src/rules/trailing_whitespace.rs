@@ -8,17 +8,17 @@ pub(super) static RULE: Rule = Rule {
     id: "trailing-whitespace",
     group: RuleGroup::Lint,
     reach: RuleExtent::Body,
-    summary: "lines of the body end in blanks that mean nothing",
+    summary: "lines of the body end in meaningless blanks",
     levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: true,
     docs: r"
 ## What it does
-Looks for blanks and tabs at line ends of the body, and reports the first one. Code, HTML and hard
-line breaks (two blanks before a line that continues the paragraph) are left alone. Blanks in the
-frontmatter are `skillhost skill fmt`'s business.
+Searches for blanks and tabs at line ends of the body, and reports the first one. Code, HTML and
+hard line breaks (two blanks before a line that continues the paragraph) are ignored. `skillhost
+skill fmt` removes blanks in the frontmatter.
 
 ## Why is this bad?
-They show up as changes in reviews and as noise in diffs.
+They appear as changes in reviews and as noise in diffs.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -13,11 +13,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Finds a fence of backticks or tildes that opens a block of code which runs to the end of the file.
+Reports a fence of backticks or tildes that opens a block of code which extends to the end of the
+file.
 
 ## Why is this bad?
-Everything behind the fence is code to a reader. Often the cause is an example that has fences of
-its own: the first of them closes the outer one, and from there on code and text are swapped.
+A reader treats all text behind the fence as code. The cause is often an example with inner fences:
+the first of them closes the outer one, and from there on code and text are swapped.
 
 ## Bad
 ````markdown bead-counter/SKILL.md

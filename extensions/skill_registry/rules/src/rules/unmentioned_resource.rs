@@ -22,12 +22,12 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r"
 ## What it does
-Looks for documents (`.md`, `.txt`) directly in `references/` and `resources/` that SKILL.md names
-neither by path, nor by name, nor by naming their folder.
+Searches for documents (`.md`, `.txt`) directly in `references/` and `resources/` that SKILL.md does
+not mention by path, by name or by their directory.
 
 ## Why is this bad?
-A model opens what it is told about. A file that nothing names is not read, unless another file of
-the skill points to it.
+A model opens the files that SKILL.md mentions. Other files are not read, unless another file of the
+skill refers to them.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -15,10 +15,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants true or false (`yes`, `no`, `on` and `off` count as well).
+Requires a boolean (`yes`, `no`, `on` and `off` count as well).
 
 ## Why is this bad?
-The value is not used, so people get a command for a skill that its author may have meant for
+The value is ignored, so that people get a command for a skill that its author may have meant for
 models only.
 
 ## Bad

@@ -15,10 +15,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `version` to be one text. A list or a map is read as the text that stands in the file.
+Requires `version` to be one text. A list or a map is read as the literal text of the file.
 
 ## Why is this bad?
-A list of versions says nothing about which of them this is.
+A list of versions does not identify the version of this skill.
 
 ## Bad
 ```markdown bead-counter/SKILL.md

@@ -15,10 +15,10 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Wants `when_to_use` to be one text. A list or a map is read as the text that stands in the file.
+Requires `when_to_use` to be one text. A list or a map is read as the literal text of the file.
 
 ## Why is this bad?
-The text joins the description in search, where brackets and dashes are noise.
+The text is added to the description in search, where brackets and dashes are noise.
 
 ## Bad
 ```markdown bead-counter/SKILL.md
