@@ -1,8 +1,8 @@
-//! Everything that is kept in the database, and the only place with SQL.
+//! The database of the ledger, and the only module with SQL.
 //!
-//! A [`LedgerDatabase`] is opened for one piece of work, under the lock of the data directory, and closed again.
-//! All reading and writing goes through a transaction, [`LedgerTransaction`], whose methods lie in one file per
-//! table. Nothing outside this module knows that it is SQLite.
+//! A [`LedgerDatabase`] is opened for one operation, under the lock of the data directory, and
+//! closed again. All reads and writes go through a transaction, [`LedgerTransaction`], whose
+//! methods lie in one file per table. Other modules do not depend on SQLite.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -42,7 +42,7 @@ type DbResult<T, E = LedgerError> = std::result::Result<T, E>;
 /// The database file's name in the data directory.
 pub(crate) const FILE: &str = "registry.sqlite3";
 
-/// The value of `auto_vacuum` of a database that gives pages back.
+/// The value of `auto_vacuum` for incremental vacuuming.
 const INCREMENTAL: u64 = 2;
 
 /// An open database.
@@ -51,70 +51,77 @@ pub(crate) struct LedgerDatabase {
     conn: Connection,
 }
 
-/// What every change is stamped with.
+/// The time and the instance that every change is stamped with.
 #[derive(Clone, Debug)]
 pub(crate) struct ChangeStamp {
     /// Milliseconds since 1970.
     pub(crate) now_ms: i64,
-    /// Which copy of the program makes the change.
+    /// The copy of the program that makes the change.
     pub(crate) instance: String,
 }
 
-/// A transaction; what is not committed is as if it had not been.
+/// A transaction; without a commit it has no effect.
 pub(crate) struct LedgerTransaction<'c> {
     tx: Transaction<'c>,
     stamp: &'c ChangeStamp,
 }
 
 impl LedgerDatabase {
-    /// Opens the database, made if it is not there; tells whether nothing was ever done with it.
+    /// Opens the database and creates it if it does not exist; also returns whether it is unused.
     ///
-    /// With `suspect`, every page is examined first.
+    /// With `suspect`, every page is checked first.
     pub(crate) fn open(path: &Path, wait: Duration, suspect: bool) -> DbResult<(Self, bool)> {
-        step("db.open")?;
+        pass_failpoint("db.open")?;
         make_private_file(path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut conn = Connection::open_with_flags(path, flags)?;
         conn.busy_timeout(wait)?;
-        let version = version(&conn)?;
-        if suspect && let Some(verdict) = damage(&conn)? {
+        let version = schema_version(&conn)?;
+        if suspect && let Some(verdict) = find_damage(&conn)? {
             return Err(LedgerError::corrupt(format!("the database is damaged: {verdict}")));
         }
         if version == 0 {
             let foreign = "SELECT count(*) FROM sqlite_master";
             if conn.query_row(foreign, [], |row| row.get::<_, i64>(0))? > 0 {
-                return Err(LedgerError::corrupt("the database is not the registry's".to_owned()));
+                return Err(LedgerError::corrupt(
+                    "the database belongs to another program".to_owned(),
+                ));
             }
         }
         if version == 0 {
-            // Before the first page: what is removed later can be given back piece by piece.
+            // Before the first page is written: later it would require a rewrite of the file.
             conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
+        // WAL lets readers of other processes go on while one writes; FULL syncs each commit, so
+        // that
+        // an approved change survives a power loss.
         conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", true)?;
         if version < schema::LATEST {
-            step("db.migrate")?;
+            pass_failpoint("db.migrate")?;
             schema::MIGRATIONS.to_latest(&mut conn).map_err(|error| match error {
                 rusqlite_migration::Error::RusqliteError { err, .. } => err.into(),
                 other => LedgerError::database(
                     LedgerErrorKind::Database,
-                    format!("the database cannot be brought up to date: {other}"),
+                    format!("the database cannot be migrated: {other}"),
                     "report it with this message",
                 ),
             })?;
         }
+        // Every change adds an entry to the audit log, which is never emptied.
         let used = "SELECT EXISTS (SELECT 1 FROM audit)";
         let used: bool = conn.query_row(used, [], |row| row.get(0))?;
         Ok((Self { conn }, !used))
     }
 
-    /// Opens the database for reading as it is on the disk: nothing is made beside it. Returns `None`
-    /// for one that first has to be brought up to date, or that its last writer did not close.
+    /// Opens the database for reading as it is on the disk: no file is created next to it. Returns
+    /// `None` if it first has to be migrated, or if its last writer did not close it.
     pub(crate) fn open_unchanging(path: &Path) -> DbResult<Option<Self>> {
         let [wal, _] = sidecar_paths(path);
+        // Committed pages in the WAL are not part of an immutable database.
         if wal.symlink_metadata().is_ok_and(|found| found.len() > 0) {
             return Ok(None);
         }
@@ -122,39 +129,41 @@ impl LedgerDatabase {
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(unchanging_uri(path), flags)?;
-        // The file may be a stranger's.
+        // The file may have been manipulated: its schema must not call functions with side effects.
         conn.pragma_update(None, "trusted_schema", false)?;
         conn.pragma_update(None, "cell_size_check", true)?;
-        let current = version(&conn)? == schema::LATEST;
+        let current = schema_version(&conn)? == schema::LATEST;
         Ok(current.then_some(Self { conn }))
     }
 
-    /// Does something in a transaction and commits it, unless it fails.
+    /// Runs `work` in a transaction and commits it, unless it fails.
     pub(crate) fn write<T>(
         &mut self,
         stamp: &ChangeStamp,
         work: impl FnOnce(&LedgerTransaction<'_>) -> DbResult<T>,
     ) -> DbResult<T> {
-        step("db.begin")?;
+        pass_failpoint("db.begin")?;
+        // Immediate: a deferred transaction could fail later, when it upgrades its lock.
         let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let tx = LedgerTransaction { tx, stamp };
         let done = work(&tx)?;
-        step("db.commit")?;
+        pass_failpoint("db.commit")?;
         tx.tx.commit()?;
         Ok(done)
     }
 
-    /// Removes something in a transaction and commits it; with `dry_run` it is taken back.
+    /// Runs `work`, which removes data, in a transaction and commits it; with `dry_run` it is
+    /// rolled back.
     pub(crate) fn prune<T>(
         &mut self,
         stamp: &ChangeStamp,
         dry_run: bool,
         work: impl FnOnce(&LedgerTransaction<'_>) -> DbResult<T>,
     ) -> DbResult<T> {
-        step("db.begin")?;
+        pass_failpoint("db.begin")?;
         self.conn.pragma_update(None, "temp_store", "MEMORY")?;
-        // What is removed was found by the references to it; SQLite would look for each again, in
-        // tables without an index for that.
+        // The removed rows were found by the references to them; SQLite would search for each
+        // again, in tables without an index for that.
         self.conn.pragma_update(None, "foreign_keys", false)?;
         let done = {
             let tx = self.conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -163,7 +172,7 @@ impl LedgerDatabase {
             if dry_run {
                 tx.tx.rollback()?;
             } else {
-                step("db.commit")?;
+                pass_failpoint("db.commit")?;
                 tx.tx.commit()?;
             }
             done
@@ -172,7 +181,7 @@ impl LedgerDatabase {
         Ok(done)
     }
 
-    /// Gives free pages back to the file system, if they make so many bytes.
+    /// Returns free pages to the file system if they have at least `min_free` bytes.
     pub(crate) fn shrink(&mut self, min_free: u64) -> DbResult<()> {
         let pragma = |name: &str| -> DbResult<u64> {
             Ok(self.conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0))? as u64)
@@ -184,17 +193,19 @@ impl LedgerDatabase {
         if pragma("auto_vacuum")? == INCREMENTAL {
             let mut statement = self.conn.prepare("PRAGMA incremental_vacuum")?;
             let mut rows = statement.query([])?;
+            // Each row frees one page.
             while rows.next()?.is_some() {}
         } else {
-            // Earlier versions made databases that have to be rewritten whole, once.
+            // Databases of earlier versions require one complete rewrite.
             self.conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
             self.conn.execute_batch("VACUUM")?;
         }
+        // The file only shrinks when the WAL is written back to it.
         self.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
     }
 
-    /// Reads one consistent state.
+    /// Runs `work` on one consistent state of the database.
     pub(crate) fn read<T>(
         &mut self,
         stamp: &ChangeStamp,
@@ -204,15 +215,15 @@ impl LedgerDatabase {
         work(&tx)
     }
 
-    /// Tells what `PRAGMA integrity_check` finds.
+    /// Returns the result of `PRAGMA integrity_check`.
     #[cfg(test)]
     pub(crate) fn integrity_report(&self) -> DbResult<String> {
         Ok(self.conn.pragma_query_value(None, "integrity_check", |row| row.get(0))?)
     }
 }
 
-/// Returns the version of a database; one of a newer program is an error.
-fn version(conn: &Connection) -> DbResult<i64> {
+/// Returns the schema version of a database; a newer version than the known one is an error.
+fn schema_version(conn: &Connection) -> DbResult<i64> {
     let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if version > schema::LATEST {
         return Err(LedgerError::database(
@@ -221,24 +232,24 @@ fn version(conn: &Connection) -> DbResult<i64> {
                 "the database has version {version}, this program knows up to {}",
                 schema::LATEST
             ),
-            "use the newer program that wrote it; nothing was touched",
+            "use the newer program that wrote it; no data was changed",
         ));
     }
     Ok(version)
 }
 
-/// Makes an empty file that only its owner can read, if there is none: what SQLite keeps beside it
-/// gets the same permissions.
+/// Creates an empty file that only its owner can read, if it does not exist: SQLite gives its
+/// sidecar files the same permissions.
 fn make_private_file(path: &Path) {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // It is there already, or SQLite meets the same error and tells it.
+    // It exists already, or SQLite fails with the same error and reports it.
     let _ = options.open(path);
 }
 
-/// Names a file so that SQLite takes it for one that nobody changes.
+/// Returns the URI under which SQLite treats a file as immutable.
 fn unchanging_uri(path: &Path) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -252,17 +263,17 @@ fn unchanging_uri(path: &Path) -> String {
     uri
 }
 
-/// Examines every page; says what is wrong. The catalog's words do not count: they can be made again
-/// at any time, and whoever meets the damage does that.
-fn damage(conn: &Connection) -> DbResult<Option<String>> {
+/// Checks every page; returns the first damage found. Damage of the catalog is ignored: it can be
+/// rebuilt at any time, and the reader that finds it does so.
+fn find_damage(conn: &Connection) -> DbResult<Option<String>> {
     let mut statement = conn.prepare("PRAGMA quick_check")?;
     let found = statement.query_map([], |row| row.get::<_, String>(0))?;
     let found: Vec<String> = found.collect::<rusqlite::Result<_>>()?;
-    let spared = |line: &String| line == "ok" || line.contains(schema::CATALOG_WORDS);
-    Ok(found.into_iter().find(|line| !spared(line)))
+    let is_ignored = |line: &String| line == "ok" || line.contains(schema::CATALOG_WORDS);
+    Ok(found.into_iter().find(|line| !is_ignored(line)))
 }
 
-/// The files that SQLite keeps beside a database.
+/// Returns the paths of the files that SQLite keeps next to a database.
 pub(crate) fn sidecar_paths(path: &Path) -> [PathBuf; 2] {
     ["-wal", "-shm"].map(|suffix| {
         let mut name = path.as_os_str().to_owned();
@@ -277,7 +288,7 @@ impl LedgerTransaction<'_> {
         self.stamp.now_ms
     }
 
-    /// Makes an id that sorts after all ids of this database, also where the clock went back.
+    /// Creates an id that sorts after all ids of this database, also if the clock was set back.
     pub(crate) fn new_id(&self) -> DbResult<String> {
         let last: Option<String> =
             self.tx.query_row("SELECT last FROM ids", [], |row| row.get(0)).optional()?;
@@ -285,32 +296,36 @@ impl LedgerTransaction<'_> {
         let now = u64::try_from(self.stamp.now_ms).unwrap_or(0);
         let random = |ms| Ulid::from_parts(ms, Ulid::generate().random());
         let id = if now > last.timestamp_ms() {
+            // Later than every id: a random part keeps ids of several machines apart.
             random(now)
         } else {
+            // The same millisecond or an earlier one: the last id plus one. It overflows only if
+            // its random
+            // part was at its maximum.
             last.increment().unwrap_or_else(|_| random(last.timestamp_ms() + 1))
         };
-        self.keep_last(&id.to_string())?;
+        self.save_last_id(&id.to_string())?;
         Ok(id.to_string())
     }
 
-    /// Lets new ids sort after this one too.
+    /// Ensures that new ids also sort after this one.
     pub(crate) fn advance_ids_past(&self, id: &str) -> DbResult<()> {
         let last: Option<String> =
             self.tx.query_row("SELECT last FROM ids", [], |row| row.get(0)).optional()?;
         if last.is_none_or(|last| *last < *id) {
-            self.keep_last(id)?;
+            self.save_last_id(id)?;
         }
         Ok(())
     }
 
-    fn keep_last(&self, id: &str) -> DbResult<()> {
+    fn save_last_id(&self, id: &str) -> DbResult<()> {
         self.tx.execute("INSERT OR REPLACE INTO ids (one, last) VALUES (1, ?1)", [id])?;
         Ok(())
     }
 }
 
-/// Passes a failpoint.
-fn step(name: &'static str) -> DbResult<()> {
+/// Passes a failpoint of the tests.
+fn pass_failpoint(name: &'static str) -> DbResult<()> {
     fault::failpoint(name).map_err(|error| {
         LedgerError::database(
             LedgerErrorKind::Io,
@@ -322,35 +337,35 @@ fn step(name: &'static str) -> DbResult<()> {
 
 impl From<rusqlite::Error> for LedgerError {
     fn from(error: rusqlite::Error) -> Self {
-        let told = |reason, message: String, hint: &str| Self::database(reason, message, hint);
+        let database = |reason, message: String, hint: &str| Self::database(reason, message, hint);
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::corrupt(format!("the database is damaged: {error}"))
             }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => told(
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => database(
                 LedgerErrorKind::Locked,
                 "the database is locked by another program".to_owned(),
                 "close the program that has it open, then try again",
             ),
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                told(
+                database(
                     LedgerErrorKind::Io,
                     format!("the database cannot be written: {error}"),
                     "give the process permission to write the file and its directory",
                 )
-                .refused_to_write()
+                .with_unwritable()
             }
-            Some(ErrorCode::DiskFull) => told(
+            Some(ErrorCode::DiskFull) => database(
                 LedgerErrorKind::Io,
                 "the database cannot be written: the disk is full".to_owned(),
-                "make room on the disk and try again",
+                "free space on the disk, then try again",
             ),
-            Some(ErrorCode::SystemIoFailure) => told(
+            Some(ErrorCode::SystemIoFailure) => database(
                 LedgerErrorKind::Io,
                 format!("the database cannot be read or written: {error}"),
-                "the disk needs attention",
+                "check the disk, then try again",
             ),
-            _ => told(
+            _ => database(
                 LedgerErrorKind::Database,
                 format!("the database failed: {error}"),
                 "report it with this message",
@@ -359,7 +374,7 @@ impl From<rusqlite::Error> for LedgerError {
     }
 }
 
-/// A digest as the database keeps it.
+/// A digest in the form of the database: 32 bytes.
 #[derive(Clone, Copy, Debug)]
 struct SqlDigest(Digest);
 
@@ -376,7 +391,7 @@ impl FromSql for SqlDigest {
     }
 }
 
-/// A value as the database keeps it: JSON.
+/// A value in the form of the database: JSON.
 #[derive(Clone, Debug)]
 struct SqlJson<T>(T);
 
@@ -395,19 +410,19 @@ impl<T: DeserializeOwned> FromSql for SqlJson<T> {
     }
 }
 
-/// A path as the database keeps it: bytes.
+/// Returns a path in the form of the database: bytes.
 fn path_bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_encoded_bytes().to_vec()
 }
 
 #[cfg(unix)]
-fn path_of(bytes: Vec<u8>) -> PathBuf {
+fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
     std::ffi::OsString::from_vec(bytes).into()
 }
 
 #[cfg(not(unix))]
-fn path_of(bytes: Vec<u8>) -> PathBuf {
+fn path_from_bytes(bytes: Vec<u8>) -> PathBuf {
     String::from_utf8_lossy(&bytes).into_owned().into()
 }
 

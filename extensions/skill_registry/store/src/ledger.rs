@@ -1,9 +1,9 @@
-//! The ledger: what agents propose, what people decide, and the versions of skills.
+//! The ledger: proposals of agents, decisions of people, and the versions of skills.
 //!
-//! A call takes the lock of the data directory, opens the database, brings changes to their end that
-//! were interrupted, does its work and lets go of everything again; see [`session`]. A change of a
-//! skill's files is written down as an intent first, then made file by file ([`swap`]), then
-//! recorded as a version; see [`apply`].
+//! A call takes the lock of the data directory, opens the database, completes interrupted changes,
+//! does its work and releases everything again; see [`session`]. A change of a skill's files is
+//! recorded as an intent first, then made file by file ([`swap`]), then recorded as a version; see
+//! [`apply`].
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -73,20 +73,20 @@ pub use version::{
     ApprovalStatus, AuditEntry, AuditFilter, SkillVersion, VersionAuthor, VersionFile, VersionTree,
 };
 
-/// How long a call waits for others to let go of the ledger.
+/// The time a call waits for the lock of the ledger.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// The directory with the files people can read proposals in.
+/// The directory of the proposal files, which people can read.
 const PROPOSALS: &str = "proposals";
 
-/// Keeps proposals, versions and the audit log of a data directory.
+/// The store of the proposals, versions and audit log of a data directory.
 ///
-/// Cheap to make and to hold: the database is opened for each call and closed again, under a lock
+/// Cheap to create and to hold: the database is opened for each call and closed again, under a lock
 /// that other processes respect. A call waits up to ten seconds for that lock.
 pub struct Ledger {
     data_dir: PathBuf,
     clock: Arc<dyn Clock>,
-    /// Tells what this copy of the program did from what others did.
+    /// Distinguishes the changes of this copy of the program from those of other copies.
     instance: String,
     wait: Duration,
     read_only: bool,
@@ -94,29 +94,30 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Keeps the ledger of a data directory, which need not exist; touches nothing.
+    /// Creates the ledger of a data directory, which need not exist; touches no file.
     #[must_use]
     pub fn new(data_dir: PathBuf, clock: Arc<dyn Clock>) -> Self {
         let instance = Ulid::generate().to_string();
         Self { data_dir, clock, instance, wait: WAIT, read_only: false, notes: Mutex::default() }
     }
 
-    /// Makes a ledger that is only read: no file is made or changed, no lock is taken and no link
-    /// is followed; changes fail. For homes that are not trusted.
+    /// Makes the ledger read-only: no file is created or changed, no lock is taken and no link is
+    /// followed; changes fail. For homes that are not trusted.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// Sets how long a call waits for others to let go of the ledger.
+    /// Sets the time a call waits for the lock of the ledger.
     #[must_use]
     pub fn set_wait(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Returns the same ledger with another wait: what one does is no news to the other.
+    /// Returns the same ledger with another wait time. Both count as one copy of the program:
+    /// neither receives the events of the other.
     #[must_use]
     pub fn with_wait(&self, wait: Duration) -> Self {
         Self {
@@ -129,8 +130,9 @@ impl Ledger {
         }
     }
 
-    /// Returns what was noticed or repaired since this was last asked.
+    /// Returns the notes since the last call and removes them.
     pub fn take_notes(&self) -> Vec<LedgerNote> {
+        // A panic elsewhere leaves a complete list: notes are pushed one by one.
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -138,8 +140,11 @@ impl Ledger {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
 
-    /// Has every running registry look at its next turn.
+    /// Makes every running registry reload at its next turn.
     fn touch_generation(&self) {
+        // The change is committed by now, so that a failure here must not be an error: registries
+        // that
+        // are not notified find the change when they poll.
         if let Err(error) = GenerationFile::touch(&self.data_dir) {
             self.note(LedgerNote::NotAnnounced { reason: error.to_string() });
         }
@@ -147,6 +152,7 @@ impl Ledger {
 
     fn stamp(&self) -> ChangeStamp {
         let since = self.clock.now().duration_since(UNIX_EPOCH);
+        // A clock before 1970 counts as 1970: ids only require times that are not negative.
         let now_ms = since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
         ChangeStamp { now_ms, instance: self.instance.clone() }
     }
@@ -159,7 +165,7 @@ impl Ledger {
         self.data_dir.join(PROPOSALS)
     }
 
-    /// Returns the directory the ledger lies in.
+    /// Returns the data directory.
     #[must_use]
     pub fn data_dir(&self) -> &Path {
         &self.data_dir

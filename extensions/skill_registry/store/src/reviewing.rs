@@ -1,8 +1,9 @@
-//! An agent that looks at proposals where the settings ask for one.
+//! Review of proposals by an agent, where the settings name one.
 //!
-//! It is asked outside of any call, one proposal after the other; whoever runs it does the asking and
-//! hands the answer back. What comes out is advice that is attached to the proposal. Only where the
-//! settings say so is its approval enough, and then for nothing that could widen what a skill may do.
+//! The agent runs outside of any call, on one proposal after the other; the plugin runs it and
+//! returns the answer. The result is advice that is attached to the proposal. Its approval suffices
+//! only where the settings allow that, and never for a change that could extend the rights of a
+//! skill.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,29 +22,29 @@ use crate::snapshot::Snapshot;
 mod answer;
 mod task;
 
-/// Who decides about proposals.
+/// The settings for decisions about proposals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReviewConfig {
-    /// How far an agent takes part.
+    /// The role of an agent.
     pub policy: ReviewPolicy,
-    /// The agent that is asked.
+    /// The reviewing agent.
     pub agent: String,
-    /// Milliseconds it has for an answer.
+    /// The time limit for an answer, in milliseconds.
     pub timeout_ms: u64,
 }
 
-/// How far an agent takes part in decisions about proposals.
+/// The role of an agent in decisions about proposals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReviewPolicy {
-    /// Not at all.
+    /// No role.
     #[default]
     Human,
     /// Its advice is attached to each proposal; a person decides.
     AgentRecommends,
-    /// Its approval is enough, except for its own proposals, for skills that agents created or that
-    /// lie in an untrusted root, and for whatever a reviewer is warned of.
+    /// Its approval suffices, except for its own proposals, for skills that agents created or that
+    /// lie in an untrusted root, and for proposals with warnings.
     AgentApproves,
 }
 
@@ -54,7 +55,7 @@ impl Default for ReviewConfig {
     }
 }
 
-/// Says who decides, on one line.
+/// Writes the policy on one line.
 impl fmt::Display for ReviewConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let agent = sanitize_line(&self.agent);
@@ -64,53 +65,53 @@ impl fmt::Display for ReviewConfig {
                 write!(f, "agent-recommends: the agent {agent} advises, people decide")
             }
             ReviewPolicy::AgentApproves => {
-                write!(f, "agent-approves: what the agent {agent} approves is applied")
+                write!(f, "agent-approves: proposals that the agent {agent} approves are applied")
             }
         }
     }
 }
 
-/// What the agent is asked about one proposal.
+/// A review of one proposal, to be run by an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReviewTask {
     /// The proposal.
     pub proposal: String,
-    /// The digest of the text it is about.
+    /// The digest of the proposed text.
     pub digest: Digest,
     /// The agent.
     pub agent: String,
-    /// The task, with everything the agent needs to know.
+    /// The prompt, with all information for the agent.
     pub text: String,
-    /// How long it has.
+    /// The time limit.
     pub limit: Duration,
 }
 
-/// What the agent said, or why it said nothing.
+/// The agent's answer and its run, or the reason why there is no answer.
 pub type ReviewAnswer = Result<(String, RunId), String>;
 
-/// Names the run in which an answer was made.
+/// The id of the run in which an answer was made.
 pub type RunId = String;
 
-/// Finds the proposals an agent is to look at, and does with its answers what the settings say.
+/// Selects the proposals for the reviewing agent and applies its answers under the policy.
 pub struct ProposalReviewer {
     config: ReviewConfig,
     ledger: Ledger,
-    /// What it was asked in this process: nothing is asked twice.
+    /// The proposals and digests of this process's tasks: none is reviewed twice.
     tried: Mutex<HashSet<(String, Digest)>>,
 }
 
 impl ProposalReviewer {
-    /// Reviews the proposals of a ledger; opens nothing.
+    /// Creates the reviewer of a ledger's proposals; opens no file.
     #[must_use]
     pub fn new(config: ReviewConfig, ledger: &Ledger) -> Self {
         let ledger = ledger.with_wait(Duration::from_secs(10));
         Self { config, ledger, tried: Mutex::default() }
     }
 
-    /// Returns the next proposal to ask about; where there is none, what was noticed.
+    /// Returns the next review task.
     ///
     /// # Errors
-    /// There is nothing to ask.
+    /// The notes of the search, if no proposal needs a review.
     pub fn next_task(&self) -> Result<ReviewTask, Box<LedgerOutcome>> {
         if self.config.policy == ReviewPolicy::Human {
             return Err(Box::default());
@@ -127,6 +128,7 @@ impl ProposalReviewer {
         let filter = ProposalFilter { state: open, ..ProposalFilter::default() };
         for summary in self.ledger.proposals(filter)? {
             let key = (summary.id.clone(), summary.new_digest);
+            // Marked also if it turns out unsuitable, so that its note is made once.
             let is_new = self.tried.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
             if summary.recommendation.is_some() || !is_new {
                 continue;
@@ -152,8 +154,8 @@ impl ProposalReviewer {
         Ok(None)
     }
 
-    /// Takes an answer: attaches the advice and, where the settings let the agent approve, applies
-    /// what it approves. Says what happened.
+    /// Handles an answer: attaches the advice and, if the policy allows it, applies an approved
+    /// proposal. Returns the events and notes.
     pub fn handle_answer(
         &self,
         snapshot: &Snapshot,
@@ -169,11 +171,13 @@ impl ProposalReviewer {
         };
         let (advice, reason) = answer::parse_answer(&text);
         let agent_id = task.agent.clone();
+        // The time is set when the advice is recorded.
         let recommendation = Recommendation { agent_id, advice, reason, run_id, at_ms: 0 };
         let mut events = Vec::new();
         let done = self.apply_policy(snapshot, task, &recommendation, &mut events);
         if let Err(error) = done {
-            // It was decided, changed or went stale meanwhile: a person sees to it.
+            // The proposal was decided, changed or became stale during the review: a person has to
+            // decide.
             self.not_reviewed(&task.proposal, error.to_string());
         }
         self.to_outcome(events, None)
@@ -187,10 +191,11 @@ impl ProposalReviewer {
         events: &mut Vec<LedgerEvent>,
     ) -> Result<(), LedgerError> {
         events.push(self.ledger.recommend(&task.proposal, task.digest, recommendation)?);
-        let may = self.config.policy == ReviewPolicy::AgentApproves;
-        if !may || recommendation.advice != ReviewAdvice::Approve {
+        let can_approve = self.config.policy == ReviewPolicy::AgentApproves;
+        if !can_approve || recommendation.advice != ReviewAdvice::Approve {
             return Ok(());
         }
+        // The advice is recorded above in any case, so that a person sees it if this fails.
         let applied =
             self.ledger.approve_for_agent(snapshot, &task.proposal, task.digest, recommendation)?;
         events.extend(applied.events);

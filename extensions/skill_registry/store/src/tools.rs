@@ -1,7 +1,7 @@
-//! What the registry's tools and the offline commands answer.
+//! The registry's tools, which the offline commands use, too.
 //!
-//! Every answer is a text for whoever reads it and a value for programs. Arguments come from models
-//! and are taken at their word only as far as they name something in the snapshot.
+//! Every result has a text for models and people, and a value for programs. Arguments come from
+//! models and are untrusted: they can only select entries of the snapshot.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,19 +40,19 @@ pub(crate) use resource::to_registry_error;
 pub use search::{SearchContext, search_skills};
 pub use spec::{ToolDescription, tool_descriptions};
 
-/// What a tool answers.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolAnswer {
-    /// For a model or a person.
+    /// The text for a model or a person.
     pub text: String,
-    /// For a program.
+    /// The value for a program.
     pub structured: Value,
-    /// What of a skill it hands out, for the log of what is used.
+    /// The part of a skill that the result contains, for the log of reads.
     pub read: Option<SkillAccess>,
 }
 
 impl ToolAnswer {
-    /// Returns the skill whose instructions the text carries, and the digest of its SKILL.md.
+    /// Returns the skill whose instructions the text contains, and the digest of its SKILL.md.
     #[must_use]
     pub fn skill(&self) -> Option<(String, String)> {
         let read = self.read.as_ref().filter(|read| read.path.is_none())?;
@@ -60,16 +60,16 @@ impl ToolAnswer {
     }
 }
 
-/// What an answer hands out of a skill.
+/// A read of a skill by a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillAccess {
-    /// The skill, as it was asked for.
+    /// The skill, under the id of the request.
     pub skill_id: String,
     /// The path of the file, if it is not the instructions.
     pub path: Option<String>,
-    /// The digest of SKILL.md, where it is known.
+    /// The digest of SKILL.md, if it is known.
     pub digest: Option<Digest>,
-    /// What it costs a model.
+    /// The number of tokens for a model.
     pub tokens: TokenCount,
 }
 
@@ -77,12 +77,12 @@ pub struct SkillAccess {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListSkillsArgs {
-    /// What the skills are to fit; for [`list_skills`] a text that occurs in their id, name,
-    /// description or tags, whatever the case.
+    /// The task that the skills are to fit; for [`list_skills`] a text that occurs in their id,
+    /// name, description or tags, ignoring case.
     pub query: Option<String>,
-    /// At most this many skills; if it is not given, 100, or 10 of those that fit a query.
+    /// The maximum number of skills; by default 100, or 10 with a query.
     pub limit: Option<usize>,
-    /// Only skills that have all of these tags, whatever the case.
+    /// Only skills that have all of these tags, ignoring case.
     pub tags: Option<Vec<String>>,
 }
 
@@ -102,43 +102,43 @@ pub struct ReadResourceArgs {
     pub skill_id: String,
     /// The file's path below the skill's directory.
     pub path: String,
-    /// The byte to start at; 0 if it is not given.
+    /// The offset of the first byte; 0 if it is not given.
     #[serde(default)]
     pub offset: Option<u64>,
-    /// At most this many bytes; a page if it is not given or larger.
+    /// The maximum number of bytes; one page if it is not given or larger.
     #[serde(default)]
     pub limit: Option<u64>,
 }
 
-/// The arguments of `explain_catalog`; whose catalog it is, the call's context says.
+/// The arguments of `explain_catalog`; the call's context names the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExplainCatalogArgs {
-    /// What the user says.
+    /// The message of the user.
     pub prompt: String,
 }
 
-/// A skill as it is bound into an agent's instructions; serialised as the kernel has it on the wire.
+/// A skill that is bound into an agent's instructions; serialized in the kernel's wire format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BoundSkillContent {
-    /// The skill, as it was asked for.
+    /// The skill, under the id of the request.
     pub skill_id: String,
     /// The body in its `<skill_content>` element.
     pub text: String,
     /// The digest of SKILL.md.
     pub digest: Digest,
-    /// What `text` costs a model.
+    /// The number of tokens of `text`.
     pub tokens: TokenCount,
-    /// The label of the root it was found in.
+    /// The label of the skill's root.
     #[serde(skip)]
     pub root: String,
-    /// Its SKILL.md.
+    /// The path of its SKILL.md.
     #[serde(rename = "source")]
     pub location: PathBuf,
 }
 
 impl BoundSkillContent {
-    /// Names the SKILL.md relative to a directory that it lies in.
+    /// Makes the path of SKILL.md relative to a directory that contains it.
     #[must_use]
     pub fn relative_to(mut self, dir: &Path) -> Self {
         if let Ok(rest) = self.location.strip_prefix(dir) {
@@ -148,13 +148,13 @@ impl BoundSkillContent {
     }
 }
 
-/// Returns what `uses_skills` puts into an agent's instructions.
+/// Returns the content that `uses_skills` adds to an agent's instructions.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for an unknown id, [`ErrorKind::Denied`] for a skill of an untrusted
-/// root, for one that is off and for one that an agent created and nobody approved,
-/// [`ErrorKind::Io`] if its text cannot be read and no good one is held. A skill for users only may
-/// be bound: who writes a manifest is an operator.
+/// root, for one that is off and for one that an agent created and no person approved,
+/// [`ErrorKind::Io`] if its text cannot be read and no good one is cached. A skill for users only
+/// may be bound: the author of a manifest is an operator.
 pub fn skill_content(
     store: &Store,
     snapshot: &Snapshot,
@@ -176,18 +176,18 @@ pub fn skill_content(
             ErrorKind::Denied,
             format!("`{id}` lies in the untrusted root `{}` and cannot be bound", skill.source()),
             "copy the skill into a trusted root, or set `trust: operator` for its root in \
-             skillhost.yaml if you answer for everything in it",
+             skillhost.yaml if you trust all of its skills",
         ));
     }
     let source = store.read(skill)?;
     if let Some(created) = snapshot.created().get(skill.id()) {
         check_approved(skill, created, &source)?;
     }
-    Ok(content(id, skill, &source))
+    Ok(bound_content(id, skill, &source))
 }
 
-/// Puts a skill's text into the element that it has in a prompt.
-fn content(id: &str, skill: &Skill, source: &SkillSource) -> BoundSkillContent {
+/// Wraps a skill's text in its element of a prompt.
+fn bound_content(id: &str, skill: &Skill, source: &SkillSource) -> BoundSkillContent {
     let text = skill_format::wrap_content(id, &source.digest, source.body());
     BoundSkillContent {
         skill_id: id.to_owned(),
@@ -199,13 +199,13 @@ fn content(id: &str, skill: &Skill, source: &SkillSource) -> BoundSkillContent {
     }
 }
 
-/// Refuses a skill that an agent created unless a person approved exactly these files.
+/// Checks that a person approved exactly the current files of a skill that an agent created.
 fn check_approved(
     skill: &Skill,
     created: &CreatedSkill,
     source: &SkillSource,
 ) -> Result<(), RegistryError> {
-    // Its other files may have changed since somebody last looked.
+    // Read from the disk, because other files than SKILL.md may have changed since the scan.
     let (tree, read) = tree_digest(skill)?;
     if created.approved == Some(tree) && read == Some(source.digest) {
         return Ok(());
@@ -214,11 +214,11 @@ fn check_approved(
     Err(RegistryError::new(
         ErrorKind::Denied,
         format!("`{id}` was created by {} and is not approved as it is now", created.author_line()),
-        format!("look at its files, then: skillhost skill approve {id} --digest {tree}"),
+        format!("inspect its files, then run: skillhost skill approve {id} --digest {tree}"),
     ))
 }
 
-/// Looks a skill up for somebody. What a model may not have is to it as if it were not there.
+/// Looks a skill up for an audience. To a model, a skill that it may not read does not exist.
 pub(crate) fn find_visible<'s>(
     snapshot: &'s Snapshot,
     id: &str,
@@ -228,7 +228,8 @@ pub(crate) fn find_visible<'s>(
     if let Some(skill) = found.filter(|skill| snapshot.is_readable(audience, skill)) {
         return Ok(skill);
     }
-    let shown: String = id.chars().take(128).collect();
+    let name: String = id.chars().take(128).collect();
+    // Only skills in the agent's scope are explained; others must not be revealed.
     let view = audience.scope().map(|scope| snapshot.view(scope));
     let is_in_scope = |id| view.is_none_or(|view| view.contains_id(snapshot, id));
     if let Some(skill) = found
@@ -236,17 +237,17 @@ pub(crate) fn find_visible<'s>(
         && view.is_some_and(|view| view.contains(snapshot, skill))
     {
         let why = if skill.is_model_invocable() {
-            "the settings say so"
+            "the settings restrict it"
         } else {
             "it sets disable-model-invocation"
         };
         return Err(RegistryError::new(
             ErrorKind::Denied,
-            format!("`{shown}` is for users only: {why}"),
+            format!("`{name}` is for users only: {why}"),
             "ask the user to invoke it",
         ));
     }
-    // Somebody who names it wants to know why it is not there.
+    // A caller that names a broken skill needs its problem, not only that it does not exist.
     let skipped = |problem: &&Arc<ScanProblem>| {
         problem.skipped && problem.skill.as_ref().is_some_and(|skill| skill.as_str() == id)
     };
@@ -255,20 +256,20 @@ pub(crate) fn find_visible<'s>(
         return Err(RegistryError::new(
             ErrorKind::NotFound,
             format!(
-                "the skill `{shown}` is left out: {}",
+                "the skill `{name}` is left out: {}",
                 sanitize_line(&problem.diagnostic.message)
             ),
             problem.diagnostic.help.clone().unwrap_or_else(|| "repair its SKILL.md".to_owned()),
         ));
     }
     Err(RegistryError::not_found(
-        format!("there is no skill `{shown}`"),
-        snapshot.similar(&shown, audience),
-        "list_skills shows what there is",
+        format!("skill `{name}` not found"),
+        snapshot.similar(&name, audience),
+        "list_skills shows the available skills",
     ))
 }
 
-/// Adds to a value how a text relates to the disk and to the snapshot.
+/// Adds to a value whether a text is current on the disk and in the snapshot.
 fn describe_state(value: &mut Value, skill: &Skill, source: &SkillSource) {
     value["changed_since_snapshot"] =
         json!(skill.digest().is_some_and(|digest| digest != source.digest));

@@ -24,7 +24,7 @@ fn list_shows_agent_states() {
     greeter ready 43     greet       The greeter
     lost    error 0      greet, gret The lost
     --- stderr
-    note: lost: [HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: there is no skill `gret` (did you mean `greet`?)
+    note: lost: [HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: skill `gret` not found (did you mean `greet`?)
     ");
     insta::assert_snapshot!(stable_json(&agents_home().skillhost(["agent", "list", "--json"]).success()), @r#"
     {
@@ -46,7 +46,7 @@ fn list_shows_agent_states() {
           "name": "The lost",
           "problem": {
             "hint": "did you mean `greet`?",
-            "reason": "[HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: there is no skill `gret`"
+            "reason": "[HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: skill `gret` not found"
           },
           "state": "error",
           "tokens": 0,
@@ -159,7 +159,7 @@ fn missing_skill_fails_only_its_agent() {
     manifest  [HOME]/manifests/lost/manifest.yaml
     model     (default)
     tools     (none)
-    error     [HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: there is no skill `gret`
+    error     [HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: skill `gret` not found
     hint      did you mean `greet`?
     ");
     insta::assert_snapshot!(stable_json(&home.skillhost(["agent", "show", "lost", "--json"]).exits(1)), @r#"
@@ -177,7 +177,7 @@ fn missing_skill_fails_only_its_agent() {
       "name": "The lost",
       "problem": {
         "hint": "did you mean `greet`?",
-        "reason": "[HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: there is no skill `gret`"
+        "reason": "[HOME]/manifests/lost/manifest.yaml:6:24: uses_skills: skill `gret` not found"
       },
       "schema_version": 1,
       "state": "error",
@@ -247,7 +247,7 @@ fn untrusted_skill_cannot_be_bound() {
     model     (default)
     tools     echo
     error     [HOME]/manifests/greeter/manifest.yaml:6:17: uses_skills: `greet` lies in the untrusted root `found` and cannot be bound
-    hint      copy the skill into a trusted root, or set `trust: operator` for its root in skillhost.yaml if you answer for everything in it
+    hint      copy the skill into a trusted root, or set `trust: operator` for its root in skillhost.yaml if you trust all of its skills
     ");
 }
 

@@ -148,7 +148,7 @@ fn failed_agent_has_no_prompt() {
     insta::assert_snapshot!(home.skillhost(["ask", "--print-prompt", "--agent", "lost", "hi"]), @"
     exit 1
     --- stderr
-    error: agent `lost` is in the error state: [HOME]/manifests/lost/manifest.yaml:5:17: uses_skills: there is no skill `gret`
+    error: agent `lost` is in the error state: [HOME]/manifests/lost/manifest.yaml:5:17: uses_skills: skill `gret` not found
     hint: did you mean `greet`?
     ");
     home.skillhost(["ask", "--print-prompt", "hi"]).success();
@@ -195,8 +195,8 @@ fn agent_recovers_with_its_skill() {
     insta::assert_snapshot!(ask("greeter"), @"
     exit 1
     --- stderr
-    error: agent `greeter` is in the error state: [HOME]/manifests/greeter/manifest.yaml:5:17: uses_skills: there is no skill `greet`
-    hint: list_skills shows what there is
+    error: agent `greeter` is in the error state: [HOME]/manifests/greeter/manifest.yaml:5:17: uses_skills: skill `greet` not found
+    hint: list_skills shows the available skills
     ");
     ask("orchestrator_agent").success();
     home.write("sandbox/skills/greet/SKILL.md", text);

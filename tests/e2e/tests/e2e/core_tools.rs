@@ -122,7 +122,7 @@ fn file_tools_cannot_edit_skills() {
     AGENT  STATE TOKENS SKILLS NAME
     writer error 0      coffee The writer
     --- stderr
-    note: writer: [HOME]/manifests/writer/manifest.yaml:5:17: uses_skills: `coffee` was created by an agent and is not approved as it is now (look at its files, then: skillhost skill approve coffee --digest 3c5bf05bebafef9e38b86aeb1695b9308ad24df0344267c98e2b6a56a78f20b5)
+    note: writer: [HOME]/manifests/writer/manifest.yaml:5:17: uses_skills: `coffee` was created by an agent and is not approved as it is now (inspect its files, then run: skillhost skill approve coffee --digest 3c5bf05bebafef9e38b86aeb1695b9308ad24df0344267c98e2b6a56a78f20b5)
     ");
     let history = home.skillhost(["skill", "history", "coffee", "--json"]).success().json();
     assert_eq!(history["versions"][0]["author"]["kind"], "agent", "{history}");

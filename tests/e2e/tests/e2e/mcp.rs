@@ -83,9 +83,9 @@ fn tool_failure_is_tool_result() {
     assert_eq!(response["isError"], json!(true));
     let error = &response["_meta"]["skillhost/structured"]["error"];
     assert_eq!(error["kind"], "not_found");
-    assert_eq!(error["message"], "there is no skill `gret`");
+    assert_eq!(error["message"], "skill `gret` not found");
     let text = response["content"][0]["text"].as_str().unwrap();
-    assert!(text.starts_with("there is no skill `gret`\ndid you mean `greet`?"), "{text}");
+    assert!(text.starts_with("skill `gret` not found\ndid you mean `greet`?"), "{text}");
     let response = client.call("read_skill", json!({ "skill": 1 }));
     assert_eq!(response["_meta"]["skillhost/structured"]["error"]["kind"], "invalid_argument");
 }

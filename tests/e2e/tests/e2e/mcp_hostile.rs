@@ -130,7 +130,7 @@ fn thousand_concurrent_calls_are_answered() {
         let result = &response["result"];
         assert_eq!(result["isError"], json!(number % 3 == 2), "{number}: {response}");
         if number % 3 == 2 {
-            let message = format!("there is no skill `no-{number}`");
+            let message = format!("skill `no-{number}` not found");
             assert_eq!(
                 result["_meta"]["skillhost/structured"]["error"]["message"],
                 message.as_str()

@@ -402,7 +402,7 @@ fn concurrent_clients_get_own_responses() {
                     let call = json!({ "name": "read_skill", "arguments": { "skill_id": id } });
                     let response = client.request("tools/call", &call);
                     let error = &response["result"]["_meta"]["skillhost/structured"]["error"];
-                    assert_eq!(error["message"], format!("there is no skill `{id}`").as_str());
+                    assert_eq!(error["message"], format!("skill `{id}` not found").as_str());
                 }
             });
         }
@@ -495,7 +495,7 @@ fn thousand_concurrent_calls_are_answered() {
             let expected = match id % 3 {
                 0 => "Say hello to them.".to_owned(),
                 1 => "None of the 1 skills matches.".to_owned(),
-                _ => format!("there is no skill `no-{id}`"),
+                _ => format!("skill `no-{id}` not found"),
             };
             assert!(text.contains(&expected), "{id}: {text}");
         }

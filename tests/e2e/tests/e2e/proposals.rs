@@ -217,7 +217,7 @@ fn rebase_updates_stale_proposal() {
     exit 4
     --- stderr
     error: [HOME]/sandbox/skills/beads/SKILL.md has changed since the proposal was made
-    hint: `skillhost skill rebase [ID]` makes it fit the file as it is now
+    hint: run `skillhost skill rebase [ID]` to rebase it onto the current file
     ");
     assert_eq!(skill_json(&home, &["proposals"])["proposals"][0]["state"], "stale");
     insta::assert_snapshot!(run_skill(&home, &["rebase", &id]), @"
@@ -322,13 +322,13 @@ fn unknown_names_get_suggestions() {
     insta::assert_snapshot!(run_skill(&home, &["approve", "99"]), @"
     exit 3
     --- stderr
-    error: there is no proposal `99`
-    hint: `skillhost skill proposals --all` lists them; give the id, the start of it or the number
+    error: proposal `99` not found
+    hint: `skillhost skill proposals --all` lists them; give the id, a prefix of it or the number
     ");
     insta::assert_snapshot!(run_skill(&home, &["history", "bead"]), @"
     exit 3
     --- stderr
-    error: there is no skill `bead`
+    error: skill `bead` not found
     hint: did you mean `beads`?
     ");
     for args in [

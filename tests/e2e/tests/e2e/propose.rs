@@ -128,10 +128,10 @@ fn proposal_errors_help_the_model() {
     let mismatch = "@@ -3,2 +3,2 @@\n ---\n-Say hello to her.\n+Say hi.\n";
     insta::assert_snapshot!(rejection(json!({ "diff": mismatch })), @"
     conflict: the diff does not apply to SKILL.md: hunk 1 does not apply: at line 4 the diff has `Say hello to her.`, the file has `Say hello to them.`
-    hint: read the file again and make the diff against what it says now, or give new_content
+    hint: read the file again and make the diff against its current text, or give new_content
     ");
     insta::assert_snapshot!(rejection(json!({ "skill_id": "gret", "diff": mismatch })), @"
-    not_found: there is no skill `gret`
+    not_found: skill `gret` not found
     hint: did you mean `greet`?
     ");
     insta::assert_snapshot!(rejection(json!({ "path": "../../../escape.md", "new_content": "x" })), @"
@@ -139,7 +139,7 @@ fn proposal_errors_help_the_model() {
     hint: give the path as read_skill lists it, relative to the skill's directory
     ");
     insta::assert_snapshot!(rejection(json!({ "skill_id": "../greet", "new_content": "x" })), @"
-    not_found: there is no skill `../greet`
+    not_found: skill `../greet` not found
     hint: did you mean `greet`?
     ");
     insta::assert_snapshot!(rejection(json!({ "new_content": "no frontmatter" })), @"
@@ -147,12 +147,12 @@ fn proposal_errors_help_the_model() {
     hint: start the file with a line `---`, then `name:` and `description:`, then a line `---`
     ");
     insta::assert_snapshot!(rejection(json!({})), @"
-    invalid_argument: there is neither a diff nor new_content
+    invalid_argument: the request has neither diff nor new_content
     hint: give the change as a unified diff, or the whole new text as new_content
     ");
     insta::assert_snapshot!(rejection(json!({ "new_content": "x", "justification": " " })), @"
     invalid_argument: the justification is empty
-    hint: say why the change is good: it is decided by that
+    hint: give the reason for the change: the decision is based on it
     ");
     insta::assert_snapshot!(rejection(json!({ "new_content": "x", "approve": true })), @"
     invalid_argument: the arguments of `propose_skill_update` are not valid: there is no field `approve`

@@ -10,7 +10,7 @@ fn missing_reviewer_leaves_proposals_to_people() {
         "extensions: {skill_registry: {review: {policy: agent-approves, agent: nobody}}}\n";
     let home = home().settings(review);
     let doctor = home.skillhost(["ext", "doctor"]).success();
-    let line = "review agent-approves: what the agent nobody approves is applied\n";
+    let line = "review agent-approves: proposals that the agent nobody approves are applied\n";
     assert!(doctor.stdout.contains(line), "{doctor}");
     let doctor = home.skillhost(["ext", "doctor", "--json"]).success().json();
     let expected = json!({"policy": "agent-approves", "agent": "nobody", "timeout_ms": 300_000});

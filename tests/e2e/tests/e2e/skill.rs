@@ -300,14 +300,14 @@ fn unknown_skill_or_file_gets_suggestion() {
     insta::assert_snapshot!(home.skillhost(["skill", "read", "brev"]), @"
     exit 3
     --- stderr
-    error: there is no skill `brev`
+    error: skill `brev` not found
     hint: did you mean `brew`?
     ");
     insta::assert_snapshot!(home.skillhost(["skill", "show", "zzz"]), @"
     exit 3
     --- stderr
-    error: there is no skill `zzz`
-    hint: `skillhost skill list` shows what there is
+    error: skill `zzz` not found
+    hint: `skillhost skill list` shows the available skills
     ");
     insta::assert_snapshot!(home.skillhost(["skill", "resource", "brew", "scripts/boil.hs"]), @"
     exit 3
@@ -318,7 +318,7 @@ fn unknown_skill_or_file_gets_suggestion() {
     insta::assert_snapshot!(home.skillhost(["skill", "resource", "brev", "scripts/boil.sh", "--json"]), @r#"
     exit 3
     --- stderr
-    {"error":{"hints":["did you mean `brew`?"],"kind":"not_found","message":"there is no skill `brev`"},"schema_version":1}
+    {"error":{"hints":["did you mean `brew`?"],"kind":"not_found","message":"skill `brev` not found"},"schema_version":1}
     "#);
 }
 
@@ -392,7 +392,7 @@ fn root_option_requires_no_home() {
     insta::assert_snapshot!(run(&["skill", "read", "same@root3", "--root", "one"]), @"
     exit 3
     --- stderr
-    error: there is no skill `same@root3`
+    error: skill `same@root3` not found
     hint: did you mean `same`?
     ");
 }

@@ -16,10 +16,10 @@ fn operator_sees_every_tool() {
     --- stdout
     TOOL                 EXTENSION      DESCRIPTION
     echo                 echo           Repeats a text.
-    explain_catalog      skill_registry Says which skills an agent is shown for a prompt, why others are not, and what the catalog in its prompt cuts.
+    explain_catalog      skill_registry Explains which skills an agent sees for a prompt, why others are missing, and which parts of the catalog in its prompt are cut.
     list_skills          skill_registry Lists the available skills: id, description, tags, tokens. With a query, finds the skills that fit a task, the best first. Use it when the catalog in the prompt is cut or none of its skills seems to fit.
-    propose_skill_update skill_registry Proposes a better text for a file of a skill, or a new skill, to the person who keeps them. Use it when following a skill showed that it is wrong, outdated or lacks something. It never changes the skill: a person reviews the proposal later, so go on with the skill as it is. Read the file first, then give either `diff` (a unified diff against exactly what it says; for small edits) or `new_content` (the whole new text). For a new skill give a new `skill_id` and a whole SKILL.md with its frontmatter.
-    read_skill           skill_registry Loads the full instructions of a skill. Use it before a task that a skill of the catalog covers, and follow what it says.
+    propose_skill_update skill_registry Proposes a better text for a file of a skill, or a new skill, to the person who keeps them. Use it when following a skill showed that it is wrong, outdated or lacks something. It never changes the skill: a person reviews the proposal later, so go on with the skill as it is. Read the file first, then give either `diff` (a unified diff against exactly its current text; for small edits) or `new_content` (the whole new text). For a new skill give a new `skill_id` and a whole SKILL.md with its frontmatter.
+    read_skill           skill_registry Loads the full instructions of a skill. Use it before a task that a skill of the catalog covers, and follow them.
     read_skill_resource  skill_registry Reads a file of a skill: a template, reference or script that its instructions name.
     ");
     let listed = home.skillhost(["tool", "list", "--json"]).success().json();
@@ -284,7 +284,7 @@ fn invalid_calls_are_reported() {
     insta::assert_snapshot!(call("read_skill", r#"{"skill_id":"gret"}"#), @"
     exit 3
     --- stderr
-    error: there is no skill `gret`
+    error: skill `gret` not found
     hint: did you mean `greet`?
     ");
     insta::assert_snapshot!(call("list_skills", r#"{"limit":-1}"#), @"

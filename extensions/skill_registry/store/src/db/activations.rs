@@ -1,4 +1,4 @@
-//! Readings of skills, and what they add up to.
+//! The log of reads of skills, and its statistics.
 
 use rusqlite::Row;
 
@@ -6,7 +6,7 @@ use super::{DbResult, LedgerTransaction, SqlDigest};
 use crate::ledger::{ActivationKind, SkillActivation, SkillStats};
 
 impl LedgerTransaction<'_> {
-    /// Adds readings.
+    /// Adds reads.
     pub(crate) fn add_activations(&self, batch: &[SkillActivation]) -> DbResult<()> {
         let mut statement = self.tx.prepare(
             "INSERT INTO activations
@@ -34,7 +34,7 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Adds readings up by skill, the most read first.
+    /// Sums up the reads by skill, the most read skill first.
     pub(crate) fn activation_stats(&self, since_ms: i64) -> DbResult<Vec<SkillStats>> {
         let mut statement = self.tx.prepare(
             "SELECT skill_id, sum(kind = 'skill') AS reads, sum(kind = 'resource'),
@@ -42,12 +42,12 @@ impl LedgerTransaction<'_> {
              FROM activations WHERE at_ms >= ?1
              GROUP BY skill_id ORDER BY reads DESC, skill_id",
         )?;
-        let rows = statement.query_map([since_ms], stats)?;
+        let rows = statement.query_map([since_ms], stats_from_row)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
 
-fn stats(row: &Row<'_>) -> rusqlite::Result<SkillStats> {
+fn stats_from_row(row: &Row<'_>) -> rusqlite::Result<SkillStats> {
     let count = |at| row.get::<_, i64>(at).map(|count| count as u64);
     Ok(SkillStats {
         skill_id: row.get(0)?,

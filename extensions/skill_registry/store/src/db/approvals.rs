@@ -6,7 +6,7 @@ use skill_format::Digest;
 use super::{DbResult, LedgerTransaction, SqlDigest};
 
 impl LedgerTransaction<'_> {
-    /// Records which tree of a skill a person approved, in place of the one before.
+    /// Records the tree of a skill that a person approved, and replaces the former one.
     pub(crate) fn put_approval(
         &self,
         skill_id: &str,
@@ -22,7 +22,7 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Returns the tree of a skill that a person approved.
+    /// Returns the approved tree of a skill.
     pub(crate) fn approval(&self, skill_id: &str) -> DbResult<Option<Digest>> {
         let sql = "SELECT tree FROM approvals WHERE skill_id = ?1";
         let tree =

@@ -1,4 +1,4 @@
-//! The audit log, by which every change is numbered, and the events others are told.
+//! The audit log, which numbers every change, and the events to publish.
 
 use rusqlite::{Row, ToSql};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{DbResult, LedgerTransaction, SqlJson};
 use crate::ledger::{AuditEntry, AuditFilter, LedgerEvent};
 
-/// A line to add to the log.
+/// An entry to append to the log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NewAuditEntry<'a> {
     pub(crate) action: &'a str,
@@ -20,7 +20,7 @@ pub(crate) struct NewAuditEntry<'a> {
 }
 
 impl LedgerTransaction<'_> {
-    /// Adds a line; returns its number.
+    /// Appends an entry; returns its number.
     pub(crate) fn append_audit(&self, entry: &NewAuditEntry<'_>) -> DbResult<u64> {
         let id = self.new_id()?;
         let event = entry.event.map(SqlJson);
@@ -45,12 +45,13 @@ impl LedgerTransaction<'_> {
         Ok(self.tx.last_insert_rowid() as u64)
     }
 
-    /// Returns lines of the log, the oldest first.
+    /// Returns entries of the log, the oldest first.
     pub(crate) fn audit_entries(&self, filter: &AuditFilter<'_>) -> DbResult<Vec<AuditEntry>> {
         let mut sql = "SELECT seq, id, at_ms, action, by, via, skill_id, proposal, version, detail
              FROM audit WHERE seq > ?1"
             .to_owned();
         let since = filter.since.unwrap_or(0) as i64;
+        // SQLite takes a negative limit as none.
         let limit = filter.limit.map_or(-1, |limit| limit as i64);
         let mut values: Vec<&dyn ToSql> = vec![&since, &limit];
         for (column, wanted) in [("skill_id", &filter.skill), ("proposal", &filter.proposal)] {
@@ -61,13 +62,14 @@ impl LedgerTransaction<'_> {
         }
         sql.push_str(" ORDER BY seq DESC LIMIT ?2");
         let mut statement = self.tx.prepare(&sql)?;
-        let rows = statement.query_map(values.as_slice(), entry)?;
+        let rows = statement.query_map(values.as_slice(), entry_from_row)?;
         let mut entries = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        // Read backwards, so that the limit keeps the newest ones.
         entries.reverse();
         Ok(entries)
     }
 
-    /// Returns the last number of the log before a time, or the one a thousand lines ago.
+    /// Returns the last number of the log before a time, but at most a thousand entries back.
     pub(crate) fn last_seq_before(&self, at_ms: i64) -> DbResult<u64> {
         let select = "SELECT max(coalesce((SELECT max(seq) FROM audit WHERE at_ms < ?1), 0),
              coalesce((SELECT max(seq) FROM audit), 0) - 1000)";
@@ -75,7 +77,7 @@ impl LedgerTransaction<'_> {
         Ok(seq.max(0) as u64)
     }
 
-    /// Returns the last number of the log and the events after `seq` that another copy of the
+    /// Returns the last number of the log, and the events after `seq` that another copy of the
     /// program caused.
     pub(crate) fn events_since(&self, seq: u64) -> DbResult<(u64, Vec<LedgerEvent>)> {
         let last: i64 =
@@ -86,13 +88,14 @@ impl LedgerTransaction<'_> {
         )?;
         let rows = statement.query_map((seq as i64, &self.stamp.instance), |row| {
             let action: String = row.get(0)?;
+            // The type of an event is not stored: the action of its entry implies it.
             Ok(match action.as_str() {
-                "version.created" => LedgerEvent::VersionCreated(json(row)?),
-                "proposal.created" => LedgerEvent::ProposalCreated(json(row)?),
-                "proposal.approved" => LedgerEvent::ProposalApproved(json(row)?),
-                "proposal.rejected" => LedgerEvent::ProposalRejected(json(row)?),
-                "proposal.applied" => LedgerEvent::ProposalApplied(json(row)?),
-                _ => LedgerEvent::ProposalStale(json(row)?),
+                "version.created" => LedgerEvent::VersionCreated(json_column(row)?),
+                "proposal.created" => LedgerEvent::ProposalCreated(json_column(row)?),
+                "proposal.approved" => LedgerEvent::ProposalApproved(json_column(row)?),
+                "proposal.rejected" => LedgerEvent::ProposalRejected(json_column(row)?),
+                "proposal.applied" => LedgerEvent::ProposalApplied(json_column(row)?),
+                _ => LedgerEvent::ProposalStale(json_column(row)?),
             })
         })?;
         let events = rows.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -100,11 +103,11 @@ impl LedgerTransaction<'_> {
     }
 }
 
-fn json<T: serde::de::DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<T> {
+fn json_column<T: serde::de::DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<T> {
     Ok(row.get::<_, SqlJson<T>>(1)?.0)
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
+fn entry_from_row(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {
     Ok(AuditEntry {
         seq: row.get::<_, i64>(0)? as u64,
         id: row.get(1)?,

@@ -1,4 +1,4 @@
-//! The words of every skill, as SQLite's full-text index keeps them.
+//! The words of every skill, in SQLite's full-text index.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use skill_format::Digest;
 use super::{DbResult, LedgerTransaction, SqlDigest};
 use crate::ledger::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};
 
-/// So many rows are ranked.
-const MOST_RANKED: usize = 200;
+/// The maximum number of ranked rows.
+const MAX_RANKED: usize = 200;
 
 impl LedgerTransaction<'_> {
-    /// Returns the skills that have a row, with the digest it was made of.
+    /// Returns the skills that have a row, with the digest of its text.
     pub(crate) fn catalog_rows(&self) -> DbResult<Vec<(String, Digest)>> {
         let mut statement = self.tx.prepare("SELECT skill_id, digest FROM catalog")?;
         let rows =
@@ -20,8 +20,8 @@ impl LedgerTransaction<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Puts rows in place of what there was, and removes some. If the words turn out to be damaged,
-    /// all are removed instead: the next time they are put again.
+    /// Replaces the rows of some skills and removes others. If the index turns out to be damaged,
+    /// all rows are removed instead, and the next call adds them again.
     pub(crate) fn renew_catalog(&self, rows: &[CatalogRow], gone: &[String]) -> DbResult<()> {
         self.put_catalog(rows, gone).or_else(|error| match is_damaged(&error) {
             true => self.empty_catalog(),
@@ -30,6 +30,7 @@ impl LedgerTransaction<'_> {
     }
 
     fn put_catalog(&self, rows: &[CatalogRow], gone: &[String]) -> rusqlite::Result<()> {
+        // A replaced row gets a new number, so its former words are removed first.
         let replaced = rows.iter().map(|row| &row.skill_id);
         for id in replaced.chain(gone) {
             let seq = "DELETE FROM catalog WHERE skill_id = ?1 RETURNING seq";
@@ -54,18 +55,18 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Removes all rows, also where the words are damaged.
+    /// Removes all rows, even if the index is damaged.
     pub(crate) fn empty_catalog(&self) -> DbResult<()> {
         self.tx.execute_batch(super::schema::EMPTY_CATALOG)?;
         Ok(())
     }
 
-    /// Returns the ids of the rows that have all the terms; nothing if the words are damaged.
+    /// Returns the ids of the rows that match all terms, or `None` if the index is damaged.
     pub(crate) fn matching_catalog_rows(
         &self,
         terms: &[CatalogTerm],
     ) -> DbResult<Option<Vec<String>>> {
-        let wanted: Vec<String> = terms.iter().map(quoted).collect();
+        let wanted: Vec<String> = terms.iter().map(quote_term).collect();
         let mut statement = self.tx.prepare(
             "SELECT skill_id FROM catalog_words JOIN catalog ON catalog.seq = catalog_words.rowid
              WHERE catalog_words MATCH ?1",
@@ -74,15 +75,17 @@ impl LedgerTransaction<'_> {
         ignore_damage(rows.and_then(Iterator::collect))
     }
 
-    /// Returns the rows that have any of the terms, the best first, those that are as good by id;
-    /// nothing if the words are damaged.
+    /// Returns the rows that match any of the terms, the best first and equal ones by id, or `None`
+    /// if the index is damaged.
     pub(crate) fn rank_catalog(&self, terms: &[CatalogTerm]) -> DbResult<Option<Vec<CatalogHit>>> {
-        ignore_damage(self.best(terms))
+        ignore_damage(self.ranked_rows(terms))
     }
 
-    fn best(&self, terms: &[CatalogTerm]) -> rusqlite::Result<Vec<CatalogHit>> {
-        let wanted: Vec<String> = terms.iter().map(quoted).collect();
+    fn ranked_rows(&self, terms: &[CatalogTerm]) -> rusqlite::Result<Vec<CatalogHit>> {
+        let wanted: Vec<String> = terms.iter().map(quote_term).collect();
         let wanted = wanted.join(" OR ");
+        // A hit in the name weighs more than one in the body; the weights are in the order of
+        // FIELDS.
         let mut ranked = self.tx.prepare(
             "SELECT skill_id, -bm25(catalog_words, 8.0, 4.0, 4.0, 2.0, 1.0) AS score, seq
              FROM catalog_words JOIN catalog ON catalog.seq = catalog_words.rowid
@@ -92,8 +95,9 @@ impl LedgerTransaction<'_> {
             let (skill_id, score, fields) = (row.get(0)?, row.get(1)?, Vec::new());
             Ok((row.get::<_, i64>(2)?, CatalogHit { skill_id, score, fields }))
         };
-        let found = ranked.query_map((&wanted, MOST_RANKED as i64), hit);
+        let found = ranked.query_map((&wanted, MAX_RANKED as i64), hit);
         let mut hits: Vec<(i64, CatalogHit)> = found.and_then(Iterator::collect)?;
+        // One query per field: an index without content cannot report where it matched.
         let mut within =
             self.tx.prepare("SELECT rowid FROM catalog_words WHERE catalog_words MATCH ?1")?;
         for field in FIELDS {
@@ -107,21 +111,21 @@ impl LedgerTransaction<'_> {
     }
 }
 
-/// Writes a term so that nothing in it is an operator.
-fn quoted(term: &CatalogTerm) -> String {
+/// Quotes a term so that no part of it is an operator.
+fn quote_term(term: &CatalogTerm) -> String {
     let star = if term.prefix { "*" } else { "" };
     // A zero byte would end the expression.
     let words = term.words.replace('\0', " ").replace('"', "\"\"");
     format!("\"{words}\"{star}")
 }
 
-/// Tells whether the full-text index is damaged; the tables beside it are not.
+/// Returns `true` if the error means a damaged full-text index; other tables are not affected.
 fn is_damaged(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     code == Some(ffi::SQLITE_CORRUPT_VTAB)
 }
 
-/// What cannot be searched is no reason to give up the rest of the database.
+/// Turns a damaged index into `None`: the rest of the database remains usable.
 fn ignore_damage<T>(found: rusqlite::Result<T>) -> DbResult<Option<T>> {
     match found {
         Err(error) if is_damaged(&error) => Ok(None),

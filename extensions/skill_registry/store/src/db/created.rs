@@ -1,4 +1,4 @@
-//! Skills that agents created.
+//! Records of skills that agents created.
 
 use rusqlite::OptionalExtension;
 use skill_format::Digest;
@@ -6,7 +6,7 @@ use skill_format::Digest;
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
 use crate::ledger::AgentAuthor;
 
-/// A skill that an agent created.
+/// The record of a skill that an agent created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CreatedSkillRow {
     pub(crate) skill_id: String,
@@ -17,8 +17,8 @@ pub(crate) struct CreatedSkillRow {
 }
 
 impl CreatedSkillRow {
-    /// Stands for every skill without a record: which of them agents created is not known, because the
-    /// records were lost.
+    /// Returns the row that stands for every skill without a record: the records were lost, so that
+    /// any of them may have been created by an agent.
     ///
     /// No skill has this id, so earlier versions of the program ignore it.
     pub(crate) fn unknown_origins() -> Self {
@@ -26,20 +26,20 @@ impl CreatedSkillRow {
         Self { skill_id: String::new(), author, approved, approved_by }
     }
 
-    /// Tells whether this is [`CreatedSkillRow::unknown_origins`].
+    /// Returns `true` for [`CreatedSkillRow::unknown_origins`].
     pub(crate) fn is_unknown_origins(&self) -> bool {
         self.skill_id.is_empty()
     }
 }
 
 impl LedgerTransaction<'_> {
-    /// Records that the origin of every skill is known again.
+    /// Removes the row of unknown origins, once every skill has a record.
     pub(crate) fn drop_unknown_origins(&self) -> DbResult<()> {
         self.tx.execute("DELETE FROM created WHERE skill_id = ''", [])?;
         Ok(())
     }
 
-    /// Records a skill that an agent created, in place of what was recorded before.
+    /// Records a skill that an agent created, and replaces its former record.
     pub(crate) fn put_created(&self, created: &CreatedSkillRow, changed: u64) -> DbResult<()> {
         self.tx.execute(
             "INSERT OR REPLACE INTO created (skill_id, changed, author, approved, approved_by)
@@ -55,22 +55,22 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Finds a skill that an agent created.
+    /// Returns the record of a skill, if an agent created it.
     pub(crate) fn created(&self, skill_id: &str) -> DbResult<Option<CreatedSkillRow>> {
         let sql = "SELECT skill_id, author, approved, approved_by FROM created WHERE skill_id = ?1";
-        Ok(self.tx.query_row(sql, [skill_id], created).optional()?)
+        Ok(self.tx.query_row(sql, [skill_id], row_to_created).optional()?)
     }
 
-    /// Returns the skills that agents created, sorted by id.
+    /// Returns the records of skills that agents created, sorted by id.
     pub(crate) fn all_created(&self) -> DbResult<Vec<CreatedSkillRow>> {
         let sql = "SELECT skill_id, author, approved, approved_by FROM created ORDER BY skill_id";
         let mut statement = self.tx.prepare(sql)?;
-        let rows = statement.query_map([], created)?;
+        let rows = statement.query_map([], row_to_created)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 }
 
-fn created(row: &rusqlite::Row<'_>) -> rusqlite::Result<CreatedSkillRow> {
+fn row_to_created(row: &rusqlite::Row<'_>) -> rusqlite::Result<CreatedSkillRow> {
     Ok(CreatedSkillRow {
         skill_id: row.get(0)?,
         author: row.get::<_, SqlJson<AgentAuthor>>(1)?.0,

@@ -1,14 +1,14 @@
-//! Files that are about to be written, so that a crash in between can be brought to an end.
+//! Intents to write files, so that a change can be completed after a crash.
 
 use std::path::PathBuf;
 
 use rusqlite::Row;
 use skill_format::Digest;
 
-use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson, path_bytes, path_of};
+use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson, path_bytes, path_from_bytes};
 use crate::ledger::VersionAuthor;
 
-/// A change of a skill's files that was decided.
+/// A decided change of a skill's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChangeIntent {
     /// 0 until it is recorded.
@@ -20,7 +20,7 @@ pub(crate) struct ChangeIntent {
     pub(crate) root_path: PathBuf,
     /// The skill's directory below its root.
     pub(crate) place: String,
-    /// The version the files are before; nothing if the skill does not exist.
+    /// The version before the change; `None` if the skill does not exist.
     pub(crate) before: Option<u64>,
     pub(crate) proposal: Option<String>,
     pub(crate) by: String,
@@ -30,20 +30,20 @@ pub(crate) struct ChangeIntent {
     pub(crate) files: Vec<IntentFile>,
 }
 
-/// One file of a change.
+/// A file of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IntentFile {
     pub(crate) path: String,
-    /// Nothing if there is no such file before.
+    /// The digest before the change; `None` if the file does not exist.
     pub(crate) old: Option<Digest>,
-    /// Nothing if there is no such file after.
+    /// The digest after the change; `None` if the file is removed.
     pub(crate) new: Option<Digest>,
-    /// The executable bits after.
+    /// The executable bits after the change.
     pub(crate) mode: u32,
 }
 
 impl LedgerTransaction<'_> {
-    /// Records a change before it is made; fills in what identifies it.
+    /// Records a change before it is made; sets its id and number.
     pub(crate) fn add_intent(&self, intent: &mut ChangeIntent, changed: u64) -> DbResult<()> {
         intent.id = self.new_id()?;
         self.tx.execute(
@@ -85,26 +85,26 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Returns the changes that were not brought to an end, the oldest first.
+    /// Returns the changes that are not complete, the oldest first.
     pub(crate) fn pending_intents(&self) -> DbResult<Vec<ChangeIntent>> {
         let mut statement = self.tx.prepare(
             "SELECT seq, id, skill_id, root, root_path, place, before, proposal, by, via, reason,
                  author
              FROM intents WHERE state = 'pending' ORDER BY seq",
         )?;
-        let rows = statement.query_map([], intent)?;
+        let rows = statement.query_map([], intent_from_row)?;
         let mut intents = rows.collect::<rusqlite::Result<Vec<_>>>()?;
         let mut statement = self.tx.prepare(
             "SELECT path, old, new, mode FROM intent_files WHERE intent = ?1 ORDER BY position",
         )?;
         for intent in &mut intents {
-            let rows = statement.query_map([intent.seq as i64], file)?;
+            let rows = statement.query_map([intent.seq as i64], file_from_row)?;
             intent.files = rows.collect::<rusqlite::Result<_>>()?;
         }
         Ok(intents)
     }
 
-    /// Says that a change came to an end: `done` or `abandoned`.
+    /// Closes a change: as `done` or `abandoned`.
     pub(crate) fn close_intent(&self, seq: u64, state: &str, changed: u64) -> DbResult<()> {
         self.tx.execute(
             "UPDATE intents SET state = ?2, changed = ?3 WHERE seq = ?1",
@@ -114,13 +114,13 @@ impl LedgerTransaction<'_> {
     }
 }
 
-fn intent(row: &Row<'_>) -> rusqlite::Result<ChangeIntent> {
+fn intent_from_row(row: &Row<'_>) -> rusqlite::Result<ChangeIntent> {
     Ok(ChangeIntent {
         seq: row.get::<_, i64>(0)? as u64,
         id: row.get(1)?,
         skill_id: row.get(2)?,
         root: row.get(3)?,
-        root_path: path_of(row.get(4)?),
+        root_path: path_from_bytes(row.get(4)?),
         place: row.get(5)?,
         before: row.get::<_, Option<i64>>(6)?.map(|seq| seq as u64),
         proposal: row.get(7)?,
@@ -132,7 +132,7 @@ fn intent(row: &Row<'_>) -> rusqlite::Result<ChangeIntent> {
     })
 }
 
-fn file(row: &Row<'_>) -> rusqlite::Result<IntentFile> {
+fn file_from_row(row: &Row<'_>) -> rusqlite::Result<IntentFile> {
     Ok(IntentFile {
         path: row.get(0)?,
         old: row.get::<_, Option<SqlDigest>>(1)?.map(|hash| hash.0),

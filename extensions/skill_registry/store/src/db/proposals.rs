@@ -1,4 +1,4 @@
-//! Proposals.
+//! Stored proposals and recommendations.
 
 use rusqlite::{OptionalExtension, Row, ToSql};
 use skill_format::Digest;
@@ -10,18 +10,18 @@ use crate::ledger::{
     ProposalState, ProposalSummary, Recommendation, ReviewFlag,
 };
 
-/// A proposal with what was last written to its file.
+/// A proposal with the digests of its file.
 ///
-/// `proposal.file` is the bare name, and its `file_state` says nothing yet.
+/// `proposal.file` is the bare name, and its `file_state` is not determined yet.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredProposal {
     pub(crate) proposal: Proposal,
     pub(crate) file_digest: Digest,
-    /// What was written before that: a crash may have left it in place.
+    /// The digest of the former content: a crash may have left it in place.
     pub(crate) file_before: Option<Digest>,
 }
 
-/// What identifies a proposal that waits and may be affected when a file changes.
+/// The part of an undecided proposal that decides whether a change of a file affects it.
 #[derive(Clone, Debug)]
 pub(crate) struct UndecidedProposal {
     pub(crate) id: String,
@@ -37,18 +37,18 @@ const COLUMNS: &str = "id, seq, skill_id, path, state, created_ms, author, justi
     (SELECT body FROM recommendations AS advice
      WHERE advice.proposal = proposals.id AND advice.new = proposals.new)";
 
-/// The same for a list, without the long texts.
+/// The same columns for a list, without the long texts.
 const COLUMNS_OF_LIST: &str = "id, seq, skill_id, path, state, created_ms, author, justification,
     base, new, added, removed, count, flags, '[]', '', '[]', '{\"new\":[],\"gone\":[]}',
     tokens_before, tokens_after, decided_by, decided_ms, reason, version, file, file_digest, file_before,
     (SELECT body FROM recommendations AS advice
      WHERE advice.proposal = proposals.id AND advice.new = proposals.new)";
 
-/// The states that wait for somebody, as SQL.
+/// The states that require a decision, as SQL.
 const WAITING: &str = "state IN ('open', 'approved', 'stale', 'failed')";
 
 impl LedgerTransaction<'_> {
-    /// Records a proposal; its number in the database is filled in.
+    /// Adds a proposal and sets its number.
     pub(crate) fn add_proposal(&self, stored: &mut StoredProposal, changed: u64) -> DbResult<()> {
         let proposal = &stored.proposal;
         let summary = &proposal.summary;
@@ -89,7 +89,7 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Records what changed of a proposal: everything but who made it, when, why and for which file.
+    /// Updates a proposal: all columns but its author, time, reasons and file name.
     pub(crate) fn update_proposal(&self, stored: &StoredProposal, changed: u64) -> DbResult<()> {
         let proposal = &stored.proposal;
         let summary = &proposal.summary;
@@ -127,10 +127,10 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Finds a proposal by its whole id.
+    /// Finds a proposal by its full id.
     pub(crate) fn proposal(&self, id: &str) -> DbResult<Option<StoredProposal>> {
         let sql = format!("SELECT {COLUMNS} FROM proposals WHERE id = ?1");
-        let Some(mut stored) = self.tx.query_row(&sql, [id], stored).optional()? else {
+        let Some(mut stored) = self.tx.query_row(&sql, [id], stored_from_row).optional()? else {
             return Ok(None);
         };
         let summary = &stored.proposal.summary;
@@ -145,7 +145,7 @@ impl LedgerTransaction<'_> {
         Ok(content.and_then(|content| String::from_utf8(content.to_vec()).ok()))
     }
 
-    /// Returns up to so many ids that start like this, or whose number it is.
+    /// Returns up to `limit` ids with a prefix, the newest first.
     pub(crate) fn proposal_ids(&self, start: &str, limit: usize) -> DbResult<Vec<String>> {
         let mut statement = self.tx.prepare(
             "SELECT id FROM proposals WHERE substr(id, 1, length(?1)) = ?1
@@ -177,13 +177,14 @@ impl LedgerTransaction<'_> {
             sql.push_str(&format!(" AND skill_id = ?{}", values.len()));
         }
         sql.push_str(" ORDER BY seq");
+        // The values and their numbers in the text are added together, in the same order.
         let mut statement = self.tx.prepare(&sql)?;
-        let rows = statement.query_map(values.as_slice(), stored)?;
+        let rows = statement.query_map(values.as_slice(), stored_from_row)?;
         let list = rows.map(|stored| stored.map(|stored| stored.proposal.summary));
         Ok(list.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Returns the proposals of a skill that wait, the oldest first.
+    /// Returns the undecided proposals of a skill, the oldest first.
     pub(crate) fn undecided_proposals(&self, skill_id: &str) -> DbResult<Vec<UndecidedProposal>> {
         let sql = format!(
             "SELECT id, path, state, base, new FROM proposals
@@ -194,7 +195,7 @@ impl LedgerTransaction<'_> {
             Ok(UndecidedProposal {
                 id: row.get(0)?,
                 path: row.get(1)?,
-                state: state(row, 2)?,
+                state: state_from_row(row, 2)?,
                 base: row.get::<_, Option<SqlDigest>>(3)?.map(|hash| hash.0),
                 new: row.get::<_, SqlDigest>(4)?.0,
             })
@@ -202,7 +203,7 @@ impl LedgerTransaction<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Returns the ids of the open proposals whose texts are not kept.
+    /// Returns the ids of the open proposals whose texts are not stored.
     pub(crate) fn proposals_without_text(&self) -> DbResult<Vec<String>> {
         let mut statement = self.tx.prepare(
             "SELECT id FROM proposals WHERE state = 'open'
@@ -212,7 +213,7 @@ impl LedgerTransaction<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Returns the ids of the proposals that were changed last.
+    /// Returns the ids of the most recently changed proposals.
     pub(crate) fn recently_changed_ids(&self, limit: usize) -> DbResult<Vec<String>> {
         let sql = "SELECT id FROM proposals ORDER BY changed DESC LIMIT ?1";
         let mut statement = self.tx.prepare(sql)?;
@@ -220,7 +221,7 @@ impl LedgerTransaction<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Counts the proposals that wait: of a skill, and in all.
+    /// Counts the undecided proposals: of a skill, and in total.
     pub(crate) fn count_undecided(&self, skill_id: &str) -> DbResult<(u64, u64)> {
         let sql = format!(
             "SELECT coalesce(sum(skill_id = ?1), 0), count(*) FROM proposals WHERE {WAITING}"
@@ -231,7 +232,7 @@ impl LedgerTransaction<'_> {
         Ok(counts?)
     }
 
-    /// Records what an agent advises about a proposal's text, in place of what it advised before.
+    /// Records an agent's advice about a proposal's text, and replaces its former advice.
     pub(crate) fn put_recommendation(
         &self,
         id: &str,
@@ -247,14 +248,14 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Tells whether a proposal has a file of this name.
+    /// Returns `true` if a proposal has a file of this name.
     pub(crate) fn has_file(&self, name: &str) -> DbResult<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM proposals WHERE file = ?1)";
         Ok(self.tx.query_row(sql, [name], |row| row.get(0))?)
     }
 }
 
-fn state(row: &Row<'_>, at: usize) -> rusqlite::Result<ProposalState> {
+fn state_from_row(row: &Row<'_>, at: usize) -> rusqlite::Result<ProposalState> {
     let name: String = row.get(at)?;
     ProposalState::from_name(&name).ok_or(rusqlite::Error::InvalidColumnType(
         at,
@@ -263,15 +264,16 @@ fn state(row: &Row<'_>, at: usize) -> rusqlite::Result<ProposalState> {
     ))
 }
 
-fn stored(row: &Row<'_>) -> rusqlite::Result<StoredProposal> {
+fn stored_from_row(row: &Row<'_>) -> rusqlite::Result<StoredProposal> {
     let count = |at| row.get::<_, i64>(at).map(|count| count as u64);
     let justification: String = row.get(7)?;
+    // By position: both lists of columns have the same order.
     let summary = ProposalSummary {
         id: row.get(0)?,
         seq: count(1)?,
         skill_id: row.get(2)?,
         path: row.get(3)?,
-        state: state(row, 4)?,
+        state: state_from_row(row, 4)?,
         created_ms: row.get(5)?,
         author: row.get::<_, SqlJson<AgentAuthor>>(6)?.0,
         justification_line: justification.trim().lines().next().unwrap_or_default().to_owned(),
@@ -300,6 +302,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredProposal> {
         decided,
         version: row.get::<_, Option<i64>>(23)?.map(|version| version as u64),
         file: row.get::<_, String>(24)?.into(),
+        // Replaced when the file is looked at.
         file_state: ProposalFileState::Missing,
     };
     let file_before = row.get::<_, Option<SqlDigest>>(26)?.map(|hash| hash.0);

@@ -1,4 +1,4 @@
-//! Removal of what the retention rule does not keep.
+//! Removal of the data that the retention rule does not keep.
 
 use skill_format::Digest;
 use ulid::Ulid;
@@ -9,8 +9,8 @@ use crate::ledger::{PruneReport, RetentionRule};
 /// A day in milliseconds.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// The versions that the rule does not keep: neither the first of their skill, nor approved, nor among
-/// the newest, nor the last of their day, nor young.
+/// Selects the versions that the rule does not keep: neither the first of their skill, nor
+/// approved, nor among the newest, nor the last of their day, nor young.
 const EXPIRED: &str = "
 CREATE TEMP TABLE expired AS
 SELECT seq, skill_id, number FROM (
@@ -35,7 +35,7 @@ WHERE nth > ?1 AND age > 1 AND approved_by IS NULL
     )
     AND NOT EXISTS (SELECT 1 FROM intents WHERE before = version.seq AND state = 'pending')";
 
-/// The contents that nothing refers to.
+/// Selects the contents without any reference.
 const UNUSED: &str = "
 CREATE TEMP TABLE unused AS
 SELECT digest, length(content) AS bytes FROM blobs WHERE digest NOT IN (
@@ -51,7 +51,7 @@ SELECT digest, length(content) AS bytes FROM blobs WHERE digest NOT IN (
 )";
 
 impl LedgerTransaction<'_> {
-    /// Removes what a rule does not keep.
+    /// Removes the data that a rule does not keep.
     pub(crate) fn prune(&self, rule: &RetentionRule) -> DbResult<PruneReport> {
         let now = self.stamp.now_ms;
         let ago = |days: u32| now.saturating_sub(i64::from(days).saturating_mul(DAY_MS));
@@ -65,7 +65,7 @@ impl LedgerTransaction<'_> {
         (report.versions, report.skills) = self.tx.query_row(count, [], |row| {
             Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
         })?;
-        // Ids sort by their time.
+        // Ids sort by their time, so that an id without a random part stands for the time itself.
         let before = Ulid::from_parts(u64::try_from(window).unwrap_or(0), 0).to_string();
         self.tx.execute(
             "DELETE FROM intent_files WHERE intent IN
@@ -73,10 +73,12 @@ impl LedgerTransaction<'_> {
             [&before],
         )?;
         self.tx.execute("DELETE FROM intents WHERE state <> 'pending' AND id < ?1", [&before])?;
+        // Foreign keys are off here: references to removed versions would dangle.
         self.tx.execute_batch(
             "UPDATE intents SET before = NULL WHERE before IN (SELECT seq FROM expired);",
         )?;
         for sql in [
+            // These entries would refer to versions that no longer exist.
             "DELETE FROM audit WHERE action = 'version.created' AND seq IN (
                  SELECT audit.seq FROM expired JOIN audit
                  ON audit.skill_id = expired.skill_id AND audit.version = expired.number
@@ -87,6 +89,7 @@ impl LedgerTransaction<'_> {
         ] {
             self.tx.execute(sql, [])?;
         }
+        // Only now: the removed versions no longer refer to their contents.
         self.tx.execute(UNUSED, [window])?;
         let count = "SELECT count(*), coalesce(sum(bytes), 0) FROM unused";
         (report.texts, report.bytes) = self.tx.query_row(count, [], |row| {

@@ -1,18 +1,18 @@
-//! The tables, as migrations: what was released is never changed, only followed by another step.
+//! The tables, as migrations: a released step is never changed, only followed by another one.
 
 use rusqlite_migration::{M, Migrations};
 
 /// The steps, in order; `user_version` counts them.
 const STEPS: &[M<'static>] = &[M::up(FIRST), M::up(CATALOG), M::up(ADVICE), M::up(APPROVALS)];
 
-/// The steps as the library takes them.
+/// The steps in the form of the library.
 pub(super) const MIGRATIONS: Migrations<'static> = Migrations::from_slice(STEPS);
 
-/// How many steps this program knows.
+/// The number of steps that this program knows.
 pub(super) const LATEST: i64 = STEPS.len() as i64;
 
 /// Texts by digest, proposals, versions as trees of digests, intents to write files, the audit log
-/// that everything is numbered by, skills that agents created, readings.
+/// that numbers every change, skills that agents created, and reads.
 const FIRST: &str = "
 CREATE TABLE ids (
     one INTEGER PRIMARY KEY CHECK (one = 1),
@@ -155,7 +155,7 @@ CREATE TABLE activations (
 CREATE INDEX activations_of_skill ON activations (skill_id, at_ms);
 ";
 
-/// Which text of each skill is searched, and its words; vectors that a model made of texts.
+/// The indexed text of each skill, its words, and vectors that a model made of texts.
 const CATALOG: &str = "
 CREATE TABLE catalog (
     seq INTEGER PRIMARY KEY,
@@ -176,7 +176,7 @@ CREATE TABLE vectors (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// What an agent advises about a proposal, as JSON, and the text it is about.
+/// Recommendations of agents about proposals, as JSON, with the digest of the reviewed text.
 const ADVICE: &str = "
 CREATE TABLE recommendations (
     proposal TEXT PRIMARY KEY NOT NULL REFERENCES proposals (id),
@@ -186,7 +186,7 @@ CREATE TABLE recommendations (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Skills that no agent created, each with the tree that a person approved.
+/// Approvals of skills that no agent created, each with the approved tree.
 const APPROVALS: &str = "
 CREATE TABLE approvals (
     skill_id TEXT PRIMARY KEY NOT NULL,
@@ -196,10 +196,10 @@ CREATE TABLE approvals (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// The table with the words, as messages name it.
+/// The table of the full-text index, under the name that SQLite uses in messages.
 pub(super) const CATALOG_WORDS: &str = "catalog_words";
 
-/// Makes the catalog empty, also where it is damaged.
+/// Empties the catalog, even if it is damaged.
 pub(super) const EMPTY_CATALOG: &str = "
 DELETE FROM catalog;
 INSERT INTO catalog_words (catalog_words) VALUES ('delete-all');
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_applies() {
+    fn migrations_are_valid() {
         MIGRATIONS.validate().unwrap();
     }
 }

@@ -10,7 +10,7 @@ fn open(path: &Path) -> DbResult<(LedgerDatabase, bool)> {
 }
 
 #[test]
-fn ids_sort_by_when_they_were_made_also_when_the_clock_goes_back() {
+fn ids_sort_after_clock_change() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join(FILE);
     let mut ids = Vec::new();
@@ -25,16 +25,16 @@ fn ids_sort_by_when_they_were_made_also_when_the_clock_goes_back() {
 }
 
 #[test]
-fn a_failed_transaction_leaves_nothing() {
+fn failed_transaction_is_rolled_back() {
     let temp = tempfile::tempdir().unwrap();
     let (mut db, unused) = open(&temp.path().join(FILE)).unwrap();
     assert!(unused);
     let entry = NewAuditEntry { action: "a", via: "disk", ..NewAuditEntry::default() };
-    let refused = db.write(&stamp(1), |tx| -> DbResult<()> {
+    let failed = db.write(&stamp(1), |tx| -> DbResult<()> {
         tx.append_audit(&entry)?;
         Err(LedgerError::new(LedgerErrorKind::State, "no", ""))
     });
-    assert_eq!(refused.unwrap_err().reason(), LedgerErrorKind::State);
+    assert_eq!(failed.unwrap_err().reason(), LedgerErrorKind::State);
     let audit = |db: &mut LedgerDatabase| {
         db.read(&stamp(1), |tx| tx.audit_entries(&Default::default())).unwrap().len()
     };
@@ -46,7 +46,7 @@ fn a_failed_transaction_leaves_nothing() {
 }
 
 #[test]
-fn files_that_are_no_database_of_ours_are_told_apart() {
+fn foreign_files_are_rejected() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join(FILE);
     std::fs::write(&path, "this is not a database, whatever its name says".repeat(100)).unwrap();
@@ -61,7 +61,7 @@ fn files_that_are_no_database_of_ours_are_told_apart() {
 }
 
 #[test]
-fn a_newer_database_is_left_alone() {
+fn newer_database_is_not_changed() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join(FILE);
     drop(open(&path).unwrap());
@@ -76,7 +76,7 @@ fn a_newer_database_is_left_alone() {
 }
 
 #[test]
-fn a_database_that_another_program_holds_is_not_waited_for_long() {
+fn locked_database_times_out() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join(FILE);
     drop(open(&path).unwrap());
@@ -100,7 +100,7 @@ fn term(words: &str, prefix: bool) -> CatalogTerm {
 }
 
 #[test]
-fn no_words_are_an_operator() {
+fn search_terms_are_never_operators() {
     let temp = tempfile::tempdir().unwrap();
     let (mut db, _) = open(&temp.path().join(FILE)).unwrap();
     let rows = [row("tea", "near and or not"), row("b", "zebra")];
@@ -147,7 +147,7 @@ fn no_words_are_an_operator() {
 }
 
 #[test]
-fn a_damaged_catalog_costs_nothing_but_itself() {
+fn damaged_catalog_can_be_emptied() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join(FILE);
     let (mut db, _) = open(&path).unwrap();

@@ -1,11 +1,11 @@
-//! Vectors that embedding models made of skills.
+//! Vectors of skills, made by embedding models.
 
 use skill_format::Digest;
 
 use super::{DbResult, LedgerTransaction, SqlDigest};
 
 impl LedgerTransaction<'_> {
-    /// Returns the vectors that a model made, by the digest of the text.
+    /// Returns the vectors of a model, by the digest of the text.
     pub(crate) fn vectors(&self, model: &str) -> DbResult<Vec<(Digest, Vec<u8>)>> {
         let sql = "SELECT digest, vectors FROM vectors WHERE model = ?1";
         let mut statement = self.tx.prepare(sql)?;
@@ -14,7 +14,7 @@ impl LedgerTransaction<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Keeps vectors that a model made, in place of those of the same text.
+    /// Stores vectors of a model, and replaces those of the same text.
     pub(crate) fn put_vectors(&self, model: &str, rows: &[(Digest, Vec<u8>)]) -> DbResult<()> {
         let mut statement = self.tx.prepare(
             "INSERT OR REPLACE INTO vectors (digest, model, vectors) VALUES (?1, ?2, ?3)",
@@ -25,7 +25,7 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Removes vectors that a model made.
+    /// Removes vectors of a model.
     pub(crate) fn drop_vectors(&self, model: &str, gone: &[Digest]) -> DbResult<()> {
         let mut statement =
             self.tx.prepare("DELETE FROM vectors WHERE model = ?1 AND digest = ?2")?;

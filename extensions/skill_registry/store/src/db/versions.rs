@@ -1,4 +1,4 @@
-//! Versions of skills: trees of digests, and the contents the digests stand for.
+//! Versions of skills: trees of digests, and the contents with these digests.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use skill_format::Digest;
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
 use crate::ledger::{SkillVersion, VersionAuthor, VersionFile};
 
-/// A version to record.
+/// A version that is not recorded yet.
 #[derive(Clone, Debug)]
 pub(crate) struct NewVersion<'a> {
     pub(crate) skill_id: &'a str,
@@ -17,21 +17,21 @@ pub(crate) struct NewVersion<'a> {
     pub(crate) reason: Option<&'a str>,
     pub(crate) proposal: Option<&'a str>,
     pub(crate) tree: Digest,
-    /// Sorted by path; the contents are known already.
+    /// Sorted by path; the contents have to be stored before.
     pub(crate) files: &'a [VersionFile],
     pub(crate) complete: bool,
     pub(crate) root: &'a str,
     pub(crate) place: &'a str,
 }
 
-/// A version with what finds it again.
+/// A version with its number in the database and its location.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredVersion {
     pub(crate) seq: u64,
     pub(crate) version: SkillVersion,
-    /// The label of the root the skill was in.
+    /// The label of the skill's root at that time.
     pub(crate) root: String,
-    /// Its directory below that root.
+    /// The skill's directory below that root.
     pub(crate) place: String,
 }
 
@@ -39,12 +39,12 @@ const COLUMNS: &str = "seq, number, id, created_ms, author, approved_by, reason,
     files, bytes, complete, root, place";
 
 impl LedgerTransaction<'_> {
-    /// Keeps contents.
+    /// Stores contents.
     pub(crate) fn add_blobs<'b>(
         &self,
         blobs: impl IntoIterator<Item = (Digest, &'b [u8])>,
     ) -> DbResult<()> {
-        // A content that was damaged on the disk is repaired by the same content.
+        // A content that was damaged on the disk is replaced by the same, intact content.
         let sql = "INSERT INTO blobs (digest, content) VALUES (?1, ?2)
              ON CONFLICT (digest) DO UPDATE SET content = excluded.content
              WHERE content <> excluded.content";
@@ -55,7 +55,7 @@ impl LedgerTransaction<'_> {
         Ok(())
     }
 
-    /// Returns a content, or `None` if it is not kept or no longer has its digest.
+    /// Returns a content, or `None` if it is not stored or no longer has its digest.
     pub(crate) fn blob(&self, digest: Digest) -> DbResult<Option<Arc<[u8]>>> {
         let sql = "SELECT content FROM blobs WHERE digest = ?1";
         let mut statement = self.tx.prepare_cached(sql)?;
@@ -65,7 +65,7 @@ impl LedgerTransaction<'_> {
         Ok(content.filter(|content| Digest::compute(content) == digest))
     }
 
-    /// Records a version; returns its number in the skill and the one in the database.
+    /// Records a version; returns its number in the database.
     pub(crate) fn add_version(
         &self,
         new: &NewVersion<'_>,
@@ -97,6 +97,7 @@ impl LedgerTransaction<'_> {
                 new.place,
             ),
         )?;
+        // Before the files are added: every insertion changes it.
         let seq = self.tx.last_insert_rowid();
         let mut statement = self.tx.prepare(
             "INSERT INTO version_files (version, path, mode, size, digest)
@@ -109,7 +110,7 @@ impl LedgerTransaction<'_> {
         Ok(seq as u64)
     }
 
-    /// Returns the number the next version of a skill gets.
+    /// Returns the number of the next version of a skill.
     pub(crate) fn next_number(&self, skill_id: &str) -> DbResult<u64> {
         let sql = "SELECT coalesce(max(number), 0) + 1 FROM versions WHERE skill_id = ?1";
         Ok(self.tx.query_row(sql, [skill_id], |row| row.get::<_, i64>(0))? as u64)
@@ -119,11 +120,11 @@ impl LedgerTransaction<'_> {
     pub(crate) fn versions(&self, skill_id: &str) -> DbResult<Vec<StoredVersion>> {
         let sql = format!("SELECT {COLUMNS} FROM versions WHERE skill_id = ?1 ORDER BY number");
         let mut statement = self.tx.prepare(&sql)?;
-        let rows = statement.query_map([skill_id], version)?;
+        let rows = statement.query_map([skill_id], version_from_row)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Finds a version of a skill; the last one if no number is given.
+    /// Finds a version of a skill; the last one if `number` is `None`.
     pub(crate) fn version(
         &self,
         skill_id: &str,
@@ -134,7 +135,7 @@ impl LedgerTransaction<'_> {
              ORDER BY number DESC LIMIT 1"
         );
         let number = number.map(|number| number as i64);
-        Ok(self.tx.query_row(&sql, (skill_id, number), version).optional()?)
+        Ok(self.tx.query_row(&sql, (skill_id, number), version_from_row).optional()?)
     }
 
     /// Returns the files of a version, sorted by path, without their contents.
@@ -154,7 +155,7 @@ impl LedgerTransaction<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Returns the ids of the proposals whose text has a digest.
+    /// Returns the ids of the latest proposals whose new text has a digest.
     pub(crate) fn proposals_making(&self, new: Digest) -> DbResult<Vec<String>> {
         let sql = "SELECT id FROM proposals WHERE new = ?1 ORDER BY seq DESC LIMIT 16";
         let mut statement = self.tx.prepare(sql)?;
@@ -162,7 +163,7 @@ impl LedgerTransaction<'_> {
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
-    /// Returns the number of the version before one.
+    /// Returns the number of the version before another one.
     pub(crate) fn number_before(&self, skill_id: &str, number: u64) -> DbResult<Option<u64>> {
         let sql = "SELECT max(number) FROM versions WHERE skill_id = ?1 AND number < ?2";
         let before: Option<i64> =
@@ -170,7 +171,7 @@ impl LedgerTransaction<'_> {
         Ok(before.map(|number| number as u64))
     }
 
-    /// Returns the ids of the skills that have a version, sorted, that look for a similar one.
+    /// Returns the ids of the skills that have a version, sorted.
     pub(crate) fn versioned_skills(&self) -> DbResult<Vec<String>> {
         let sql = "SELECT DISTINCT skill_id FROM versions ORDER BY skill_id";
         let mut statement = self.tx.prepare(sql)?;
@@ -179,7 +180,7 @@ impl LedgerTransaction<'_> {
     }
 }
 
-fn version(row: &Row<'_>) -> rusqlite::Result<StoredVersion> {
+fn version_from_row(row: &Row<'_>) -> rusqlite::Result<StoredVersion> {
     let version = SkillVersion {
         number: row.get::<_, i64>(1)? as u64,
         id: row.get(2)?,

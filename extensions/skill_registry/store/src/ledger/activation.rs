@@ -1,4 +1,4 @@
-//! What is used.
+//! Records of the use of skills.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use skill_format::Digest;
 use crate::ledger::proposal::AgentAuthor;
 use crate::tools::SkillAccess;
 
-/// What was read.
+/// The part of a skill that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActivationKind {
@@ -18,14 +18,14 @@ pub enum ActivationKind {
     Resource,
 }
 
-/// One reading of a skill or of its resources.
+/// One read of a skill or of one of its resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillActivation {
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at_ms: i64,
     /// The skill.
     pub skill_id: String,
-    /// What was read.
+    /// The part that was read.
     pub kind: ActivationKind,
     /// The resource's path.
     pub path: Option<String>,
@@ -39,22 +39,22 @@ pub struct SkillActivation {
     pub turn_id: String,
     /// Where the call came from.
     pub origin: String,
-    /// What it cost the model.
+    /// The number of tokens that the model received.
     pub tokens: u32,
 }
 
 impl SkillActivation {
-    /// Takes down what somebody is handed out of a skill.
+    /// Creates the record of one read.
     #[must_use]
     pub fn new(at: SystemTime, author: AgentAuthor, read: SkillAccess) -> Self {
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
         let AgentAuthor { agent_id, session_id, turn_id, origin } = author;
         let SkillAccess { skill_id, path, digest, tokens } = read;
-        let whole = path.is_none();
+        let is_skill = path.is_none();
         Self {
             at_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
             skill_id,
-            kind: if whole { ActivationKind::Skill } else { ActivationKind::Resource },
+            kind: if is_skill { ActivationKind::Skill } else { ActivationKind::Resource },
             path,
             digest,
             agent_id,
@@ -66,21 +66,21 @@ impl SkillActivation {
     }
 }
 
-/// How much a skill is used.
+/// The use of a skill, summed up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillStats {
     /// The skill.
     pub skill_id: String,
-    /// How often its instructions were read.
+    /// The number of reads of its instructions.
     pub reads: u64,
-    /// How often a resource was read.
+    /// The number of reads of its resources.
     pub resource_reads: u64,
-    /// By how many agents.
+    /// The number of agents that read it.
     pub agents: u64,
-    /// In how many sessions.
+    /// The number of sessions in which it was read.
     pub sessions: u64,
-    /// What that cost in tokens.
+    /// The number of tokens of all reads.
     pub tokens: u64,
-    /// When it was last read, in milliseconds since 1970.
+    /// The time of the last read, in milliseconds since 1970.
     pub last_ms: i64,
 }

@@ -1,4 +1,4 @@
-//! Readings on their way into the ledger, off the path of those who read.
+//! A queue of reads on their way into the ledger, so that a read does not wait for the disk.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -8,10 +8,10 @@ use crate::ledger::Ledger;
 use crate::ledger::activation::SkillActivation;
 use crate::ledger::error::LedgerError;
 
-/// How many readings wait at most; what comes beyond is dropped and counted.
+/// The maximum number of queued reads; further reads are dropped and counted.
 const CAPACITY: usize = 1_024;
 
-/// Collects readings until somebody writes them.
+/// A queue of reads that a background task writes to the ledger.
 pub struct ActivationLog {
     sender: SyncSender<SkillActivation>,
     waiting: AtomicUsize,
@@ -19,11 +19,11 @@ pub struct ActivationLog {
     receiver: Mutex<(Receiver<SkillActivation>, Vec<SkillActivation>)>,
 }
 
-/// What a writing came to.
+/// The result of one flush.
 pub(super) struct FlushOutcome {
-    /// How many readings it wrote.
+    /// The number of reads it wrote.
     pub(super) readings: usize,
-    /// How many were dropped since the writing before.
+    /// The number of reads dropped since the previous flush.
     pub(super) dropped: u64,
 }
 
@@ -36,11 +36,13 @@ impl Default for ActivationLog {
 }
 
 impl ActivationLog {
-    /// How many readings make a batch that is worth writing at once.
+    /// The number of queued reads that is worth an immediate flush.
     pub const BATCH: usize = 256;
 
-    /// Takes a reading, without waiting; tells whether a batch is full now.
+    /// Queues a read without waiting; returns `true` if a batch is full now.
     pub fn record(&self, reading: SkillActivation) -> bool {
+        // A full queue means that the disk cannot keep up; the caller answers a model and must not
+        // wait.
         if self.sender.try_send(reading).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return false;
@@ -48,14 +50,15 @@ impl ActivationLog {
         (self.waiting.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(Self::BATCH)
     }
 
-    /// Writes what was recorded. What cannot be written is kept for the next time.
+    /// Writes the queued reads. Reads that cannot be written are kept for the next flush.
     pub(super) fn flush(&self, ledger: &Ledger) -> Result<FlushOutcome, LedgerError> {
-        let mut held = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
-        let (receiver, batch) = &mut *held;
-        // While nothing can be written, no more is kept than the channel holds.
+        let mut guard = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        let (receiver, batch) = &mut *guard;
+        // While the ledger cannot be written, no more reads are kept than the channel holds.
         batch.extend(receiver.try_iter().take(CAPACITY - batch.len()));
         self.waiting.store(0, Ordering::Relaxed);
         ledger.record_activations(batch)?;
+        // Only now, after the commit: a failed write leaves the batch as it was.
         let readings = batch.drain(..).len();
         Ok(FlushOutcome { readings, dropped: self.dropped.swap(0, Ordering::Relaxed) })
     }

@@ -1,13 +1,13 @@
-//! Changing the files of a skill so that neither a crash nor somebody else's edit loses anything.
+//! Changes of a skill's files that lose no data after a crash or a concurrent edit.
 //!
 //! 1. One transaction records the decision, the texts and an intent that names every file with its
-//!    digest before and after.
-//! 2. Each file is replaced, if it is what it was; see [`super::swap`].
+//! digest before and after.
+//! 2. Each file is replaced if it still has the digest before; see [`super::swap`].
 //! 3. One transaction records the version and closes the intent.
-//! 4. Running registries are told.
+//! 4. Running registries are notified.
 //!
-//! A process that dies in between leaves the intent open; whoever opens the ledger next goes through
-//! 2 to 4 again, which by the digests does only what is left.
+//! A process that dies in between leaves the intent open. The next process that opens the ledger
+//! repeats steps 2 to 4, which by the digests does only the missing part.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) struct CommittedChange {
     pub(super) events: Vec<LedgerEvent>,
 }
 
-/// The contents a change is about, by digest.
+/// The contents of a change, by digest.
 type ContentMap = HashMap<Digest, Arc<[u8]>>;
 
 impl ChangeIntent {
@@ -49,22 +49,24 @@ impl ChangeIntent {
         }
     }
 
-    /// Whether the skill's directory is made by it.
+    /// Returns `true` if the change creates the skill's directory.
     fn makes_skill(&self) -> bool {
         self.files.iter().all(|file| file.old.is_none())
     }
 }
 
 impl LedgerSession<'_> {
-    /// Makes a recorded change and records that it is made. If it cannot be made, it is taken back;
-    /// a proposal is stale then, or open again.
+    /// Executes a recorded change and records its result. A change that fails is undone; its
+    /// proposal is then stale, or open again.
     pub(super) fn execute(
         &mut self,
         intent: &ChangeIntent,
     ) -> Result<CommittedChange, LedgerError> {
+        // A crashed attempt has left files that would show up in the next version.
         self.remove_temporary_files(intent);
         let (error, conflict) = match self.write_files(intent) {
             Ok(None) => {
+                // The intent stays open on purpose: recovery records the version later.
                 let written = "; the files are written, which is recorded at the next use";
                 return self.finish(intent).map_err(|error| error.with_detail(written));
             }
@@ -72,8 +74,9 @@ impl LedgerSession<'_> {
             Err(error) => (error, false),
         };
         if let Err(undoing) = self.undo(intent) {
+            // The intent stays open, so that recovery can try again.
             let stuck = format!(
-                "; it cannot be taken back now ({undoing}) and is finished at the next use"
+                "; the change cannot be undone now ({undoing}) and is completed at the next use"
             );
             return Err(error.with_detail(&stuck));
         }
@@ -82,8 +85,8 @@ impl LedgerSession<'_> {
         Err(error)
     }
 
-    /// Writes the files of a change that are not written yet; returns the first that is neither as
-    /// before nor as after.
+    /// Writes the files of a change that are not written yet; returns the path of the first file
+    /// that is neither as before nor as after.
     pub(super) fn write_files(
         &mut self,
         intent: &ChangeIntent,
@@ -92,10 +95,15 @@ impl LedgerSession<'_> {
         let place = intent.skill_directory();
         let failed = |error: &JailError| jail_error(error, &place.path());
         let dir = match place.open(intent.makes_skill()) {
+            // A directory that disappeared conflicts with every file; the first one is reported.
             Err(JailError::NotFound) => return Ok(intent.files.first().map(|f| f.path.clone())),
             opened => opened.map_err(|error| failed(&error))?,
         };
-        let files = steps(intent, &contents, &dir)?;
+        let files = resolve_steps(intent, &contents, &dir)?;
+        // All files are compared before the first is written, so that a conflict seldom leaves a
+        // half-written skill.
+        // Another program may still edit a file between the check and the swap; the swap detects
+        // it.
         for (file, step) in intent.files.iter().zip(&files) {
             let found = tree::read_file(&dir, &step.path).map_err(|error| failed(&error))?;
             let found = found.map(|content| Digest::compute(&content));
@@ -114,7 +122,7 @@ impl LedgerSession<'_> {
         Ok(None)
     }
 
-    /// Gives the files that were written their old contents back; what somebody else wrote stays.
+    /// Restores the old contents of the files that were written; edits by other programs stay.
     pub(super) fn undo(&mut self, intent: &ChangeIntent) -> Result<(), LedgerError> {
         let contents = self.contents(intent)?;
         let place = intent.skill_directory();
@@ -123,28 +131,29 @@ impl LedgerSession<'_> {
             opened => opened.map_err(|error| jail_error(&error, &place.path()))?,
         };
         let modes = self.modes_before(intent)?;
-        let files = steps(intent, &contents, &dir)?;
+        let files = resolve_steps(intent, &contents, &dir)?;
+        // In reverse order: directories that the change created are empty at the end.
         for (file, step) in intent.files.iter().zip(&files).rev() {
             let location = place.path().join(&file.path);
             if let (None, Some(digest)) = (step.old, file.old) {
-                return Err(damaged(intent, &step.path, digest));
+                return Err(damaged_content_error(intent, &step.path, digest));
             }
             let mode = modes.get(&file.path).copied().unwrap_or(0);
             step.backward(mode).execute().map_err(|error| jail_error(&error, &location))?;
         }
         if intent.makes_skill() {
-            // It is only removed if it is empty; otherwise somebody has put something there.
+            // `remove_dir` fails unless the directory is empty: files of other programs stay.
             let root = Dir::open_ambient_dir(&place.root_path, ambient_authority());
             let _ = root.and_then(|root| root.remove_dir(&place.rel));
         }
         Ok(())
     }
 
-    /// Removes what interrupted changes left beside a change's files.
+    /// Removes the temporary files that interrupted changes left next to the files of a change.
     pub(super) fn remove_temporary_files(&self, intent: &ChangeIntent) -> usize {
         let paths: Vec<RelPath> =
             intent.files.iter().filter_map(|file| RelPath::new(&file.path).ok()).collect();
-        // What cannot be removed now is hidden from versions and removed another time.
+        // A file that cannot be removed now is hidden from versions and removed another time.
         let swept = intent
             .skill_directory()
             .open(false)
@@ -158,6 +167,8 @@ impl LedgerSession<'_> {
             let mut contents = ContentMap::new();
             for file in &intent.files {
                 for digest in [file.old, file.new].into_iter().flatten() {
+                    // A missing content is no error yet: `resolve_steps` decides whether it is
+                    // required.
                     if let Some(content) = work.verified(digest, None)? {
                         contents.insert(digest, content);
                     }
@@ -175,14 +186,14 @@ impl LedgerSession<'_> {
         })
     }
 
-    /// Records that a change is made.
+    /// Records that the files of a change are written.
     pub(super) fn finish(&mut self, intent: &ChangeIntent) -> Result<CommittedChange, LedgerError> {
-        let finished = self.change(|work| finish(work, intent))?;
+        let finished = self.change(|work| record_applied(work, intent))?;
         self.ledger.touch_generation();
         Ok(finished)
     }
 
-    /// Records that a change was given up.
+    /// Records that a change was abandoned.
     pub(super) fn abandon(
         &mut self,
         intent: &ChangeIntent,
@@ -202,9 +213,11 @@ impl LedgerSession<'_> {
             let Some(id) = &intent.proposal else { return Ok(()) };
             let mut stored = work.find(id)?;
             stored.proposal.summary.state = state;
+            // A failed proposal keeps its decision: the person sees that it was approved.
             if state != ProposalState::Failed {
                 stored.proposal.decided = None;
             }
+            // Only a stale proposal is an event; the others are seen in the error of the call.
             let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));
             let (action, event) = match state {
                 ProposalState::Stale => ("proposal.stale", Some(&event)),
@@ -217,29 +230,29 @@ impl LedgerSession<'_> {
         })
     }
 
-    /// Refuses to touch a skill while an interrupted change of it waits.
+    /// Checks that no interrupted change of a skill is pending.
     pub(super) fn check_no_pending(&mut self, skill_id: &str) -> Result<(), LedgerError> {
         let pending = self.read(|work| work.pending_intents())?;
         if pending.iter().any(|intent| intent.skill_id == skill_id) {
             return Err(LedgerError::new(
                 LedgerErrorKind::Io,
-                format!("an interrupted change of `{skill_id}` cannot be brought to its end"),
-                "see to the disk and to the permissions of the skill's files, then try again",
+                format!("an interrupted change of `{skill_id}` cannot be completed"),
+                "check the disk and the permissions of the skill's files, then try again",
             ));
         }
         Ok(())
     }
 }
 
-fn damaged(intent: &ChangeIntent, path: &RelPath, digest: Digest) -> LedgerError {
+fn damaged_content_error(intent: &ChangeIntent, path: &RelPath, digest: Digest) -> LedgerError {
     let (what, location) = (
         format!("a change of `{}`", intent.skill_id),
         intent.skill_directory().path().join(path.as_str()),
     );
-    LedgerError::damaged_text(&what, &location, digest, "go on with the file as it is")
+    LedgerError::damaged_text(&what, &location, digest, "continue with the file as it is")
 }
 
-/// One file of a change with its contents.
+/// A file of a change with its contents.
 struct FileStep<'a> {
     dir: &'a Dir,
     path: RelPath,
@@ -249,13 +262,14 @@ struct FileStep<'a> {
     token: String,
 }
 
-fn steps<'a>(
+fn resolve_steps<'a>(
     intent: &'a ChangeIntent,
     contents: &'a ContentMap,
     dir: &'a Dir,
 ) -> Result<Vec<FileStep<'a>>, LedgerError> {
     let content = |digest: Option<Digest>| digest.and_then(|digest| contents.get(&digest));
     let step = |(position, file): (usize, &'a IntentFile)| {
+        // Paths were checked when the intent was recorded: only a manipulated database has others.
         let path = RelPath::new(&file.path).map_err(|error| {
             LedgerError::database(
                 LedgerErrorKind::Database,
@@ -265,8 +279,9 @@ fn steps<'a>(
         })?;
         let (old, new) = (content(file.old), content(file.new));
         if let (None, Some(digest)) = (new, file.new) {
-            return Err(damaged(intent, &path, digest));
+            return Err(damaged_content_error(intent, &path, digest));
         }
+        // The same name in every attempt, so that a later attempt finds the file of a crashed one.
         let token = format!("{}-{position}", intent.id);
         Ok(FileStep { dir, path, file, old: old.map(|c| &**c), new: new.map(|c| &**c), token })
     };
@@ -297,8 +312,8 @@ impl FileStep<'_> {
     }
 }
 
-/// Records a skill's files as a version unless they are the last one already; returns the version's
-/// number in the database, if the skill has any version or file.
+/// Records a skill's files as a version unless the last version has the same tree; returns the
+/// version's number in the database, if the skill has any version or file.
 pub(super) fn record_version(
     work: &LedgerWork<'_, '_>,
     skill_id: &str,
@@ -330,7 +345,7 @@ pub(super) fn record_version(
     Ok((Some(seq), Some(event)))
 }
 
-/// Adds a version; returns its number in the skill, that in the database, and what to tell.
+/// Adds a version; returns its number in the skill, its number in the database, and the event.
 fn add_version(
     work: &LedgerWork<'_, '_>,
     version: &NewVersion<'_>,
@@ -358,7 +373,7 @@ fn add_version(
     Ok((number, seq, event))
 }
 
-fn finish(
+fn record_applied(
     work: &LedgerWork<'_, '_>,
     intent: &ChangeIntent,
 ) -> Result<CommittedChange, LedgerError> {
@@ -368,6 +383,8 @@ fn finish(
     };
     let complete = work.version(&intent.skill_id, None)?.is_none_or(|last| last.version.complete);
     let before_tree = tree::tree_digest(&before);
+    // The version is the recorded state plus the change, not the files on the disk: an edit that
+    // came in between must not count as approved.
     let mut files: Vec<VersionFile> = before
         .into_iter()
         .filter(|file| intent.files.iter().all(|changed| changed.path != file.path))
@@ -377,7 +394,7 @@ fn finish(
         let Some(content) = work.verified(digest, None)? else {
             let location = intent.skill_directory().path().join(path);
             let what = format!("a change of `{}`", intent.skill_id);
-            let otherwise = "go on with the file as it is";
+            let otherwise = "continue with the file as it is";
             return Err(LedgerError::damaged_text(&what, &location, digest, otherwise));
         };
         let (path, size) = (path.clone(), content.len() as u64);
@@ -431,8 +448,8 @@ fn finish(
         ..disk_audit_entry()
     })?;
     work.close_intent(intent.seq, "done", changed)?;
-    // What a person decides about an approved skill is approved with it. What `allowed-tools` grants
-    // is no agent's to decide, and no client's.
+    // The approval of a skill follows a change that a person decided. Only the command line may
+    // extend a grant of `allowed-tools`: neither an agent nor an MCP client decides about it.
     match work.created(&intent.skill_id)? {
         Some(mut created) if created.approved == Some(before_tree) => {
             created.approved = Some(tree);
@@ -448,8 +465,8 @@ fn finish(
     Ok(CommittedChange { version: number, tree, events })
 }
 
-/// Marks the open proposals of a skill that no longer fit their file. `known` tells the digest of a
-/// file, or that there is none, or nothing.
+/// Marks the open proposals of a skill that no longer fit their file. `known` returns the digest of
+/// a file, `Some(None)` for a missing file, and `None` if it is not known.
 pub(super) fn mark_stale(
     work: &LedgerWork<'_, '_>,
     skill_id: &str,
@@ -462,6 +479,7 @@ pub(super) fn mark_stale(
             continue;
         }
         let mut stored = work.find(&waiting.id)?;
+        // The file already has the proposed text: there is nothing to rebase.
         let superseded = now == Some(waiting.new);
         let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));
         let changed = work.append_audit(&NewAuditEntry {
@@ -482,22 +500,22 @@ pub(super) fn mark_stale(
     Ok(events)
 }
 
-/// A line of the log about what nobody did on purpose.
+/// Returns an audit entry for a change that was detected on the disk.
 pub(super) fn disk_audit_entry() -> NewAuditEntry<'static> {
     NewAuditEntry { via: "disk", ..NewAuditEntry::default() }
 }
 
-/// Says that a file moved under a change.
+/// Creates the error for a file that changed during the operation.
 fn conflict_error(intent: &ChangeIntent, path: &str) -> LedgerError {
     let kind = match intent.proposal {
         Some(_) => LedgerErrorKind::Stale,
         None => LedgerErrorKind::Conflict,
     };
     let hint = match &intent.proposal {
-        Some(id) => format!("`skill rebase {id}` makes the proposal fit the file as it is now"),
-        None => "look at what changed (`skill history`), then try again".to_owned(),
+        Some(id) => format!("run `skill rebase {id}` to rebase it onto the current file"),
+        None => "inspect the changes with `skill history`, then try again".to_owned(),
     };
     let location = intent.skill_directory().path().join(path);
-    let message = format!("{} was changed meanwhile; it was left alone", location.display());
+    let message = format!("{} changed concurrently; it was not overwritten", location.display());
     LedgerError::new(kind, message, hint)
 }

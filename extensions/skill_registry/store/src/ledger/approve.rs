@@ -1,4 +1,4 @@
-//! Approving a proposal, and what makes a skill with it.
+//! Approval of a proposal, and its application to the skill.
 
 use serde_json::json;
 use skill_format::Digest;
@@ -19,10 +19,10 @@ use crate::ledger::version::VersionAuthor;
 use crate::snapshot::Snapshot;
 
 impl Ledger {
-    /// Approves an open proposal and applies it: the file is replaced as a whole, if it is still
-    /// what the proposal was made for.
+    /// Approves an open proposal and applies it: the file is replaced as a unit, if it still is the
+    /// base of the proposal.
     ///
-    /// `digest` is that of the new text the person saw.
+    /// `digest` is the digest of the new text that the person reviewed.
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] and [`LedgerErrorKind::Ambiguous`] for the id,
@@ -51,61 +51,63 @@ impl Ledger {
                         "proposal {} has the digest {}, not {digest}",
                         summary.id, summary.new_digest
                     ),
-                    "review it again: its text is not the one you saw",
+                    "review it again: its text differs from the one that was reviewed",
                 ));
             }
-            let subject = find_target(snapshot, &stored.proposal)?;
-            session.check_no_pending(&subject.skill_id)?;
-            let now = subject.read()?.map(|text| text.digest);
+            let target = find_target(snapshot, &stored.proposal)?;
+            session.check_no_pending(&target.skill_id)?;
+            let now = target.read()?.map(|text| text.digest);
+            // A file that already has the new text is fine: an interrupted approval may have
+            // written it.
             if now != summary.base_digest && now != Some(summary.new_digest) {
-                return Err(session.reject_stale(&stored, &subject, now));
+                return Err(session.reject_stale(&stored, &target, now));
             }
-            session.apply(stored, &subject, actor, reason)
+            session.apply(stored, &target, actor, reason)
         })
     }
 }
 
 impl LedgerSession<'_> {
-    /// Says that a proposal came too late, and records it.
+    /// Marks a proposal as stale and returns the error for it.
     fn reject_stale(
         &mut self,
         stored: &StoredProposal,
-        subject: &ProposalTarget,
+        target: &ProposalTarget,
         now: Option<Digest>,
     ) -> LedgerError {
-        let path = subject.path.as_str();
+        let path = target.path.as_str();
         let summary = &stored.proposal.summary;
         let known = |wanted: &str| (wanted == path).then_some(now);
-        let recorded = self.change(|work| mark_stale(work, &subject.skill_id, &known));
+        let recorded = self.change(|work| mark_stale(work, &target.skill_id, &known));
         if let Err(error) = recorded {
             return error;
         }
         LedgerError::new(
             LedgerErrorKind::Stale,
-            format!("{} has changed since the proposal was made", subject.location().display()),
-            format!("`skill rebase {}` makes it fit the file as it is now", summary.id),
+            format!("{} has changed since the proposal was made", target.location().display()),
+            format!("run `skill rebase {}` to rebase it onto the current file", summary.id),
         )
     }
 
     fn apply(
         &mut self,
         mut stored: StoredProposal,
-        subject: &ProposalTarget,
+        target: &ProposalTarget,
         actor: &HumanActor,
         reason: Option<&str>,
     ) -> Result<ApplyOutcome, LedgerError> {
-        let captured = read_tree(&subject.place)?;
+        let captured = read_tree(&target.place)?;
         let summary = &stored.proposal.summary;
-        let path = subject.path.to_string();
+        let path = target.path.to_string();
         let (id, new_digest) = (summary.id.clone(), summary.new_digest);
         let now = captured.file(&path);
         let mut intent = ChangeIntent {
             seq: 0,
             id: String::new(),
-            skill_id: subject.skill_id.clone(),
-            root: subject.place.root.clone(),
-            root_path: subject.place.root_path.clone(),
-            place: subject.place.rel.clone(),
+            skill_id: target.skill_id.clone(),
+            root: target.place.root.clone(),
+            root_path: target.place.root_path.clone(),
+            place: target.place.rel.clone(),
             before: None,
             proposal: Some(summary.id.clone()),
             by: actor.name.clone(),
@@ -116,21 +118,24 @@ impl LedgerSession<'_> {
                 path: path.clone(),
                 old: summary.base_digest,
                 new: Some(summary.new_digest),
+                // A proposal changes text only; the executable bits stay.
                 mode: now.map_or(0, |file| file.mode),
             }],
         };
         let mut events = self.change(|work| {
+            // Read again by its digest: a damaged stored text must never reach the skill.
             let Some(new) = work.verified(new_digest, Some(&captured))? else {
-                let otherwise = format!("`skill reject {id}` it");
-                let what = format!("proposal {id} of `{}`", subject.skill_id);
-                let path = subject.location();
+                let otherwise = format!("reject it with `skill reject {id}`");
+                let what = format!("proposal {id} of `{}`", target.skill_id);
+                let path = target.location();
                 return Err(LedgerError::damaged_text(&what, &path, new_digest, &otherwise));
             };
             work.add_blobs([(new_digest, &*new)])?;
+            // The current files become a version first, so that a rollback finds direct edits.
             work.add_blobs(captured.contents())?;
             let external = VersionAuthor::External;
             let (before, edited) =
-                record_version(work, &subject.skill_id, &subject.place, &captured, &external)?;
+                record_version(work, &target.skill_id, &target.place, &captured, &external)?;
             intent.before = before;
             stored.proposal.summary.state = ProposalState::Approved;
             stored.proposal.decided = Some(ProposalDecision {
@@ -150,6 +155,7 @@ impl LedgerSession<'_> {
             work.add_intent(&mut intent, changed)?;
             Ok(edited.into_iter().chain([event]).collect::<Vec<_>>())
         })?;
+        // Outside of the transaction: the decision has to survive a crash while files are written.
         let finished = self.execute(&intent)?;
         events.extend(finished.events);
         Ok(ApplyOutcome {
@@ -163,7 +169,7 @@ impl LedgerSession<'_> {
     }
 }
 
-/// Reads the files of a skill; none where its directory is not there.
+/// Reads the files of a skill; a missing directory has none.
 pub(super) fn read_tree(place: &SkillDirectory) -> Result<CapturedTree, LedgerError> {
     let failed = |error: JailError| jail_error(&error, &place.path());
     match place.open(false) {

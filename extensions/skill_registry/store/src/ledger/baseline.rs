@@ -1,6 +1,6 @@
-//! The first version of every skill: its files as they were when it was first seen.
+//! The first version of every skill: its files at the time the registry first saw it.
 //!
-//! It is recorded before anything changes, so that the first edit loses nothing.
+//! It is recorded before any change, so that the first edit loses no data.
 
 use std::collections::HashMap;
 
@@ -23,10 +23,10 @@ use crate::snapshot::Snapshot;
 /// The number of skills that one transaction records.
 const BATCH_SKILLS: usize = 256;
 
-/// The bytes of files after which a transaction is closed.
+/// The number of bytes of files after which a transaction is committed.
 const BATCH_BYTES: u64 = 32 << 20;
 
-/// A skill that has no version, and its files.
+/// A skill without a version, and its files.
 struct Unrecorded<'s> {
     skill: &'s Skill,
     place: SkillDirectory,
@@ -34,9 +34,9 @@ struct Unrecorded<'s> {
 }
 
 impl Ledger {
-    /// Records the files of every skill that has no version yet, and what was edited while no
-    /// registry was running. Returns what happened to skills that have versions; a first version is no
-    /// news.
+    /// Records the files of every skill that has no version yet, and direct edits made while no
+    /// registry was running. Returns the events of skills that have versions; a first version
+    /// causes none.
     ///
     /// A skill whose files cannot be read is left out.
     ///
@@ -49,6 +49,7 @@ impl Ledger {
         if snapshot.skills().is_empty() {
             return Ok(Vec::new());
         }
+        // Compared by SKILL.md alone, without a look at the other files: this runs at every start.
         let known = self.with_existing_session(|session| session.read(|work| work.last_texts()))?;
         let known: HashMap<String, Option<Digest>> = known.into_iter().collect();
         let mut edited: Vec<SkillId> = Vec::new();
@@ -62,12 +63,14 @@ impl Ledger {
                     bytes += captured.files.iter().map(|file| file.size).sum::<u64>();
                     batch.push(Unrecorded { skill, place, captured });
                 }
-                // A text that was not read yet is compared when it was.
+                // A text that is not read yet is compared once it is.
                 Some(text) if skill.digest().is_some_and(|now| *text != Some(now)) => {
                     edited.push(skill.id().clone());
                 }
                 Some(_) => {}
             }
+            // In batches: neither the memory nor the time under the lock grows with the number of
+            // skills.
             if batch.len() == BATCH_SKILLS || bytes >= BATCH_BYTES {
                 self.with_session(|session| session.record_first(&batch))?;
                 (batch, bytes) = (Vec::new(), 0);
@@ -85,6 +88,7 @@ impl LedgerSession<'_> {
         self.change(|work| {
             let mut new = Vec::new();
             for unrecorded in batch {
+                // Another process may have recorded it since the versions were listed.
                 let is_empty = unrecorded.captured.files.is_empty();
                 if !is_empty && work.version(unrecorded.skill.id().as_str(), None)?.is_none() {
                     new.push(unrecorded);
@@ -100,7 +104,7 @@ impl LedgerSession<'_> {
             })?;
             for Unrecorded { skill, place, captured } in new {
                 let skill_id = skill.id().as_str();
-                // What an agent has announced and nobody has seen before is the agent's.
+                // A skill that an agent reported and no person has approved is the agent's.
                 let author = match work.created(skill_id)? {
                     Some(created) if created.approved.is_none() => {
                         VersionAuthor::Agent(created.author)

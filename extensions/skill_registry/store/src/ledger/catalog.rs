@@ -1,6 +1,7 @@
-//! The catalog in the database: the words of every skill, so that they can be searched across starts.
+//! The catalog in the database: the words of every skill, so that a search does not read all files
+//! after a start.
 //!
-//! It can be made again at any time, so nothing depends on it: what is damaged is thrown away.
+//! It can be rebuilt at any time, so nothing depends on it: a damaged catalog is discarded.
 
 use skill_format::Digest;
 
@@ -8,11 +9,11 @@ use crate::ledger::Ledger;
 use crate::ledger::error::LedgerError;
 use crate::ledger::session::LedgerSession;
 
-/// A skill's row.
+/// The indexed texts of one skill.
 #[derive(Clone, Debug)]
 pub(crate) struct CatalogRow {
     pub(crate) skill_id: String,
-    /// The digest of the SKILL.md that the fields were made of.
+    /// The digest of the SKILL.md from which the fields were made.
     pub(crate) digest: Digest,
     /// In the order of [`FIELDS`].
     pub(crate) fields: [String; 5],
@@ -21,16 +22,16 @@ pub(crate) struct CatalogRow {
 /// The searched fields.
 pub(crate) const FIELDS: [&str; 5] = ["name", "description", "tags", "headings", "body"];
 
-/// What a row is to have.
+/// A search term that a row has to match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CatalogTerm {
-    /// Words with one space between them.
+    /// Words, separated by one space each.
     pub(crate) words: String,
-    /// Whether the last one may go on.
+    /// Whether the last word is only the beginning of a word.
     pub(crate) prefix: bool,
 }
 
-/// A row that has some of the terms.
+/// A row that matches some of the terms.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CatalogHit {
     pub(crate) skill_id: String,
@@ -40,12 +41,12 @@ pub(crate) struct CatalogHit {
 }
 
 impl Ledger {
-    /// Returns the skills that have a row, with the digest it was made of.
+    /// Returns the skills that have a row, with the digest of its text.
     pub(crate) fn catalog_rows(&self) -> Result<Vec<(String, Digest)>, LedgerError> {
         self.with_existing_session(|session| session.read(|work| work.catalog_rows()))
     }
 
-    /// Puts rows in place of what there was, and removes some.
+    /// Replaces the rows of some skills and removes others.
     pub(crate) fn renew_catalog(
         &self,
         rows: &[CatalogRow],
@@ -54,13 +55,14 @@ impl Ledger {
         self.with_session(|session| session.change(|work| work.renew_catalog(rows, gone)))
     }
 
-    /// Returns the rows, and the ids of those that have all the terms, each in one field or another.
+    /// Returns all rows, and the ids of those that match all terms, each in any field.
     #[expect(clippy::type_complexity, reason = "both lists are of one state of the database")]
     pub(crate) fn matching_catalog_rows(
         &self,
         terms: &[CatalogTerm],
     ) -> Result<(Vec<(String, Digest)>, Vec<String>), LedgerError> {
         self.with_existing_session(|session| {
+            // Both from one transaction: the caller compares one list with the other.
             let found = session.read(|work| {
                 let holders = work.matching_catalog_rows(terms)?;
                 Ok(holders.map(|holders| (holders, work.catalog_rows())))
@@ -72,7 +74,7 @@ impl Ledger {
         })
     }
 
-    /// Returns the rows that have any of the terms, the best first.
+    /// Returns the rows that match any of the terms, the best first.
     pub(crate) fn rank_catalog(
         &self,
         terms: &[CatalogTerm],
@@ -83,12 +85,12 @@ impl Ledger {
         })
     }
 
-    /// Returns the vectors that a model made, by the digest of the SKILL.md they were made of.
+    /// Returns the vectors of a model, by the digest of the SKILL.md from which they were made.
     pub(crate) fn vectors(&self, model: &str) -> Result<Vec<(Digest, Vec<u8>)>, LedgerError> {
         self.with_existing_session(|session| session.read(|work| work.vectors(model)))
     }
 
-    /// Keeps vectors that a model made.
+    /// Stores vectors of a model.
     pub(crate) fn put_vectors(
         &self,
         model: &str,
@@ -97,7 +99,7 @@ impl Ledger {
         self.with_session(|session| session.change(|work| work.put_vectors(model, rows)))
     }
 
-    /// Removes vectors that a model made.
+    /// Removes vectors of a model.
     pub(crate) fn drop_vectors(&self, model: &str, gone: &[Digest]) -> Result<(), LedgerError> {
         if gone.is_empty() {
             return Ok(());
@@ -107,8 +109,9 @@ impl Ledger {
 }
 
 impl LedgerSession<'_> {
-    /// Throws a damaged catalog away; answers as an empty one does.
+    /// Discards a damaged catalog; returns the result of an empty one.
     fn reset_catalog<T: Default>(&mut self) -> Result<T, LedgerError> {
+        // A peeking session must not write; the next writing one resets the catalog.
         if !self.peeks {
             self.change(|work| work.empty_catalog())?;
         }

@@ -1,4 +1,4 @@
-//! Why the ledger refuses.
+//! Errors of the ledger.
 
 use std::io;
 use std::path::Path;
@@ -7,33 +7,33 @@ use skill_format::Digest;
 
 use crate::error::{ErrorKind, RegistryError};
 
-/// Tells what the ledger refused for, more finely than [`ErrorKind`].
+/// The reason of a ledger error, more detailed than [`ErrorKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LedgerErrorKind {
-    /// There is no such skill, proposal, file or version.
+    /// The skill, proposal, file or version does not exist.
     NotFound,
-    /// A prefix of an id stands for several proposals.
+    /// The prefix of an id matches several proposals.
     Ambiguous,
     /// An argument is missing, malformed or contradicts another.
     Argument,
-    /// The path is not one that may be written.
+    /// The path must not be written.
     Denied,
-    /// A text is over its limit.
+    /// A text exceeds its limit.
     TooLarge,
-    /// There are too many open proposals.
+    /// The number of open proposals has reached its limit.
     Quota,
     /// The diff does not apply.
     DoesNotApply,
     /// The new text is not a valid skill.
     Invalid,
-    /// The state of the proposal does not allow it.
+    /// The state of the proposal does not allow the operation.
     State,
-    /// The digest is not that of the text that was reviewed.
+    /// The digest differs from that of the reviewed text.
     Digest,
-    /// The file is no longer what the proposal was made for.
+    /// The file is no longer the base of the proposal.
     Stale,
-    /// The files moved while they were written.
+    /// The files changed while they were written.
     Conflict,
     /// Another process holds the ledger.
     Locked,
@@ -47,9 +47,9 @@ pub enum LedgerErrorKind {
     Io,
 }
 
-/// Says why the ledger did not do something, and what to do about it.
+/// An error of the ledger, with a hint for the next step.
 ///
-/// Nothing was changed unless the message says so.
+/// No data was changed unless the message states it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct LedgerError {
@@ -57,9 +57,9 @@ pub struct LedgerError {
     message: String,
     hint: String,
     similar: Vec<String>,
-    /// Whether it is about the database, and whether that is past reading.
+    /// `Some` if the error is about the database; `true` if the database is damaged.
     database: Option<bool>,
-    /// Whether the disk or its permissions do not allow to write.
+    /// Whether the disk or its permissions do not allow writing.
     unwritable: bool,
 }
 
@@ -73,42 +73,43 @@ impl LedgerError {
         Self { reason, message, hint, similar: Vec::new(), database: None, unwritable: false }
     }
 
-    /// Makes an error about a name that does not exist.
+    /// Creates the error for a name that does not exist.
     pub(crate) fn not_found(message: String, similar: Vec<String>, otherwise: &str) -> Self {
-        let told = RegistryError::not_found(message, similar, otherwise);
+        let wire = RegistryError::not_found(message, similar, otherwise);
         Self {
-            similar: told.similar,
-            ..Self::new(LedgerErrorKind::NotFound, told.message, told.hint)
+            similar: wire.similar,
+            ..Self::new(LedgerErrorKind::NotFound, wire.message, wire.hint)
         }
     }
 
-    /// Makes an error about a name that stands for several; `candidates` are some of them.
+    /// Creates the error for a name that matches several entries; `candidates` are some of them.
     pub(crate) fn ambiguous(message: String, candidates: Vec<String>) -> Self {
-        let hint = format!("give more of it: {}", candidates.join(", "));
+        let hint = format!("give more characters: {}", candidates.join(", "));
         Self { similar: candidates, ..Self::new(LedgerErrorKind::Ambiguous, message, hint) }
     }
 
-    /// Makes an error about a file or directory the system refused.
+    /// Creates the error for a file or directory on which a system call failed.
     pub(crate) fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "make room on the disk and try again"
+                "free space on the disk, then try again"
             }
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "give the process permission to write there"
+                "give the process write permission"
             }
-            _ => "the disk needs attention; try again when it is well",
+            _ => "check the disk, then try again",
         };
         let message = format!("{} cannot be {doing}: {error}", path.display());
-        let refused = matches!(
+        // Such errors persist; callers then read the database as it is instead.
+        let unwritable = matches!(
             error.kind(),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
         );
-        Self { unwritable: refused, ..Self::new(LedgerErrorKind::Io, message, hint) }
+        Self { unwritable, ..Self::new(LedgerErrorKind::Io, message, hint) }
     }
 
-    /// Says that the disk or its permissions do not allow to write.
-    pub(crate) fn refused_to_write(self) -> Self {
+    /// Marks the error as caused by a disk or permissions that do not allow writing.
+    pub(crate) fn with_unwritable(self) -> Self {
         Self { unwritable: true, ..self }
     }
 
@@ -116,7 +117,7 @@ impl LedgerError {
         self.unwritable
     }
 
-    /// Makes an error about the database; the message begins with "the database".
+    /// Creates an error of the database; the message begins with "the database".
     pub(crate) fn database(
         reason: LedgerErrorKind,
         message: impl Into<String>,
@@ -125,13 +126,13 @@ impl LedgerError {
         Self { database: Some(false), ..Self::new(reason, message, hint) }
     }
 
-    /// Makes an error about a database that cannot be read as one.
+    /// Creates the error for a file that is not a readable database.
     pub(crate) fn corrupt(message: String) -> Self {
         let hint = "restore the file from a backup, or move it away to have it rebuilt";
         Self { database: Some(true), ..Self::new(LedgerErrorKind::Database, message, hint) }
     }
 
-    /// Makes an error about a stored text that no longer has its digest; `what` names whose it is.
+    /// Creates the error for a stored text that no longer has its digest; `what` names its owner.
     pub(crate) fn damaged_text(what: &str, path: &Path, digest: Digest, otherwise: &str) -> Self {
         let message = format!(
             "{what}: the stored text of {} is damaged: it does not have the digest {digest}",
@@ -145,13 +146,13 @@ impl LedgerError {
         self.database == Some(true)
     }
 
-    /// Adds to the message.
+    /// Appends a detail to the message.
     pub(crate) fn with_detail(mut self, more: &str) -> Self {
         self.message.push_str(more);
         self
     }
 
-    /// Names the database's file, where the error is about it.
+    /// Prefixes the message with the path of the database, if the error is about the database.
     pub(crate) fn with_path(mut self, path: &Path) -> Self {
         if self.database.is_some() {
             self.message = format!("{}: {}", path.display(), self.message);
@@ -159,7 +160,7 @@ impl LedgerError {
         self
     }
 
-    /// Returns the kind of failure as it is named on the wire.
+    /// Returns the kind of error that is used on the wire.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self.reason {
@@ -182,19 +183,19 @@ impl LedgerError {
         }
     }
 
-    /// Returns what it was refused for.
+    /// Returns the reason.
     #[must_use]
     pub fn reason(&self) -> LedgerErrorKind {
         self.reason
     }
 
-    /// Returns what to do about it.
+    /// Returns the hint for the next step.
     #[must_use]
     pub fn hint(&self) -> &str {
         &self.hint
     }
 
-    /// Returns up to three names that may have been meant.
+    /// Returns up to three similar names.
     #[must_use]
     pub fn similar(&self) -> &[String] {
         &self.similar

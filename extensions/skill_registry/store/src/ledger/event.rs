@@ -1,32 +1,32 @@
-//! What others are told.
+//! Events that the ledger publishes.
 
 use serde::{Deserialize, Serialize};
 use skill_format::Digest;
 
 use crate::ledger::version::VersionAuthor;
 
-/// Something that happened to a proposal or to a skill's versions.
+/// An event about a proposal or a skill's versions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum LedgerEvent {
     /// An agent proposed a change.
     ProposalCreated(ProposalEvent),
-    /// An agent advises what to do with one.
+    /// An agent recommended a decision about a proposal.
     ProposalRecommended(ProposalEvent),
-    /// A person approved one.
+    /// A person approved a proposal.
     ProposalApproved(ProposalEvent),
-    /// A person turned one down.
+    /// A person rejected a proposal.
     ProposalRejected(ProposalEvent),
-    /// The file is no longer what the proposal was made for.
+    /// The file is no longer the base of the proposal.
     ProposalStale(ProposalEvent),
-    /// The file says what was proposed.
+    /// The file has the proposed text.
     ProposalApplied(ProposalEvent),
-    /// A skill has another version.
+    /// A skill has a new version.
     VersionCreated(VersionEvent),
 }
 
-/// What is told of a version.
+/// The payload of an event about a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionEvent {
     /// The skill.
@@ -35,11 +35,11 @@ pub struct VersionEvent {
     pub version: u64,
     /// The digest of its tree.
     pub tree: Digest,
-    /// Who made it.
+    /// The author.
     pub author: VersionAuthor,
 }
 
-/// What is told of a proposal.
+/// The payload of an event about a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProposalEvent {
     /// The proposal.
@@ -50,9 +50,9 @@ pub struct ProposalEvent {
     pub path: String,
     /// The digest of the new text.
     pub new_digest: Digest,
-    /// Who did it: an agent's id, a user's name, or nobody where the disk did.
+    /// The agent's id or the user's name; empty if the change was detected on the disk.
     pub by: String,
-    /// The version it became.
+    /// The number of the version in which it resulted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
 }
@@ -72,8 +72,8 @@ impl LedgerEvent {
         }
     }
 
-    /// Names what happened, where it can happen once only: several copies of the program may tell of
-    /// it, and one of them may tell again what it told before it ended.
+    /// Returns the deduplication key of an event that can happen only once: several copies of the
+    /// program may publish it, and a copy may publish it again after a restart.
     #[must_use]
     pub fn key(&self) -> Option<String> {
         match self {
@@ -84,18 +84,18 @@ impl LedgerEvent {
                 Some(format!("{}@{}", event.proposal, event.new_digest))
             }
             Self::VersionCreated(event) => Some(format!("{}@{}", event.skill_id, event.version)),
-            // It may be made current, and become stale, again and again; advice may be repeated.
+            // A proposal can become stale again after every rebase, and advice can be repeated.
             Self::ProposalRecommended(_) | Self::ProposalStale(_) => None,
         }
     }
 
-    /// Tells whether an agent has proposed something.
+    /// Returns `true` if an agent created a proposal.
     #[must_use]
     pub fn is_proposal(&self) -> bool {
         matches!(self, Self::ProposalCreated(_))
     }
 
-    /// Returns the skill it is about.
+    /// Returns the id of the skill.
     #[must_use]
     pub fn skill_id(&self) -> &str {
         match self {

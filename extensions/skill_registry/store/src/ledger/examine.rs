@@ -1,4 +1,4 @@
-//! What a reviewer is told of a new text, and what keeps one from being proposed at all.
+//! Examination of a proposed text: warnings for the reviewer, and errors that prevent a proposal.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::ledger::place::{ProposalTarget, jail_error};
 use crate::ledger::proposal::{LintDelta, LintFinding, ReviewFlag};
 use crate::ledger::tree as files;
 
-/// What models take for the program's own words.
+/// Markup that models mistake for the program's own, in lower case.
 const MARKS: [&str; 9] = [
     "<skill_content",
     "</skill_content",
@@ -35,7 +35,7 @@ pub(super) struct DigestedText {
     pub(super) text: String,
 }
 
-/// What was found out about a change.
+/// The result of the examination of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ChangeExamination {
     pub(super) diff: String,
@@ -47,7 +47,7 @@ pub(super) struct ChangeExamination {
 }
 
 impl ProposalTarget {
-    /// Reads the file as it is now; nothing if it is not there.
+    /// Reads the current file; `None` if it does not exist.
     pub(super) fn read(&self) -> Result<Option<DigestedText>, LedgerError> {
         let location = self.location();
         let failed = |error: JailError| jail_error(&error, &location);
@@ -67,7 +67,7 @@ impl ProposalTarget {
                     location.display(),
                     content.len()
                 ),
-                "have the operator change it",
+                "ask the operator to change it",
             ));
         }
         let text = std::str::from_utf8(&content).ok().filter(|text| !text.contains('\0'));
@@ -81,7 +81,7 @@ impl ProposalTarget {
         Ok(Some(DigestedText { digest: Digest::compute(&content), text: text.to_owned() }))
     }
 
-    /// Refuses a path that would make a directory of a file.
+    /// Checks that no parent of the path is a file.
     fn check_parents(&self, dir: &Dir) -> Result<(), LedgerError> {
         let mut path = self.path.as_str();
         while let Some((above, _)) = path.rsplit_once('/') {
@@ -103,7 +103,7 @@ impl ProposalTarget {
         self.path.as_str().eq_ignore_ascii_case("skill.md")
     }
 
-    /// Lists the skill's files as the rules want them, with the new text in place.
+    /// Lists the skill's files in the form of the rules, with the new text in place.
     fn entries(&self, size: u64) -> Vec<FileEntry> {
         let captured = self.place.open(false).and_then(|dir| files::CapturedTree::read(&dir));
         let entry =
@@ -114,6 +114,7 @@ impl ProposalTarget {
                     captured.files.into_iter().filter(|file| file.path != self.path.as_str());
                 other.map(|file| entry(file.path, file.size, 0o644 | file.mode)).collect()
             }
+            // A new skill has no directory yet.
             Err(_) => Vec::new(),
         };
         entries.push(entry(self.path.to_string(), size, 0o644));
@@ -122,61 +123,65 @@ impl ProposalTarget {
     }
 }
 
-/// Examines a change of a file; `words` are the texts that come with it.
+/// Examines a change of a file; `words` are the texts that accompany it.
 ///
 /// # Errors
-/// Fails if nothing changes, if the new text is too large or no text, and if it makes a SKILL.md
-/// invalid that was valid.
+/// Fails if the text does not change, if the new text is too large or not text, and if it makes a
+/// valid SKILL.md invalid.
 pub(super) fn examine_change(
-    subject: &ProposalTarget,
+    target: &ProposalTarget,
     base: Option<&str>,
     new: &str,
     words: &[&str],
 ) -> Result<ChangeExamination, LedgerError> {
-    check_text(new)?;
+    check_new_text(new)?;
     if base == Some(new) {
         return Err(LedgerError::new(
             LedgerErrorKind::Argument,
-            format!("{} says exactly that already", subject.path),
-            "propose a change, or nothing",
+            format!("{} already has exactly this text", target.path),
+            "propose a change, or no proposal at all",
         ));
     }
     let before = base.unwrap_or_default();
     let mut examined = ChangeExamination {
-        diff: diff::unified_diff(before, new, subject.path.as_str()),
+        diff: diff::unified_diff(before, new, target.path.as_str()),
         added: 0,
         removed: 0,
-        flags: flags(subject, base, new, words),
+        flags: review_flags(target, base, new, words),
         lint: LintDelta::default(),
         tokens: (TokenCount::estimate(before).get(), TokenCount::estimate(new).get()),
     };
     (examined.added, examined.removed) = diff::count_changes(before, new);
-    if subject.is_skill_file() {
-        if let Err(parsed) = skill_format::parse_skill(&subject.skill_id, new.as_bytes()) {
-            return Err(invalid(subject, parsed.diagnostics.iter()));
+    if target.is_skill_file() {
+        if let Err(parsed) = skill_format::parse_skill(&target.skill_id, new.as_bytes()) {
+            return Err(invalid_text_error(target, parsed.diagnostics.iter()));
         }
-        let entries = subject.entries(new.len() as u64);
-        let of = |text: &str, scope| findings(subject, text, &entries, scope);
-        let old = |scope| base.map(|base| of(base, scope)).unwrap_or_default();
+        let entries = target.entries(new.len() as u64);
+        let check = |text: &str, scope| check_text(target, text, &entries, scope);
+        let old = |scope| base.map(|base| check(base, scope)).unwrap_or_default();
         let errors = |mut found: Vec<Diagnostic>| {
             found.retain(|found| found.severity == Severity::Error);
             found
         };
         let (invalid_now, invalid_before) =
-            (errors(of(new, CheckScope::Validate)), errors(old(CheckScope::Validate)));
+            (errors(check(new, CheckScope::Validate)), errors(old(CheckScope::Validate)));
+        // Errors that were there before do not count: a proposal may fix a broken skill step by
+        // step.
         let worse = new_findings(&invalid_now, &invalid_before);
         if !worse.is_empty() {
-            return Err(invalid(subject, worse.into_iter()));
+            return Err(invalid_text_error(target, worse.into_iter()));
         }
-        let (old, new) = (old(CheckScope::Lint), of(new, CheckScope::Lint));
-        let kept = |found: Vec<&Diagnostic>| found.into_iter().map(to_lint_finding).collect();
-        examined.lint =
-            LintDelta { new: kept(new_findings(&new, &old)), gone: kept(new_findings(&old, &new)) };
+        let (old, new) = (old(CheckScope::Lint), check(new, CheckScope::Lint));
+        let to_stored = |found: Vec<&Diagnostic>| found.into_iter().map(to_lint_finding).collect();
+        examined.lint = LintDelta {
+            new: to_stored(new_findings(&new, &old)),
+            gone: to_stored(new_findings(&old, &new)),
+        };
     }
     Ok(examined)
 }
 
-fn check_text(text: &str) -> Result<(), LedgerError> {
+fn check_new_text(text: &str) -> Result<(), LedgerError> {
     if text.len() > FILE_LIMIT {
         return Err(LedgerError::new(
             LedgerErrorKind::TooLarge,
@@ -194,15 +199,15 @@ fn check_text(text: &str) -> Result<(), LedgerError> {
     Ok(())
 }
 
-fn findings(
-    subject: &ProposalTarget,
+fn check_text(
+    target: &ProposalTarget,
     text: &str,
     entries: &[FileEntry],
     scope: CheckScope,
 ) -> Vec<Diagnostic> {
     let input = SkillInput {
-        dir_name: &subject.skill_id,
-        file_name: Some(subject.path.as_str()),
+        dir_name: &target.skill_id,
+        file_name: Some(target.path.as_str()),
         bytes: text.as_bytes(),
         files: Some(entries),
     };
@@ -210,7 +215,7 @@ fn findings(
     report.findings.into_iter().map(|found| found.diagnostic).collect()
 }
 
-/// Returns the findings that are not among the others; lines do not matter, numbers do.
+/// Returns the findings that are not among the others; lines are ignored, repetitions count.
 fn new_findings<'d>(found: &'d [Diagnostic], others: &[Diagnostic]) -> Vec<&'d Diagnostic> {
     let mut others: Vec<_> =
         others.iter().map(|other| Some((other.rule, &other.message))).collect();
@@ -218,6 +223,7 @@ fn new_findings<'d>(found: &'d [Diagnostic], others: &[Diagnostic]) -> Vec<&'d D
         let same = Some((found.rule, &found.message));
         match others.iter_mut().find(|other| **other == same) {
             Some(other) => {
+                // Each of the others matches one finding only.
                 *other = None;
                 false
             }
@@ -236,15 +242,16 @@ fn to_lint_finding(found: &Diagnostic) -> LintFinding {
     }
 }
 
-fn invalid<'d>(
-    subject: &ProposalTarget,
+fn invalid_text_error<'d>(
+    target: &ProposalTarget,
     mut found: impl Iterator<Item = &'d Diagnostic>,
 ) -> LedgerError {
     let error = found.find(|found| found.severity == Severity::Error);
     let message = match error {
-        Some(error) => format!("the new {} is not valid: {error}", subject.path),
-        None => format!("the new {} is not valid", subject.path),
+        Some(error) => format!("the new {} is not valid: {error}", target.path),
+        None => format!("the new {} is not valid", target.path),
     };
+    // The rule's own help is more specific than the general hint.
     let help = error.and_then(|error| error.help.clone());
     LedgerError::new(
         LedgerErrorKind::Invalid,
@@ -253,14 +260,15 @@ fn invalid<'d>(
     )
 }
 
-fn flags(
-    subject: &ProposalTarget,
+fn review_flags(
+    target: &ProposalTarget,
     base: Option<&str>,
     new: &str,
     words: &[&str],
 ) -> Vec<ReviewFlag> {
     let mut flags = Vec::new();
     let before = base.unwrap_or_default();
+    // Only an increase is a warning: a skill may have such characters on purpose.
     let count = count_hidden_chars(new).saturating_sub(count_hidden_chars(before))
         + words.iter().map(|text| count_hidden_chars(text)).sum::<usize>();
     if count > 0 {
@@ -272,32 +280,32 @@ fn flags(
     if let Some(mark) = mark {
         flags.push(ReviewFlag::PromptMarkup { found: mark.to_owned() });
     }
-    if subject.is_skill_file() && base.is_some() {
+    if target.is_skill_file() && base.is_some() {
         let fields = changed_fields(before, new);
         if !fields.is_empty() {
             flags.push(ReviewFlag::Frontmatter { fields });
         }
     }
-    if ResourceKind::from_path(subject.path.as_str()) == ResourceKind::Code {
+    if ResourceKind::from_path(target.path.as_str()) == ResourceKind::Code {
         flags.push(ReviewFlag::Code);
     }
-    if !subject.exists {
+    if !target.exists {
         flags.push(ReviewFlag::NewSkill);
     }
     flags
 }
 
-/// Flags what a diff shows where the texts are not known.
+/// Returns the warnings that a diff alone allows, where the texts are not known.
 pub(super) fn flags_of_diff(diff: &str, words: &[&str]) -> Vec<ReviewFlag> {
     let count =
         count_hidden_chars(diff) + words.iter().map(|text| count_hidden_chars(text)).sum::<usize>();
     if count > 0 { vec![ReviewFlag::HiddenUnicode { count }] } else { Vec::new() }
 }
 
-/// Counts the characters that are not seen: controls, changes of direction, blanks of no width,
-/// tags and variation selectors that can carry text.
+/// Counts the invisible characters: controls, direction changes, zero-width spaces, tags and
+/// variation selectors that can carry text.
 fn count_hidden_chars(text: &str) -> usize {
-    let unseen = |c: &char| {
+    let is_hidden = |c: &char| {
         matches!(
             c,
             '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
@@ -306,10 +314,10 @@ fn count_hidden_chars(text: &str) -> usize {
                 | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
         )
     };
-    text.chars().filter(unseen).count()
+    text.chars().filter(is_hidden).count()
 }
 
-/// Returns the frontmatter's fields that were added, removed or changed, sorted.
+/// Returns the frontmatter fields that were added, removed or changed, sorted.
 fn changed_fields(before: &str, new: &str) -> Vec<String> {
     let fields = |text: &str| match find_fences(text) {
         Some(fences) => match tree::parse_frontmatter(&text[fences.yaml], 1).root {
@@ -322,6 +330,7 @@ fn changed_fields(before: &str, new: &str) -> Vec<String> {
     let names: BTreeSet<&str> =
         before.entries.iter().chain(&new.entries).map(|entry| entry.key.text.as_str()).collect();
     let changed = |name: &&str| match (before.get(name), new.get(name)) {
+        // Compares values, not spellings: a reformatted field did not change.
         (Some(before), Some(new)) => !before.same_content(new),
         _ => true,
     };
@@ -333,7 +342,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_fields_are_named() {
+    fn frontmatter_changes_are_detected() {
         let before = "---\nname: a\ndescription: b\ntags: [x]\n---\nbody";
         let new = "---\nname: a\ndescription: c\nallowed-tools: Bash\ntags:\n  - x\n---\nother";
         assert_eq!(changed_fields(before, new), ["allowed-tools", "description"]);
@@ -341,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn unseen_characters_are_counted() {
+    fn hidden_characters_are_counted() {
         assert_eq!(count_hidden_chars("plain\ttext\r\nnaïve 技能 😀"), 0);
         assert_eq!(count_hidden_chars("a\u{200b}b\u{202e}c\u{e0041}\u{1b}[2J\u{feff}"), 5);
     }

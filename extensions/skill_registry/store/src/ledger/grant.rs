@@ -1,4 +1,4 @@
-//! What `allowed-tools` of a skill grants: nothing until a person approved the skill as it is.
+//! Grants of `allowed-tools`: without effect until a person approved the skill as it is.
 
 use serde::Serialize;
 use skill_format::{AllowedTools, Digest, SkillId};
@@ -14,12 +14,12 @@ use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::store::Store;
 
-/// The `allowed-tools` of a skill in an operator's root, and whether it counts.
+/// The `allowed-tools` of a skill in an operator's root, and its approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ToolGrant {
     /// The skill.
     pub skill_id: SkillId,
-    /// The tools, in the order written; at least one.
+    /// The tools, in the order of the file; at least one.
     pub allowed_tools: Vec<String>,
     /// Whether a person approved the tree as it is now.
     pub approved: bool,
@@ -28,8 +28,8 @@ pub struct ToolGrant {
 }
 
 impl Ledger {
-    /// Tells whether a person approved the files of a skill as they are now, with a SKILL.md of the
-    /// digest `text`.
+    /// Returns `true` if a person approved the files of a skill as they are now, with a SKILL.md of
+    /// the digest `text`.
     ///
     /// # Errors
     /// Those of the disk and the database.
@@ -37,16 +37,20 @@ impl Ledger {
         let id = skill.id().as_str();
         let approved = self.with_existing_session(|session| {
             session.read(|work| match work.created(id)? {
+                // Skills that agents created have their own table, so that no other approval can
+                // count.
                 Some(created) => Ok(created.approved),
                 None => work.approval(id),
             })
         })?;
         let Some(approved) = approved else { return Ok(false) };
+        // The tree is read from the disk at every check: a file other than SKILL.md may have
+        // changed.
         let (tree, read) = tree_digest(skill)?;
         Ok(tree == approved && read == Some(text))
     }
 
-    /// As [`Ledger::is_approved`], where what cannot be found out counts as no and is noted.
+    /// Returns the result of [`Ledger::is_approved`]; an error counts as `false` and is noted.
     pub(crate) fn counts(&self, skill: &Skill, text: Digest) -> bool {
         self.is_approved(skill, text).unwrap_or_else(|error| {
             let (skill_id, reason) = (skill.id().to_string(), error.to_string());
@@ -55,8 +59,8 @@ impl Ledger {
         })
     }
 
-    /// Returns the skills of operators' roots whose `allowed-tools` names a tool, in the order of
-    /// ids. A skill that cannot be read grants nothing and is left out.
+    /// Returns the skills of operators' roots whose `allowed-tools` names a tool, sorted by id. A
+    /// skill that cannot be read grants no tools and is left out.
     ///
     /// # Errors
     /// Those of the disk and the database.
@@ -83,7 +87,7 @@ impl Ledger {
         Ok(grants)
     }
 
-    /// Returns the digest of a skill's tree as it is now.
+    /// Returns the digest of a skill's current tree.
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] for an unknown skill; those of the disk.
@@ -92,12 +96,11 @@ impl Ledger {
     }
 }
 
-/// Refuses to approve a skill of an untrusted root, whose approval would have no effect.
+/// Creates the error for approving a skill of an untrusted root, where an approval has no effect.
 pub(super) fn untrusted_root(skill: &Skill) -> LedgerError {
     LedgerError::new(
         LedgerErrorKind::State,
         format!("`{}` lies in the untrusted root `{}`", skill.id(), skill.source()),
-        "an approval would grant nothing; set `trust: operator` for its root in skillhost.yaml if \
-         you answer for everything in it",
+        "set `trust: operator` for its root in skillhost.yaml if you trust all of its skills",
     )
 }

@@ -1,4 +1,4 @@
-//! How a running registry keeps up with the ledger: what it tells it, and what it hears from it.
+//! Synchronization of a running registry with the ledger, in both directions.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -18,66 +18,68 @@ use crate::ledger::retention::RetentionRule;
 use crate::news::LogMessage;
 use crate::store::{BrokenSkill, Store};
 
-/// How long a look at the ledger waits for others. The next look makes up for one that is given up.
+/// The time a synchronization waits for the lock. A later one makes up for one that timed out.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// A stamp that is younger may stand for two writes.
+/// The age below which a stamp may stand for two writes, because of the file system's resolution.
 const RACY: Duration = Duration::from_secs(2);
 
-/// What is told again after a start.
+/// The age up to which events are published again after a start.
 const RECENT_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Stands for no number of the audit log.
+/// Greater than every number of the audit log.
 const END: u64 = i64::MAX as u64;
 
-/// Tells the ledger what happened to skills and hears what others did with it.
+/// Synchronizes a running registry with the ledger: reports changes of skills and reads the changes
+/// that other processes made.
 ///
-/// Nothing that is wrong with the ledger stops it: that is said, and made up for later.
+/// An error of the ledger does not stop it: it is reported, and the work is done at a later call.
 pub struct LedgerSync {
     ledger: Ledger,
     state: Mutex<SyncState>,
-    trouble: Mutex<Option<LedgerError>>,
+    last_error: Mutex<Option<LedgerError>>,
 }
 
-/// What is known so far.
+/// The state of the synchronization.
 #[derive(Default)]
 struct SyncState {
-    /// The last number of the audit log that was heard of; nothing before the first look.
-    heard: Option<u64>,
+    /// The last number of the audit log that was read; `None` before the first read.
+    last_seq: Option<u64>,
     stamp: Option<DatabaseStamp>,
-    /// Skills whose change the ledger has not been told of.
+    /// Skills whose change is not recorded in the ledger yet.
     changed: BTreeSet<SkillId>,
-    /// The first versions could not be recorded yet.
+    /// Whether the first versions are still to be recorded.
     unrecorded: bool,
-    /// The texts are to be compared with the last versions once all of them are read.
+    /// Whether the texts are still to be compared with the last versions, once all of them are
+    /// read.
     uncompared: bool,
-    /// Versions that were recorded since the retention rule was last applied, and when that was.
+    /// The number of versions recorded since the retention rule was last applied, and that time.
     recorded: usize,
     retained: Option<SystemTime>,
-    /// Broken skills whose last good text was looked for.
-    sought: HashSet<BrokenSkill>,
+    /// Broken skills whose last good text was searched for.
+    searched: HashSet<BrokenSkill>,
 }
 
-/// One state of the database's file.
+/// The size and time of the database's file.
 #[derive(Clone, Copy, PartialEq)]
 struct DatabaseStamp {
     len: u64,
     modified: Option<SystemTime>,
 }
 
-/// What a look at the ledger brought.
+/// The result of a synchronization.
 #[derive(Debug, Default)]
 pub struct LedgerOutcome {
-    /// What happened, in its order.
+    /// The events, in order.
     pub events: Vec<LedgerEvent>,
-    /// What was noticed or repaired.
+    /// Observations and repairs.
     pub notes: Vec<LedgerNote>,
-    /// Why the ledger could not be used, if that is news.
+    /// The error of the ledger, unless it was reported before.
     pub trouble: Option<LedgerError>,
 }
 
 impl LedgerOutcome {
-    /// Returns what of it a log says.
+    /// Returns the log messages for the notes and the error.
     #[must_use]
     pub fn lines(&self) -> Vec<LogMessage> {
         let notes = self.notes.iter().map(ToString::to_string);
@@ -89,37 +91,39 @@ impl LedgerOutcome {
 }
 
 impl LedgerSync {
-    /// Keeps up with a ledger; opens nothing.
+    /// Creates the synchronization with a ledger; opens no file.
     #[must_use]
     pub fn new(ledger: &Ledger) -> Self {
+        // A short wait: the registry answers calls in between.
         let ledger = ledger.with_wait(WAIT);
-        Self { ledger, state: Mutex::default(), trouble: Mutex::default() }
+        Self { ledger, state: Mutex::default(), last_error: Mutex::default() }
     }
 
-    /// Says why the ledger could not be used when it was last looked at.
+    /// Returns the error of the last synchronization, if it failed.
     #[must_use]
     pub fn last_error(&self) -> Option<LedgerError> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tells a store which skills agents created, and what broken skills said when they were last
-    /// good, without opening the ledger where that can be helped: before the first call.
+    /// Passes the skills that agents created and the last good texts of broken skills to a store,
+    /// without opening the ledger where possible: it runs before the first call.
     pub fn load_created_skills(&self, store: &Store) -> LedgerOutcome {
-        let sought = self.serve_last_good(&mut self.lock(), store);
+        let searched = self.serve_last_good(&mut self.lock(), store);
         let snapshot = store.snapshot();
+        // The copy needs no lock: another process that holds the ledger does not delay the start.
         let created = match self.ledger.mirrored_created_skills(&snapshot) {
             Some(created) => Ok(created),
             None => self.ledger.created_skills(&snapshot),
         };
         self.to_outcome(created.and_then(|created| {
             store.set_created(created);
-            sought.map(|()| Vec::new())
+            searched.map(|()| Vec::new())
         }))
     }
 
-    /// Begins: brings what was interrupted to its end, makes again what was lost, records the first
-    /// version of every skill that has none and applies the retention rule. What others did until now
-    /// is no news.
+    /// Starts the synchronization: completes interrupted changes, rebuilds lost data, records the
+    /// first version of every skill that has none and applies the retention rule. Changes that
+    /// other processes made before cause no events.
     pub fn start(&self, store: &Store) -> LedgerOutcome {
         let mut state = self.lock();
         (state.unrecorded, state.uncompared) = (true, true);
@@ -135,23 +139,26 @@ impl LedgerSync {
         self.to_outcome(done)
     }
 
-    /// Returns what others, and earlier runs of this program, did within the last day and can be told
-    /// again: whoever did it may have ended before it was told.
+    /// Returns the events of the last day that other processes, and earlier runs of this program,
+    /// caused and that can be published again: their process may have ended before it published
+    /// them.
     pub fn recent_events(&self) -> LedgerOutcome {
         let events = self.ledger.events_of(RECENT_WINDOW).map(|mut events| {
+            // Without a key, subscribers could not recognize the second publication of an event.
             events.retain(|event| event.key().is_some());
             events
         });
         self.to_outcome(events)
     }
 
-    /// Keeps up after a look at the skills: `changes` are what that found. Where nothing happened,
-    /// that costs one `stat`; `fully` looks at skills that agents created in any case.
+    /// Synchronizes after a scan of the skills; `changes` are the changes it found. Without any
+    /// change this costs one `stat`; `fully` checks skills that agents created in any case.
     pub fn sync(&self, store: &Store, changes: &[SkillEvent], fully: bool) -> LedgerOutcome {
         let mut state = self.lock();
         for change in changes {
             state.changed.insert(change.id().clone());
             if let SkillEvent::Renamed { from, .. } = change {
+                // The former id has lost its files; that is an edit of that skill, too.
                 state.changed.insert(from.clone());
             }
         }
@@ -161,11 +168,12 @@ impl LedgerSync {
             return LedgerOutcome::default();
         }
         let done = self.record_changes(&mut state, store, fully);
+        // No stamp after an error, so that the next call tries again.
         state.stamp = done.is_ok().then_some(stamp).flatten();
         self.to_outcome(done)
     }
 
-    /// Writes the readings that were collected.
+    /// Writes the queued reads to the ledger.
     pub fn flush_activations(&self, log: &ActivationLog) -> LedgerOutcome {
         match log.flush(&self.ledger) {
             Ok(FlushOutcome { readings: 0, .. }) => LedgerOutcome::default(),
@@ -188,12 +196,14 @@ impl LedgerSync {
         if fully {
             self.serve_last_good(state, store)?;
         }
-        let since = state.heard.unwrap_or(END);
+        let since = state.last_seq.unwrap_or(END);
+        // Events of others first: they were recorded before the ones this call records.
         let mut events = self.read_new_events(state, since)?;
         events.extend(self.record_first(state, store, fully)?);
         if !state.changed.is_empty() {
             let changed: Vec<SkillId> = state.changed.iter().cloned().collect();
             events.extend(self.ledger.record_direct_edits(&store.snapshot(), &changed)?);
+            // Only after success: changes that could not be recorded are kept for the next call.
             state.changed.clear();
         }
         let is_version = |event: &&LedgerEvent| matches!(event, LedgerEvent::VersionCreated(_));
@@ -210,8 +220,8 @@ impl LedgerSync {
         Ok(events)
     }
 
-    /// Records the first versions of skills where that is due; once all texts are read, also what was
-    /// edited while no registry ran.
+    /// Records the first versions of skills if that is due; once all texts are read, also direct
+    /// edits that were made while no registry ran.
     fn record_first(
         &self,
         state: &mut SyncState,
@@ -234,15 +244,17 @@ impl LedgerSync {
         Ok(())
     }
 
-    /// Gives a store the last good texts of skills that are broken and were not looked for yet.
+    /// Passes the last good texts of newly broken skills to a store.
     fn serve_last_good(&self, state: &mut SyncState, store: &Store) -> Result<(), LedgerError> {
         let mut broken = store.broken_skills();
-        broken.retain(|skill| !state.sought.contains(skill));
+        broken.retain(|skill| !state.searched.contains(skill));
         if broken.is_empty() {
             return Ok(());
         }
+        // Also those without a good text count as searched: their versions do not change by
+        // themselves.
         store.serve_last_good(&self.ledger.last_good_texts(&broken)?);
-        state.sought.extend(broken);
+        state.searched.extend(broken);
         Ok(())
     }
 
@@ -252,7 +264,7 @@ impl LedgerSync {
         since: u64,
     ) -> Result<Vec<LedgerEvent>, LedgerError> {
         let (last, events) = self.ledger.events_since(since)?;
-        state.heard = Some(last);
+        state.last_seq = Some(last);
         Ok(events)
     }
 
@@ -263,14 +275,15 @@ impl LedgerSync {
 
     fn to_outcome(&self, done: Result<Vec<LedgerEvent>, LedgerError>) -> LedgerOutcome {
         let notes = self.ledger.take_notes();
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last_error = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
         let (events, now) = match done {
             Ok(events) => (events, None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        let news = if *trouble == now { None } else { now.clone() };
-        *trouble = now;
-        LedgerOutcome { events, notes, trouble: news }
+        // The same error is reported once, not at every poll.
+        let trouble = if *last_error == now { None } else { now.clone() };
+        *last_error = now;
+        LedgerOutcome { events, notes, trouble }
     }
 
     fn lock(&self) -> MutexGuard<'_, SyncState> {

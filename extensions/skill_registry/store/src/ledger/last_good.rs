@@ -1,4 +1,4 @@
-//! The last good text of a skill whose SKILL.md is broken, out of its versions.
+//! The last good text of a skill whose SKILL.md is broken, taken from its versions.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::reading::{ReadOutcome, parse_complete};
 use crate::skill::SkillFile;
 use crate::store::{BrokenSkill, LastGoodText};
 
-/// The number of versions of a skill that are looked at, the newest first.
+/// The maximum number of versions of a skill that are examined, the newest first.
 const MAX_VERSIONS: usize = 50;
 
 impl Ledger {
-    /// Returns the newest texts of broken skills that are valid, of those that have one.
+    /// Returns the newest valid texts of broken skills, for those that have one.
     ///
     /// # Errors
     /// Those of the disk and the database.
@@ -41,14 +41,16 @@ fn newest_valid(
 ) -> Result<Option<Arc<[u8]>>, LedgerError> {
     let id = skill.id.as_str();
     let versions = work.versions(id)?;
+    // A version of another directory belongs to a skill that only had the same id.
     let here = versions.iter().rev().take(MAX_VERSIONS);
     for stored in here.filter(|stored| stored.root == skill.root && stored.place == skill.place) {
         let files = work.version_listing(stored.seq)?;
-        let own = SkillFile::BOTH.iter().find_map(|own| {
-            files.iter().find(|file| file.path == own.name()).map(|file| file.digest)
+        let skill_file = SkillFile::BOTH.iter().find_map(|skill_file| {
+            files.iter().find(|file| file.path == skill_file.name()).map(|file| file.digest)
         });
-        let Some(own) = own else { continue };
-        let Some(bytes) = work.verified(own, None)? else { continue };
+        let Some(skill_file) = skill_file else { continue };
+        // A damaged stored text is skipped like an invalid one.
+        let Some(bytes) = work.verified(skill_file, None)? else { continue };
         if matches!(parse_complete(id, &bytes), ReadOutcome::Valid(_)) {
             return Ok(Some(bytes));
         }

@@ -1,41 +1,41 @@
-//! What a person should hear beside the answer.
+//! Observations that a person should see in addition to the result of a call.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// Something the ledger noticed or repaired on the way.
+/// An observation or repair that the ledger made during a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "note", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LedgerNote {
-    /// The database was gone or unreadable and was made again from the proposal files.
+    /// The database was missing or unreadable and was rebuilt from the proposal files.
     Rebuilt {
-        /// Where the unreadable file was moved; nothing if there was none.
+        /// The path to which the unreadable file was moved; `None` if it was missing.
         moved_to: Option<PathBuf>,
-        /// How many proposals are open again.
+        /// The number of proposals that are open again.
         proposals: usize,
         /// Files in the proposals' directory that could not be read.
         unreadable: Vec<PathBuf>,
     },
-    /// The records of which skills agents created were lost with the database and its copy: until
-    /// somebody approves them, no skill grants anything or can be bound.
+    /// The records of skills that agents created were lost with the database and its copy: until a
+    /// person approves them, skills neither grant tools nor can be bound.
     OriginsLost,
-    /// A change that was interrupted was brought to its end.
+    /// An interrupted change was completed.
     Finished {
         /// The skill.
         skill_id: String,
         /// The proposal.
         proposal: Option<String>,
     },
-    /// A change that was interrupted could not be brought to its end.
+    /// An interrupted change could not be completed.
     Unfinished {
         /// The skill.
         skill_id: String,
         /// The proposal.
         proposal: Option<String>,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Temporary files of an interrupted change were removed.
@@ -43,39 +43,39 @@ pub enum LedgerNote {
     TemporaryFilesRemoved {
         /// The skill.
         skill_id: String,
-        /// How many.
+        /// The number of files.
         files: usize,
     },
-    /// Readings came faster than they could be written; these are not in the log.
+    /// Reads that were faster than the disk and are missing from the log.
     ReadingsDropped {
-        /// How many.
+        /// The number of reads.
         count: u64,
     },
-    /// The reviewing agent did not decide about a proposal; a person does.
+    /// The reviewing agent did not decide about a proposal; a person has to.
     NotReviewed {
         /// The proposal.
         proposal: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Somebody edited a proposal's file; it is left alone and changes nothing.
+    /// A proposal's file was edited by hand; the edit is kept and has no effect.
     EditedFile {
         /// The file.
         path: PathBuf,
     },
-    /// A proposal's file could not be written; the proposal is safe in the database.
+    /// A proposal's file could not be written; the proposal itself is stored in the database.
     FileNotWritten {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Running registries will see the change at their next poll only.
+    /// Running registries were not notified and find the change at their next poll.
     NotAnnounced {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Whether a person approved a skill is not known: its `allowed-tools` does not count.
+    /// The approval of a skill could not be determined: its `allowed-tools` has no effect.
     ApprovalUnknown {
         /// The skill.
         skill_id: String,
@@ -94,46 +94,46 @@ impl fmt::Display for LedgerNote {
                         "the database could not be read and was moved to {}; it was",
                         path.display()
                     )?,
-                    None => f.write_str("the database was gone; it was")?,
+                    None => f.write_str("the database was missing; it was")?,
                 }
-                write!(f, " rebuilt from the proposal files: {proposals} are open again")?;
+                write!(f, " rebuilt from the proposal files: {proposals} proposals are open again")?;
                 if !unreadable.is_empty() {
-                    write!(f, ", {} files that are no proposals", unreadable.len())?;
+                    write!(f, ", {} files are not valid proposals", unreadable.len())?;
                 }
                 Ok(())
             }
             Self::OriginsLost => f.write_str(
-                "which skills agents created is no longer known: no skill grants anything or can be \
+                "the records of skills that agents created were lost: no skill grants tools or can be \
                  bound until it is approved with `skillhost skill approve ID`",
             ),
             Self::Finished { skill_id, .. } => {
-                write!(f, "an interrupted change of `{skill_id}` was brought to its end")
+                write!(f, "an interrupted change of `{skill_id}` was completed")
             }
             Self::Unfinished { skill_id, reason, .. } => {
-                write!(f, "an interrupted change of `{skill_id}` was given up: {reason}")
+                write!(f, "an interrupted change of `{skill_id}` was abandoned: {reason}")
             }
             Self::TemporaryFilesRemoved { skill_id, files } => {
                 write!(f, "{files} temporary files were removed from `{skill_id}`")
             }
             Self::ReadingsDropped { count } => {
-                write!(f, "{count} readings of skills are missing from the log: too many at once")
+                write!(f, "{count} reads of skills are missing from the log: too many at once")
             }
             Self::NotReviewed { proposal, reason } => {
-                write!(f, "proposal {proposal} waits for a person: {reason}")
+                write!(f, "proposal {proposal} requires a decision by a person: {reason}")
             }
             Self::EditedFile { path } => write!(
                 f,
-                "{} was edited by hand, which changes nothing; it is left as it is",
+                "{} was edited by hand, which has no effect; the file is left as it is",
                 path.display()
             ),
             Self::FileNotWritten { path, reason } => {
                 write!(f, "{} could not be written: {reason}", path.display())
             }
             Self::NotAnnounced { reason } => {
-                write!(f, "running registries see the change at their next poll: {reason}")
+                write!(f, "running registries find the change at their next poll: {reason}")
             }
             Self::ApprovalUnknown { skill_id, reason } => {
-                write!(f, "`allowed-tools` of `{skill_id}` does not count for now: {reason}")
+                write!(f, "`allowed-tools` of `{skill_id}` has no effect for now: {reason}")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What happened to the skills behind the ledger's back.
+//! Direct edits of skills, made without the ledger.
 
 use skill_format::SkillId;
 
@@ -15,8 +15,8 @@ use crate::ledger::version::VersionAuthor;
 use crate::snapshot::Snapshot;
 
 impl Ledger {
-    /// Records what was done to skills directly: another version, and proposals that no longer fit
-    /// their file. Without any skill it only makes the texts of rebuilt proposals again.
+    /// Records direct edits of skills: as new versions, and as stale proposals that no longer fit
+    /// their file. Without any skill it only restores the texts of rebuilt proposals.
     ///
     /// # Errors
     /// Those of the disk and the database; what was recorded before stays recorded.
@@ -47,13 +47,13 @@ impl LedgerSession<'_> {
             Some(skill) => SkillDirectory::for_skill(skill),
             None => match self.find_directory(snapshot, skill_id) {
                 Ok(place) if is_gone(&place) => place,
-                // Its root may only be away for a while.
+                // Its root may only be missing temporarily, as on a drive that is not mounted.
                 _ => return Ok(Vec::new()),
             },
         };
         let captured = read_tree(&place)?;
         self.change(|work| {
-            // What an agent has announced and nobody has seen before is the agent's.
+            // A skill that an agent reported and no person has approved is the agent's.
             let author = match (work.version(skill_id, None)?, work.created(skill_id)?) {
                 (None, Some(created)) if created.approved.is_none() => {
                     VersionAuthor::Agent(created.author)
@@ -62,6 +62,7 @@ impl LedgerSession<'_> {
             };
             let (_, edited) = record_version(work, skill_id, &place, &captured, &author)?;
             let mut events: Vec<LedgerEvent> = edited.into_iter().collect();
+            // Also without a new version: the proposals may be newer than the last version.
             events.extend(mark_stale(work, skill_id, &|path| known_digest(&captured, path))?);
             Ok(events)
         })
@@ -70,12 +71,13 @@ impl LedgerSession<'_> {
 
 fn known_digest(captured: &CapturedTree, path: &str) -> Option<Option<skill_format::Digest>> {
     match captured.file(path) {
+        // A file that is missing from an incomplete tree may exist: only a complete one proves it.
         Some(file) => Some(Some(file.digest)),
         None => captured.complete.then_some(None),
     }
 }
 
-/// Tells whether a skill's directory is gone while its root is there.
+/// Returns `true` if a skill's directory is missing while its root exists.
 fn is_gone(place: &SkillDirectory) -> bool {
     place.root_path.is_dir() && matches!(place.open(false), Err(JailError::NotFound))
 }

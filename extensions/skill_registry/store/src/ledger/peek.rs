@@ -1,4 +1,4 @@
-//! Reading a ledger without touching its directory: where it may not, or cannot, be written to.
+//! Reads of a ledger that do not touch its directory: where writing is not allowed, or fails.
 
 use std::fs;
 use std::io;
@@ -9,12 +9,12 @@ use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::session::LedgerSession;
 
-/// Bytes of a database that are copied.
+/// The maximum size of a database that is copied, in bytes.
 const MAX_COPIED: u64 = 1 << 30;
 
 impl Ledger {
-    /// Reads something from the database as it is on the disk, without lock and repairs. Returns the
-    /// default where there is no database.
+    /// Reads from the database as it is on the disk, without lock and repairs. Returns the default
+    /// where there is no database.
     pub(super) fn peek<T: Default>(
         &self,
         work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
@@ -22,7 +22,8 @@ impl Ledger {
         let path = self.database();
         for place in [self.data_dir.as_path(), &path] {
             match fs::symlink_metadata(place) {
-                Ok(found) if found.is_symlink() && self.read_only => return Err(linked(place)),
+                // In a home that is not trusted a link could lead to any file of the user.
+                Ok(found) if found.is_symlink() && self.read_only => return Err(link_error(place)),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
                 Err(error) => return Err(LedgerError::io("read", place, &error)),
@@ -31,7 +32,9 @@ impl Ledger {
         let done = match LedgerDatabase::open_unchanging(&path)? {
             Some(db) => self.peek_into(db, work),
             None => {
-                let copy = copied(&path)?;
+                // SQLite would have to write next to the database; the copy lies where that is
+                // harmless.
+                let copy = copy_database(&path)?;
                 let (db, _) = LedgerDatabase::open(&copy.path().join(db::FILE), self.wait, false)?;
                 self.peek_into(db, work)
             }
@@ -39,7 +42,7 @@ impl Ledger {
         done.map_err(|error| error.with_path(&path))
     }
 
-    /// Does something with the ledger open or, where it cannot be written to, reads it as it is.
+    /// Runs `work` in a session or, where the ledger cannot be written, reads it as it is.
     pub(super) fn with_or_peek<T: Default>(
         &self,
         work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
@@ -61,25 +64,24 @@ impl Ledger {
         work(&mut LedgerSession { ledger: self, db, stamp: self.stamp(), peeks: true })
     }
 
-    /// The error of a change where the ledger is only read.
+    /// Creates the error for a change of a read-only ledger.
     pub(super) fn read_only_error(&self) -> LedgerError {
-        let message =
-            format!("{} is not written to: its home is not trusted", self.data_dir.display());
+        let message = format!("{} is read-only: its home is not trusted", self.data_dir.display());
         LedgerError::new(
             LedgerErrorKind::Denied,
             message,
-            "look at its manifests, extensions and skills, then: `skill` commands change it after \
-             skillhost trust",
+            "inspect its manifests, extensions and skills, then run `skillhost trust`; after that, \
+             `skill` commands can change it",
         )
     }
 }
 
-/// Copies a database with what SQLite has not yet put into it to a temporary directory.
-fn copied(path: &Path) -> Result<tempfile::TempDir, LedgerError> {
+/// Copies a database and its write-ahead log to a temporary directory.
+fn copy_database(path: &Path) -> Result<tempfile::TempDir, LedgerError> {
     let failed = |error: io::Error| LedgerError::io("read", path, &error);
-    let folder = tempfile::tempdir().map_err(failed)?;
+    let directory = tempfile::tempdir().map_err(failed)?;
     let [wal, _] = db::sidecar_paths(path);
-    let target = folder.path().join(db::FILE);
+    let target = directory.path().join(db::FILE);
     let [target_wal, _] = db::sidecar_paths(&target);
     for (from, to) in [(path, &target), (&wal, &target_wal)] {
         let found = match fs::symlink_metadata(from) {
@@ -87,8 +89,9 @@ fn copied(path: &Path) -> Result<tempfile::TempDir, LedgerError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(failed(error)),
         };
+        // `symlink_metadata` does not follow links: a link is not a file here.
         if !found.is_file() {
-            return Err(linked(from));
+            return Err(link_error(from));
         }
         if found.len() > MAX_COPIED {
             return Err(LedgerError::new(
@@ -98,18 +101,18 @@ fn copied(path: &Path) -> Result<tempfile::TempDir, LedgerError> {
                     from.display(),
                     found.len()
                 ),
-                "make its directory writable, and it is read in place",
+                "make its directory writable, so that it is read in place",
             ));
         }
         fs::copy(from, to).map_err(failed)?;
     }
-    Ok(folder)
+    Ok(directory)
 }
 
-fn linked(path: &Path) -> LedgerError {
+fn link_error(path: &Path) -> LedgerError {
     LedgerError::new(
         LedgerErrorKind::Denied,
         format!("{} is not a regular file of the home", path.display()),
-        "look where it leads, and replace it; links are not followed in a home that is not trusted",
+        "check where it leads and replace it; links are not followed in a home that is not trusted",
     )
 }

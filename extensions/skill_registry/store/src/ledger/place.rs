@@ -1,4 +1,4 @@
-//! Where a skill lies or is going to lie.
+//! Directories of skills, and of skills to be created.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::skill::{Skill, SkillFile};
 use crate::snapshot::Snapshot;
 use crate::temporary::{is_leftover_path, is_temporary};
 
-/// A skill's directory.
+/// The directory of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SkillDirectory {
     /// The label of its root.
@@ -23,13 +23,13 @@ pub(super) struct SkillDirectory {
 }
 
 impl SkillDirectory {
-    /// The directory of a skill that exists.
+    /// Returns the directory of an existing skill.
     pub(super) fn for_skill(skill: &Skill) -> Self {
         let (root, rel) = skill.resolved_location();
         Self { root: root.label.clone(), root_path: root.path.clone(), rel }
     }
 
-    /// Opens the directory; makes it if told to.
+    /// Opens the directory; creates it if `make` is set.
     pub(super) fn open(&self, make: bool) -> Result<Dir, JailError> {
         jail::open_below(&self.root_path, &self.rel, make)
     }
@@ -40,7 +40,7 @@ impl SkillDirectory {
     }
 }
 
-/// A file of a skill that exists or is proposed.
+/// The file that a proposal changes, of an existing or a proposed skill.
 #[derive(Clone, Debug)]
 pub(super) struct ProposalTarget {
     pub(super) skill_id: String,
@@ -51,7 +51,8 @@ pub(super) struct ProposalTarget {
 }
 
 impl ProposalTarget {
-    /// Finds the file that is named; a skill that does not exist yet may be named by its SKILL.md.
+    /// Finds the file of a request; a skill that does not exist yet can only be named by its
+    /// SKILL.md.
     pub(super) fn find(
         snapshot: &Snapshot,
         skill_id: &str,
@@ -61,10 +62,12 @@ impl ProposalTarget {
             Some(skill) => skill,
             None => return Self::new_skill(snapshot, skill_id, path),
         };
-        let own = skill.file.name();
+        let skill_file = skill.file.name();
         let path = match path {
-            Some(path) if !path.eq_ignore_ascii_case(own) => path,
-            _ => own,
+            // The skill file is meant in any spelling, also where the file system distinguishes
+            // case.
+            Some(path) if !path.eq_ignore_ascii_case(skill_file) => path,
+            _ => skill_file,
         };
         let place = SkillDirectory::for_skill(skill);
         let path = check_writable(path)?;
@@ -76,13 +79,14 @@ impl ProposalTarget {
         skill_id: &str,
         path: Option<&str>,
     ) -> Result<Self, LedgerError> {
-        let own = SkillFile::Upper.name();
-        if path.is_some_and(|path| path != own) || !is_new_id(skill_id) {
+        let skill_file = SkillFile::Upper.name();
+        if path.is_some_and(|path| path != skill_file) || !is_new_id(skill_id) {
             return Err(unknown_skill(snapshot, skill_id));
         }
         let place = new_skill_directory(snapshot, skill_id)?;
         match place.open(false) {
             Err(JailError::NotFound) => {}
+            // An interrupted creation leaves an empty directory; a new attempt may use it.
             Ok(dir) if is_available(&dir)? => {}
             _ => {
                 let problem = snapshot.problems().iter().find(|problem| {
@@ -94,12 +98,17 @@ impl ProposalTarget {
                 };
                 return Err(LedgerError::new(
                     LedgerErrorKind::Conflict,
-                    format!("{} exists and is not a skill{why}", place.path().display()),
+                    format!("{} exists but is not a skill{why}", place.path().display()),
                     "choose another id, or have the operator repair or remove the directory",
                 ));
             }
         }
-        Ok(Self { skill_id: skill_id.to_owned(), place, path: check_writable(own)?, exists: false })
+        Ok(Self {
+            skill_id: skill_id.to_owned(),
+            place,
+            path: check_writable(skill_file)?,
+            exists: false,
+        })
     }
 
     /// Returns the file's path on the disk, for messages.
@@ -108,7 +117,7 @@ impl ProposalTarget {
     }
 }
 
-/// Where a new skill goes: the first root the operator answers for.
+/// Returns the directory of a new skill: in the first root that the operator trusts.
 pub(super) fn new_skill_directory(
     snapshot: &Snapshot,
     skill_id: &str,
@@ -117,7 +126,7 @@ pub(super) fn new_skill_directory(
     let root = root.ok_or_else(|| {
         LedgerError::new(
             LedgerErrorKind::Denied,
-            "there is no trusted root a new skill could lie in",
+            "no trusted root for a new skill found",
             "set `trust: operator` for a root in skillhost.yaml",
         )
     })?;
@@ -128,7 +137,8 @@ pub(super) fn new_skill_directory(
     })
 }
 
-/// An empty directory is what an interrupted creation leaves.
+/// Returns `true` for a directory without entries, except temporary files of an interrupted
+/// creation.
 fn is_available(dir: &Dir) -> Result<bool, LedgerError> {
     let entries = dir.entries().map_err(|error| jail_error(&error.into(), Path::new(".")))?;
     for entry in entries {
@@ -140,7 +150,7 @@ fn is_available(dir: &Dir) -> Result<bool, LedgerError> {
     Ok(true)
 }
 
-/// Looks a skill up by its own id; nothing if there is none.
+/// Looks a skill up by its bare id; returns `None` if it does not exist.
 pub(super) fn find_skill<'s>(
     snapshot: &'s Snapshot,
     skill_id: &str,
@@ -149,14 +159,14 @@ pub(super) fn find_skill<'s>(
         Some(skill) if skill.id.as_str() == skill_id => Ok(Some(skill)),
         Some(skill) => Err(LedgerError::new(
             LedgerErrorKind::Argument,
-            format!("`{skill_id}` names a root; versions and proposals go by the bare id"),
+            format!("`{skill_id}` names a root; versions and proposals require the bare id"),
             format!("use `{}`, which stands for the skill of the first root that has it", skill.id),
         )),
         None => Ok(None),
     }
 }
 
-/// Looks a skill up that has to exist.
+/// Looks a skill up by its bare id; returns an error if it does not exist.
 pub(super) fn require_skill<'s>(
     snapshot: &'s Snapshot,
     skill_id: &str,
@@ -168,22 +178,23 @@ pub(super) fn unknown_skill(snapshot: &Snapshot, skill_id: &str) -> LedgerError 
     unknown_skill_for(Audience::Operator, snapshot, skill_id)
 }
 
-/// Makes the error about a skill that does not exist, with hints for an audience.
+/// Creates the error for a skill that does not exist, with hints for an audience.
 pub(crate) fn unknown_skill_for(
     audience: Audience<'_>,
     snapshot: &Snapshot,
     skill_id: &str,
 ) -> LedgerError {
-    let shown: String = skill_id.chars().take(128).collect();
+    // Ids come from models and can be arbitrarily long.
+    let id: String = skill_id.chars().take(128).collect();
     LedgerError::not_found(
-        format!("there is no skill `{shown}`"),
-        snapshot.similar(&shown, audience),
-        "list_skills shows what there is; a new skill is proposed with its whole SKILL.md and an id \
-         of lower-case letters, digits and single hyphens",
+        format!("skill `{id}` not found"),
+        snapshot.similar(&id, audience),
+        "list_skills shows the available skills; propose a new skill with its whole SKILL.md and an \
+         id of lower-case letters, digits and single hyphens",
     )
 }
 
-/// Agent Skills specification, `name`.
+/// Returns `true` for a valid id of a new skill; see the Agent Skills specification, `name`.
 fn is_new_id(id: &str) -> bool {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !id.is_empty()
@@ -204,6 +215,7 @@ fn check_writable(path: &str) -> Result<RelPath, LedgerError> {
         Ok(path) => path,
         Err(error) => return refuse(error.to_string()),
     };
+    // Listings skip these names, so that a file in them would be invisible to a reviewer.
     let hidden =
         |part: &str| [".git", "node_modules"].iter().any(|name| part.eq_ignore_ascii_case(name));
     if path.as_str().split('/').any(hidden) || is_leftover_path(path.as_str()) {
@@ -212,20 +224,20 @@ fn check_writable(path: &str) -> Result<RelPath, LedgerError> {
     Ok(path)
 }
 
-/// Says why a file of a skill cannot be reached.
+/// Creates the error for a file of a skill that cannot be opened.
 pub(super) fn jail_error(error: &JailError, path: &Path) -> LedgerError {
-    let shown = path.display();
-    let refused = |what: &str| {
+    let location = path.display();
+    let denied = |what: &str| {
         let hint = "replace it with a regular file";
-        LedgerError::new(LedgerErrorKind::Denied, format!("{shown} {what}"), hint)
+        LedgerError::new(LedgerErrorKind::Denied, format!("{location} {what}"), hint)
     };
     match error {
         JailError::NotFound => {
-            LedgerError::not_found(format!("{shown} is gone"), Vec::new(), "restore it")
+            LedgerError::not_found(format!("{location} not found"), Vec::new(), "restore it")
         }
-        JailError::Link => refused("is or passes through a symbolic link"),
-        JailError::Directory => refused("is a directory"),
-        JailError::NotRegular => refused("is not a regular file"),
+        JailError::Link => denied("is or passes through a symbolic link"),
+        JailError::Directory => denied("is a directory"),
+        JailError::NotRegular => denied("is not a regular file"),
         JailError::Io(error) => LedgerError::io("read or written", path, error),
     }
 }
@@ -235,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn new_ids_are_those_of_the_specification() {
+    fn new_ids_follow_specification() {
         for id in ["a", "a-b", "pdf2", &"x".repeat(64)] {
             assert!(is_new_id(id), "{id}");
         }
@@ -245,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_are_not_the_skill_are_refused() {
+    fn paths_outside_skill_are_denied() {
         for path in [
             "..",
             "../x",

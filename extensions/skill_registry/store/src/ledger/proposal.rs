@@ -1,4 +1,4 @@
-//! What a proposal is.
+//! Proposals and the types of their requests, states and outcomes.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use skill_format::{Digest, Severity};
 use crate::diff::{FuzzNote, MergeConflict};
 use crate::ledger::event::LedgerEvent;
 
-/// Tells which agent did something, from the context of its call and never from its arguments.
+/// The agent that made a call, taken from the context of the call and never from its arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentAuthor {
     /// The agent.
@@ -18,12 +18,12 @@ pub struct AgentAuthor {
     pub session_id: String,
     /// The turn of that session.
     pub turn_id: String,
-    /// Where the call came from, such as `agent` or `mcp`.
+    /// The origin of the call, such as `agent` or `mcp`.
     pub origin: String,
 }
 
 impl AgentAuthor {
-    /// Names the author in a sentence.
+    /// Returns a phrase for the author, for use in a sentence.
     #[must_use]
     pub fn name(&self) -> String {
         match (self.agent_id.as_str(), self.origin.as_str()) {
@@ -35,12 +35,12 @@ impl AgentAuthor {
     }
 }
 
-/// Tells which person decided something.
+/// The person that made a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HumanActor {
     /// The user's name.
     pub name: String,
-    /// How the decision was made: `cli`, `review`, `mcp`, or `agent` where settings let one approve.
+    /// The way of the decision: `cli`, `review`, `mcp`, or `agent` where the settings allow it.
     pub via: &'static str,
 }
 
@@ -59,31 +59,31 @@ pub struct ProposeRequest {
     /// The whole new text, instead of a diff.
     #[serde(default)]
     pub new_content: Option<String>,
-    /// Why the change is good.
+    /// The reason for the change.
     pub justification: String,
-    /// What shows that it is: transcripts, results, links.
+    /// The evidence: transcripts, results, links.
     #[serde(default)]
     pub evidence: Vec<String>,
 }
 
-/// What became of an agent's proposal.
+/// The result of a proposal call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProposeOutcome {
     /// The proposal.
     pub proposal: ProposalSummary,
-    /// Whether an identical one was open already and only its counter went up.
+    /// Whether an identical proposal was already open and only its counter was incremented.
     pub merged: bool,
-    /// The file a person can read it in.
+    /// The file with the proposal for people.
     pub file: PathBuf,
-    /// What to tell others.
+    /// The event to publish.
     pub event: LedgerEvent,
-    /// What was overlooked in the diff.
+    /// The deviations that were tolerated when the diff was applied.
     pub fuzz: Vec<FuzzNote>,
-    /// How the findings of the rules change.
+    /// The change of the rules' findings.
     pub lint: LintDelta,
 }
 
-/// Where a proposal is in its life.
+/// The state of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProposalState {
@@ -91,15 +91,15 @@ pub enum ProposalState {
     Open,
     /// A person approved it; its file is being written.
     Approved,
-    /// The file says what was proposed.
+    /// The file has the proposed text.
     Applied,
-    /// A person turned it down.
+    /// A person rejected it.
     Rejected,
-    /// The file is no longer what it was made for; it can be rebased.
+    /// The file is no longer its base; it can be rebased.
     Stale,
-    /// The file came to say the same in another way.
+    /// The file received the same text in another way.
     Superseded,
-    /// It was approved and could not be written; it can be rebased.
+    /// It was approved but could not be written; it can be rebased.
     Failed,
 }
 
@@ -142,22 +142,23 @@ impl fmt::Display for ProposalState {
     }
 }
 
-/// What a reviewer has to see before anything else of a proposal.
+/// A warning that a reviewer has to see first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "flag", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ReviewFlag {
-    /// The new text or its reasons have characters that are not seen.
+    /// The new text or its reasons contain invisible characters.
     HiddenUnicode {
-        /// How many more than the text before.
+        /// The number of such characters, less those of the text before.
         count: usize,
     },
-    /// The new text has markup that models take for the program's own.
+    /// The new text has markup that models mistake for the program's own.
     PromptMarkup {
         /// The first such mark.
         found: String,
     },
-    /// The file decides what agents are told of the skill or what it grants, and that changes.
+    /// The frontmatter changes: it decides how the skill is presented to agents and which tools it
+    /// grants.
     Frontmatter {
         /// The fields that change.
         fields: Vec<String>,
@@ -168,7 +169,7 @@ pub enum ReviewFlag {
     NewSkill,
 }
 
-/// A proposal in a list.
+/// The part of a proposal that lists show.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProposalSummary {
     /// Unique on all machines; sorts by time.
@@ -179,53 +180,53 @@ pub struct ProposalSummary {
     pub skill_id: String,
     /// The file, relative to the skill's directory.
     pub path: String,
-    /// Where it is in its life.
+    /// The state.
     pub state: ProposalState,
-    /// When it was made, in milliseconds since 1970.
+    /// The time of creation, in milliseconds since 1970.
     pub created_ms: i64,
-    /// Which agent made it.
+    /// The agent that made it.
     pub author: AgentAuthor,
     /// The first line of the justification.
     pub justification_line: String,
-    /// The digest of the file it was made for; nothing if there was none.
+    /// The digest of the base file; `None` for a new file.
     pub base_digest: Option<Digest>,
     /// The digest of the new text.
     pub new_digest: Digest,
-    /// How many lines it adds.
+    /// The number of added lines.
     pub added: usize,
-    /// How many lines it removes.
+    /// The number of removed lines.
     pub removed: usize,
-    /// How often it was made.
+    /// The number of times it was proposed.
     pub count: u64,
-    /// What a reviewer has to see first.
+    /// The warnings for a reviewer.
     pub flags: Vec<ReviewFlag>,
-    /// What the reviewing agent advises about this very text.
+    /// The advice of the reviewing agent about this very text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommendation: Option<Recommendation>,
 }
 
-/// What an agent advises about a proposal.
+/// The advice of an agent about a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recommendation {
     /// The agent.
     pub agent_id: String,
-    /// What it advises.
+    /// The advice.
     pub advice: ReviewAdvice,
-    /// Why, on one line.
+    /// The reason, on one line.
     pub reason: String,
-    /// Names the run in which it thought about it.
+    /// The id of the run in which the agent reviewed the proposal.
     pub run_id: String,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// What is advised about a proposal.
+/// The decision that an agent recommends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReviewAdvice {
     /// To apply it.
     Approve,
-    /// To turn it down.
+    /// To reject it.
     Reject,
     /// Neither.
     Unsure,
@@ -241,133 +242,133 @@ impl fmt::Display for ReviewAdvice {
     }
 }
 
-/// A proposal with everything that is known of it.
+/// A proposal with all of its data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proposal {
-    /// What lists show.
+    /// The part that lists show.
     #[serde(flatten)]
     pub summary: ProposalSummary,
-    /// Why the change is good, as its author says.
+    /// The author's reason for the change.
     pub justification: String,
-    /// What the author has to show for it.
+    /// The author's evidence.
     pub evidence: Vec<String>,
     /// The change.
     pub diff: String,
-    /// The text it was made for; nothing for a new file, or if it is lost.
+    /// The base text; `None` for a new file, or if it is lost.
     pub base_text: Option<String>,
-    /// The new text; nothing if it was lost with the database and cannot be made again.
+    /// The new text; `None` if it was lost with the database and cannot be restored.
     pub new_text: Option<String>,
-    /// Where the author's diff was not taken literally.
+    /// The deviations that were tolerated when the author's diff was applied.
     pub fuzz: Vec<FuzzNote>,
-    /// How the rules' findings change.
+    /// The change of the rules' findings.
     pub lint: LintDelta,
-    /// What the text costs a model before and after.
+    /// The number of tokens of the text before and after.
     pub tokens: (u32, u32),
-    /// The decision, once there is one.
+    /// The decision, if one was made.
     pub decided: Option<ProposalDecision>,
-    /// The version of the skill it became.
+    /// The number of the version in which it resulted.
     pub version: Option<u64>,
-    /// The file a person can read it in.
+    /// The file with the proposal for people.
     pub file: PathBuf,
-    /// Whether that file says what was written.
+    /// The state of that file.
     pub file_state: ProposalFileState,
 }
 
-/// Compares a proposal's file with what was written.
+/// The state of a proposal's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProposalFileState {
-    /// It says what was written.
+    /// It has the content that was written.
     AsWritten,
-    /// Somebody edited it, which changes nothing.
+    /// It was edited by hand, which has no effect.
     Edited,
-    /// It is gone; it is written again at the next change.
+    /// It is missing and is written again at the next change.
     Missing,
 }
 
 /// A decision about a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProposalDecision {
-    /// Who made it.
+    /// The user's name or the agent's id.
     pub by: String,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
 }
 
-/// How the findings of the rules change.
+/// The change of the rules' findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LintDelta {
-    /// What was not found before.
+    /// Findings that were not there before.
     pub new: Vec<LintFinding>,
-    /// What is no longer found.
+    /// Findings that are no longer there.
     pub gone: Vec<LintFinding>,
 }
 
-/// A finding of a rule, kept.
+/// A stored finding of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LintFinding {
     /// The rule's id.
     pub rule: String,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// The line, counted from 1; 0 is the file as a whole.
+    /// The line, counted from 1; 0 for the file as a unit.
     pub line: u32,
-    /// What was found.
+    /// The message.
     pub message: String,
 }
 
-/// Chooses proposals.
+/// A filter for lists of proposals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProposalFilter<'a> {
-    /// Also those that are decided; without it only open, approved, stale and failed ones.
+    /// Includes decided ones; otherwise only open, approved, stale and failed ones.
     pub all: bool,
-    /// Only those of a skill.
+    /// Only those of this skill.
     pub skill: Option<&'a str>,
-    /// Only those in a state, whatever `all` says.
+    /// Only those in this state, regardless of `all`.
     pub state: Option<ProposalState>,
 }
 
-/// Says how the file has moved since a proposal was made.
+/// The change of a file since a proposal was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "drift", rename_all = "snake_case")]
 pub enum ProposalDrift {
-    /// It is what the proposal was made for.
+    /// It still is the proposal's base.
     Unchanged,
-    /// It is something else.
+    /// It has another content.
     Moved {
-        /// What it is now; nothing if the file is gone.
+        /// The current digest; `None` if the file is missing.
         current: Option<Digest>,
         /// Whether a rebase would succeed.
         mergeable: bool,
     },
-    /// The skill is gone.
+    /// The skill no longer exists.
     Gone,
 }
 
-/// What rebasing came to.
+/// The result of a rebase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RebaseOutcome {
     /// The proposal as it is now; unchanged if there are conflicts.
     pub proposal: Proposal,
-    /// Where both changed the same lines.
+    /// The lines that both changed.
     pub conflicts: Vec<MergeConflict>,
 }
 
-/// What approving or rolling back did.
+/// The result of an approval or a rollback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApplyOutcome {
     /// The skill.
     pub skill_id: String,
-    /// The proposal that was applied, if it was one.
+    /// The proposal that was applied; `None` for a rollback.
     pub proposal: Option<String>,
-    /// The number of the version it made.
+    /// The number of the new version.
     pub version: u64,
-    /// The digest of the tree now.
+    /// The digest of the current tree.
     pub tree: Digest,
     /// The files that were written or removed.
     pub files: Vec<String>,
-    /// What to tell others.
+    /// The events to publish.
     pub events: Vec<LedgerEvent>,
 }

@@ -1,4 +1,4 @@
-//! `propose_skill_update`: an agent's wish becomes a proposal, and nothing else.
+//! `propose_skill_update`: records an agent's proposal without changing the skill.
 
 use serde_json::json;
 use skill_format::{Digest, FILE_LIMIT};
@@ -17,25 +17,25 @@ use crate::ledger::proposal::{
 use crate::ledger::session::LedgerWork;
 use crate::snapshot::Snapshot;
 
-/// How many proposals may wait for a decision: for one skill, and in all.
+/// The maximum number of undecided proposals: for one skill, and in all.
 const MAX_OPEN_PER_SKILL: u64 = 50;
 pub(super) const MAX_OPEN_TOTAL: u64 = 500;
 
 /// The largest justification or reason, in bytes.
 pub(super) const MAX_REASON: usize = 8 << 10;
 
-/// How many pieces of evidence a proposal has at most, and how many bytes each.
+/// The maximum number of pieces of evidence of a proposal, and the maximum bytes of each.
 const MAX_EVIDENCE: usize = 20;
 const MAX_PIECE: usize = 4 << 10;
 
-/// The mark some editors put at the start of a text.
+/// The byte order mark that some editors put at the start of a text.
 const BOM: char = '\u{feff}';
 
 impl Ledger {
-    /// Records an agent's proposal to change a file of a skill, or to add a skill; writes nothing to
-    /// the skill.
+    /// Records an agent's proposal to change a file of a skill, or to add a skill; the skill itself
+    /// is not changed.
     ///
-    /// An identical proposal that is open already is counted instead.
+    /// An identical proposal that is already open is counted instead.
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] for an unknown skill, [`LedgerErrorKind::Argument`] and
@@ -50,28 +50,29 @@ impl Ledger {
         author: &AgentAuthor,
         request: &ProposeRequest,
     ) -> Result<ProposeOutcome, LedgerError> {
-        check(request)?;
+        check_request(request)?;
         let words: Vec<&str> = std::iter::once(&request.justification)
             .chain(&request.evidence)
             .map(String::as_str)
             .collect();
         self.with_session(|session| {
             session.restore_texts(snapshot)?;
-            let subject =
+            let target =
                 ProposalTarget::find(snapshot, &request.skill_id, request.path.as_deref())?;
-            let base = subject.read()?;
-            let made = new_text(&subject, base.as_ref(), request);
-            // Whoever mistypes an id means another skill.
-            if !subject.exists
-                && !made.as_ref().is_ok_and(|(new, _)| has_matching_name(new, &subject))
+            let base = target.read()?;
+            let made = make_new_text(&target, base.as_ref(), request);
+            // An id that does not exist is more often mistyped than new: a new skill has to name
+            // itself.
+            if !target.exists
+                && !made.as_ref().is_ok_and(|(new, _)| has_matching_name(new, &target))
             {
-                return Err(unknown_skill(snapshot, &subject.skill_id));
+                return Err(unknown_skill(snapshot, &target.skill_id));
             }
             let (new, fuzz) = made?;
             let old = base.as_ref().map(|base| base.text.as_str());
-            let examined = examine_change(&subject, old, &new, &words)?;
-            let made = DraftProposal {
-                subject: &subject,
+            let examined = examine_change(&target, old, &new, &words)?;
+            let draft = DraftProposal {
+                target: &target,
                 author,
                 request,
                 base: &base,
@@ -79,20 +80,20 @@ impl Ledger {
                 fuzz,
                 examined,
             };
-            session.change(|work| made.record(work))
+            session.change(|work| draft.record(work))
         })
     }
 }
 
-/// Tells whether a new SKILL.md has the name of its directory, or does not say.
-fn has_matching_name(text: &str, subject: &ProposalTarget) -> bool {
-    let parsed = skill_format::parse_head(&subject.skill_id, text.as_bytes());
+/// Returns `true` if a new SKILL.md has the name of its directory, or none.
+fn has_matching_name(text: &str, target: &ProposalTarget) -> bool {
+    let parsed = skill_format::parse_head(&target.skill_id, text.as_bytes());
     let name = parsed.frontmatter.and_then(|frontmatter| frontmatter.name);
-    name.is_none_or(|name| name == subject.skill_id)
+    name.is_none_or(|name| name == target.skill_id)
 }
 
-/// Refuses a request for what it says, whatever the skill is.
-fn check(request: &ProposeRequest) -> Result<(), LedgerError> {
+/// Checks a request as far as that is possible without the skill.
+fn check_request(request: &ProposeRequest) -> Result<(), LedgerError> {
     let argument = |message: String, hint: &str| {
         Err(LedgerError::new(LedgerErrorKind::Argument, message, hint))
     };
@@ -102,13 +103,13 @@ fn check(request: &ProposeRequest) -> Result<(), LedgerError> {
     match (&request.diff, &request.new_content) {
         (None, None) => {
             return argument(
-                "there is neither a diff nor new_content".to_owned(),
+                "the request has neither diff nor new_content".to_owned(),
                 "give the change as a unified diff, or the whole new text as new_content",
             );
         }
         (Some(_), Some(_)) => {
             return argument(
-                "there are both a diff and new_content".to_owned(),
+                "the request has both diff and new_content".to_owned(),
                 "give one of them",
             );
         }
@@ -123,29 +124,29 @@ fn check(request: &ProposeRequest) -> Result<(), LedgerError> {
     if request.justification.trim().is_empty() {
         return argument(
             "the justification is empty".to_owned(),
-            "say why the change is good: it is decided by that",
+            "give the reason for the change: the decision is based on it",
         );
     }
     check_reason("the justification", &request.justification)?;
     if request.evidence.len() > MAX_EVIDENCE {
         return too_large(
             format!(
-                "there are {} pieces of evidence, at most {MAX_EVIDENCE} are possible",
+                "the request has {} pieces of evidence, at most {MAX_EVIDENCE} are possible",
                 request.evidence.len()
             ),
-            "keep the strongest",
+            "keep the strongest ones",
         );
     }
     match request.evidence.iter().map(String::len).max() {
         Some(length) if length > MAX_PIECE => too_large(
             format!("a piece of evidence has {length} bytes, at most {MAX_PIECE} are possible"),
-            "keep what shows it",
+            "keep the relevant part",
         ),
         _ => Ok(()),
     }
 }
 
-/// Refuses a reason that is too long.
+/// Checks the length of a reason; `what` names it in the message.
 pub(super) fn check_reason(what: &str, text: &str) -> Result<(), LedgerError> {
     if text.len() <= MAX_REASON {
         return Ok(());
@@ -153,13 +154,13 @@ pub(super) fn check_reason(what: &str, text: &str) -> Result<(), LedgerError> {
     Err(LedgerError::new(
         LedgerErrorKind::TooLarge,
         format!("{what} has {} bytes, at most {MAX_REASON} are possible", text.len()),
-        "say it shorter",
+        "shorten it",
     ))
 }
 
 /// Makes the new text of a file.
-fn new_text(
-    subject: &ProposalTarget,
+fn make_new_text(
+    target: &ProposalTarget,
     base: Option<&DigestedText>,
     request: &ProposeRequest,
 ) -> Result<(String, Vec<FuzzNote>), LedgerError> {
@@ -175,28 +176,28 @@ fn new_text(
         });
     }
     let diff = request.diff.as_deref().unwrap_or_default();
-    // Nobody who was shown the text has seen the mark.
+    // The mark is invisible to the author, whose diff therefore does not contain it.
     let (mark, before) = match before.strip_prefix(BOM) {
         Some(rest) => (Some(BOM), rest),
         None => (None, before),
     };
-    let patched = diff::apply_diff(before, diff, subject.path.as_str()).map_err(|error| {
+    let patched = diff::apply_diff(before, diff, target.path.as_str()).map_err(|error| {
         let kind = match error {
             DiffError::TooLarge { .. } => LedgerErrorKind::TooLarge,
             _ => LedgerErrorKind::DoesNotApply,
         };
         LedgerError::new(
             kind,
-            format!("the diff does not apply to {}: {error}", subject.path),
-            "read the file again and make the diff against what it says now, or give new_content",
+            format!("the diff does not apply to {}: {error}", target.path),
+            "read the file again and make the diff against its current text, or give new_content",
         )
     })?;
     Ok((mark.into_iter().chain(patched.text.chars()).collect(), patched.fuzz))
 }
 
-/// A proposal about to be recorded.
+/// A proposal that is not recorded yet.
 struct DraftProposal<'a> {
-    subject: &'a ProposalTarget,
+    target: &'a ProposalTarget,
     author: &'a AgentAuthor,
     request: &'a ProposeRequest,
     base: &'a Option<DigestedText>,
@@ -207,15 +208,16 @@ struct DraftProposal<'a> {
 
 impl DraftProposal<'_> {
     fn record(self, work: &LedgerWork<'_, '_>) -> Result<ProposeOutcome, LedgerError> {
-        let skill_id = self.subject.skill_id.as_str();
+        let skill_id = self.target.skill_id.as_str();
         let base_digest = self.base.as_ref().map(|base| base.digest);
         let new_digest = Digest::compute(self.new.as_bytes());
         for waiting in work.undecided_proposals(skill_id)? {
+            // Models repeat themselves: the same text on the same base is one proposal.
             if waiting.state == ProposalState::Open
-                && waiting.path == self.subject.path.as_str()
+                && waiting.path == self.target.path.as_str()
                 && (waiting.base, waiting.new) == (base_digest, new_digest)
             {
-                return self.count(work, &waiting.id);
+                return self.record_repetition(work, &waiting.id);
             }
         }
         check_quota(work, skill_id)?;
@@ -227,9 +229,10 @@ impl DraftProposal<'_> {
             proposal: Proposal {
                 summary: ProposalSummary {
                     id: work.new_id()?,
+                    // Filled in when the row is added.
                     seq: 0,
                     skill_id: skill_id.to_owned(),
-                    path: self.subject.path.to_string(),
+                    path: self.target.path.to_string(),
                     state: ProposalState::Open,
                     created_ms: work.now_ms(),
                     author: self.author.clone(),
@@ -255,6 +258,7 @@ impl DraftProposal<'_> {
                 file: work.new_file_name(skill_id)?,
                 file_state: ProposalFileState::AsWritten,
             },
+            // Replaced by `LedgerWork::add`, which renders the file.
             file_digest: new_digest,
             file_before: None,
         };
@@ -270,28 +274,33 @@ impl DraftProposal<'_> {
             proposal: Some(&stored.proposal.summary.id),
             event: Some(&event),
             detail: json!({
-                "path": self.subject.path.as_str(), "base": base_digest, "new": new_digest,
+                "path": self.target.path.as_str(), "base": base_digest, "new": new_digest,
                 "author": self.author,
             }),
             ..NewAuditEntry::default()
         })?;
         work.add(&mut stored, changed)?;
-        Ok(proposed(work, stored, false, event))
+        Ok(to_outcome(work, stored, false, event))
     }
 
-    /// Counts a proposal that was made before.
-    fn count(self, work: &LedgerWork<'_, '_>, id: &str) -> Result<ProposeOutcome, LedgerError> {
+    /// Counts one more proposal of the same change.
+    fn record_repetition(
+        self,
+        work: &LedgerWork<'_, '_>,
+        id: &str,
+    ) -> Result<ProposeOutcome, LedgerError> {
         let mut stored = work.find(id)?;
         stored.proposal.summary.count += 1;
         let event = LedgerEvent::ProposalCreated(to_proposal_event(
             &stored.proposal,
             &self.author.agent_id,
         ));
+        // The new reasons go into the audit log only: reviewed texts must not change unnoticed.
         let changed = work.append_audit(&NewAuditEntry {
             action: "proposal.repeated",
             by: &self.author.agent_id,
             via: "agent",
-            skill_id: Some(&self.subject.skill_id),
+            skill_id: Some(&self.target.skill_id),
             proposal: Some(id),
             detail: json!({
                 "count": stored.proposal.summary.count, "author": self.author,
@@ -300,27 +309,31 @@ impl DraftProposal<'_> {
             ..NewAuditEntry::default()
         })?;
         work.save(&mut stored, changed)?;
-        Ok(proposed(work, stored, true, event))
+        Ok(to_outcome(work, stored, true, event))
     }
 }
 
 fn check_quota(work: &LedgerWork<'_, '_>, skill_id: &str) -> Result<(), LedgerError> {
     let (of_skill, in_all) = work.count_undecided(skill_id)?;
     let full = if of_skill >= MAX_OPEN_PER_SKILL {
-        format!("{of_skill} proposals for `{skill_id}` wait for a decision")
+        format!(
+            "`{skill_id}` has {of_skill} undecided proposals, at most {MAX_OPEN_PER_SKILL} are possible"
+        )
     } else if in_all >= MAX_OPEN_TOTAL {
-        format!("{in_all} proposals wait for a decision")
+        format!(
+            "the ledger has {in_all} undecided proposals, at most {MAX_OPEN_TOTAL} are possible"
+        )
     } else {
         return Ok(());
     };
     Err(LedgerError::new(
         LedgerErrorKind::Quota,
         full,
-        "tell the operator to review them (`skill review`); propose again afterwards",
+        "ask the operator to review them (`skill review`), then propose again",
     ))
 }
 
-fn proposed(
+fn to_outcome(
     work: &LedgerWork<'_, '_>,
     stored: StoredProposal,
     merged: bool,
@@ -336,7 +349,7 @@ pub(super) fn first_line(text: &str) -> String {
     text.trim().lines().next().unwrap_or_default().to_owned()
 }
 
-/// Makes what others are told of a proposal.
+/// Creates the payload of an event about a proposal.
 pub(super) fn to_proposal_event(proposal: &Proposal, by: &str) -> ProposalEvent {
     let summary = &proposal.summary;
     ProposalEvent {

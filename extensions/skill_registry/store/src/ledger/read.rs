@@ -1,4 +1,4 @@
-//! What is asked of the ledger without changing anything in it, and the log of readings.
+//! Queries of the ledger, and the log of reads.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::ledger::activation::{SkillActivation, SkillStats};
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
 use crate::ledger::proposal::{Proposal, ProposalFilter, ProposalSummary};
-use crate::ledger::session::no_proposal;
+use crate::ledger::session::proposal_not_found;
 use crate::ledger::version::{AuditEntry, AuditFilter};
 
 impl Ledger {
@@ -35,7 +35,7 @@ impl Ledger {
                 Ok(Some(work.complete(stored)))
             })
         })?;
-        found.ok_or_else(|| no_proposal(id, Vec::new()))
+        found.ok_or_else(|| proposal_not_found(id, Vec::new()))
     }
 
     /// Returns lines of the audit log, the oldest first.
@@ -46,8 +46,8 @@ impl Ledger {
         self.with_existing_session(|session| session.read(|work| work.audit_entries(&filter)))
     }
 
-    /// Returns what other processes, or other copies of the program in this one, did after a number
-    /// of the audit log, and the number to ask for the next time.
+    /// Returns the events after a number of the audit log that other processes, or other copies of
+    /// the program in this one, caused; and the number to pass the next time.
     ///
     /// # Errors
     /// Those of the disk and the database.
@@ -55,8 +55,8 @@ impl Ledger {
         self.with_existing_session(|session| session.read(|work| work.events_since(seq)))
     }
 
-    /// Returns the events within a time until now that another copy of the program caused, at most
-    /// the last thousand lines of the log.
+    /// Returns the events of the given time until now that another copy of the program caused, from
+    /// at most the last thousand entries of the log.
     ///
     /// # Errors
     /// Those of the disk and the database.
@@ -70,18 +70,19 @@ impl Ledger {
         })
     }
 
-    /// Adds readings to the log of what is used.
+    /// Adds reads to the log.
     ///
     /// # Errors
     /// Those of the disk and the database; then none of them is recorded.
     pub fn record_activations(&self, batch: &[SkillActivation]) -> Result<(), LedgerError> {
+        // No lock for an empty batch: this runs at every poll.
         if batch.is_empty() {
             return Ok(());
         }
         self.with_session(|session| session.change(|work| work.add_activations(batch)))
     }
 
-    /// Adds up what was read since a time (in milliseconds since 1970), the most read first.
+    /// Sums up the reads since a time (in milliseconds since 1970), the most read skill first.
     ///
     /// # Errors
     /// Those of the disk and the database.

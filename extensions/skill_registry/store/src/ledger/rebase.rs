@@ -1,4 +1,4 @@
-//! Making a proposal fit a file that changed in the meantime.
+//! Rebase of a proposal onto a file that has changed since.
 
 use serde_json::json;
 
@@ -13,32 +13,33 @@ use crate::ledger::revise::{base_text, find_target, log_action, replace_text, re
 use crate::ledger::session::LedgerSession;
 use crate::snapshot::Snapshot;
 
-/// What merging came to.
+/// The result of a merge.
 enum MergeOutcome {
-    /// The file is what the proposal was made for.
+    /// The file still is the base of the proposal.
     Same,
-    /// The file says already what the proposal wants.
+    /// The file already has the proposed text.
     AlreadyApplied,
     Text(String),
     Conflicts(Vec<diff::MergeConflict>),
 }
 
 impl Ledger {
-    /// Says how a proposal's file has moved since the proposal was made; reads the skill only.
+    /// Compares a proposal's base with the current file; changes neither.
     #[must_use]
     pub fn compute_drift(&self, snapshot: &Snapshot, proposal: &Proposal) -> ProposalDrift {
-        let Ok(subject) = find_target(snapshot, proposal) else { return ProposalDrift::Gone };
+        let Ok(target) = find_target(snapshot, proposal) else { return ProposalDrift::Gone };
         let known = proposal.summary.base_digest;
-        if known.is_some() && !matches!(find_skill(snapshot, &subject.skill_id), Ok(Some(_))) {
+        // A proposal for an existing skill; without a base it proposes a new one.
+        if known.is_some() && !matches!(find_skill(snapshot, &target.skill_id), Ok(Some(_))) {
             return ProposalDrift::Gone;
         }
-        match subject.read() {
+        match target.read() {
             Ok(current) if current.as_ref().map(|text| text.digest) == known => {
                 ProposalDrift::Unchanged
             }
             Ok(current) => ProposalDrift::Moved {
                 mergeable: !matches!(
-                    merge(&subject, proposal, current.as_ref()),
+                    merge_proposal(&target, proposal, current.as_ref()),
                     Err(_) | Ok(MergeOutcome::Conflicts(_))
                 ),
                 current: current.map(|text| text.digest),
@@ -47,8 +48,8 @@ impl Ledger {
         }
     }
 
-    /// Merges what a proposal changes with what was changed in its file since; the proposal is open
-    /// then, with another base and digest. Where both changed the same lines nothing is done and the
+    /// Merges a proposal with the later changes of its file; the proposal is then open, with
+    /// another base and digest. If both changed the same lines, the proposal is not changed and the
     /// conflicts are returned.
     ///
     /// # Errors
@@ -67,16 +68,16 @@ impl Ledger {
             let stored = session.read(|work| work.find(id))?;
             use ProposalState::{Failed, Open, Stale};
             require_state(&stored, &[Open, Stale, Failed], "rebased")?;
-            let subject = find_target(snapshot, &stored.proposal)?;
-            let current = subject.read()?;
+            let target = find_target(snapshot, &stored.proposal)?;
+            let current = target.read()?;
             if let (None, Some(_)) = (&current, stored.proposal.summary.base_digest) {
                 return Err(LedgerError::new(
                     LedgerErrorKind::Conflict,
-                    format!("{} is gone", subject.location().display()),
+                    format!("{} not found", target.location().display()),
                     "restore the file, or reject the proposal",
                 ));
             }
-            match merge(&subject, &stored.proposal, current.as_ref())? {
+            match merge_proposal(&target, &stored.proposal, current.as_ref())? {
                 MergeOutcome::Conflicts(conflicts) => session.read(|work| {
                     let proposal = work.complete(stored.clone());
                     Ok(RebaseOutcome { proposal, conflicts: conflicts.clone() })
@@ -85,7 +86,7 @@ impl Ledger {
                 MergeOutcome::AlreadyApplied => session.supersede(stored, actor),
                 MergeOutcome::Text(text) => {
                     let mut stored = stored;
-                    replace_text(&subject, &mut stored.proposal, current.as_ref(), &text)?;
+                    replace_text(&target, &mut stored.proposal, current.as_ref(), &text)?;
                     session.reopen(stored, actor, current.as_ref())
                 }
             }
@@ -93,8 +94,8 @@ impl Ledger {
     }
 }
 
-fn merge(
-    subject: &ProposalTarget,
+fn merge_proposal(
+    target: &ProposalTarget,
     proposal: &Proposal,
     current: Option<&DigestedText>,
 ) -> Result<MergeOutcome, LedgerError> {
@@ -113,19 +114,20 @@ fn merge(
             let base = base_text(proposal).map(|base| base.text).unwrap_or_default();
             diff::merge_texts(&base, now, new)
         }
-        // The texts were lost with the database; the diff is what is left.
-        _ => match diff::apply_diff(now, &proposal.diff, subject.path.as_str()) {
+        // The texts were lost with the database; only the diff remains.
+        _ => match diff::apply_diff(now, &proposal.diff, target.path.as_str()) {
             Ok(patched) => Ok(patched.text),
             Err(error) => {
                 return Err(LedgerError::new(
                     LedgerErrorKind::DoesNotApply,
-                    format!("the diff does not apply to {}: {error}", subject.path),
-                    "reject the proposal; its text was lost with the database",
+                    format!("the diff does not apply to {}: {error}", target.path),
+                    "reject the proposal: its text was lost with the database",
                 ));
             }
         },
     };
     Ok(match merged {
+        // The other change includes the proposed one.
         Ok(text) if text == now => MergeOutcome::AlreadyApplied,
         Ok(text) => MergeOutcome::Text(text),
         Err(conflicts) => MergeOutcome::Conflicts(conflicts),
@@ -133,7 +135,7 @@ fn merge(
 }
 
 impl LedgerSession<'_> {
-    /// Has a proposal wait for a decision again.
+    /// Opens a proposal again.
     fn reopen(
         &mut self,
         mut stored: StoredProposal,
@@ -141,6 +143,7 @@ impl LedgerSession<'_> {
         base: Option<&DigestedText>,
     ) -> Result<RebaseOutcome, LedgerError> {
         let before = stored.proposal.summary.state;
+        // Not changed at all: no entry in the audit log and no new file.
         if before == ProposalState::Open && base.is_none() {
             return self.read(|work| {
                 Ok(RebaseOutcome { proposal: work.complete(stored), conflicts: Vec::new() })
@@ -161,7 +164,7 @@ impl LedgerSession<'_> {
         })
     }
 
-    /// Ends a proposal that has nothing left to change.
+    /// Closes a proposal that has no change left.
     fn supersede(
         &mut self,
         mut stored: StoredProposal,

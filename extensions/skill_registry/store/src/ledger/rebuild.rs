@@ -1,9 +1,8 @@
-//! Making a lost or damaged database again from the files beside it.
+//! Rebuild of a lost or damaged database from the files next to it.
 //!
-//! A file can be edited by anybody who can write to the data directory, so nothing in it is trusted
-//! to be decided: every proposal is open again. Its new text is made again where the skill still has
-//! the text the proposal was made for, and only if it has the digest the file names; a proposal for
-//! which that fails is stale.
+//! Every program that can write to the data directory can edit these files, so a rebuilt proposal
+//! is never decided: every one is open again. Its new text is restored if the skill still has the
+//! base text, and only if it has the digest that the file names; otherwise the proposal is stale.
 
 use std::collections::HashSet;
 use std::fs;
@@ -30,7 +29,7 @@ use crate::ledger::standing::{self, Mirror};
 use crate::proposal_file::{self, RecoveredProposal};
 use crate::snapshot::Snapshot;
 
-/// A proposal's file that was read.
+/// A parsed proposal file.
 struct FoundProposalFile {
     name: PathBuf,
     digest: Digest,
@@ -38,18 +37,20 @@ struct FoundProposalFile {
 }
 
 impl LedgerSession<'_> {
-    /// Fills an unused database from the files beside it.
+    /// Fills an unused database from the files next to it.
     pub(super) fn rebuild(&mut self, moved_to: Option<PathBuf>) -> Result<(), LedgerError> {
-        let (found, unreadable) = read_files(&self.ledger.data_dir.join(PROPOSALS));
+        let (found, unreadable) = read_proposal_files(&self.ledger.data_dir.join(PROPOSALS));
         let (created, lost) = match standing::read_mirror(&self.ledger.data_dir) {
             Mirror::Lines(created) => (created, false),
-            // Every ledger has a copy of these records: without it, what was lost may have had some.
+            // Every ledger has a copy of these records: without it, the lost database may have had
+            // some.
             Mirror::Missing => (Vec::new(), moved_to.is_some()),
             Mirror::Unreadable => (Vec::new(), true),
         };
         if found.is_empty() && created.is_empty() && moved_to.is_none() && !lost {
             return Ok(());
         }
+        // The unreadable copy is kept for a person; a new one is written afterwards.
         if lost {
             self.set_mirror_aside()?;
         }
@@ -57,8 +58,9 @@ impl LedgerSession<'_> {
             created.into_iter().chain(lost.then(CreatedSkillRow::unknown_origins)).collect();
         let proposals = found.len();
         self.db.write(&self.stamp, |tx| {
+            // All in one transaction: a crash leaves an unused database, which is rebuilt again.
             for found in found {
-                restore(tx, found)?;
+                restore_proposal(tx, found)?;
             }
             let moved = moved_to.as_ref().map(|path| path.display().to_string());
             let changed = tx.append_audit(&NewAuditEntry {
@@ -77,27 +79,27 @@ impl LedgerSession<'_> {
         Ok(())
     }
 
-    /// Makes the texts of rebuilt proposals again, now that the skills are known.
+    /// Restores the texts of rebuilt proposals, now that the skills are known.
     pub(super) fn restore_texts(&mut self, snapshot: &Snapshot) -> Result<(), LedgerError> {
         if self.peeks {
             return Ok(());
         }
         for id in self.read(|work| work.proposals_without_text())? {
             let stored = self.read(|work| work.find(&id))?;
-            let settled = settled(snapshot, &stored);
-            self.change(|work| match settled {
+            let restored = restore_text(snapshot, &stored);
+            self.change(|work| match restored {
                 Some((proposal, base)) => {
                     let stored = StoredProposal { proposal, ..stored };
                     store_restored(work, stored, base.as_ref())
                 }
-                None => outdated(work, stored),
+                None => mark_unrestorable(work, stored),
             })?;
         }
         Ok(())
     }
 }
 
-fn read_files(dir: &Path) -> (Vec<FoundProposalFile>, Vec<PathBuf>) {
+fn read_proposal_files(dir: &Path) -> (Vec<FoundProposalFile>, Vec<PathBuf>) {
     let mut paths: Vec<PathBuf> = match fs::read_dir(dir) {
         Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
         Err(_) => Vec::new(),
@@ -106,17 +108,20 @@ fn read_files(dir: &Path) -> (Vec<FoundProposalFile>, Vec<PathBuf>) {
     paths.sort();
     let (mut found, mut unreadable, mut ids) = (Vec::new(), Vec::new(), HashSet::new());
     for path in paths {
-        match read_file(&path) {
+        // A copied file has the id of another one; the first in order of names counts.
+        match read_proposal_file(&path) {
             Some(file) if ids.insert(file.recovered.id.clone()) => found.push(file),
             _ => unreadable.push(path),
         }
     }
+    // In the order of their creation, which ids keep: numbers count up with it.
     found.sort_by(|a, b| a.recovered.id.cmp(&b.recovered.id));
     (found, unreadable)
 }
 
-fn read_file(path: &Path) -> Option<FoundProposalFile> {
+fn read_proposal_file(path: &Path) -> Option<FoundProposalFile> {
     let metadata = fs::symlink_metadata(path).ok()?;
+    // Neither a link nor a huge file: anything may lie in the directory.
     if !metadata.is_file() || metadata.len() > proposal_file::LIMIT {
         return None;
     }
@@ -126,7 +131,10 @@ fn read_file(path: &Path) -> Option<FoundProposalFile> {
     Some(FoundProposalFile { name, digest: Digest::compute(&bytes), recovered })
 }
 
-fn restore(tx: &LedgerTransaction<'_>, found: FoundProposalFile) -> Result<(), LedgerError> {
+fn restore_proposal(
+    tx: &LedgerTransaction<'_>,
+    found: FoundProposalFile,
+) -> Result<(), LedgerError> {
     let RecoveredProposal {
         id,
         created_ms,
@@ -162,6 +170,7 @@ fn restore(tx: &LedgerTransaction<'_>, found: FoundProposalFile) -> Result<(), L
         base_digest,
         new_digest,
     };
+    // New ids have to sort after restored ones, also if the clock went back.
     tx.advance_ids_past(&summary.id)?;
     let changed = tx.append_audit(&NewAuditEntry {
         action: "proposal.restored",
@@ -192,23 +201,25 @@ fn restore(tx: &LedgerTransaction<'_>, found: FoundProposalFile) -> Result<(), L
     tx.add_proposal(&mut stored, changed)
 }
 
-/// Makes a proposal's texts again; nothing if the skill does not allow it.
-fn settled(
+/// Restores a proposal's texts; returns `None` if the skill's file does not allow it.
+fn restore_text(
     snapshot: &Snapshot,
     stored: &StoredProposal,
 ) -> Option<(Proposal, Option<DigestedText>)> {
     let mut proposal = stored.proposal.clone();
-    let subject = find_target(snapshot, &proposal).ok()?;
-    let base = subject.read().ok()?;
+    let target = find_target(snapshot, &proposal).ok()?;
+    let base = target.read().ok()?;
     if base.as_ref().map(|base| base.digest) != proposal.summary.base_digest {
         return None;
     }
     let before = base.as_ref().map_or("", |base| base.text.as_str());
-    let new = diff::apply_diff(before, &proposal.diff, subject.path.as_str()).ok()?.text;
+    // The file may have been edited by hand: the digest decides whether the diff still is the
+    // reviewed one.
+    let new = diff::apply_diff(before, &proposal.diff, target.path.as_str()).ok()?.text;
     if Digest::compute(new.as_bytes()) != proposal.summary.new_digest {
         return None;
     }
-    replace_text(&subject, &mut proposal, base.as_ref(), &new).ok()?;
+    replace_text(&target, &mut proposal, base.as_ref(), &new).ok()?;
     Some((proposal, base))
 }
 
@@ -231,7 +242,10 @@ fn store_restored(
     work.save(&mut stored, changed)
 }
 
-fn outdated(work: &LedgerWork<'_, '_>, mut stored: StoredProposal) -> Result<(), LedgerError> {
+fn mark_unrestorable(
+    work: &LedgerWork<'_, '_>,
+    mut stored: StoredProposal,
+) -> Result<(), LedgerError> {
     stored.proposal.summary.state = ProposalState::Stale;
     let summary = &stored.proposal.summary;
     let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));

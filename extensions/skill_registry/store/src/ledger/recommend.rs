@@ -1,4 +1,4 @@
-//! What an agent advises about a proposal, and what that may lead to.
+//! Recommendations of a reviewing agent, and approvals that follow from them.
 
 use serde_json::json;
 use skill_format::{Digest, Severity};
@@ -14,7 +14,7 @@ use crate::options::TrustLevel;
 use crate::snapshot::Snapshot;
 
 impl Ledger {
-    /// Attaches an agent's advice to an open proposal; `digest` is that of the text it is about.
+    /// Attaches an agent's advice to an open proposal; `digest` is that of the reviewed text.
     ///
     /// # Errors
     /// [`LedgerErrorKind::State`] if the proposal is not open, [`LedgerErrorKind::Digest`] if it has
@@ -51,7 +51,7 @@ impl Ledger {
         })
     }
 
-    /// Applies a proposal that an agent approves, as a person's approval does, base digest and all.
+    /// Applies a proposal that an agent approves, with the same checks as for a person.
     ///
     /// # Errors
     /// Those of [`Ledger::approve`]; [`LedgerErrorKind::Denied`] for what only a person approves: the
@@ -71,6 +71,7 @@ impl Ledger {
                 check_reviewer(&stored, digest, agent)?;
                 let summary = &stored.proposal.summary;
                 let skill = snapshot.get(&summary.skill_id);
+                // Agents must not approve each other's skills step by step.
                 let is_created = work.created(&summary.skill_id)?.is_some();
                 let is_wrong =
                     |finding: &crate::ledger::LintFinding| finding.severity == Severity::Error;
@@ -88,7 +89,7 @@ impl Ledger {
             return Err(LedgerError::new(
                 LedgerErrorKind::Denied,
                 format!("only a person approves proposal {id}: {why}"),
-                format!("skillhost skill review {id}"),
+                format!("run `skillhost skill review {id}`"),
             ));
         }
         let actor = HumanActor { name: agent.clone(), via: "agent" };
@@ -96,20 +97,20 @@ impl Ledger {
     }
 }
 
-/// Refuses an agent that made the proposal, and one that saw another text.
+/// Checks that the agent did not make the proposal and that it reviewed the current text.
 fn check_reviewer(stored: &StoredProposal, digest: Digest, agent: &str) -> Result<(), LedgerError> {
     let summary = &stored.proposal.summary;
     if summary.author.agent_id == agent {
         return Err(LedgerError::new(
             LedgerErrorKind::Denied,
             format!("`{agent}` made proposal {} itself", summary.id),
-            "a person decides about it",
+            "a person has to decide about it",
         ));
     }
     if summary.new_digest != digest {
         return Err(LedgerError::new(
             LedgerErrorKind::Digest,
-            format!("proposal {} has another text than the one reviewed", summary.id),
+            format!("proposal {} has a different text from the reviewed one", summary.id),
             "review it again",
         ));
     }

@@ -1,4 +1,4 @@
-//! Bringing to an end what was interrupted, before anything else is done.
+//! Completion of interrupted changes, before any other work in a session.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +11,13 @@ use crate::ledger::propose::MAX_OPEN_TOTAL;
 use crate::ledger::session::LedgerSession;
 
 impl LedgerSession<'_> {
-    /// Goes through the changes that are not closed. Where a process ended in the middle, also the
-    /// files of the data directory are looked at.
+    /// Completes the open changes. After a crash it also cleans up the data directory: `left_by`
+    /// names the processes that ended without releasing the lock.
     pub(super) fn recover(&mut self, left_by: &[String]) -> Result<(), LedgerError> {
         for intent in self.read(|work| work.pending_intents())? {
             self.resume(&intent)?;
         }
+        // Only after a crash: it reads many files, and every session would pay for it.
         if !left_by.is_empty() {
             sweep_data(&self.ledger.data_dir, left_by);
             sweep_data(&self.ledger.proposals_dir(), left_by);
@@ -26,7 +27,7 @@ impl LedgerSession<'_> {
         Ok(())
     }
 
-    /// Makes the rest of a change, or gives it up if that can never be done.
+    /// Completes a change, or abandons it if it can never be completed.
     fn resume(&mut self, intent: &ChangeIntent) -> Result<(), LedgerError> {
         let (state, error) = match self.write_files(intent) {
             Ok(None) => {
@@ -38,19 +39,20 @@ impl LedgerSession<'_> {
                 return Ok(());
             }
             Ok(Some(path)) => {
-                let message = format!("{path} was changed meanwhile and was left alone");
-                let hint = "look at what changed, then try again";
+                let message = format!("{path} changed concurrently and was not overwritten");
+                let hint = "inspect the changes, then try again";
                 (ProposalState::Stale, LedgerError::new(LedgerErrorKind::Conflict, message, hint))
             }
-            // A full disk or a failing one may be well again the next time.
+            // A full or failing disk may work again the next time.
             Err(error) if error.reason() == LedgerErrorKind::Io => {
                 self.note_unfinished(intent, &error);
                 return Ok(());
             }
+            // The session rebuilds the database and recovers again.
             Err(error) if error.is_corrupt() => return Err(error),
             Err(error) => (ProposalState::Failed, error),
         };
-        // What cannot be taken back stays as it is: every text is kept in the database.
+        // Files that cannot be restored stay as they are: every text is kept in the database.
         let undone = self.undo(intent);
         self.abandon(intent, state, undone.as_ref().err().unwrap_or(&error))?;
         self.note_unfinished(intent, &error);
@@ -74,8 +76,9 @@ impl LedgerSession<'_> {
         }
     }
 
-    /// Writes the files of proposals that a crash kept from being written.
+    /// Writes the proposal files that a crash prevented.
     fn write_missing_files(&mut self) -> Result<(), LedgerError> {
+        // One transaction changes no more proposals than can be open, so older files are complete.
         for id in self.read(|work| work.recently_changed_ids(MAX_OPEN_TOTAL as usize + 1))? {
             let stored = self.read(|work| work.find(&id))?;
             if self.ledger.file_state(&stored) != ProposalFileState::Edited {
@@ -86,7 +89,7 @@ impl LedgerSession<'_> {
     }
 }
 
-/// Removes the temporary files of processes that are gone.
+/// Removes the temporary files of processes that no longer run.
 fn sweep_data(dir: &Path, left_by: &[String]) {
     let of_generation: Vec<_> = left_by.iter().map(|id| format!(".generation.{id}.")).collect();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -95,7 +98,7 @@ fn sweep_data(dir: &Path, left_by: &[String]) {
             name.starts_with(".tmp-") || of_generation.iter().any(|start| name.starts_with(start))
         };
         if name.to_str().is_some_and(is_left) {
-            // One that stays is in nobody's way.
+            // A leftover does no harm: readers skip such names.
             let _ = fs::remove_file(entry.path());
         }
     }

@@ -1,4 +1,4 @@
-//! What the ledger keeps for how long.
+//! Retention of versions, texts and reads.
 
 use std::fs;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use crate::ledger::apply::disk_audit_entry;
 use crate::ledger::error::LedgerError;
 use crate::ledger::session::LedgerSession;
 
-/// The least space in a database that is worth rewriting it for.
+/// The free space, in bytes, from which on a running registry shrinks the database.
 const MIN_FREE_BYTES: u64 = 16 << 20;
 
-/// Says which versions, texts and readings are kept.
+/// The rule that decides which versions, texts and reads are kept.
 ///
-/// Always kept are the first version of a skill, every version that a person approved, and whatever
-/// an open proposal or an unfinished change needs. The audit log is kept, except for the lines about
-/// versions that are not.
+/// The first version of a skill, every version that a person approved, and all data of open
+/// proposals and unfinished changes are always kept. The audit log is kept, except for the entries
+/// about removed versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RetentionRule {
-    /// The newest versions of each skill that are kept, whatever their age.
+    /// The number of newest versions of each skill that are kept, regardless of their age.
     pub newest: u32,
-    /// The days for which direct edits are kept, and the texts of decided proposals.
+    /// The number of days for which direct edits are kept, and the texts of decided proposals.
     pub days: u32,
-    /// The newest versions of each skill that are kept for these days.
+    /// The number of newest versions of each skill that are kept for these days.
     pub newest_in_days: u32,
-    /// The days for which the last version of each day is kept.
+    /// The number of days for which the last version of each day is kept.
     pub daily_days: u32,
-    /// The newest readings that are kept.
+    /// The number of newest reads that are kept.
     pub readings: u32,
-    /// The days for which readings are kept.
+    /// The number of days for which reads are kept.
     pub reading_days: u32,
 }
 
@@ -50,25 +50,25 @@ impl Default for RetentionRule {
 }
 
 impl RetentionRule {
-    /// Number of versions after which a running registry applies the rule again.
+    /// The number of versions after which a running registry applies the rule again.
     pub(crate) const VERSIONS_BETWEEN: usize = 1_000;
 
-    /// Time after which a running registry applies the rule again.
+    /// The time after which a running registry applies the rule again.
     pub(crate) const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 }
 
-/// What a rule removed.
+/// The number of removed entries, and the size of the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PruneReport {
     /// The number of versions.
     pub versions: u64,
-    /// The number of skills they were versions of.
+    /// The number of skills to which they belonged.
     pub skills: u64,
-    /// The number of texts that nothing else refers to.
+    /// The number of texts without any other reference.
     pub texts: u64,
     /// The bytes of these texts.
     pub bytes: u64,
-    /// The number of readings.
+    /// The number of reads.
     pub readings: u64,
     /// The size of the database's file before, in bytes.
     pub file_before: u64,
@@ -77,7 +77,7 @@ pub struct PruneReport {
 }
 
 impl PruneReport {
-    /// Tells whether nothing was removed.
+    /// Returns `true` if no version, text or read was removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.versions == 0 && self.texts == 0 && self.readings == 0
@@ -85,16 +85,17 @@ impl PruneReport {
 }
 
 impl Ledger {
-    /// Removes what a rule does not keep and gives the space back; with `dry_run`, only says what it
-    /// would remove.
+    /// Removes the data that a rule does not keep and returns the space to the file system; with
+    /// `dry_run`, only reports it.
     ///
     /// # Errors
-    /// Those of the disk and the database; then nothing is removed.
+    /// Those of the disk and the database; then no data is removed.
     pub fn prune(&self, rule: &RetentionRule, dry_run: bool) -> Result<PruneReport, LedgerError> {
         self.with_existing_session(|session| {
             let before = session.file_size();
             let mut report = session.prune(rule, dry_run)?;
             if !dry_run {
+                // A person who prunes wants the space now, however little it is.
                 session.db.shrink(0)?;
             }
             (report.file_before, report.file_after) = (before, session.file_size());
@@ -102,11 +103,11 @@ impl Ledger {
         })
     }
 
-    /// Applies the rule as a running registry does: the file is only rewritten where much of it is
-    /// free.
+    /// Applies the rule for a running registry: the file is shrunk only if much of it is free.
     pub(crate) fn retain(&self) -> Result<PruneReport, LedgerError> {
         self.with_existing_session(|session| {
             let report = session.prune(&RetentionRule::default(), false)?;
+            // An entry of the audit log at every run would itself let the database grow.
             if !report.is_empty() {
                 session.db.shrink(MIN_FREE_BYTES)?;
             }

@@ -1,4 +1,4 @@
-//! Decisions that a person makes through somebody else's client.
+//! Decisions that a person makes through an MCP client.
 
 use serde::Serialize;
 use skill_format::{Digest, sanitize_line};
@@ -9,44 +9,44 @@ use super::{
     HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposalState,
 };
 
-/// The longest proposal, in bytes, that is shown to a person through a client.
-const SHOWN: usize = 16 * 1024;
+/// The longest proposal, in bytes, that is offered to a person through a client.
+const MAX_OFFER: usize = 16 * 1024;
 
-/// What a model is told of a proposal that a person did not want.
-const REJECTED_TEXT: &str = "A person turned it down; the skill stays as it is.";
+/// The tool result for a proposal that a person rejected.
+const REJECTED_TEXT: &str = "A person rejected it; the skill stays as it is.";
 
-/// A proposal as a person is to see it.
+/// A proposal in the form for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProposalOffer {
     /// Its id.
     pub proposal: String,
-    /// The digest of what it proposes.
+    /// The digest of the proposed text.
     pub digest: Digest,
-    /// All of it: what changes, and why.
+    /// The complete proposal: the change and its reasons.
     pub text: String,
 }
 
-/// What a person answered to an offer.
+/// The decision of a person about an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfferDecision<'a> {
-    /// The client it came through, as the kernel calls it.
+    /// The client that sent it, under its name in the kernel.
     pub client: &'a str,
     /// The proposal.
     pub proposal: &'a str,
-    /// The digest of what the person saw, hexadecimal.
+    /// The digest of the text that the person saw, in hexadecimal.
     pub digest: &'a str,
-    /// Whether it is to be applied.
+    /// Whether the proposal is to be applied.
     pub approve: bool,
-    /// Why; may be empty for what is approved.
+    /// The reason; may be empty for an approval.
     pub reason: &'a str,
 }
 
 impl Ledger {
-    /// Returns an open proposal as a person is to see it; nothing if that is too long to be shown
-    /// whole, because nobody can agree to what they have not seen.
+    /// Returns an open proposal in the form for a person, or `None` if it is too long to be
+    /// displayed completely: a person can only approve a text that is fully visible.
     ///
     /// # Errors
-    /// For a proposal that is not there, and if the ledger cannot be read.
+    /// Those of [`Ledger::proposal`].
     pub fn review_offer(&self, proposal: &str) -> Result<Option<ProposalOffer>, LedgerError> {
         let found = self.proposal(proposal)?;
         let summary = &found.summary;
@@ -60,21 +60,22 @@ impl Ledger {
         );
         let offer =
             ProposalOffer { proposal: summary.id.clone(), digest: summary.new_digest, text };
-        let whole = offer.text.len() <= SHOWN && !found.diff.is_empty();
-        Ok((whole && summary.state == ProposalState::Open).then_some(offer))
+        // An empty diff means that its text is lost: there is no change to decide about.
+        let fits = offer.text.len() <= MAX_OFFER && !found.diff.is_empty();
+        Ok((fits && summary.state == ProposalState::Open).then_some(offer))
     }
 
-    /// Does what a person answered. Returns what to tell whoever asked, and what happened.
+    /// Executes the decision of a person. Returns the text for the caller, and the events.
     ///
     /// # Errors
-    /// Those of [`Ledger::approve`] and [`Ledger::reject`]; [`LedgerErrorKind::Argument`] for a digest
-    /// that is none.
+    /// Those of [`Ledger::approve`] and [`Ledger::reject`]; [`LedgerErrorKind::Argument`] for a
+    /// malformed digest.
     pub fn apply_decision(
         &self,
         snapshot: &Snapshot,
-        verdict: &OfferDecision<'_>,
+        decision: &OfferDecision<'_>,
     ) -> (Result<String, LedgerError>, LedgerOutcome) {
-        let done = self.execute_decision(snapshot, verdict);
+        let done = self.execute_decision(snapshot, decision);
         let notes = self.take_notes();
         match done {
             Ok((text, events)) => {
@@ -87,17 +88,17 @@ impl Ledger {
     fn execute_decision(
         &self,
         snapshot: &Snapshot,
-        verdict: &OfferDecision<'_>,
+        decision: &OfferDecision<'_>,
     ) -> Result<(String, Vec<LedgerEvent>), LedgerError> {
-        let OfferDecision { client, proposal, digest, approve, reason } = *verdict;
+        let OfferDecision { client, proposal, digest, approve, reason } = *decision;
         let actor = HumanActor { name: client.to_owned(), via: "mcp" };
         if !approve {
             self.reject(&actor, proposal, reason)?;
             return Ok((REJECTED_TEXT.to_owned(), Vec::new()));
         }
         let digest = digest.parse().map_err(|_| {
-            let hint = "send back the digest that was offered";
-            LedgerError::new(LedgerErrorKind::Argument, "this is no digest", hint)
+            let hint = "send the digest of the offer";
+            LedgerError::new(LedgerErrorKind::Argument, "the digest is not valid", hint)
         })?;
         let reason = Some(reason).filter(|reason| !reason.is_empty());
         let applied = self.approve(snapshot, &actor, proposal, digest, reason)?;
@@ -106,15 +107,16 @@ impl Ledger {
     }
 }
 
-/// A text of several lines in which what would steer a terminal or hide something is seen.
+/// Replaces the characters of a multi-line text that would steer a terminal or hide other text.
 pub(crate) fn display_safe(text: &str) -> String {
-    // What a line cannot have as it is, even if only as a space: a carriage return overwrites.
-    let as_it_is = |c: char| {
+    // The same characters as in a line. Between two letters, because the ends are trimmed; a
+    // carriage return becomes a space there, which counts as unsafe because it overwrites.
+    let is_unchanged = |c: char| {
         let between = format!("a{c}a");
         sanitize_line(&between) == between
     };
-    let harmless = |c: char| matches!(c, '\n' | '\t') || as_it_is(c);
-    text.chars().map(|c| if harmless(c) { c } else { '\u{fffd}' }).collect()
+    let is_safe = |c: char| matches!(c, '\n' | '\t') || is_unchanged(c);
+    text.chars().map(|c| if is_safe(c) { c } else { '\u{fffd}' }).collect()
 }
 
 #[cfg(test)]
@@ -122,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_what_a_person_sees_is_hidden() {
+    fn display_safe_replaces_hidden_characters() {
         assert_eq!(
             display_safe("+a\tb\n-\u{1b}[2Kc\u{202e}d\r"),
             "+a\tb\n-\u{fffd}[2Kc\u{fffd}d\u{fffd}"

@@ -1,4 +1,4 @@
-//! What a person does to a proposal short of approving it: turn it down, or word it better.
+//! Rejection and amendment of a proposal by a person.
 
 use serde_json::json;
 use skill_format::Digest;
@@ -15,7 +15,7 @@ use crate::ledger::session::LedgerWork;
 use crate::snapshot::Snapshot;
 
 impl Ledger {
-    /// Turns a proposal down: one that is open, stale or failed. Its texts are kept.
+    /// Rejects a proposal that is open, stale or failed. Its texts are kept.
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] and [`LedgerErrorKind::Ambiguous`] for the id,
@@ -30,8 +30,8 @@ impl Ledger {
         if reason.trim().is_empty() {
             return Err(LedgerError::new(
                 LedgerErrorKind::Argument,
-                "a proposal is not rejected without a reason",
-                "say why: whoever proposed it can learn from it",
+                "a rejection requires a reason",
+                "give the reason, so that the author can learn from it",
             ));
         }
         check_reason("the reason", reason)?;
@@ -58,8 +58,8 @@ impl Ledger {
         })
     }
 
-    /// Gives an open proposal another text, as a person edited it; it has another digest then. The
-    /// text before is kept.
+    /// Replaces the text of an open proposal by one that a person edited; its digest changes with
+    /// it. The former text is kept.
     ///
     /// # Errors
     /// Those of [`Ledger::propose`] for the text; [`LedgerErrorKind::NotFound`] and
@@ -75,10 +75,10 @@ impl Ledger {
             session.restore_texts(snapshot)?;
             let mut stored = session.read(|work| work.find(id))?;
             require_state(&stored, &[ProposalState::Open], "edited")?;
-            let subject = find_target(snapshot, &stored.proposal)?;
+            let target = find_target(snapshot, &stored.proposal)?;
             let base = base_text(&stored.proposal);
             let before = stored.proposal.summary.new_digest;
-            replace_text(&subject, &mut stored.proposal, base.as_ref(), new_text)?;
+            replace_text(&target, &mut stored.proposal, base.as_ref(), new_text)?;
             session.change(|work| {
                 let new = stored.proposal.summary.new_digest;
                 work.add_blobs([(new, new_text.as_bytes())])?;
@@ -91,7 +91,7 @@ impl Ledger {
     }
 }
 
-/// Refuses to go on with a proposal that is in another state.
+/// Checks that a proposal is in one of the given states; `done` names the operation in the message.
 pub(super) fn require_state(
     stored: &StoredProposal,
     states: &[ProposalState],
@@ -103,9 +103,9 @@ pub(super) fn require_state(
     }
     let hint = match summary.state {
         ProposalState::Stale | ProposalState::Failed => {
-            format!("`skill rebase {}` makes it fit the file as it is now", summary.id)
+            format!("run `skill rebase {}` to rebase it onto the current file", summary.id)
         }
-        ProposalState::Applied => format!("`skill rollback {}` takes it back", summary.skill_id),
+        ProposalState::Applied => format!("run `skill rollback {}` to undo it", summary.skill_id),
         ProposalState::Approved => "it is being applied; try again".to_owned(),
         ProposalState::Open | ProposalState::Rejected | ProposalState::Superseded => {
             "an agent can propose it again".to_owned()
@@ -119,7 +119,7 @@ pub(super) fn require_state(
     Err(LedgerError::new(kind, message, hint))
 }
 
-/// Adds a person's deed to the audit log.
+/// Adds an action of a person to the audit log.
 pub(super) fn log_action(
     work: &LedgerWork<'_, '_>,
     stored: &StoredProposal,
@@ -141,7 +141,7 @@ pub(super) fn log_action(
     })
 }
 
-/// Finds the file a proposal is about.
+/// Finds the file of a proposal.
 pub(super) fn find_target(
     snapshot: &Snapshot,
     proposal: &Proposal,
@@ -149,15 +149,15 @@ pub(super) fn find_target(
     ProposalTarget::find(snapshot, &proposal.summary.skill_id, Some(&proposal.summary.path))
 }
 
-/// Returns the text a proposal was made for.
+/// Returns the base text of a proposal, if it is known.
 pub(super) fn base_text(proposal: &Proposal) -> Option<DigestedText> {
     let digest = proposal.summary.base_digest?;
     Some(DigestedText { digest, text: proposal.base_text.clone()? })
 }
 
-/// Makes a proposal one of another text, on what may be another base.
+/// Replaces the new text of a proposal, and its base.
 pub(super) fn replace_text(
-    subject: &ProposalTarget,
+    target: &ProposalTarget,
     proposal: &mut Proposal,
     base: Option<&DigestedText>,
     new: &str,
@@ -166,7 +166,7 @@ pub(super) fn replace_text(
         .chain(&proposal.evidence)
         .map(String::as_str)
         .collect();
-    let examined = examine_change(subject, base.map(|base| base.text.as_str()), new, &words)?;
+    let examined = examine_change(target, base.map(|base| base.text.as_str()), new, &words)?;
     let ChangeExamination { diff, added, removed, flags, lint, tokens } = examined;
     let summary = &mut proposal.summary;
     summary.base_digest = base.map(|base| base.digest);
@@ -175,7 +175,7 @@ pub(super) fn replace_text(
     proposal.base_text = base.map(|base| base.text.clone());
     proposal.new_text = Some(new.to_owned());
     (proposal.diff, proposal.lint, proposal.tokens) = (diff, lint, tokens);
-    // It is no longer what the author's diff was taken for.
+    // The deviations belong to the author's diff, which is replaced.
     proposal.fuzz.clear();
     Ok(())
 }

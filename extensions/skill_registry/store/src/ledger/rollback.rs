@@ -1,4 +1,4 @@
-//! What a skill was, and going back to it.
+//! History of a skill, and rollback to an earlier version.
 
 use std::path::Path;
 
@@ -18,12 +18,12 @@ use crate::ledger::version::{SkillVersion, VersionAuthor, VersionFile, VersionTr
 use crate::snapshot::{Snapshot, suggest_similar};
 
 impl Ledger {
-    /// Lists the versions of a skill, the oldest first; what was edited directly since the last one
-    /// is recorded before, where something can be written.
+    /// Lists the versions of a skill, the oldest first. A direct edit since the last version is
+    /// recorded first if the ledger can be written.
     ///
     /// # Errors
-    /// [`LedgerErrorKind::NotFound`] for a skill that does not exist and never did; those of the disk
-    /// and the database.
+    /// [`LedgerErrorKind::NotFound`] for a skill that neither exists nor has versions; those of the
+    /// disk and the database.
     pub fn history(
         &self,
         snapshot: &Snapshot,
@@ -36,36 +36,37 @@ impl Ledger {
             }
             session.read(|work| work.versions(skill_id))
         })?;
+        // A deleted skill keeps its versions; only one without any has to exist.
         if versions.is_empty() {
             require_skill(snapshot, skill_id)?;
         }
         Ok(versions.into_iter().map(|stored| stored.version).collect())
     }
 
-    /// Returns a version of a skill with its files; the last one if no number is given.
+    /// Returns a version of a skill with its files; the last version if `number` is `None`.
     ///
     /// # Errors
-    /// [`LedgerErrorKind::NotFound`] if there is no such version, [`LedgerErrorKind::Corrupt`] if a
-    /// stored text is damaged and no copy of it is found; those of the disk and the database.
+    /// [`LedgerErrorKind::NotFound`] if the version does not exist, [`LedgerErrorKind::Corrupt`] if
+    /// a stored text is damaged and no copy of it is found; those of the disk and the database.
     pub fn version(&self, skill_id: &str, number: Option<u64>) -> Result<VersionTree, LedgerError> {
         let found = self.with_existing_session(|session| {
             session.read(|work| {
-                let stored = find(work, skill_id, number)?;
-                let files = files_of(work, skill_id, &stored, None)?;
+                let stored = find_version(work, skill_id, number)?;
+                let files = load_files(work, skill_id, &stored, None)?;
                 Ok(Some(VersionTree { version: stored.version, files }))
             })
         })?;
-        found.ok_or_else(|| no_version(skill_id, number, Vec::new()))
+        found.ok_or_else(|| version_not_found(skill_id, number, Vec::new()))
     }
 
-    /// Makes a skill's files what they were in a version, the one before the last if no number is
-    /// given; that is a new version. What was edited directly is recorded before.
+    /// Restores a skill's files from a version, the one before the last if `number` is `None`; this
+    /// creates a new version. A direct edit is recorded first.
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] for an unknown skill or version, [`LedgerErrorKind::State`] if
-    /// the skill is that already, [`LedgerErrorKind::Conflict`] if a file was changed meanwhile,
-    /// [`LedgerErrorKind::Corrupt`] if a stored text is damaged and no copy of it is found; those of
-    /// the disk and the database.
+    /// the skill already equals it, [`LedgerErrorKind::Conflict`] if a file changed concurrently,
+    /// [`LedgerErrorKind::Corrupt`] if a stored text is damaged and no copy of it is found; those
+    /// of the disk and the database.
     pub fn rollback(
         &self,
         snapshot: &Snapshot,
@@ -86,19 +87,21 @@ impl Ledger {
                 let (before, edited) =
                     record_version(work, skill_id, &place, &captured, &external)?;
                 events.extend(edited);
-                let target = target(work, skill_id, number)?;
-                let wanted = files_of(work, skill_id, &target, Some(&captured))?;
+                let target = rollback_target(work, skill_id, number)?;
+                let wanted = load_files(work, skill_id, &target, Some(&captured))?;
+                // Repairs damaged texts whose copy was found, before the intent refers to them.
                 work.add_blobs(wanted.iter().map(|file| (file.digest, &*file.content)))?;
-                let files = changes(&captured, &target, &wanted);
+                let files = changed_files(&captured, &target, &wanted);
                 if files.is_empty() {
                     return Err(LedgerError::new(
                         LedgerErrorKind::State,
-                        format!("`{skill_id}` is as in version {} already", target.version.number),
+                        format!("`{skill_id}` already equals version {}", target.version.number),
                         "`skill history` lists the versions",
                     ));
                 }
                 let to = format!("rolled back to version {}", target.version.number);
                 let mut intent = ChangeIntent {
+                    // Filled in by `add_intent`.
                     seq: 0,
                     id: String::new(),
                     skill_id: skill_id.to_owned(),
@@ -154,7 +157,7 @@ impl LedgerSession<'_> {
         };
         if known {
             if !captured.files.is_empty() {
-                // What is stored may be damaged; the file is the text.
+                // The stored text may be damaged; the file on the disk replaces it.
                 self.change(|work| work.add_blobs(captured.contents()))?;
             }
             return Ok(None);
@@ -164,7 +167,7 @@ impl LedgerSession<'_> {
         })
     }
 
-    /// Where a skill lies, or lay when it was last seen.
+    /// Returns the directory of a skill, or the directory of its last version if it does not exist.
     pub(super) fn find_directory(
         &mut self,
         snapshot: &Snapshot,
@@ -175,6 +178,7 @@ impl LedgerSession<'_> {
         }
         let last = self.read(|work| work.version(skill_id, None))?;
         let found = last.and_then(|last| {
+            // Only below a root that is still configured: another directory must not be written.
             let root = snapshot.roots().iter().find(|root| root.label == last.root)?;
             Some(SkillDirectory { root: last.root, root_path: root.path.clone(), rel: last.place })
         });
@@ -185,7 +189,7 @@ impl LedgerSession<'_> {
     }
 }
 
-fn find(
+fn find_version(
     work: &LedgerWork<'_, '_>,
     skill_id: &str,
     number: Option<u64>,
@@ -193,15 +197,16 @@ fn find(
     if let Some(stored) = work.version(skill_id, number)? {
         return Ok(stored);
     }
+    // A known skill lacks only the number; similar names would mislead.
     let similar = match work.version(skill_id, None)? {
         Some(_) => Vec::new(),
         None => suggest_similar(skill_id, work.versioned_skills()?.iter().map(String::as_str)),
     };
-    Err(no_version(skill_id, number, similar))
+    Err(version_not_found(skill_id, number, similar))
 }
 
-/// Returns the files of a version with their contents, each with the digest it was recorded with.
-fn files_of(
+/// Returns the files of a version with their contents; every content is verified by its digest.
+fn load_files(
     work: &LedgerWork<'_, '_>,
     skill_id: &str,
     stored: &StoredVersion,
@@ -212,7 +217,7 @@ fn files_of(
         let Some(content) = work.verified(file.digest, now)? else {
             let what = format!("version {} of `{skill_id}`", stored.version.number);
             let path = Path::new(&stored.place).join(&file.path);
-            let otherwise = "go back to another version";
+            let otherwise = "roll back to another version";
             return Err(LedgerError::damaged_text(&what, &path, file.digest, otherwise));
         };
         file.content = content;
@@ -220,37 +225,37 @@ fn files_of(
     Ok(files)
 }
 
-fn no_version(skill_id: &str, number: Option<u64>, similar: Vec<String>) -> LedgerError {
-    let shown: String = skill_id.chars().take(128).collect();
+fn version_not_found(skill_id: &str, number: Option<u64>, similar: Vec<String>) -> LedgerError {
+    let id: String = skill_id.chars().take(128).collect();
     let message = match number {
-        Some(number) => format!("`{shown}` has no version {number}"),
-        None => format!("no version of `{shown}` is known"),
+        Some(number) => format!("`{id}` has no version {number}"),
+        None => format!("no version of `{id}` found"),
     };
     LedgerError::not_found(message, similar, "`skill history` lists the versions of a skill")
 }
 
-/// Finds the version to go back to.
-fn target(
+/// Finds the version for a rollback.
+fn rollback_target(
     work: &LedgerWork<'_, '_>,
     skill_id: &str,
     number: Option<u64>,
 ) -> Result<StoredVersion, LedgerError> {
     if number.is_some() {
-        return find(work, skill_id, number);
+        return find_version(work, skill_id, number);
     }
-    let last = find(work, skill_id, None)?;
+    let last = find_version(work, skill_id, None)?;
     match work.number_before(skill_id, last.version.number)? {
         None => Err(LedgerError::new(
             LedgerErrorKind::State,
             format!("`{skill_id}` has only one version"),
-            "there is nothing to go back to",
+            "a rollback requires an earlier version",
         )),
-        before => find(work, skill_id, before),
+        before => find_version(work, skill_id, before),
     }
 }
 
-/// Compares the files as they are with those of a version.
-fn changes(
+/// Returns the changes that turn the current files into those of a version.
+fn changed_files(
     captured: &CapturedTree,
     target: &StoredVersion,
     wanted: &[VersionFile],
@@ -267,7 +272,7 @@ fn changes(
             });
         }
     }
-    // Where not every file is known, a file that is missing may only not have been kept.
+    // If one of the trees is incomplete, a missing file may just not have been stored.
     if captured.complete && target.version.complete {
         let gone = |file: &&VersionFile| wanted.iter().all(|wanted| wanted.path != file.path);
         files.extend(captured.files.iter().filter(gone).map(|file| IntentFile {

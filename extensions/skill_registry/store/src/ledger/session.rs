@@ -1,4 +1,4 @@
-//! One piece of work with the ledger, alone.
+//! A session: exclusive access to the open ledger for one operation.
 
 use std::cell::RefCell;
 use std::fs;
@@ -19,22 +19,22 @@ use crate::lock::LedgerLock;
 use crate::proposal_file;
 use crate::snapshot::suggest_similar;
 
-/// How many characters of a proposal's id have to be given.
-const SHORTEST_PREFIX: usize = 6;
+/// The minimum length of an abbreviated proposal id, in characters.
+const MIN_PREFIX: usize = 6;
 
-/// How many ids, the newest, are compared with one that does not exist.
-const MOST_COMPARED: usize = 1_000;
+/// The number of ids, the newest first, that are compared with an unknown one.
+const MAX_COMPARED: usize = 1_000;
 
 /// The open ledger.
 pub(super) struct LedgerSession<'l> {
     pub(super) ledger: &'l Ledger,
     pub(super) db: LedgerDatabase,
     pub(super) stamp: ChangeStamp,
-    /// The database is read as it is; nothing of it is repaired.
+    /// Whether the database is read as it is, without repairs.
     pub(super) peeks: bool,
 }
 
-/// A transaction, and the proposal files to write once it is committed.
+/// A transaction, and the proposal files to write after its commit.
 pub(super) struct LedgerWork<'t, 'c> {
     tx: &'t LedgerTransaction<'c>,
     ledger: &'t Ledger,
@@ -42,8 +42,8 @@ pub(super) struct LedgerWork<'t, 'c> {
 }
 
 impl Ledger {
-    /// Does something with the ledger open. If the database turns out to be damaged, it is rebuilt
-    /// and the work is done again.
+    /// Runs `work` in a session. If the database turns out to be damaged, it is rebuilt and the
+    /// work is repeated.
     pub(super) fn with_session<T>(
         &self,
         work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
@@ -53,20 +53,22 @@ impl Ledger {
         }
         let made = fault::failpoint("dir.create").and_then(|()| make_private_dir(&self.data_dir));
         made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
-        let held = LedgerLock::acquire(&self.data_dir, self.wait)?;
-        let done = match self.attempt(&held, None, &work) {
+        // The lock comes before the database: SQLite's own locks do not cover the files of skills.
+        let lock = LedgerLock::acquire(&self.data_dir, self.wait)?;
+        let done = match self.attempt(&lock, None, &work) {
             Err(error) if error.is_corrupt() => {
+                // Once only: if the rebuilt database is damaged as well, the disk is at fault.
                 let moved_to = self.move_aside()?;
-                self.attempt(&held, Some(moved_to), &work)
+                self.attempt(&lock, Some(moved_to), &work)
             }
             done => done,
         };
-        drop(held);
+        drop(lock);
         done.map_err(|error| error.with_path(&self.database()))
     }
 
-    /// Reads something, where there is a ledger; makes none. Where it cannot be written to it is read
-    /// as it is.
+    /// Runs `work` if a ledger exists; creates none. A ledger that cannot be written is read as it
+    /// is.
     pub(super) fn with_existing_session<T: Default>(
         &self,
         work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
@@ -74,6 +76,7 @@ impl Ledger {
         if self.read_only {
             return self.peek(work);
         }
+        // The proposal files suffice: a lost database is rebuilt from them.
         let exists = self.database().exists() || self.proposals_dir().exists();
         if !exists {
             return Ok(T::default());
@@ -83,25 +86,28 @@ impl Ledger {
 
     fn attempt<T>(
         &self,
-        held: &LedgerLock,
+        lock: &LedgerLock,
         moved_to: Option<PathBuf>,
         work: &impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let suspect = !held.left_by.is_empty();
+        // A crash may have damaged the database; the check costs too much for every session.
+        let suspect = !lock.left_by.is_empty();
         let (db, unused) = LedgerDatabase::open(&self.database(), self.wait, suspect)?;
         let mut session = LedgerSession { ledger: self, db, stamp: self.stamp(), peeks: false };
         if unused {
             session.rebuild(moved_to)?;
         }
-        session.recover(&held.left_by)?;
+        // Before the work, so that it never sees a half-written skill.
+        session.recover(&lock.left_by)?;
         if unused || !session.is_mirrored() {
             session.mirror_created()?;
         }
-        held.clear_stale_holders();
+        // Last: if the recovery fails, the next session has to repeat it.
+        lock.clear_stale_holders();
         work(&mut session)
     }
 
-    /// Moves a damaged database out of the way; nothing of it is deleted.
+    /// Renames a damaged database; no part of it is deleted.
     fn move_aside(&self) -> Result<PathBuf, LedgerError> {
         let path = self.database();
         let mut name = path.as_os_str().to_owned();
@@ -113,7 +119,7 @@ impl Ledger {
             target = name.into();
         }
         let failed = |error: io::Error| LedgerError::io("moved aside", &path, &error);
-        // What SQLite keeps beside it goes first: it must never meet the new database.
+        // The sidecar files go first: the new database must never be opened with them.
         for (from, to) in db::sidecar_paths(&path).iter().zip(db::sidecar_paths(&target)) {
             match fs::rename(from, to) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
@@ -124,7 +130,7 @@ impl Ledger {
         Ok(target)
     }
 
-    /// Completes a proposal as the database knows it with what its file says.
+    /// Adds the state of its file to a proposal from the database.
     fn with_file_state(&self, stored: StoredProposal) -> Proposal {
         let state = self.file_state(&stored);
         let mut proposal = stored.proposal;
@@ -133,13 +139,15 @@ impl Ledger {
         proposal
     }
 
-    /// Compares a proposal's file with what was written, or is to be written.
+    /// Compares a proposal's file with the content that was written, or is about to be written.
     pub(super) fn file_state(&self, stored: &StoredProposal) -> ProposalFileState {
         let path = self.proposals_dir().join(&stored.proposal.file);
         match fs::read(path) {
             Err(_) => ProposalFileState::Missing,
             Ok(bytes) => {
                 let found = Digest::compute(&bytes);
+                // A crash between commit and write leaves the former content, which is no edit
+                // either.
                 if found == stored.file_digest || Some(found) == stored.file_before {
                     ProposalFileState::AsWritten
                 } else {
@@ -151,7 +159,7 @@ impl Ledger {
 }
 
 impl LedgerSession<'_> {
-    /// Changes something in one transaction, then writes the files of the proposals it touched.
+    /// Runs `work` in one transaction, then writes the files of the changed proposals.
     pub(super) fn change<T>(
         &mut self,
         work: impl FnOnce(&LedgerWork<'_, '_>) -> Result<T, LedgerError>,
@@ -162,6 +170,9 @@ impl LedgerSession<'_> {
             let done = work(&inner)?;
             Ok((done, inner.files.into_inner()))
         })?;
+        // After the commit: a file must not show a state that was rolled back. A file that cannot
+        // be
+        // written is no error, because the database has its content.
         for (path, text) in files {
             if let Err(error) = write_file(&path, &text) {
                 ledger.note(LedgerNote::FileNotWritten { path, reason: error.to_string() });
@@ -170,7 +181,7 @@ impl LedgerSession<'_> {
         Ok(done)
     }
 
-    /// Reads something in one transaction.
+    /// Runs `work` in one transaction that is not committed.
     pub(super) fn read<T>(
         &mut self,
         work: impl FnOnce(&LedgerWork<'_, '_>) -> Result<T, LedgerError>,
@@ -189,16 +200,17 @@ impl<'c> Deref for LedgerWork<'_, 'c> {
 }
 
 impl LedgerWork<'_, '_> {
-    /// Returns the directory with the proposals' files.
+    /// Returns the directory of the proposal files.
     pub(super) fn proposals_dir(&self) -> PathBuf {
         self.ledger.proposals_dir()
     }
 
-    /// Finds a proposal by its id, the start of it, or its number.
+    /// Finds a proposal by its id, a prefix of it, or its number.
     pub(super) fn find(&self, id: &str) -> Result<StoredProposal, LedgerError> {
         let wanted = id.trim();
         let found = match wanted.parse::<u64>() {
-            Ok(seq) if wanted.len() < SHORTEST_PREFIX => self.proposal_id_by_number(seq)?,
+            // A longer number may be the beginning of an id, which starts with digits.
+            Ok(seq) if wanted.len() < MIN_PREFIX => self.proposal_id_by_number(seq)?,
             _ => self.resolve_id(wanted)?,
         };
         let stored = match found {
@@ -208,38 +220,42 @@ impl LedgerWork<'_, '_> {
         match stored {
             Some(stored) => Ok(stored),
             None => {
-                let known = self.proposal_ids("", MOST_COMPARED)?;
-                Err(no_proposal(wanted, suggest_similar(wanted, known.iter().map(String::as_str))))
+                let known = self.proposal_ids("", MAX_COMPARED)?;
+                Err(proposal_not_found(
+                    wanted,
+                    suggest_similar(wanted, known.iter().map(String::as_str)),
+                ))
             }
         }
     }
 
-    fn resolve_id(&self, start: &str) -> Result<Option<String>, LedgerError> {
-        let start = start.to_ascii_uppercase();
-        if start.len() < SHORTEST_PREFIX {
+    fn resolve_id(&self, prefix: &str) -> Result<Option<String>, LedgerError> {
+        let prefix = prefix.to_ascii_uppercase();
+        if prefix.len() < MIN_PREFIX {
             return Err(LedgerError::new(
                 LedgerErrorKind::Argument,
-                format!("`{start}` is too short for a proposal's id"),
-                format!("give at least {SHORTEST_PREFIX} characters, or the proposal's number"),
+                format!("`{prefix}` is too short for a proposal's id"),
+                format!("give at least {MIN_PREFIX} characters, or the proposal's number"),
             ));
         }
-        let mut found = self.proposal_ids(&start, 4)?;
+        // One more than is named, to tell whether there are more.
+        let mut found = self.proposal_ids(&prefix, 4)?;
         if found.len() > 1 {
             found.truncate(3);
             return Err(LedgerError::ambiguous(
-                format!("`{start}` is the start of several proposals' ids"),
+                format!("`{prefix}` matches the ids of several proposals"),
                 found,
             ));
         }
         Ok(found.pop())
     }
 
-    /// Returns a proposal as others see it.
+    /// Returns a proposal in the form for callers.
     pub(super) fn complete(&self, stored: StoredProposal) -> Proposal {
         self.ledger.with_file_state(stored)
     }
 
-    /// Records what changed of a proposal and has its file written again, unless it was edited.
+    /// Saves a changed proposal and schedules the update of its file, unless the file was edited.
     pub(super) fn save(
         &self,
         stored: &mut StoredProposal,
@@ -253,7 +269,7 @@ impl LedgerWork<'_, '_> {
             let text = proposal_file::render_proposal(&stored.proposal);
             let digest = Digest::compute(text.as_bytes());
             if state == ProposalFileState::Missing || digest != stored.file_digest {
-                // Until the new file is in place, the old one is as it was written too.
+                // Until the new file is in place, the old one counts as written, too.
                 stored.file_before = fs::read(&path).ok().map(|bytes| Digest::compute(&bytes));
                 stored.file_digest = digest;
                 self.files.borrow_mut().push((path, text));
@@ -262,7 +278,7 @@ impl LedgerWork<'_, '_> {
         self.update_proposal(stored, changed)
     }
 
-    /// Records a new proposal and has its file written.
+    /// Adds a new proposal and schedules its file.
     pub(super) fn add(&self, stored: &mut StoredProposal, changed: u64) -> Result<(), LedgerError> {
         let text = proposal_file::render_proposal(&stored.proposal);
         stored.file_digest = Digest::compute(text.as_bytes());
@@ -271,22 +287,23 @@ impl LedgerWork<'_, '_> {
         self.add_proposal(stored, changed)
     }
 
-    /// Has a proposal's file written as it was to be written, if it is not.
+    /// Schedules the file of a stored proposal if it is missing or outdated.
     pub(super) fn rewrite_file(&self, stored: &StoredProposal) -> Result<(), LedgerError> {
         let text = proposal_file::render_proposal(&stored.proposal);
         let path = self.ledger.proposals_dir().join(&stored.proposal.file);
         let written = fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes());
+        // Another version of the program may render another text: the recorded digest decides.
         if !written && Digest::compute(text.as_bytes()) == stored.file_digest {
             self.files.borrow_mut().push((path, text));
         }
         Ok(())
     }
 
-    /// Makes the name of a new proposal's file, one that is not in use.
+    /// Chooses an unused name for a new proposal's file.
     pub(super) fn new_file_name(&self, skill_id: &str) -> Result<PathBuf, LedgerError> {
-        let stem = format!("{skill_id}-{}", format_compact(self.now_ms()));
+        let base = format!("{skill_id}-{}", format_compact(self.now_ms()));
         for nth in 1_u32.. {
-            let name = if nth == 1 { format!("{stem}.md") } else { format!("{stem}-{nth}.md") };
+            let name = if nth == 1 { format!("{base}.md") } else { format!("{base}-{nth}.md") };
             let in_use = self.has_file(&name)? || self.ledger.proposals_dir().join(&name).exists();
             if !in_use {
                 return Ok(name.into());
@@ -296,7 +313,7 @@ impl LedgerWork<'_, '_> {
     }
 }
 
-/// Makes a directory, and those above it that are missing, for its owner alone.
+/// Creates a directory, and its missing parents, for its owner alone.
 fn make_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -304,16 +321,16 @@ fn make_private_dir(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
-pub(super) fn no_proposal(id: &str, similar: Vec<String>) -> LedgerError {
-    let shown: String = id.chars().take(64).collect();
+pub(super) fn proposal_not_found(id: &str, similar: Vec<String>) -> LedgerError {
+    let id: String = id.chars().take(64).collect();
     LedgerError::not_found(
-        format!("there is no proposal `{shown}`"),
+        format!("proposal `{id}` not found"),
         similar,
-        "`skill proposals --all` lists them; give the id, the start of it or the number",
+        "`skill proposals --all` lists them; give the id, a prefix of it or the number",
     )
 }
 
-/// Writes a file of the data directory as a whole.
+/// Writes a file of the data directory atomically.
 pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -322,6 +339,7 @@ pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
     let mut hidden = std::ffi::OsString::from(".tmp-");
     hidden.push(name);
     let temporary = dir.join(hidden);
+    // Synced before the rename: after a power loss the name must not refer to an empty file.
     let written = (|| {
         fault::failpoint("text.create")?;
         let mut file = fs::File::create(&temporary)?;
@@ -332,7 +350,7 @@ pub(super) fn write_file(path: &Path, text: &str) -> io::Result<()> {
         fs::rename(&temporary, path)
     })();
     if written.is_err() {
-        // The error is told; a leftover would only add to it.
+        // The first error is returned; a leftover file is swept later.
         let _ = fs::remove_file(&temporary);
         return written;
     }

@@ -1,6 +1,6 @@
-//! Times as text, in UTC.
+//! Formats of times, in UTC.
 
-/// A moment's parts in the Gregorian calendar.
+/// A point in time, divided into the fields of the Gregorian calendar.
 struct DateParts {
     year: i64,
     month: i64,
@@ -11,15 +11,19 @@ struct DateParts {
     milli: i64,
 }
 
-/// After the algorithm `civil_from_days` of Howard Hinnant's "chrono-Compatible Low-Level Date
-/// Algorithms": years begin in March, so that the leap day is their last.
-fn parts(ms: i64) -> DateParts {
+/// Converts milliseconds since 1970. After the algorithm `civil_from_days` of Howard Hinnant's
+/// "chrono-Compatible Low-Level Date Algorithms": years begin in March, so that the leap day is
+/// their last.
+fn date_parts(ms: i64) -> DateParts {
+    // `div_euclid` rounds down also for times before 1970.
     let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    // Days between 0000-03-01 and 1970-01-01; 146,097 days are the 400 years of a cycle.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // Months from March on follow a linear pattern: 153 days in every five of them.
     let shifted_month = (5 * of_year + 2) / 153;
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     DateParts {
@@ -33,16 +37,16 @@ fn parts(ms: i64) -> DateParts {
     }
 }
 
-/// Writes a time, in milliseconds since 1970, as RFC 3339 wants it.
+/// Formats a time, in milliseconds since 1970, as RFC 3339.
 #[must_use]
 pub fn format_rfc3339(ms: i64) -> String {
-    let DateParts { year, month, day, hour, minute, second, milli } = parts(ms);
+    let DateParts { year, month, day, hour, minute, second, milli } = date_parts(ms);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-/// Writes a time so that it can stand in a file's name.
+/// Formats a time for use in a file name.
 pub(crate) fn format_compact(ms: i64) -> String {
-    let DateParts { year, month, day, hour, minute, second, milli } = parts(ms);
+    let DateParts { year, month, day, hour, minute, second, milli } = date_parts(ms);
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{milli:03}Z")
 }
 
@@ -51,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_moments_have_their_names() {
+    fn times_are_formatted() {
         for (ms, name) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400_000, "2000-02-29T00:00:00.000Z"),

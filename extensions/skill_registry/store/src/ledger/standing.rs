@@ -1,4 +1,4 @@
-//! Skills that agents created: what they may be used for is for a person to say.
+//! Skills that agents created, and their approval by a person.
 
 use std::collections::HashMap;
 use std::fs;
@@ -27,20 +27,20 @@ use crate::options::TrustLevel;
 use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 
-/// The copy of what the database knows, so that no skill becomes approved by losing the database.
+/// The copy of these records, so that no skill becomes approved because the database is lost.
 const MIRROR: &str = "created.json";
 
-/// What the copy says.
+/// The content of the copy.
 pub(super) enum Mirror {
-    /// There is none.
+    /// The file does not exist.
     Missing,
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable,
     /// The records.
     Lines(Vec<CreatedSkillRow>),
 }
 
-/// A line of the copy.
+/// A record in the copy.
 #[derive(Serialize, Deserialize)]
 struct MirrorLine {
     skill_id: String,
@@ -50,11 +50,11 @@ struct MirrorLine {
 }
 
 impl Ledger {
-    /// Records that an agent created a skill, as a tool says that writes files for agents. Until a
-    /// person approves the skill it grants nothing and cannot be bound.
+    /// Records that an agent created a skill, as reported by a tool that writes files for agents.
+    /// Until a person approves the skill, it neither grants tools nor can be bound.
     ///
-    /// A tool may say so before it writes, so that the skill is nobody's from its first moment, and
-    /// again afterwards; that is one creation.
+    /// A tool may report before it writes, so that the skill is never taken for the operator's, and
+    /// again afterwards; that counts as one creation.
     ///
     /// # Errors
     /// [`LedgerErrorKind::Argument`] for a name that cannot be an id; those of the disk and the
@@ -68,7 +68,7 @@ impl Ledger {
         let id = SkillId::new(skill_id).map_err(|error| {
             LedgerError::new(LedgerErrorKind::Argument, error.to_string(), "name a directory")
         })?;
-        // It may be too new to be in the snapshot; then its first version is recorded later.
+        // The skill may be newer than the snapshot; then its first version is recorded later.
         let place = find_skill(snapshot, skill_id)?.map(SkillDirectory::for_skill);
         self.with_session(|session| {
             let captured = place.as_ref().map(read_tree).transpose()?;
@@ -78,6 +78,8 @@ impl Ledger {
                     let author = VersionAuthor::Agent(author.clone());
                     record_version(work, skill_id, place, captured, &author)?;
                 }
+                // After an approval the report counts again: the agent may have written other
+                // files.
                 if known.is_some_and(|known| known.author == *author && known.approved.is_none()) {
                     return Ok(());
                 }
@@ -101,13 +103,14 @@ impl Ledger {
         })
     }
 
-    /// Approves a skill as it is now: `digest` is that of the tree the person saw. A later edit of
-    /// its files takes the approval away; a proposal or version that a person applies does not.
+    /// Approves a skill as it is now: `digest` is that of the tree that the person saw. A later
+    /// edit of its files revokes the approval; a proposal or version that a person applies does
+    /// not.
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] for an unknown skill, [`LedgerErrorKind::State`] for one of an
-    /// untrusted root that no agent created, [`LedgerErrorKind::Digest`] if its files are not those
-    /// that were seen; those of the disk and the database.
+    /// untrusted root that no agent created, [`LedgerErrorKind::Digest`] if its files differ from
+    /// those that the person saw; those of the disk and the database.
     pub fn approve_skill(
         &self,
         snapshot: &Snapshot,
@@ -123,6 +126,9 @@ impl Ledger {
             session.change(|work| {
                 let all = work.all_created()?;
                 let origins_unknown = all.iter().any(CreatedSkillRow::is_unknown_origins);
+                // With unknown origins every skill counts as created by an agent, so that an
+                // approval is
+                // recorded there.
                 let created = work.created(skill_id)?.or_else(|| {
                     let skill_id = skill_id.to_owned();
                     origins_unknown
@@ -151,19 +157,22 @@ impl Ledger {
                     let id = skill.id().as_str();
                     id == skill_id || all.iter().any(|created| created.skill_id == id)
                 };
+                // Once every trusted skill has a record of its own, the origins are known again.
                 let mut trusted = trusted_skills(snapshot);
                 if origins_unknown && trusted.all(is_known) {
                     work.drop_unknown_origins()?;
                 }
                 Ok(())
             })?;
+            // After the commit: the copy must not be ahead of the database.
             session.mirror_created()?;
             self.touch_generation();
             Ok(())
         })
     }
 
-    /// Returns the standing of the skills that agents created; all others are the operator's own.
+    /// Returns the approval status of the skills that agents created; all others are the
+    /// operator's.
     ///
     /// # Errors
     /// Those of the disk and the database.
@@ -172,6 +181,7 @@ impl Ledger {
         snapshot: &Snapshot,
     ) -> Result<HashMap<SkillId, ApprovalStatus>, LedgerError> {
         let mirrored = self.data_dir.join(MIRROR).exists();
+        // A copy without a database shows that the database was lost: a session rebuilds it.
         let created = match mirrored && !self.read_only {
             true => self.with_session(all_created),
             false => self.with_existing_session(all_created),
@@ -182,50 +192,50 @@ impl Ledger {
         };
         let created = created?;
         let created = match read_mirror(&self.data_dir) {
-            // Where nothing can be written, a lost database is not made again from the copy.
+            // If the ledger cannot be written, a lost database is not rebuilt from the copy.
             Mirror::Lines(lines) if created.is_empty() => lines,
             Mirror::Unreadable if created.is_empty() => self.with_session(all_created)?,
             _ => created,
         };
-        let mut standing = HashMap::new();
+        let mut statuses = HashMap::new();
         if created.iter().any(CreatedSkillRow::is_unknown_origins) {
             for skill in trusted_skills(snapshot) {
                 let digest = read_tree(&SkillDirectory::for_skill(skill))?.digest();
                 let (author, approved) = (AgentAuthor::default(), false);
-                standing.insert(skill.id().clone(), ApprovalStatus { author, approved, digest });
+                statuses.insert(skill.id().clone(), ApprovalStatus { author, approved, digest });
             }
         }
         for CreatedSkillRow { skill_id, author, approved, .. } in created {
             let Some(skill) = find_skill(snapshot, &skill_id)? else { continue };
             let digest = read_tree(&SkillDirectory::for_skill(skill))?.digest();
             let approved = approved == Some(digest);
-            standing.insert(skill.id().clone(), ApprovalStatus { author, approved, digest });
+            statuses.insert(skill.id().clone(), ApprovalStatus { author, approved, digest });
         }
-        Ok(standing)
+        Ok(statuses)
     }
 }
 
 impl Ledger {
     /// Returns the skills that agents created, whether they are in the snapshot or not, with the
-    /// digests of their trees as they are now. Waits for nobody where there are none.
+    /// digests of their current trees. Takes no lock if there are none.
     ///
     /// # Errors
-    /// Those of the disk and the database. Only where the copy beside the database cannot be read
-    /// either, nothing is known of such skills then.
+    /// Those of the disk and the database. Such skills are unknown only if the copy next to the
+    /// database cannot be read either.
     pub fn created_skills(&self, snapshot: &Snapshot) -> Result<CreatedSkills, LedgerError> {
         let created = self.with_existing_session(all_created)?;
         let created = match read_mirror(&self.data_dir) {
             Mirror::Lines(lines) if created.is_empty() => lines,
-            // There was a ledger: making it again says what that means.
+            // A ledger existed: its rebuild records that the origins are unknown.
             Mirror::Unreadable if created.is_empty() => self.with_session(all_created)?,
             _ => created,
         };
         Ok(with_trees(created, snapshot))
     }
 
-    /// Returns what [`Ledger::created_skills`] does as the copy beside the database says, which needs
-    /// neither the lock nor the database; `None` for a copy that cannot be read, and where there is a
-    /// database without one.
+    /// Returns the result of [`Ledger::created_skills`] from the copy next to the database, without
+    /// the lock and the database; `None` if the copy cannot be read, and if a database exists
+    /// without one.
     #[must_use]
     pub fn mirrored_created_skills(&self, snapshot: &Snapshot) -> Option<CreatedSkills> {
         match read_mirror(&self.data_dir) {
@@ -236,7 +246,7 @@ impl Ledger {
     }
 }
 
-/// Returns the skills that count as the operator's unless there is a record of them.
+/// Returns the skills that count as the operator's unless a record says otherwise.
 fn trusted_skills(snapshot: &Snapshot) -> impl Iterator<Item = &Skill> {
     snapshot
         .skills()
@@ -258,7 +268,7 @@ fn with_trees(created: Vec<CreatedSkillRow>, snapshot: &Snapshot) -> CreatedSkil
     let with_tree = |CreatedSkillRow { skill_id, author, approved, .. }: CreatedSkillRow| {
         let id = SkillId::new(&skill_id).ok()?;
         let skill = snapshot.get(&skill_id).filter(|skill| *skill.id() == id);
-        // A tree that cannot be read is not the one that was approved.
+        // A tree that cannot be read completely never equals the approved one.
         let captured = skill.and_then(|skill| read_tree(&SkillDirectory::for_skill(skill)).ok());
         let tree = captured.filter(|tree| tree.complete).map(|tree| tree.digest());
         Some((id, CreatedSkill { author, approved, tree }))
@@ -267,11 +277,11 @@ fn with_trees(created: Vec<CreatedSkillRow>, snapshot: &Snapshot) -> CreatedSkil
     all
 }
 
-/// Returns the digest of a skill's tree and that of its SKILL.md, from one reading.
+/// Returns the digest of a skill's tree and that of its SKILL.md, from one read of the directory.
 pub(crate) fn tree_digest(skill: &Skill) -> Result<(Digest, Option<Digest>), LedgerError> {
     let captured = read_tree(&SkillDirectory::for_skill(skill))?;
     let text = captured.file(skill.file.name()).map(|file| file.digest);
-    // Nobody can have approved what was not read whole.
+    // Files that were not captured cannot have been approved.
     Ok((captured.digest(), text.filter(|_| captured.complete)))
 }
 
@@ -285,7 +295,7 @@ fn check_digest(
         return Err(LedgerError::new(
             LedgerErrorKind::TooLarge,
             format!("`{skill_id}` has more files than can be approved"),
-            "remove what is not part of the skill: 512 files and 16 MiB are possible",
+            "remove the files that do not belong to the skill: 512 files and 16 MiB are possible",
         ));
     }
     if now == digest {
@@ -294,17 +304,17 @@ fn check_digest(
     Err(LedgerError::new(
         LedgerErrorKind::Digest,
         format!("`{skill_id}` has the digest {now}, not {digest}"),
-        "look at its files again: they are not those you saw",
+        "inspect its files again: they differ from those that were approved",
     ))
 }
 
 impl LedgerSession<'_> {
-    /// Tells whether there is a copy beside the database.
+    /// Returns `true` if the copy exists.
     pub(super) fn is_mirrored(&self) -> bool {
         self.ledger.data_dir.join(MIRROR).exists()
     }
 
-    /// Moves a copy that cannot be read out of the way; nothing of it is deleted.
+    /// Renames a copy that cannot be read; it is not deleted.
     pub(super) fn set_mirror_aside(&self) -> Result<(), LedgerError> {
         let path = self.ledger.data_dir.join(MIRROR);
         let aside = format!("{MIRROR}.corrupt-{}", format_compact(self.stamp.now_ms));
@@ -316,7 +326,7 @@ impl LedgerSession<'_> {
         }
     }
 
-    /// Copies what is known of created skills beside the database.
+    /// Writes the records of created skills to the copy next to the database.
     pub(super) fn mirror_created(&mut self) -> Result<(), LedgerError> {
         let lines: Vec<MirrorLine> = self
             .read(|work| work.all_created())?
@@ -330,7 +340,7 @@ impl LedgerSession<'_> {
             .collect();
         let path = self.ledger.data_dir.join(MIRROR);
         let text = json!(lines).to_string();
-        // Where the database knows of none, a copy that cannot be read stays for a person to look at.
+        // If the database has no records, an unreadable copy is kept for a person to inspect.
         if lines.is_empty() && path.exists()
             || fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes())
         {
@@ -343,16 +353,16 @@ impl LedgerSession<'_> {
     }
 }
 
-/// Reads the copy back.
+/// Reads the copy.
 pub(super) fn read_mirror(data_dir: &Path) -> Mirror {
     match fs::read_to_string(data_dir.join(MIRROR)) {
-        Ok(text) => lines(&text).map_or(Mirror::Unreadable, Mirror::Lines),
+        Ok(text) => parse_mirror(&text).map_or(Mirror::Unreadable, Mirror::Lines),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Mirror::Missing,
         Err(_) => Mirror::Unreadable,
     }
 }
 
-fn lines(text: &str) -> Option<Vec<CreatedSkillRow>> {
+fn parse_mirror(text: &str) -> Option<Vec<CreatedSkillRow>> {
     let lines: Vec<MirrorLine> = serde_json::from_str(text).ok()?;
     let created = |MirrorLine { skill_id, author, approved, approved_by }| CreatedSkillRow {
         skill_id,

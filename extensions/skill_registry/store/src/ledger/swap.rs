@@ -1,9 +1,9 @@
-//! One file of a skill, replaced as a whole and only over what it is known to be.
+//! Atomic replacement of one file of a skill, if it has the expected content.
 //!
-//! The new text is written beside the file and brought to the disk before it takes the file's name,
-//! so that whoever looks, also after a crash, sees the old text or the new one. Where the system can
-//! exchange two names, what was replaced is looked at once more afterwards: an edit that came in the
-//! last moment is put back.
+//! The new text is written next to the file and synced to the disk before it takes the file's name,
+//! so that every reader, also after a crash, sees the old text or the new one. If the system can
+//! exchange two names, the replaced file is checked once more afterwards, and an edit that came in
+//! the last moment is restored.
 
 use std::io::{self, ErrorKind};
 
@@ -16,38 +16,38 @@ use crate::jail::{self, JailError, RelPath};
 use crate::ledger::tree;
 use crate::temporary::{self, TEMPORARY_PREFIX};
 
-/// What a file is to become.
+/// The state that a file is to have.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SwapTarget<'a> {
     /// A file with this content and these executable bits.
     File { content: &'a [u8], mode: u32 },
-    /// Nothing.
+    /// No file.
     Absent,
 }
 
-/// What became of it.
+/// The result of a replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SwapOutcome {
-    /// The file was replaced, made or removed.
+    /// The file was replaced, created or removed.
     Done,
-    /// The file was that already.
+    /// The file already had that state.
     Already,
-    /// The file is neither the old nor the new one; it was left alone.
+    /// The file is neither the old nor the new one; it was not changed.
     Conflict,
 }
 
-/// One replacement of one file.
+/// A replacement of one file.
 #[derive(Debug)]
 pub(super) struct FileSwap<'a> {
     /// The skill's directory.
     pub(super) dir: &'a Dir,
     pub(super) path: &'a RelPath,
-    /// The digest of what the file is known to be; nothing if there is none.
+    /// The digest of the expected file; `None` if no file is expected.
     pub(super) old: Option<Digest>,
     pub(super) new: SwapTarget<'a>,
-    /// The content that has the digest `old`, where it is known.
+    /// The content with the digest `old`, if it is known.
     pub(super) before: Option<&'a [u8]>,
-    /// Makes the temporary file's name; the same for every attempt.
+    /// The suffix of the temporary file's name; the same for every attempt.
     pub(super) token: &'a str,
 }
 
@@ -57,8 +57,10 @@ impl FileSwap<'_> {
         let make = matches!(self.new, SwapTarget::File { .. });
         let (inner, name) = match jail::open_parent(self.dir, self.path, make) {
             Ok(parent) => parent,
+            // `open_parent` creates missing directories: a path that is still missing is no
+            // directory.
             Err(JailError::NotFound) if make => return Err(JailError::NotRegular),
-            // The directory goes with the last file in it.
+            // The directory was removed together with its last file.
             Err(JailError::NotFound) => {
                 self.remove_empty_directories();
                 return Ok(SwapOutcome::Already);
@@ -67,11 +69,13 @@ impl FileSwap<'_> {
         };
         let parent = inner.as_ref().unwrap_or(self.dir);
         let temporary = format!("{TEMPORARY_PREFIX}{}", self.token);
+        // Before the file is looked at: an attempt that crashed may have left an edit to restore.
         if let Some(outcome) = self.resume(parent, name, &temporary)? {
             return Ok(outcome);
         }
         let found = digest_of(parent, name)?;
-        if found == self.wanted() {
+        if found == self.target_digest() {
+            // The content is right; a crash may have come between it and the executable bits.
             match self.new {
                 SwapTarget::File { mode, .. } => set_executable(parent, name, mode)?,
                 SwapTarget::Absent => self.remove_empty_directories(),
@@ -90,21 +94,21 @@ impl FileSwap<'_> {
         match outcome {
             Ok(outcome) => Ok(outcome),
             Err(error) => {
-                // Whatever is left of it is looked at when this is tried again.
+                // The next attempt calls `resume` again if this one fails.
                 let _ = self.resume(parent, name, &temporary);
                 Err(error.into())
             }
         }
     }
 
-    fn wanted(&self) -> Option<Digest> {
+    fn target_digest(&self) -> Option<Digest> {
         match self.new {
             SwapTarget::File { content, .. } => Some(Digest::compute(content)),
             SwapTarget::Absent => None,
         }
     }
 
-    /// Clears away what an interrupted attempt left; answers only if that shows a conflict.
+    /// Removes the leftover of an interrupted attempt; returns an outcome only for a conflict.
     fn resume(
         &self,
         parent: &Dir,
@@ -112,22 +116,24 @@ impl FileSwap<'_> {
         temporary: &str,
     ) -> Result<Option<SwapOutcome>, JailError> {
         let path = RelPath::new(temporary).expect("a temporary name is a path");
-        let Some(left) = tree::read_file(parent, &path)? else { return Ok(None) };
+        let Some(leftover) = tree::read_file(parent, &path)? else { return Ok(None) };
         let found = digest_of(parent, name)?;
         let new = match self.new {
             SwapTarget::File { content, .. } => Some(content),
             SwapTarget::Absent => None,
         };
-        let ours = [new, self.before].into_iter().flatten().any(|text| text.starts_with(&left))
-            || Some(Digest::compute(&left)) == self.old;
-        // An edit that was swapped out is the only other thing that can lie there.
-        let edit = found == self.wanted() && !ours;
+        // A crash may have cut the file short, so a prefix suffices.
+        let ours = [new, self.before].into_iter().flatten().any(|text| text.starts_with(&leftover))
+            || Some(Digest::compute(&leftover)) == self.old;
+        // The only other possible content is an edit that was swapped out.
+        let edit = found == self.target_digest() && !ours;
         if !edit {
             fault::failpoint("file.sweep")?;
             parent.remove_file(temporary)?;
             return Ok(None);
         }
         match self.new {
+            // Either way the edit gets its name back, over the new file if there is one.
             SwapTarget::File { .. } => restore_original(parent, name, temporary)?,
             SwapTarget::Absent => parent.rename(temporary, parent, name)?,
         }
@@ -144,6 +150,7 @@ impl FileSwap<'_> {
         mode: u32,
     ) -> io::Result<SwapOutcome> {
         fault::failpoint("file.create")?;
+        // `create_new` fails on a link that another program placed under this name.
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).follow(FollowSymlinks::No);
         let mut file = parent.open_with(temporary, &options)?;
@@ -152,6 +159,7 @@ impl FileSwap<'_> {
         fault::failpoint("file.sync")?;
         file.sync_all()?;
         drop(file);
+        // Writing took time: checked again right before the name changes.
         let found = digest_of(parent, name).map_err(to_io)?;
         if found != self.old {
             parent.remove_file(temporary)?;
@@ -159,8 +167,8 @@ impl FileSwap<'_> {
         }
         fault::failpoint("file.rename")?;
         let outcome = match self.old {
-            None => make(parent, temporary, name)?,
-            Some(old) => exchange(parent, temporary, name, old)?,
+            None => publish_new(parent, temporary, name)?,
+            Some(old) => exchange_files(parent, temporary, name, old)?,
         };
         jail::sync_directory(parent)?;
         Ok(outcome)
@@ -168,6 +176,7 @@ impl FileSwap<'_> {
 
     fn remove(&self, parent: &Dir, name: &str, temporary: &str) -> io::Result<SwapOutcome> {
         fault::failpoint("file.rename")?;
+        // Renamed before it is compared: no edit can come between the comparison and the removal.
         parent.rename(name, parent, temporary)?;
         if digest_of(parent, temporary).map_err(to_io)? != self.old {
             parent.rename(temporary, parent, name)?;
@@ -180,7 +189,7 @@ impl FileSwap<'_> {
         Ok(SwapOutcome::Done)
     }
 
-    /// Removes the directories above the file that have nothing in them any more.
+    /// Removes the parent directories that are now empty.
     fn remove_empty_directories(&self) {
         let mut path = self.path.as_str();
         while let Some((above, _)) = path.rsplit_once('/') {
@@ -193,7 +202,7 @@ impl FileSwap<'_> {
                         return;
                     }
                 }
-                // A process that ended in the middle has removed it.
+                // An earlier, interrupted attempt has removed it.
                 Err(JailError::NotFound) => {}
                 Err(_) => return,
             }
@@ -201,7 +210,7 @@ impl FileSwap<'_> {
     }
 }
 
-/// Removes the temporary files beside the given files whose writers are gone; returns their number.
+/// Removes the temporary files of ended processes next to the given files; returns their number.
 pub(super) fn remove_temporary_files<'p>(
     dir: &Dir,
     paths: impl Iterator<Item = &'p RelPath>,
@@ -215,7 +224,7 @@ pub(super) fn remove_temporary_files<'p>(
     Ok(swept)
 }
 
-/// Returns the digest of a file; nothing if it is not there.
+/// Returns the digest of a file; `None` if it does not exist.
 fn digest_of(parent: &Dir, name: &str) -> Result<Option<Digest>, JailError> {
     let path = RelPath::new(name).expect("a component of a path is a path");
     Ok(tree::read_file(parent, &path)?.map(|content| Digest::compute(&content)))
@@ -226,12 +235,12 @@ fn to_io(error: JailError) -> io::Error {
         JailError::Io(error) => error,
         JailError::NotFound => ErrorKind::NotFound.into(),
         JailError::Link | JailError::Directory | JailError::NotRegular => {
-            io::Error::other("it is not a regular file")
+            io::Error::other("not a regular file")
         }
     }
 }
 
-/// Gives the new file the permissions of the old one, and its owner where that is allowed.
+/// Copies the permissions of the old file to the new one, and its owner where that is allowed.
 #[cfg(unix)]
 fn copy_permissions(
     file: &cap_std::fs::File,
@@ -256,12 +265,13 @@ fn copy_permissions(
     file.set_permissions(Permissions::from_mode(bits | mode))
 }
 
-/// Gives a file that has the right content the right executable bits.
+/// Sets the executable bits of a file whose content is right.
 #[cfg(unix)]
 fn set_executable(parent: &Dir, name: &str, mode: u32) -> Result<(), JailError> {
     use cap_std::fs::{MetadataExt, Permissions, PermissionsExt};
     let path = RelPath::new(name).expect("a component of a path is a path");
     let (file, metadata) = jail::open_file(parent, &path)?;
+    // Only on a difference: a change of the mode would fail for a file of another owner.
     if metadata.mode() & 0o111 != mode {
         fault::failpoint("file.mode")?;
         file.set_permissions(Permissions::from_mode(metadata.mode() & 0o666 | mode))?;
@@ -275,36 +285,45 @@ fn set_executable(_: &Dir, _: &str, _: u32) -> Result<(), JailError> {
 }
 
 #[cfg(not(unix))]
-fn keep_access(_: &cap_std::fs::File, _: &Dir, _: &str, _: u32) -> io::Result<()> {
+fn copy_permissions(_: &cap_std::fs::File, _: &Dir, _: &str, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a new file its name, unless there is one of that name.
-fn make(parent: &Dir, temporary: &str, name: &str) -> io::Result<SwapOutcome> {
+/// Gives a new file its name, unless a file of that name exists.
+fn publish_new(parent: &Dir, temporary: &str, name: &str) -> io::Result<SwapOutcome> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{RenameFlags, renameat_with};
         match renameat_with(parent, temporary, parent, name, RenameFlags::NOREPLACE) {
             Ok(()) => return Ok(SwapOutcome::Done),
+            // Another program created the file after the last check.
             Err(error) if error == rustix::io::Errno::EXIST => {
                 parent.remove_file(temporary)?;
                 return Ok(SwapOutcome::Conflict);
             }
-            Err(error) if !unsupported(error) => return Err(error.into()),
+            Err(error) if !is_unsupported(error) => return Err(error.into()),
             Err(_) => {}
         }
     }
+    // Without the flag a file that another program creates just now would be overwritten; that is
+    // the best the other systems offer.
     parent.rename(temporary, parent, name)?;
     Ok(SwapOutcome::Done)
 }
 
-/// Puts the new file in place of the old one and looks at what was there.
-fn exchange(parent: &Dir, temporary: &str, name: &str, old: Digest) -> io::Result<SwapOutcome> {
+/// Exchanges the new file with the old one, then checks the replaced content.
+fn exchange_files(
+    parent: &Dir,
+    temporary: &str,
+    name: &str,
+    old: Digest,
+) -> io::Result<SwapOutcome> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{RenameFlags, renameat_with};
         match renameat_with(parent, temporary, parent, name, RenameFlags::EXCHANGE) {
             Ok(()) => {
+                // The old content must not be removed before the exchange is on the disk.
                 jail::sync_directory(parent)?;
                 if digest_of(parent, temporary).map_err(to_io)? != Some(old) {
                     restore_original(parent, name, temporary)?;
@@ -314,22 +333,24 @@ fn exchange(parent: &Dir, temporary: &str, name: &str, old: Digest) -> io::Resul
                 parent.remove_file(temporary)?;
                 return Ok(SwapOutcome::Done);
             }
-            Err(error) if !unsupported(error) => return Err(error.into()),
+            Err(error) if !is_unsupported(error) => return Err(error.into()),
             Err(_) => {}
         }
     }
+    // Only Linux compares it again.
     let _ = old;
     parent.rename(temporary, parent, name)?;
     Ok(SwapOutcome::Done)
 }
 
-/// Gives an edit that was swapped out its name back; the new file goes.
+/// Restores the name of an edit that was swapped out; this replaces the new file.
 fn restore_original(parent: &Dir, name: &str, temporary: &str) -> io::Result<()> {
     parent.rename(temporary, parent, name)
 }
 
 #[cfg(target_os = "linux")]
-fn unsupported(error: rustix::io::Errno) -> bool {
+fn is_unsupported(error: rustix::io::Errno) -> bool {
     use rustix::io::Errno;
+    // Old kernels do not know the call or the flag, some file systems do not support it.
     matches!(error, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }

@@ -1,8 +1,8 @@
-//! Stored texts that are no longer what their digest says, and where else the same text may be.
+//! Recovery of stored texts that no longer have their digest.
 //!
-//! Every content is hashed when it is read, so a damaged one is never written, shown or approved. The
-//! same text may still be the file on the disk, or follow from a proposal: its diff, in the database
-//! or in the proposal's file, applied to the text it was made for.
+//! Every content is hashed when it is read, so a damaged one is never written, displayed or
+//! approved. The same text may still be the file on the disk, or follow from a proposal: its diff,
+//! from the database or the proposal's file, applied to the base text.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::ledger::session::LedgerWork;
 use crate::ledger::tree::CapturedTree;
 use crate::proposal_file;
 
-/// A diff and the text it was made for.
+/// A diff and the digest of its base text.
 struct Derivation {
     base: Option<Digest>,
     diff: String,
@@ -22,8 +22,8 @@ struct Derivation {
 }
 
 impl LedgerWork<'_, '_> {
-    /// Returns the content that has a digest: as it is stored, as a file has it now, or as a proposal
-    /// makes it; `None` where none of them has the digest.
+    /// Returns the content with a digest: from the database, from a current file, or by applying
+    /// the diff of a proposal; `None` if no source has it.
     pub(super) fn verified(
         &self,
         digest: Digest,
@@ -40,6 +40,7 @@ impl LedgerWork<'_, '_> {
         if let Some(content) = known(digest)? {
             return Ok(Some(content));
         }
+        // The diff is small and seldom damaged together with the text.
         for id in self.proposals_making(digest)? {
             let Some(stored) = self.proposal(&id)? else { continue };
             let proposal = &stored.proposal;
@@ -47,8 +48,9 @@ impl LedgerWork<'_, '_> {
                 Some(base) => known(base)?,
                 None => Some(Arc::default()),
             };
+            // The base is damaged, too, so this proposal cannot help.
             let Some(base) = base else { continue };
-            let mirror = self.proposal_file(&proposal.file);
+            let mirror = self.file_derivation(&proposal.file);
             let derivations = [
                 Some(Derivation {
                     base: proposal.summary.base_digest,
@@ -61,7 +63,8 @@ impl LedgerWork<'_, '_> {
                 if derivation.base != proposal.summary.base_digest {
                     continue;
                 }
-                if let Some(text) = derivation.applied(&base)
+                // The digest decides; the proposal's file may have been edited by hand.
+                if let Some(text) = derivation.apply(&base)
                     && Digest::compute(text.as_bytes()) == digest
                 {
                     return Ok(Some(text.into_bytes().into()));
@@ -71,8 +74,8 @@ impl LedgerWork<'_, '_> {
         Ok(None)
     }
 
-    /// Reads the diff out of a proposal's file.
-    fn proposal_file(&self, name: &std::path::Path) -> Option<Derivation> {
+    /// Reads the diff from a proposal's file.
+    fn file_derivation(&self, name: &std::path::Path) -> Option<Derivation> {
         let path = self.proposals_dir().join(name);
         let metadata = std::fs::symlink_metadata(&path).ok()?;
         if !metadata.is_file() || metadata.len() > proposal_file::LIMIT {
@@ -84,7 +87,7 @@ impl LedgerWork<'_, '_> {
 }
 
 impl Derivation {
-    fn applied(&self, base: &[u8]) -> Option<String> {
+    fn apply(&self, base: &[u8]) -> Option<String> {
         let base = std::str::from_utf8(base).ok()?;
         Some(diff::apply_diff(base, &self.diff, &self.path).ok()?.text)
     }

@@ -1,4 +1,4 @@
-//! A skill's files as they are now.
+//! The current files of a skill.
 
 use std::fmt::Write as _;
 use std::io::{self, Read};
@@ -12,30 +12,31 @@ use crate::ledger::version::VersionFile;
 use crate::skill::SkillFile;
 use crate::tree::FileTree;
 
-/// How many files of a skill a version keeps.
+/// The maximum number of files in a version.
 const MAX_FILES: usize = 512;
 
-/// How many bytes a version keeps.
+/// The maximum number of bytes in a version.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The files of a skill, read.
+/// The files of a skill with their contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CapturedTree {
     /// Sorted by path.
     pub(super) files: Vec<VersionFile>,
-    /// Whether these are all.
+    /// Whether all files are included.
     pub(super) complete: bool,
 }
 
 impl CapturedTree {
-    /// Reads every file of a skill within the bounds of a version; SKILL.md comes first.
+    /// Reads every file of a skill within the limits of a version; SKILL.md comes first.
     pub(super) fn read(dir: &Dir) -> Result<Self, JailError> {
         let tree = FileTree::list(dir)?;
         let mut captured = Self { files: Vec::new(), complete: !tree.cut };
-        let own = SkillFile::BOTH.map(SkillFile::name);
+        let skill_files = SkillFile::BOTH.map(SkillFile::name);
+        // First, so that the limits never leave SKILL.md out.
         let (first, rest): (Vec<String>, Vec<String>) =
-            tree.files.into_iter().partition(|path| own.contains(&path.as_str()));
-        let mut left = MAX_BYTES;
+            tree.files.into_iter().partition(|path| skill_files.contains(&path.as_str()));
+        let mut remaining = MAX_BYTES;
         for path in first.into_iter().chain(rest) {
             let Ok(rel) = RelPath::new(&path) else {
                 captured.complete = false;
@@ -43,35 +44,37 @@ impl CapturedTree {
             };
             let (file, metadata) = match jail::open_file(dir, &rel) {
                 Ok(opened) => opened,
-                // It was removed or replaced meanwhile.
+                // It was removed or replaced after the listing.
                 Err(JailError::NotFound | JailError::Link | JailError::NotRegular) => continue,
                 Err(error) => return Err(error),
             };
-            if captured.files.len() == MAX_FILES || metadata.len() > left {
+            if captured.files.len() == MAX_FILES || metadata.len() > remaining {
                 captured.complete = false;
                 continue;
             }
-            let content = contents(file, left)?;
-            left = left.saturating_sub(content.len() as u64);
+            // The file may have grown since its size was read.
+            let content = read_contents(file, remaining)?;
+            remaining = remaining.saturating_sub(content.len() as u64);
             captured.files.push(VersionFile {
                 path,
-                mode: executable(&metadata),
+                mode: executable_bits(&metadata),
                 size: content.len() as u64,
                 digest: Digest::compute(&content),
                 content,
             });
         }
+        // `file` searches in this order, and the digest of the tree depends on it.
         captured.files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(captured)
     }
 
-    /// Returns a file.
+    /// Returns the file with a path.
     pub(super) fn file(&self, path: &str) -> Option<&VersionFile> {
         let at = self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
         Some(&self.files[at])
     }
 
-    /// Returns the contents by their digests.
+    /// Returns the digests and contents.
     pub(super) fn contents(&self) -> impl Iterator<Item = (Digest, &[u8])> {
         self.files.iter().map(|file| (file.digest, &*file.content))
     }
@@ -88,23 +91,25 @@ pub(super) fn tree_digest(files: &[VersionFile]) -> Digest {
     let mut lines = String::new();
     for VersionFile { path, mode, size, digest, .. } in files {
         let length = path.len();
+        // The length keeps a path with a line break from imitating another line.
         writeln!(lines, "{length} {path} {mode:o} {size} {digest}")
-            .expect("a text takes whatever is written");
+            .expect("writing to a string cannot fail");
     }
     Digest::compute(lines.as_bytes())
 }
 
-/// Reads one file whole; nothing if it is not there.
+/// Reads a file completely; `None` if it does not exist.
 pub(super) fn read_file(dir: &Dir, path: &RelPath) -> Result<Option<Arc<[u8]>>, JailError> {
     match jail::open_file(dir, path) {
-        Ok((file, _)) => Ok(Some(contents(file, MAX_BYTES)?)),
+        Ok((file, _)) => Ok(Some(read_contents(file, MAX_BYTES)?)),
         Err(JailError::NotFound) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-fn contents(file: cap_std::fs::File, limit: u64) -> io::Result<Arc<[u8]>> {
+fn read_contents(file: cap_std::fs::File, limit: u64) -> io::Result<Arc<[u8]>> {
     let mut content = Vec::new();
+    // One byte more than allowed, to notice a file that grew while it was read.
     file.take(limit + 1).read_to_end(&mut content)?;
     if content.len() as u64 > limit {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the file grew beyond 16 MiB"));
@@ -113,12 +118,12 @@ fn contents(file: cap_std::fs::File, limit: u64) -> io::Result<Arc<[u8]>> {
 }
 
 #[cfg(unix)]
-fn executable(metadata: &Metadata) -> u32 {
+fn executable_bits(metadata: &Metadata) -> u32 {
     use cap_std::fs::MetadataExt;
     metadata.mode() & 0o111
 }
 
 #[cfg(not(unix))]
-fn executable(_: &Metadata) -> u32 {
+fn executable_bits(_: &Metadata) -> u32 {
     0
 }

@@ -1,4 +1,4 @@
-//! What a version of a skill is: a tree of files with their digests.
+//! Versions of a skill: trees of files with their digests.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use skill_format::Digest;
 
 use crate::ledger::proposal::AgentAuthor;
 
-/// Tells who made a version.
+/// The author of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum VersionAuthor {
-    /// Somebody who edited the files directly.
+    /// Another program or a person that edited the files directly.
     External,
     /// An agent, by a proposal or by creating the skill.
     Agent(AgentAuthor),
@@ -23,30 +23,30 @@ pub enum VersionAuthor {
     },
 }
 
-/// One state of a skill's files.
+/// A recorded state of a skill's files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillVersion {
     /// Counted from 1 in each skill.
     pub number: u64,
     /// Unique on all machines; sorts by time.
     pub id: String,
-    /// When it was recorded, in milliseconds since 1970.
+    /// The time of recording, in milliseconds since 1970.
     pub created_ms: i64,
-    /// Who made it.
+    /// The author.
     pub author: VersionAuthor,
     /// The person who approved it.
     pub approved_by: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
-    /// The proposal it came from.
+    /// The proposal from which it resulted.
     pub proposal: Option<String>,
     /// The digest of the tree.
     pub tree: Digest,
-    /// How many files it has.
+    /// The number of files.
     pub files: usize,
-    /// Their sizes added up, in bytes.
+    /// The sum of their sizes, in bytes.
     pub bytes: u64,
-    /// Whether every file is kept; beyond 512 files or 16 MiB some are not.
+    /// Whether every file is stored; beyond 512 files or 16 MiB some are not.
     pub complete: bool,
 }
 
@@ -59,7 +59,7 @@ pub struct VersionTree {
     pub files: Vec<VersionFile>,
 }
 
-/// One file of a version.
+/// A file of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionFile {
     /// The path relative to the skill's directory.
@@ -83,31 +83,31 @@ impl VersionFile {
     }
 }
 
-/// Says whose a skill is and whether a person answers for it.
+/// The author of a skill that an agent created, and its approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApprovalStatus {
     /// The agent that created it.
     pub author: AgentAuthor,
-    /// Whether a person approved the tree as it is now.
+    /// Whether a person approved the current tree.
     pub approved: bool,
-    /// The digest of the tree now.
+    /// The digest of the current tree.
     pub digest: Digest,
 }
 
-/// One line of the audit log.
+/// An entry of the audit log.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AuditEntry {
-    /// Its number, counted from 1 and never given twice.
+    /// The number, counted from 1 and never used twice.
     pub seq: u64,
     /// Unique on all machines; sorts by time.
     pub id: String,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What happened, such as `proposal.approved`.
+    /// The action, such as `proposal.approved`.
     pub action: String,
-    /// Who did it; empty where the disk did.
+    /// The agent or user; empty if the change was detected on the disk.
     pub by: String,
-    /// How: `agent`, `cli`, `review`, `disk` or `recovery`.
+    /// The way: `agent`, `cli`, `review`, `disk` or `recovery`.
     pub via: String,
     /// The skill.
     pub skill_id: Option<String>,
@@ -115,19 +115,19 @@ pub struct AuditEntry {
     pub proposal: Option<String>,
     /// The version.
     pub version: Option<u64>,
-    /// The rest.
+    /// Further data, depending on the action.
     pub detail: Value,
 }
 
-/// Chooses lines of the audit log; the newest come last.
+/// A filter for the audit log; the newest entries come last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AuditFilter<'a> {
-    /// Only those of a skill.
+    /// Only those of this skill.
     pub skill: Option<&'a str>,
-    /// Only those of a proposal.
+    /// Only those of this proposal.
     pub proposal: Option<&'a str>,
     /// Only those after this number.
     pub since: Option<u64>,
-    /// At most so many, the newest.
+    /// The maximum number, the newest ones.
     pub limit: Option<usize>,
 }

@@ -1,23 +1,23 @@
-//! What the reviewing agent answers, which is a model's word and read as such.
+//! Parser for the answer of the reviewing agent, which is untrusted text of a model.
 
 use serde_json::{Deserializer, Map, Value};
 use skill_format::sanitize_line;
 
 use crate::ledger::ReviewAdvice;
 
-/// How much of an answer is looked at, in bytes, and how many objects in it.
-const LOOKED_AT: usize = 64 << 10;
-const OBJECTS: usize = 64;
+/// The maximum length of the parsed part of an answer, in bytes, and of the objects in it.
+const MAX_ANSWER: usize = 64 << 10;
+const MAX_OBJECTS: usize = 64;
 
 /// The longest reason that is kept, in characters.
-const REASON: usize = 1_000;
+const MAX_REASON: usize = 1_000;
 
-/// Reads an answer. What is no verdict, or several that differ, is [`ReviewAdvice::Unsure`]: an answer may
-/// quote the very text that it judges.
+/// Parses an answer. An answer without a verdict, or with several that differ, is
+/// [`ReviewAdvice::Unsure`]: it may quote the very text that it judges.
 pub(super) fn parse_answer(text: &str) -> (ReviewAdvice, String) {
-    let end = (0..=text.len().min(LOOKED_AT)).rev().find(|at| text.is_char_boundary(*at));
+    let end = (0..=text.len().min(MAX_ANSWER)).rev().find(|at| text.is_char_boundary(*at));
     let text = &text[..end.unwrap_or(0)];
-    let mut found: Vec<(ReviewAdvice, String)> = verdicts(text);
+    let mut found: Vec<(ReviewAdvice, String)> = find_verdicts(text);
     found.dedup_by(|a, b| a.0 == b.0);
     match &mut found[..] {
         [] => {
@@ -31,16 +31,17 @@ pub(super) fn parse_answer(text: &str) -> (ReviewAdvice, String) {
     }
 }
 
-/// Finds the objects of an answer that have a verdict, those within others left out.
-fn verdicts(text: &str) -> Vec<(ReviewAdvice, String)> {
+/// Returns the verdicts of an answer's JSON objects, nested objects excluded.
+fn find_verdicts(text: &str) -> Vec<(ReviewAdvice, String)> {
     let (mut found, mut at) = (Vec::new(), 0);
-    for _ in 0..OBJECTS {
+    // Each brace may start a parse of the rest: without the limit the time would be quadratic.
+    for _ in 0..MAX_OBJECTS {
         let Some(start) = text[at..].find('{').map(|start| at + start) else { break };
         let mut objects = Deserializer::from_str(&text[start..]).into_iter::<Map<String, Value>>();
         match objects.next() {
             Some(Ok(object)) => {
                 at = start + objects.byte_offset();
-                found.extend(verdict(&object));
+                found.extend(parse_verdict(&object));
             }
             _ => at = start + 1,
         }
@@ -48,13 +49,13 @@ fn verdicts(text: &str) -> Vec<(ReviewAdvice, String)> {
     found
 }
 
-fn verdict(object: &Map<String, Value>) -> Option<(ReviewAdvice, String)> {
+fn parse_verdict(object: &Map<String, Value>) -> Option<(ReviewAdvice, String)> {
     let field = |names: &[&str]| {
         let is_one = |key: &str| names.iter().any(|name| key.trim().eq_ignore_ascii_case(name));
         object.iter().find(|(key, _)| is_one(key)).map(|(_, value)| value)
     };
-    let said = field(&["verdict", "decision", "recommendation"])?;
-    let advice = match said.as_str().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+    let verdict = field(&["verdict", "decision", "recommendation"])?;
+    let advice = match verdict.as_str().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "approve" | "approved" | "accept" => ReviewAdvice::Approve,
         "reject" | "rejected" | "decline" => ReviewAdvice::Reject,
         _ => ReviewAdvice::Unsure,
@@ -69,7 +70,7 @@ fn verdict(object: &Map<String, Value>) -> Option<(ReviewAdvice, String)> {
 
 fn truncate_reason(reason: &str) -> String {
     let mut line = sanitize_line(reason);
-    if let Some((end, _)) = line.char_indices().nth(REASON) {
+    if let Some((end, _)) = line.char_indices().nth(MAX_REASON) {
         line.truncate(end);
         line.push('…');
     }
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_read_leniently_and_never_guessed() {
+    fn answer_variants_are_parsed() {
         let approve = r#"{"verdict": "approve", "reason": "Good."}"#;
         let reject = r#"{"verdict": "reject", "reason": "Bad."}"#;
         let cases = [
@@ -124,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn endless_answers_are_bounded() {
+    fn long_answers_are_truncated() {
         let long = format!(r#"{{"verdict":"reject","reason":"{}"}}"#, "é".repeat(5_000));
         let (advice, reason) = parse_answer(&long);
-        assert_eq!((advice, reason.chars().count()), (ReviewAdvice::Reject, REASON + 1));
+        assert_eq!((advice, reason.chars().count()), (ReviewAdvice::Reject, MAX_REASON + 1));
         let (advice, reason) = parse_answer(&"{".repeat(1 << 20));
-        assert_eq!((advice, reason.chars().count()), (ReviewAdvice::Unsure, REASON + 1));
-        let late = format!("{}{}", " ".repeat(LOOKED_AT), r#"{"verdict":"approve"}"#);
+        assert_eq!((advice, reason.chars().count()), (ReviewAdvice::Unsure, MAX_REASON + 1));
+        let late = format!("{}{}", " ".repeat(MAX_ANSWER), r#"{"verdict":"approve"}"#);
         assert_eq!(parse_answer(&late).0, ReviewAdvice::Unsure);
     }
 }

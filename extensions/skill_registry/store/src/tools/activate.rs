@@ -1,4 +1,4 @@
-//! Skills that an agent works by: their instructions, and what they say about tools.
+//! Activation of skills: their instructions, and the grants of `allowed-tools`.
 
 use std::path::Path;
 
@@ -13,38 +13,37 @@ use crate::snapshot::Snapshot;
 use crate::state::SkillState;
 use crate::store::Store;
 
-use super::{BoundSkillContent, check_approved, content, find_visible};
+use super::{BoundSkillContent, bound_content, check_approved, find_visible};
 
-/// A skill that an agent works by; serialised as the kernel has it on the wire.
+/// An activated skill; serialized in the kernel's wire format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ActivatedSkill {
-    /// Its instructions as they are now.
+    /// Its current instructions.
     pub content: BoundSkillContent,
-    /// The tools that its `allowed-tools` names, in the order written; nothing where it makes no
-    /// statement, none of them where the field cannot be read.
+    /// The tools that its `allowed-tools` names, in the order of the file; `None` if the field is
+    /// missing, empty if it cannot be parsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Whether `allowed-tools` counts: its root is an operator's and a person approved exactly these
-    /// files.
+    /// Whether `allowed-tools` has effect: the root is an operator's and a person approved exactly
+    /// these files.
     pub grants: bool,
 }
 
 impl ActivatedSkill {
-    /// Names the SKILL.md relative to a directory that it lies in.
+    /// Makes the path of SKILL.md relative to a directory that contains it.
     #[must_use]
     pub fn below(self, dir: &Path) -> Self {
         Self { content: self.content.relative_to(dir), ..self }
     }
 }
 
-/// Returns a skill that somebody wants an agent to work by: a model what it may read, a person what
-/// users may invoke. The ledger is asked only about skills that name tools and lie in an operator's
-/// root.
+/// Returns a skill to activate: for a model, one that it may read; for a person, one that users may
+/// invoke. The ledger is only read for skills that name tools and lie in an operator's root.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`] for an id that is unknown to the audience, [`ErrorKind::Denied`] where a
-/// model asks for what is for users only and where a person asks for what is off or not for users,
-/// [`ErrorKind::Io`] if its text cannot be read and no good one is held.
+/// [`ErrorKind::NotFound`] for an id that is unknown to the audience, [`ErrorKind::Denied`] if a
+/// model requests a skill for users only, and if a person requests one that is off or not for
+/// users, [`ErrorKind::Io`] if its text cannot be read and no good one is cached.
 pub fn activate_skill(
     store: &Store,
     snapshot: &Snapshot,
@@ -58,27 +57,29 @@ pub fn activate_skill(
     if snapshot.state(skill) == SkillState::Off {
         return denied(
             format!("`{id}` is off"),
-            format!("run `skillhost skill enable {}` to have it back", skill.id()),
+            format!("run `skillhost skill enable {}` to enable it", skill.id()),
         );
     }
     if audience == Audience::Operator && !skill.is_user_invocable() {
         return denied(
-            format!("`{id}` is not for users to invoke"),
-            "ask for what it is for; the model loads it by itself".to_owned(),
+            format!("`{id}` cannot be invoked by users"),
+            "describe the task instead; the model loads the skill by itself".to_owned(),
         );
     }
     let source = store.read(skill)?;
     let allowed_tools = match &source.frontmatter.allowed_tools {
         AllowedTools::Absent => None,
         AllowedTools::List(tools) => Some(tools.clone()),
+        // Unreadable restricts to no tool at all, since the intended list is unknown.
         AllowedTools::Unparsable => Some(Vec::new()),
     };
     let names_tools = allowed_tools.as_ref().is_some_and(|tools| !tools.is_empty());
+    // In this order: the ledger, which takes a lock, comes last.
     let grants = names_tools
         && skill.trust() == TrustLevel::Operator
         && match snapshot.created().get(skill.id()) {
             Some(created) => check_approved(skill, created, &source).is_ok(),
             None => ledger.counts(skill, source.digest),
         };
-    Ok(ActivatedSkill { content: content(id, skill, &source), allowed_tools, grants })
+    Ok(ActivatedSkill { content: bound_content(id, skill, &source), allowed_tools, grants })
 }

@@ -1,4 +1,4 @@
-//! `list_skills`.
+//! `list_skills` without a ranking: all skills, or those that contain a text.
 
 use serde_json::{Value, json};
 use skill_format::{sanitize_line, shorten_description};
@@ -12,11 +12,11 @@ use crate::state::SkillState;
 
 use super::{ListSkillsArgs, ToolAnswer};
 
-/// How many skills are listed unless the caller says otherwise.
+/// The maximum number of listed skills if the caller sets no limit.
 const DEFAULT_LIMIT: usize = 100;
 
-/// Picks the skills an audience is shown that match the arguments, whatever the limit, sorted by id;
-/// with each the fields in which the query occurs.
+/// Returns the visible skills that match the arguments, regardless of the limit, sorted by id; each
+/// with the fields in which the query occurs.
 pub fn matching_skills<'s>(
     snapshot: &'s Snapshot,
     audience: Audience<'_>,
@@ -39,7 +39,7 @@ pub(super) fn has_query(args: &ListSkillsArgs) -> bool {
     args.query.as_deref().is_some_and(|query| !query.trim().is_empty())
 }
 
-/// Lists the skills an audience is shown, sorted by id.
+/// Lists the visible skills that match the arguments, sorted by id.
 #[must_use]
 pub fn list_skills(
     snapshot: &Snapshot,
@@ -65,7 +65,7 @@ pub fn list_skills(
     }
     let omitted = matched - listed.len();
     let heading = match (matched, total) {
-        (_, 0) => "There are no skills.".to_owned(),
+        (_, 0) => "No skills found.".to_owned(),
         (0, _) => format!("None of the {total} skills matches."),
         (1, 1) => "1 skill".to_owned(),
         _ if matched == total => format!("{total} skills"),
@@ -93,7 +93,7 @@ pub fn list_skills(
     ToolAnswer { text: answer, structured, read: None }
 }
 
-/// One skill of the list.
+/// An entry of the list.
 pub(super) struct SkillLine<'s> {
     skill: &'s Skill,
     description: String,
@@ -108,7 +108,7 @@ impl<'s> SkillLine<'s> {
         Self { skill, description, unapproved, state }
     }
 
-    /// Writes the line; `more` stands behind everything else.
+    /// Appends the line; `more` is added at its end.
     pub(super) fn write(&self, text: &mut String, more: &str) {
         let skill = self.skill;
         text.push_str(&format!(
@@ -147,7 +147,7 @@ impl<'s> SkillLine<'s> {
         if let Some(created) = self.unapproved {
             value["unapproved"] = json!(created);
         }
-        // Of most skills there is nothing to say here.
+        // Left out for most skills, since models read every byte.
         if self.state != SkillState::On {
             value["skill_state"] = json!(self.state);
         }
@@ -155,7 +155,7 @@ impl<'s> SkillLine<'s> {
     }
 }
 
-/// Names the fields in which the text, in lower case, occurs.
+/// Returns the fields in which the text, in lower case, occurs.
 fn matched_fields(skill: &Skill, query: &str) -> Vec<&'static str> {
     let within = |text: &str| text.to_lowercase().contains(query);
     let mut fields = Vec::new();

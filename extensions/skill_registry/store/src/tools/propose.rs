@@ -1,4 +1,4 @@
-//! `propose_skill_update`.
+//! `propose_skill_update`: records a proposal for an agent.
 
 use serde_json::json;
 use skill_format::sanitize_line;
@@ -14,11 +14,11 @@ use crate::snapshot::Snapshot;
 
 use super::{ToolAnswer, find_visible};
 
-/// Records what an agent proposes and says what became of it, and who decides by the policy; the event is for everybody else, and
-/// there is none where the same proposal was waiting already.
+/// Records an agent's proposal. Returns the result for the agent, which depends on the policy, and
+/// the event to publish, unless the same proposal was already open.
 ///
 /// # Errors
-/// Those of [`Ledger::propose`]; those of reading it, for a skill the audience may not read.
+/// Those of [`Ledger::propose`]; those of reading the skill, if the audience may not read it.
 pub fn propose_skill_update(
     ledger: &Ledger,
     snapshot: &Snapshot,
@@ -33,14 +33,14 @@ pub fn propose_skill_update(
         find_visible(snapshot, id, audience)?;
     }
     let made = ledger.propose(snapshot, author, request).map_err(|error| match error.reason() {
-        // Its own hints name what only operators see.
+        // The ledger's own hints name skills that only operators see.
         LedgerErrorKind::NotFound if !exists => unknown_skill_for(audience, snapshot, id),
         _ => error,
     })?;
-    Ok((answer(&made, policy), (!made.merged).then_some(made.event)))
+    Ok((to_tool_answer(&made, policy), (!made.merged).then_some(made.event)))
 }
 
-/// Returns what a proposal means for its author.
+/// Returns the next step for the author of a proposal.
 fn next_step(policy: ReviewPolicy) -> &'static str {
     match policy {
         ReviewPolicy::Human | ReviewPolicy::AgentRecommends => {
@@ -53,7 +53,7 @@ fn next_step(policy: ReviewPolicy) -> &'static str {
     }
 }
 
-/// Does what [`propose_skill_update`] does, with everything that others are to hear of it.
+/// Records a proposal like [`propose_skill_update`], with the events and notes to publish.
 pub fn propose_with_events(
     ledger: &Ledger,
     snapshot: &Snapshot,
@@ -71,7 +71,7 @@ pub fn propose_with_events(
     (answer, LedgerOutcome { events, notes: ledger.take_notes(), ..LedgerOutcome::default() })
 }
 
-fn answer(made: &ProposeOutcome, policy: ReviewPolicy) -> ToolAnswer {
+fn to_tool_answer(made: &ProposeOutcome, policy: ReviewPolicy) -> ToolAnswer {
     let next = next_step(policy);
     let proposal = &made.proposal;
     let (number, id) = (proposal.seq, &proposal.id);
@@ -94,7 +94,7 @@ fn answer(made: &ProposeOutcome, policy: ReviewPolicy) -> ToolAnswer {
     for note in &made.fuzz {
         text.push_str(&format!("\nNote: {note}."));
     }
-    for (what, findings) in [("adds", &made.lint.new), ("settles", &made.lint.gone)] {
+    for (what, findings) in [("adds", &made.lint.new), ("resolves", &made.lint.gone)] {
         for finding in findings {
             let message = sanitize_line(&finding.message);
             text.push_str(&format!("\nIt {what} {}: {message}.", finding.rule));

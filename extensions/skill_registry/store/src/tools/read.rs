@@ -1,4 +1,4 @@
-//! `read_skill`.
+//! `read_skill`: the instructions of a skill and the list of its resources.
 
 use serde_json::{Value, json};
 use skill_format::{
@@ -21,17 +21,19 @@ use crate::tree::FileTree;
 
 use super::{ReadSkillArgs, SkillAccess, ToolAnswer, describe_state, find_visible};
 
-/// How many resources are listed; the rest is counted.
+/// The maximum number of listed resources; the others are counted.
 const MAX_RESOURCES: usize = 100;
 
-/// Reads a skill's instructions as they are now and lists its resources.
+/// Returns a skill's current instructions and lists its resources.
 ///
-/// Skills it requires are named and not loaded.
+/// Required skills are named and not loaded.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for an unknown id,
-/// [`ErrorKind::Denied`](crate::ErrorKind::Denied) where a model asks for a skill that is for users
-/// only, [`ErrorKind::Io`](crate::ErrorKind::Io) if its text cannot be read and no good one is held.
+/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for an unknown id,
+/// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if a model requests a skill that is for users
+/// only, [`ErrorKind::Io`](crate::ErrorKind::Io) if its text cannot be read and no good one is
+/// cached.
 pub fn read_skill(
     store: &Store,
     snapshot: &Snapshot,
@@ -70,7 +72,12 @@ pub fn read_skill(
             sanitize_line(&problem.message)
         ));
     }
-    let missing = missing(snapshot, requires, &source.frontmatter, resources.skill_yaml.as_deref());
+    let missing = missing_requirements(
+        snapshot,
+        requires,
+        &source.frontmatter,
+        resources.skill_yaml.as_deref(),
+    );
     if !missing.is_empty() {
         let reasons: Vec<String> = missing.iter().map(MissingRequirement::to_string).collect();
         notes.push(format!("loaded but not eligible: {}", sanitize_line(&reasons.join("; "))));
@@ -87,7 +94,7 @@ pub fn read_skill(
         "source": skill.source(),
         "trust": skill.trust(),
         "requires": requires,
-        "resources": lines.iter().map(describe).collect::<Vec<Value>>(),
+        "resources": lines.iter().map(describe_resource).collect::<Vec<Value>>(),
         "more_resources": resources.more,
         "notes": notes,
     });
@@ -103,25 +110,26 @@ pub fn read_skill(
     Ok(ToolAnswer { text, structured, read: Some(read) })
 }
 
-/// Says which skills are missing that a skill cannot do without. Tools are not known here.
-fn missing(
+/// Returns the required skills that are missing. Tools are not checked: the registry does not know
+/// them.
+fn missing_requirements(
     snapshot: &Snapshot,
     requires: &[String],
     frontmatter: &Frontmatter,
     skill_yaml: Option<&str>,
 ) -> Vec<MissingRequirement> {
-    let beside = skill_yaml.map(|text| ParsedExtendedSpec::parse_skill_yaml(text, "").extended);
+    let from_file = skill_yaml.map(|text| ParsedExtendedSpec::parse_skill_yaml(text, "").extended);
     let extended =
-        ExtendedSpec::from_frontmatter(frontmatter).merge_with(beside.unwrap_or_default());
-    let is_there =
+        ExtendedSpec::from_frontmatter(frontmatter).merge_with(from_file.unwrap_or_default());
+    let is_available =
         |id: &str| snapshot.get(id).is_some_and(|skill| snapshot.state(skill) != SkillState::Off);
-    match check_eligibility(requires, &extended, &is_there, None) {
+    match check_eligibility(requires, &extended, &is_available, None) {
         Eligibility::Eligible => Vec::new(),
         Eligibility::Ineligible(reasons) => reasons,
     }
 }
 
-fn describe(line: &ResourceLine<'_>) -> Value {
+fn describe_resource(line: &ResourceLine<'_>) -> Value {
     json!({
         "path": line.path,
         "kind": line.kind,
@@ -130,20 +138,21 @@ fn describe(line: &ResourceLine<'_>) -> Value {
     })
 }
 
-/// The files a skill brings beside its SKILL.md.
+/// The files of a skill other than its SKILL.md.
 #[derive(Default)]
 struct ResourceList {
     listed: Vec<(String, u64)>,
     more: usize,
     warnings: Vec<String>,
-    /// The text of `skill.yaml`, if there is one.
+    /// The text of `skill.yaml`, if it exists.
     skill_yaml: Option<String>,
 }
 
 impl ResourceList {
-    /// Lists what can be read; a directory that is gone has nothing.
+    /// Lists the readable files; a missing directory has none.
     fn list(skill: &Skill) -> Self {
         let mut resources = Self::default();
+        // The instructions may still be served from the cache, so this is no error.
         let Ok(dir) = jail::open_skill(skill) else { return resources };
         let tree = match FileTree::list(&dir) {
             Ok(tree) => tree,
@@ -159,12 +168,14 @@ impl ResourceList {
             }
         }
         let mut others = tree.others;
-        let own = SkillFile::BOTH.map(SkillFile::name);
-        for path in tree.files.into_iter().filter(|path| !own.contains(&path.as_str())) {
+        let skill_files = SkillFile::BOTH.map(SkillFile::name);
+        for path in tree.files.into_iter().filter(|path| !skill_files.contains(&path.as_str())) {
             if resources.listed.len() == MAX_RESOURCES {
                 resources.more += 1;
                 continue;
             }
+            // Opened, not only listed: `read_skill_resource` must be able to serve each listed
+            // file.
             let opened =
                 RelPath::new(&path).ok().and_then(|path| jail::open_file(&dir, &path).ok());
             match opened {

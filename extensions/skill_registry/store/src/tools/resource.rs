@@ -1,4 +1,4 @@
-//! `read_skill_resource`.
+//! `read_skill_resource`: pages of a skill's files.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -17,20 +17,20 @@ use crate::tree::FileTree;
 
 use super::{ReadResourceArgs, ToolAnswer, find_visible};
 
-/// How many bytes of a text one answer holds at most.
+/// The maximum number of bytes of a text in one result.
 const TEXT_PAGE: u64 = 64 << 10;
 
-/// How many bytes of a binary file one answer holds at most: as base64 they fill a text's page. A
-/// multiple of three, so that pages can be joined.
+/// The maximum number of bytes of a binary file in one result: as base64 they fill a page of text.
+/// A multiple of three, so that pages can be concatenated.
 const BINARY_PAGE: u64 = 48 << 10;
 
 /// The largest file that is served.
 const MAX_FILE: u64 = 16 << 20;
 
-/// How much of a file decides whether it is text.
+/// The number of bytes that decide whether a file is text.
 const SNIFFED: u64 = 8 << 10;
 
-/// The longest UTF-8 sequence.
+/// The length of the longest UTF-8 sequence.
 const MAX_CHAR: u64 = 4;
 
 /// Reads one page of a file of a skill.
@@ -47,7 +47,7 @@ pub fn read_skill_resource(
     let skill = find_visible(snapshot, &args.skill_id, audience)?;
     let path = RelPath::new(&args.path).map_err(to_registry_error)?;
     let opened = jail::open_skill(skill).and_then(|dir| {
-        // No version, digest or approval has it, so nobody is served it.
+        // Versions, digests and approvals exclude such files, so they must not be served either.
         if is_leftover_path(path.as_str()) {
             return Ok(Err(dir));
         }
@@ -58,12 +58,12 @@ pub fn read_skill_resource(
     });
     let (mut file, metadata) = match opened {
         Ok(Ok((file, metadata))) => (file.into_std(), metadata),
-        Ok(Err(dir)) => return Err(unknown_file(&dir, args, &path)),
+        Ok(Err(dir)) => return Err(unknown_file_error(&dir, args, &path)),
         Err(error) => return Err(jail_registry_error(error, args, &path)),
     };
     let io_error = |error: io::Error| jail_registry_error(JailError::Io(error), args, &path);
     let page = FilePage::read(&mut file, metadata.len(), args).map_err(|error| match error {
-        PageError::Refused(error) => error,
+        PageError::Registry(error) => error,
         PageError::Io(error) => io_error(error),
     })?;
 
@@ -111,11 +111,11 @@ pub fn read_skill_resource(
     Ok(ToolAnswer { text, structured, read: Some(read) })
 }
 
-/// A part of a file.
+/// A page of a file.
 struct FilePage {
     size: u64,
     offset: u64,
-    /// How many bytes of the file the content stands for.
+    /// The number of bytes of the file that the content stands for.
     length: u64,
     next: Option<u64>,
     content: String,
@@ -124,7 +124,7 @@ struct FilePage {
 }
 
 enum PageError {
-    Refused(RegistryError),
+    Registry(RegistryError),
     Io(io::Error),
 }
 
@@ -141,7 +141,7 @@ impl FilePage {
         args: &ReadResourceArgs,
     ) -> Result<Self, PageError> {
         if size > MAX_FILE {
-            return Err(PageError::Refused(RegistryError::new(
+            return Err(PageError::Registry(RegistryError::new(
                 ErrorKind::TooLarge,
                 format!("the file has {size} bytes, at most {MAX_FILE} are served"),
                 "split the file, or process it with a script instead of reading it",
@@ -149,21 +149,22 @@ impl FilePage {
         }
         let offset = args.offset.unwrap_or(0);
         if offset > size {
-            return Err(PageError::Refused(RegistryError::new(
+            return Err(PageError::Registry(RegistryError::new(
                 ErrorKind::InvalidArgument,
                 format!("offset {offset} is beyond the end of the file, which has {size} bytes"),
                 "start at 0 or at the next_offset of the page before",
             )));
         }
         if args.limit == Some(0) {
-            return Err(PageError::Refused(RegistryError::new(
+            return Err(PageError::Registry(RegistryError::new(
                 ErrorKind::InvalidArgument,
                 "limit is 0".to_owned(),
                 format!("ask for 1 to {TEXT_PAGE} bytes, or leave limit out"),
             )));
         }
         let limit = args.limit.unwrap_or(TEXT_PAGE);
-        let start = window(file, 0, SNIFFED)?;
+        // Always from the start of the file, so that all pages have the same encoding.
+        let start = read_window(file, 0, SNIFFED)?;
         if is_binary(&start) {
             Self::binary(file, size, offset, limit.min(BINARY_PAGE))
         } else {
@@ -177,25 +178,27 @@ impl FilePage {
         offset: u64,
         limit: u64,
     ) -> Result<Self, PageError> {
-        let bytes = window(file, offset, limit)?;
+        let bytes = read_window(file, offset, limit)?;
         let length = bytes.len() as u64;
         let next = Some(offset + length).filter(|next| length > 0 && *next < size);
         let content = STANDARD.encode(bytes);
         Ok(Self { size, offset, length, next, content, binary: true, lossy: false })
     }
 
-    /// Cuts at characters: never in the middle of one, and always at least one.
+    /// Reads a page of text that starts and ends between characters and has at least one of them.
     fn text(
         file: &mut (impl Read + Seek),
         size: u64,
         offset: u64,
         limit: u64,
     ) -> Result<Self, PageError> {
+        // A few bytes more at both ends, to find the boundaries of characters there.
         let from = offset.saturating_sub(MAX_CHAR - 1);
-        let bytes = window(file, from, offset - from + limit + MAX_CHAR)?;
+        let bytes = read_window(file, from, offset - from + limit + MAX_CHAR)?;
         let start = boundary_before(&bytes, (offset - from) as usize);
         let wanted = start + limit as usize;
         let mut end = boundary_before(&bytes, wanted);
+        // The limit is smaller than the first character.
         if end <= start {
             end = boundary_after(&bytes, start + 1);
         }
@@ -210,36 +213,37 @@ impl FilePage {
     }
 }
 
-/// Reads a part of a file; less at its end.
-fn window(file: &mut (impl Read + Seek), offset: u64, length: u64) -> io::Result<Vec<u8>> {
+/// Reads a part of a file; less at the end of the file.
+fn read_window(file: &mut (impl Read + Seek), offset: u64, length: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(offset))?;
     file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Tells from the start of a file whether it is something else than UTF-8 text.
+/// Returns `true` if the start of a file is not UTF-8 text.
 fn is_binary(start: &[u8]) -> bool {
     let broken = match std::str::from_utf8(start) {
         Ok(_) => false,
-        // A sequence that only ends too early may have been cut here.
+        // An incomplete sequence at the end may only have been cut off by the limit.
         Err(error) => error.error_len().is_some() || (start.len() as u64) < SNIFFED,
     };
     broken || start.contains(&0)
 }
 
 fn is_boundary(bytes: &[u8], at: usize) -> bool {
+    // Continuation bytes start with the bits 10.
     bytes.get(at).is_none_or(|byte| byte & 0b1100_0000 != 0b1000_0000)
 }
 
-/// Moves a position back to the start of a character; where there is none near, it stays.
+/// Returns the start of the character at a position; the position itself if none is near.
 fn boundary_before(bytes: &[u8], at: usize) -> usize {
     let at = at.min(bytes.len());
     let earliest = at.saturating_sub(MAX_CHAR as usize - 1);
     (earliest..=at).rev().find(|&at| is_boundary(bytes, at)).unwrap_or(at)
 }
 
-/// Moves a position on to the start of a character.
+/// Returns the start of the first character at or after a position.
 fn boundary_after(bytes: &[u8], at: usize) -> usize {
     let latest = at + MAX_CHAR as usize - 1;
     (at..=latest).find(|&at| is_boundary(bytes, at)).unwrap_or(at).min(bytes.len())
@@ -269,8 +273,8 @@ pub(crate) fn to_registry_error(error: RelPathError) -> RegistryError {
 fn jail_registry_error(error: JailError, args: &ReadResourceArgs, path: &RelPath) -> RegistryError {
     let (kind, message, hint) = match error {
         JailError::NotFound => {
-            let message = format!("the directory of `{}` is gone", args.skill_id);
-            (ErrorKind::NotFound, message, "list_skills shows what there is")
+            let message = format!("the directory of `{}` not found", args.skill_id);
+            (ErrorKind::NotFound, message, "list_skills shows the available skills")
         }
         JailError::Link => (
             ErrorKind::Denied,
@@ -288,13 +292,13 @@ fn jail_registry_error(error: JailError, args: &ReadResourceArgs, path: &RelPath
         JailError::Io(error) => (
             ErrorKind::Io,
             format!("{path} cannot be read: {error}"),
-            "tell the operator: the file's permissions or the disk need attention",
+            "ask the operator to check the file's permissions and the disk",
         ),
     };
     RegistryError::new(kind, message, hint)
 }
 
-fn unknown_file(dir: &Dir, args: &ReadResourceArgs, path: &RelPath) -> RegistryError {
+fn unknown_file_error(dir: &Dir, args: &ReadResourceArgs, path: &RelPath) -> RegistryError {
     let files = FileTree::list(dir).map(|tree| tree.files).unwrap_or_default();
     let otherwise = if path.as_str().contains('%') {
         "read_skill lists the files; a path is taken literally, nothing in it is decoded"

@@ -1,4 +1,4 @@
-//! `list_skills` with a query.
+//! `list_skills` with a query: a ranking of the skills.
 
 use std::sync::Arc;
 
@@ -15,31 +15,31 @@ use crate::store::Store;
 use super::list::{SkillLine, has_query, list_skills};
 use super::{ListSkillsArgs, ToolAnswer};
 
-/// How many skills are answered unless the caller says otherwise.
+/// The maximum number of results if the caller sets no limit.
 const DEFAULT_LIMIT: usize = 10;
 
-/// So much of a filter is quoted to whoever wrote it, in characters.
-const QUOTED: usize = 60;
+/// The maximum length of a quoted filter, in characters.
+const MAX_QUOTED: usize = 60;
 
-/// What a search needs beside its arguments.
+/// The context of a search, in addition to its arguments.
 #[derive(Clone, Copy)]
 pub struct SearchContext<'a> {
-    /// Where texts are read.
+    /// The store that provides the texts.
     pub store: &'a Store,
-    /// What is searched; the answer is of this state alone.
+    /// The searched snapshot; the results refer to this state alone.
     pub snapshot: &'a Arc<Snapshot>,
-    /// Who searches.
+    /// The searcher.
     pub searcher: &'a SkillSearcher,
-    /// What makes a skill fit.
+    /// The ranking.
     pub ranker: &'a Ranker,
-    /// How near the skills are to the query, where an embedding model is at hand.
+    /// The similarity of the skills to the query, if an embedding model is available.
     pub semantics: Option<&'a dyn EmbeddingSimilarity>,
 }
 
-/// Lists the skills an audience is shown that fit a query, the best first; without a query, as
-/// [`list_skills`] does.
+/// Lists the visible skills that fit a query, the best first; without a query, behaves like
+/// [`list_skills`].
 ///
-/// Phrases (`"…"`) and beginnings of words (`word*`) in the query are insisted on.
+/// Phrases (`"…"`) and prefixes (`word*`) in the query are required, unless no skill has them.
 #[must_use]
 pub fn search_skills(
     search: &SearchContext<'_>,
@@ -50,7 +50,7 @@ pub fn search_skills(
     let Some(query) = args.query.as_deref().filter(|_| has_query(args)) else {
         return list_skills(snapshot, audience, args);
     };
-    let ask = SkillQuery {
+    let query = SkillQuery {
         query,
         limit: args.limit.unwrap_or(DEFAULT_LIMIT),
         tags: args.tags.as_deref().unwrap_or_default(),
@@ -58,17 +58,23 @@ pub fn search_skills(
         ranker,
         semantics,
     };
-    answer(snapshot, audience, &searcher.search_filtered(store, snapshot, &ask))
+    to_tool_answer(snapshot, audience, &searcher.search_filtered(store, snapshot, &query))
 }
 
-fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &SkillSearchResult) -> ToolAnswer {
+fn to_tool_answer(
+    snapshot: &Snapshot,
+    audience: Audience<'_>,
+    found: &SkillSearchResult,
+) -> ToolAnswer {
     let RankedSkills { hits, matched, by } = &found.ranked;
     let total = snapshot.visible(audience).count();
     let mut text = heading(*matched, total);
     text.push('\n');
     if !found.unmet.is_empty() {
-        let quoted =
-            |filter: &String| -> String { sanitize_line(filter).chars().take(QUOTED).collect() };
+        // The query comes from a model and may be long or have control characters.
+        let quoted = |filter: &String| -> String {
+            sanitize_line(filter).chars().take(MAX_QUOTED).collect()
+        };
         let unmet: Vec<String> = found.unmet.iter().map(quoted).collect();
         text.push_str(&format!("(no skill has {}: searched without it)\n", unmet.join(" and ")));
     }
@@ -85,7 +91,9 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &SkillSearchResult
     }
     let omitted = matched - listed.len();
     if omitted > 0 {
-        text.push_str(&format!("({omitted} more: say more of the task or raise the limit)\n"));
+        text.push_str(&format!(
+            "({omitted} more: describe the task in more detail or raise the limit)\n"
+        ));
     }
     let caution = by.quality_warning();
     if let Some(caution) = caution {
@@ -113,7 +121,7 @@ fn answer(snapshot: &Snapshot, audience: Audience<'_>, found: &SkillSearchResult
 
 fn heading(matched: usize, total: usize) -> String {
     match (matched, total) {
-        (_, 0) => "There are no skills.".to_owned(),
+        (_, 0) => "No skills found.".to_owned(),
         (0, _) => format!("None of the {total} skills matches."),
         (1, _) => format!("1 of {total} skills matches"),
         _ => format!("{matched} of {total} skills match, the best first"),

@@ -1,4 +1,4 @@
-//! What the tools are called, what they are for, and what they take.
+//! Names, descriptions and argument schemas of the tools.
 
 use serde_json::{Value, json};
 
@@ -7,23 +7,23 @@ use crate::snapshot::Snapshot;
 
 use super::values;
 
-/// Up to this many ids are enumerated in the schema of `skill_id`.
+/// The maximum number of ids that the schema of `skill_id` enumerates.
 const ENUM_LIMIT: usize = 200;
 
-/// What a model is told of a tool.
+/// The description of a tool for models.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDescription {
     /// The name.
     pub name: &'static str,
-    /// What it does and when to use it.
+    /// The purpose of the tool and when to use it.
     pub description: &'static str,
     /// The JSON Schema of its arguments.
     pub schema: Value,
-    /// The JSON Schema of its answer's value, where that says everything that the text says.
+    /// The JSON Schema of the result's value, if the value has all information of the text.
     pub value: Option<Value>,
-    /// Whether it changes nothing.
+    /// Whether the tool is read-only.
     pub read_only: bool,
-    /// Whether models are not offered it.
+    /// Whether only operators are offered the tool.
     pub operators_only: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct ToolDescription {
 #[must_use]
 pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolDescription> {
     let skill_id = skill_id_schema(snapshot, audience);
-    let prompt = json!({ "type": "string", "description": "What the user says" });
+    let prompt = json!({ "type": "string", "description": "The user's message" });
     let reads = |name, description, schema| ToolDescription {
         name,
         description,
@@ -45,7 +45,7 @@ pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<Too
             value: Some(values::list_output_schema()),
             ..reads("list_skills", LIST, list_schema())
         },
-        reads("read_skill", READ, object(&json!({ "skill_id": skill_id }), &["skill_id"])),
+        reads("read_skill", READ, object_schema(&json!({ "skill_id": skill_id }), &["skill_id"])),
         reads("read_skill_resource", RESOURCE, resource_schema(&skill_id)),
         ToolDescription {
             name: "propose_skill_update",
@@ -57,7 +57,11 @@ pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<Too
         },
         ToolDescription {
             operators_only: true,
-            ..reads("explain_catalog", EXPLAIN, object(&json!({ "prompt": prompt }), &["prompt"]))
+            ..reads(
+                "explain_catalog",
+                EXPLAIN,
+                object_schema(&json!({ "prompt": prompt }), &["prompt"]),
+            )
         },
     ]
 }
@@ -84,11 +88,11 @@ fn list_schema() -> Value {
             "description": "Only skills that have all of these tags",
         },
     });
-    object(&properties, &[])
+    object_schema(&properties, &[])
 }
 
 const READ: &str = "Loads the full instructions of a skill. Use it before a task that a skill of \
-    the catalog covers, and follow what it says.";
+    the catalog covers, and follow them.";
 
 const RESOURCE: &str =
     "Reads a file of a skill: a template, reference or script that its instructions name.";
@@ -107,15 +111,15 @@ fn resource_schema(skill_id: &Value) -> Value {
         },
         "limit": { "type": "integer", "minimum": 1, "description": "At most this many bytes" },
     });
-    object(&properties, &["skill_id", "path"])
+    object_schema(&properties, &["skill_id", "path"])
 }
 
 const PROPOSE: &str = "Proposes a better text for a file of a skill, or a new skill, to the person \
     who keeps them. Use it when following a skill showed that it is wrong, outdated or lacks \
     something. It never changes the skill: a person reviews the proposal later, so go on with the \
     skill as it is. Read the file first, then give either `diff` (a unified diff against exactly \
-    what it says; for small edits) or `new_content` (the whole new text). For a new skill give a \
-    new `skill_id` and a whole SKILL.md with its frontmatter.";
+    its current text; for small edits) or `new_content` (the whole new text). For a new skill give \
+    a new `skill_id` and a whole SKILL.md with its frontmatter.";
 
 fn propose_schema() -> Value {
     let text = |description: &str| json!({ "type": "string", "description": description });
@@ -130,21 +134,21 @@ fn propose_schema() -> Value {
              the file",
         ),
         "new_content": text("The whole new text, instead of a diff; SKILL.md with its frontmatter"),
-        "justification": text("Why the change is good: the person decides by it"),
+        "justification": text("The reason for the change: the decision is based on it"),
         "evidence": {
             "type": "array",
             "items": { "type": "string" },
             "maxItems": 20,
-            "description": "What shows it, one each: errors, transcripts, results",
+            "description": "Evidence, one piece per item: errors, transcripts, results",
         },
     });
-    object(&properties, &["skill_id", "justification"])
+    object_schema(&properties, &["skill_id", "justification"])
 }
 
-const EXPLAIN: &str = "Says which skills an agent is shown for a prompt, why others are not, and what \
-    the catalog in its prompt cuts.";
+const EXPLAIN: &str = "Explains which skills an agent sees for a prompt, why others are missing, \
+    and which parts of the catalog in its prompt are cut.";
 
-fn object(properties: &Value, required: &[&str]) -> Value {
+fn object_schema(properties: &Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
         "properties": properties,

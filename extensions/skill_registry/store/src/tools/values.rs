@@ -1,32 +1,32 @@
-//! What the values of answers look like, for programs that check them.
+//! JSON Schemas of the results' values, for programs that validate them.
 //!
-//! Only tools whose value says everything that their text says have a schema: a client may show a
-//! model the one instead of the other.
+//! Only tools whose value has all information of the text have a schema: a client may pass either of
+//! them to a model.
 
 use serde_json::{Value, json};
 
-fn text(description: &str) -> Value {
+fn text_schema(description: &str) -> Value {
     json!({ "type": "string", "description": description })
 }
 
-fn texts(description: &str) -> Value {
+fn texts_schema(description: &str) -> Value {
     json!({ "type": "array", "items": { "type": "string" }, "description": description })
 }
 
-fn count(description: &str) -> Value {
+fn count_schema(description: &str) -> Value {
     json!({ "type": "integer", "minimum": 0, "description": description })
 }
 
-fn digest(description: &str) -> Value {
+fn digest_schema(description: &str) -> Value {
     either_type("string", "null", description)
 }
 
-/// One of two types; some programs know no lists of types.
+/// Returns the schema of a value of one of two types; some programs do not know lists of types.
 fn either_type(one: &str, other: &str, description: &str) -> Value {
     json!({ "anyOf": [{ "type": one }, { "type": other }], "description": description })
 }
 
-/// An object with these fields and no others, all of them required but for some.
+/// Returns the schema of an object with these fields and no others, all required except for `but`.
 fn closed_object(properties: &Value, but: &[&str]) -> Value {
     let names = properties.as_object().into_iter().flatten().map(|(name, _)| name);
     let required: Vec<_> = names.filter(|name| !but.contains(&name.as_str())).cloned().collect();
@@ -38,20 +38,20 @@ fn closed_object(properties: &Value, but: &[&str]) -> Value {
     })
 }
 
-/// The value of `list_skills`.
+/// Returns the schema of the value of `list_skills`.
 pub(super) fn list_output_schema() -> Value {
     let properties = json!({
-        "generation": count("Another one when any skill has changed"),
-        "total": count("How many skills there are"),
-        "matched": count("How many of them fit"),
-        "omitted": count("How many fit and are not here: say more, or raise the limit"),
-        "skills": { "type": "array", "items": skill() },
+        "generation": count_schema("Changes whenever a skill changes"),
+        "total": count_schema("The number of skills"),
+        "matched": count_schema("The number of skills that fit"),
+        "omitted": count_schema("How many of them are left out: describe the task in more detail, or raise the limit"),
+        "skills": { "type": "array", "items": skill_schema() },
         "ranked_by": { "type": "string", "enum": ["index", "catalog", "names"] },
-        "unmet": texts("Phrases of the query that no skill has: it was searched without them"),
-        "caution": text("What the order or the choice lacks"),
+        "unmet": texts_schema("Phrases of the query that no skill has: the search ignored them"),
+        "caution": text_schema("A limitation of the ranking or the selection"),
         "partial": {
             "type": "object",
-            "description": "Skills may be missing: why not every directory was searched",
+            "description": "Skills may be missing: not every directory was searched",
             "properties": { "reasons": { "type": "array", "items": { "type": "object" } } },
             "required": ["reasons"],
             "additionalProperties": false,
@@ -60,49 +60,49 @@ pub(super) fn list_output_schema() -> Value {
     closed_object(&properties, &["ranked_by", "unmet", "caution", "partial"])
 }
 
-fn skill() -> Value {
+fn skill_schema() -> Value {
     let created = json!({
         "author": { "type": "object", "description": "The agent that created it" },
-        "approved": digest("The digest of the files that a person approved"),
-        "tree": digest("The digest of the files as they are, where it is known"),
+        "approved": digest_schema("The digest of the files that a person approved"),
+        "tree": digest_schema("The digest of the files as they are, if it is known"),
     });
     let mut unapproved = closed_object(&created, &[]);
     unapproved["description"] = json!("An agent created it and no person has approved it");
     let properties = json!({
-        "skill_id": text("What read_skill takes"),
-        "description": text("What it does and when to use it"),
-        "tags": texts("Its tags"),
-        "tokens": count("What its instructions cost"),
-        "source": text("The label of the folder it is from"),
+        "skill_id": text_schema("The id for read_skill"),
+        "description": text_schema("Its purpose and when to use it"),
+        "tags": texts_schema("Its tags"),
+        "tokens": count_schema("The number of tokens of its instructions"),
+        "source": text_schema("The label of its root"),
         "trust": {
             "type": "string",
             "enum": ["operator", "untrusted"],
-            "description": "Whether somebody answers for it",
+            "description": "Whether the operator trusts its root",
         },
         "model_invocable": { "type": "boolean", "description": "Whether models may load it" },
         "unapproved": unapproved,
         "skill_state": { "type": "string", "enum": ["name-only", "user-only", "off"] },
-        "score": { "type": "number", "description": "How well it fits" },
-        "matched": texts("Where words of the query occur"),
+        "score": { "type": "number", "description": "The score of the match" },
+        "matched": texts_schema("The fields in which words of the query occur"),
     });
     closed_object(&properties, &["unapproved", "skill_state", "score", "matched"])
 }
 
-/// The value of `propose_skill_update`.
+/// Returns the schema of the value of `propose_skill_update`.
 pub(super) fn propose_output_schema() -> Value {
     let finding = json!({
-        "rule": text("The rule"),
+        "rule": text_schema("The rule"),
         "severity": { "type": "string", "enum": ["error", "warning", "note"] },
-        "line": count("The line; 0 is the whole file"),
-        "message": text("What was found"),
+        "line": count_schema("The line; 0 is the whole file"),
+        "message": text_schema("The message"),
     });
     let findings = |description: &str| {
         let items = closed_object(&finding, &[]);
         json!({ "type": "array", "items": items, "description": description })
     };
     let lint = json!({
-        "new": findings("What it adds"),
-        "gone": findings("What it settles"),
+        "new": findings("Findings that the change adds"),
+        "gone": findings("Findings that the change resolves"),
     });
     let flag = json!({
         "type": "object",
@@ -110,39 +110,39 @@ pub(super) fn propose_output_schema() -> Value {
         "required": ["flag"],
     });
     let fuzz = json!({
-        "hunk": count("The hunk; 0 is the whole diff"),
-        "line": count("The line it was applied at"),
-        "kind": either_type("string", "object", "What was overlooked"),
+        "hunk": count_schema("The hunk; 0 is the whole diff"),
+        "line": count_schema("The line it was applied at"),
+        "kind": either_type("string", "object", "The tolerated deviation"),
     });
     let properties = json!({
-        "proposal": text("The proposal's id"),
-        "number": count("Its number, for people"),
+        "proposal": text_schema("The proposal's id"),
+        "number": count_schema("The proposal's number, for people"),
         "state": {
             "type": "string",
             "enum": crate::ledger::ProposalState::ALL,
-            "description": "Where it was in its life when it was recorded",
+            "description": "The state at the time of the call",
         },
-        "merged": { "type": "boolean", "description": "The same one was open already" },
-        "count": count("How often it was made"),
-        "skill_id": text("The skill"),
-        "path": text("The file"),
-        "base_digest": digest("The digest of the file as it is; null for a new one"),
-        "new_digest": text("The digest of the proposed text"),
-        "added": count("Lines it adds"),
-        "removed": count("Lines it removes"),
+        "merged": { "type": "boolean", "description": "The same proposal was already open" },
+        "count": count_schema("How many times it was made"),
+        "skill_id": text_schema("The skill"),
+        "path": text_schema("The file"),
+        "base_digest": digest_schema("The digest of the file as it is; null for a new one"),
+        "new_digest": text_schema("The digest of the proposed text"),
+        "added": count_schema("Lines it adds"),
+        "removed": count_schema("Lines it removes"),
         "flags": {
             "type": "array",
             "items": flag,
-            "description": "What a reviewer is shown first",
+            "description": "Warnings for the reviewer",
         },
         "fuzz": {
             "type": "array",
             "items": closed_object(&fuzz, &[]),
-            "description": "Where the diff was not taken literally",
+            "description": "Deviations that were tolerated when the diff was applied",
         },
         "lint": closed_object(&lint, &[]),
-        "next": text("What this means for the task at hand"),
-        "review": text("What a person decided at once, where one was asked"),
+        "next": text_schema("The next step for the current task"),
+        "review": text_schema("The decision of a person, if one was made during the call"),
     });
     closed_object(&properties, &["review"])
 }

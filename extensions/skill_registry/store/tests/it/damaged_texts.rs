@@ -79,7 +79,7 @@ fn rollback_refuses_a_damaged_version() {
              the digest {digest}"
         );
         assert_eq!(error.to_string(), expected);
-        assert!(error.hint().contains("or go back to another version"), "{}", error.hint());
+        assert!(error.hint().contains("or roll back to another version"), "{}", error.hint());
     }
     assert_eq!(desk.body("beads"), "later");
 

@@ -122,7 +122,7 @@ fn readings_are_written_in_batches_and_never_waited_for() {
     let mut notes = keeper.flush_activations(&log).notes;
     notes.extend(keeper.flush_activations(&log).notes);
     let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
-    let missing = "7976 readings of skills are missing from the log: too many at once";
+    let missing = "7976 reads of skills are missing from the log: too many at once";
     assert_eq!(notes, [missing]);
     assert_eq!(reads(), 600 + 100 + 9_000 - 7_976);
 }
@@ -145,7 +145,7 @@ fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
     let message = "`beads` was created by the agent builder and is not approved as it is now";
     assert_eq!(refused.message, message);
     let command = format!("skillhost skill approve beads --digest {tree}");
-    assert_eq!(refused.hint, format!("look at its files, then: {command}"));
+    assert_eq!(refused.hint, format!("inspect its files, then run: {command}"));
     let listed = list_skills(&snapshot, Audience::Model, &ListSkillsArgs::default());
     assert!(listed.text.ends_with("; skills, unapproved, created by the agent builder]"));
     let unapproved = json!({ "author": agent(), "approved": null, "tree": tree });

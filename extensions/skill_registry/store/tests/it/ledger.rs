@@ -224,7 +224,7 @@ fn a_direct_edit_makes_a_proposal_stale_and_a_rebase_makes_it_fit() {
     assert_eq!((error.kind(), error.reason()), (ErrorKind::Conflict, LedgerErrorKind::Stale));
     assert_eq!(
         error.hint(),
-        format!("`skill rebase {proposal}` makes it fit the file as it is now")
+        format!("run `skill rebase {proposal}` to rebase it onto the current file")
     );
     assert_eq!(states(&desk), [ProposalState::Stale]);
 
@@ -368,8 +368,8 @@ fn requests_that_cannot_be_one_are_refused() {
     use LedgerErrorKind::{Argument, Denied, DoesNotApply, Invalid, NotFound, TooLarge};
     type Change<'a> = &'a dyn Fn(&mut ProposeRequest);
     let cases: [(Change<'_>, LedgerErrorKind, &str); 22] = [
-        (&|r| r.new_content = None, Argument, "there is neither a diff nor new_content"),
-        (&|r| r.diff = Some("x".into()), Argument, "there are both a diff and new_content"),
+        (&|r| r.new_content = None, Argument, "the request has neither diff nor new_content"),
+        (&|r| r.diff = Some("x".into()), Argument, "the request has both diff and new_content"),
         (&|r| r.justification = " \n".into(), Argument, "the justification is empty"),
         (
             &|r| r.justification = "x".repeat(8_193),
@@ -379,7 +379,7 @@ fn requests_that_cannot_be_one_are_refused() {
         (
             &|r| r.evidence = vec!["x".into(); 21],
             TooLarge,
-            "there are 21 pieces of evidence, at most 20 are possible",
+            "the request has 21 pieces of evidence, at most 20 are possible",
         ),
         (
             &|r| r.evidence = vec!["x".repeat(4_097)],
@@ -391,12 +391,12 @@ fn requests_that_cannot_be_one_are_refused() {
             TooLarge,
             "the change has 1048577 bytes, at most 1048576 are possible",
         ),
-        (&|r| r.skill_id = "baeds".into(), NotFound, "there is no skill `baeds`"),
-        (&|r| r.skill_id = "../beads".into(), NotFound, "there is no skill `../beads`"),
+        (&|r| r.skill_id = "baeds".into(), NotFound, "skill `baeds` not found"),
+        (&|r| r.skill_id = "../beads".into(), NotFound, "skill `../beads` not found"),
         (
             &|r| r.skill_id = "beads@skills".into(),
             Argument,
-            "`beads@skills` names a root; versions and proposals go by the bare id",
+            "`beads@skills` names a root; versions and proposals require the bare id",
         ),
         (
             &|r| r.path = Some("../beads/SKILL.md".into()),
@@ -414,7 +414,7 @@ fn requests_that_cannot_be_one_are_refused() {
         (
             &|r| r.new_content = Some(text("beads", "one\ntwo\nthree")),
             Argument,
-            "SKILL.md says exactly that already",
+            "SKILL.md already has exactly this text",
         ),
         (&|r| r.new_content = Some("a\0b".into()), Argument, "the new text contains NUL"),
         (
@@ -433,9 +433,9 @@ fn requests_that_cannot_be_one_are_refused() {
         (
             &|r| (r.skill_id, r.path) = ("new-one".into(), Some("notes.md".into())),
             NotFound,
-            "there is no skill `new-one`",
+            "skill `new-one` not found",
         ),
-        (&|r| r.skill_id = "New_One".into(), NotFound, "there is no skill `New_One`"),
+        (&|r| r.skill_id = "New_One".into(), NotFound, "skill `New_One` not found"),
         (
             &|r| (r.skill_id, r.new_content) = ("new-one".into(), Some("no frontmatter".into())),
             Invalid,
@@ -459,7 +459,7 @@ fn too_many_proposals_are_refused() {
     }
     let error = desk.ledger.propose(&snapshot, &agent(), &wish("beads", "one more")).unwrap_err();
     assert_eq!((error.kind(), error.reason()), (ErrorKind::Denied, LedgerErrorKind::Quota));
-    assert_eq!(error.to_string(), "50 proposals for `beads` wait for a decision");
+    assert_eq!(error.to_string(), "`beads` has 50 undecided proposals, at most 50 are possible");
     // An identical one is only counted.
     assert!(desk.ledger.propose(&snapshot, &agent(), &wish("beads", "7")).unwrap().merged);
     desk.ledger.reject(&person(), "1", "no").unwrap();
@@ -528,7 +528,7 @@ fn a_proposals_file_is_for_reading_only() {
     assert_eq!(
         desk.ledger.take_notes().iter().map(ToString::to_string).collect::<Vec<_>>(),
         [format!(
-            "{} was edited by hand, which changes nothing; it is left as it is",
+            "{} was edited by hand, which has no effect; the file is left as it is",
             file.display()
         )]
     );

@@ -352,7 +352,7 @@ fn what_can_never_be_finished_is_given_up_and_can_be_tried_again() {
     assert_eq!(failed.decided.map(|decided| decided.by).as_deref(), Some("ada"));
     let notes = desk.ledger.take_notes();
     let told = format!(
-        "an interrupted change of `beads` was given up: {} is or passes through a symbolic link",
+        "an interrupted change of `beads` was abandoned: {} is or passes through a symbolic link",
         skill.display()
     );
     assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [told]);

@@ -44,14 +44,14 @@ fn a_directory_that_is_in_the_way_is_left_alone() {
     let error = desk.approve(&first, digest).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Conflict);
     let path = desk.scene.path("skills/pdf");
-    assert_eq!(error.to_string(), format!("{} exists and is not a skill", path.display()));
+    assert_eq!(error.to_string(), format!("{} exists but is not a skill", path.display()));
     assert_eq!(desk.file("pdf/SKILL.md"), None);
     assert_eq!(desk.ledger.proposal(&first).unwrap().summary.state, ProposalState::Open);
 
     desk.scene.write("skills/broken/SKILL.md", "no frontmatter");
     let error = desk.ask(&wish("broken", "x")).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Conflict);
-    assert!(error.to_string().contains("broken exists and is not a skill: "), "{error}");
+    assert!(error.to_string().contains("broken exists but is not a skill: "), "{error}");
 }
 
 #[test]

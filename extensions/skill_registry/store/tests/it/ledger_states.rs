@@ -129,7 +129,7 @@ fn ids_have_to_be_whole_enough() {
     };
     let (kind, message, similar) = error(&first[..6]);
     assert_eq!((kind, similar), (LedgerErrorKind::Ambiguous, vec![second, first.clone()]));
-    assert_eq!(message, format!("`{}` is the start of several proposals' ids", &first[..6]));
+    assert_eq!(message, format!("`{}` matches the ids of several proposals", &first[..6]));
     assert_eq!(error("01abc").0, LedgerErrorKind::Argument);
     for id in
         ["../../etc/passwd", "99", "%%%%%%", "______", "", "'; DROP TABLE x", &"x".repeat(999)]

@@ -50,7 +50,7 @@ fn settings_say_who_decides() {
     );
     assert_eq!(
         shown(r#"{"review": {"policy": "agent-approves", "agent": "judge"}}"#),
-        "agent-approves: what the agent judge approves is applied"
+        "agent-approves: proposals that the agent judge approves are applied"
     );
     for wrong in [
         r#"{"review": {"policy": "agent"}}"#,
@@ -185,7 +185,7 @@ fn no_agent_judges_what_it_made_itself() {
     let made = desk.ledger.propose(&desk.snapshot(), &author, &wish("beads", "mine")).unwrap();
     let reviewer = reviewer(&desk, ReviewPolicy::AgentApproves);
     let (id, digest) = (made.proposal.id, made.proposal.new_digest);
-    let note = format!("proposal {id} waits for a person: `judge` made it itself");
+    let note = format!("proposal {id} requires a decision by a person: `judge` made it itself");
     assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![note]));
     // Nor if somebody asks it all the same.
     let task = ReviewTask {
@@ -196,7 +196,7 @@ fn no_agent_judges_what_it_made_itself() {
         limit: std::time::Duration::ZERO,
     };
     let kept = reviewer.handle_answer(&desk.snapshot(), &task, answer(APPROVE));
-    let note = format!("proposal {id} waits for a person: `judge` made proposal {id} itself");
+    let note = format!("proposal {id} requires a decision by a person: `judge` made proposal {id} itself");
     assert_eq!(told(&kept), (vec![], vec![note]));
     let summary = desk.ledger.proposal(&id).unwrap().summary;
     assert_eq!((summary.state, summary.recommendation), (ProposalState::Open, None));
@@ -232,7 +232,7 @@ fn what_only_a_person_approves_waits_for_one() {
         let id = desk.ask(&request).unwrap().proposal.id;
         let (events, notes) = review(&desk, &reviewer, APPROVE);
         let note = format!(
-            "proposal {id} waits for a person: only a person approves proposal {id}: {why}"
+            "proposal {id} requires a decision by a person: only a person approves proposal {id}: {why}"
         );
         assert_eq!((events, notes), (vec!["skill.proposal.recommended"], vec![note]));
         let summary = desk.ledger.proposal(&id).unwrap().summary;
@@ -280,7 +280,7 @@ fn an_agent_that_says_nothing_useful_leaves_it_to_people() {
         &task,
         Err("no agent `judge`\u{1b}[2K".to_owned()),
     );
-    let note = format!("proposal {id} waits for a person: no agent 'judge'[2K");
+    let note = format!("proposal {id} requires a decision by a person: no agent 'judge'[2K");
     assert_eq!(told(&kept), (vec![], vec![note]));
     assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![]));
     // Another process asks again; it gets an answer that is none.
@@ -306,6 +306,6 @@ fn a_proposal_that_an_agent_cannot_read_whole_is_left_to_people() {
     let body: String = (0..9_000).map(|line| format!("line {line}\n")).collect();
     let (id, _) = desk.propose("beads", &body);
     let reviewer = reviewer(&desk, ReviewPolicy::AgentRecommends);
-    let note = format!("proposal {id} waits for a person: it is too long for an agent");
+    let note = format!("proposal {id} requires a decision by a person: it is too long for an agent");
     assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![note]));
 }

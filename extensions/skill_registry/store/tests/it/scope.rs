@@ -197,7 +197,7 @@ fn what_is_out_of_reach_is_not_there() {
     };
     for id in ["code-review", "code-review@skills"] {
         let (hidden, missing) = (read(id), read("code-reviews"));
-        assert_eq!(hidden.message, format!("there is no skill `{id}`"));
+        assert_eq!(hidden.message, format!("skill `{id}` not found"));
         assert_eq!((hidden.kind, hidden.hint), (missing.kind, missing.hint));
     }
 }

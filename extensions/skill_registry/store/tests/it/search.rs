@@ -301,7 +301,7 @@ fn the_tool_tells_scores_and_fields_and_what_is_left_out() {
             "2 of 5 skills match, the best first\n\
              • `pdf-forms` — Fills in PDF forms. [~10 tokens; skills; score {score:.2} in name, \
              description, body]\n\
-             (1 more: say more of the task or raise the limit)"
+             (1 more: describe the task in more detail or raise the limit)"
         )
     );
     let expected = json!({

@@ -235,7 +235,7 @@ fn unknown_and_hidden_skills_are_refused_with_help() {
     };
     let error = read("alhpa", Audience::Model).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
-    assert_eq!(error.message, "there is no skill `alhpa`");
+    assert_eq!(error.message, "skill `alhpa` not found");
     assert_eq!(error.hint, "did you mean `alpha`?");
     assert_eq!(error.similar, ["alpha"]);
     // What a model may not invoke, it is not told of.
