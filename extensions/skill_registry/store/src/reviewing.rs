@@ -86,7 +86,7 @@ pub struct ReviewTask {
     pub limit: Duration,
 }
 
-/// The agent's answer and its run, or the reason why there is no answer.
+/// The agent's answer and its run, or the reason for a missing answer.
 pub type ReviewAnswer = Result<(String, RunId), String>;
 
 /// The id of the run in which an answer was made.

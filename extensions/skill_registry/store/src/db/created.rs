@@ -17,7 +17,7 @@ pub(crate) struct CreatedSkillRow {
 }
 
 impl CreatedSkillRow {
-    /// Returns the row that stands for every skill without a record: the records were lost, so that
+    /// Returns the row that represents every skill without a record: the records were lost, so that
     /// any of them may have been created by an agent.
     ///
     /// No skill has this id, so earlier versions of the program ignore it.

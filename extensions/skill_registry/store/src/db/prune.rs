@@ -65,7 +65,7 @@ impl LedgerTransaction<'_> {
         (report.versions, report.skills) = self.tx.query_row(count, [], |row| {
             Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64))
         })?;
-        // Ids sort by their time, so that an id without a random part stands for the time itself.
+        // Ids sort by their time, so that an id without a random part equals the time itself.
         let before = Ulid::from_parts(u64::try_from(window).unwrap_or(0), 0).to_string();
         self.tx.execute(
             "DELETE FROM intent_files WHERE intent IN

@@ -37,7 +37,7 @@ pub struct SkillActivation {
     pub session_id: String,
     /// The turn.
     pub turn_id: String,
-    /// Where the call came from.
+    /// The origin of the call.
     pub origin: String,
     /// The number of tokens that the model received.
     pub tokens: u32,

@@ -167,7 +167,7 @@ impl LedgerSession<'_> {
             let mut contents = ContentMap::new();
             for file in &intent.files {
                 for digest in [file.old, file.new].into_iter().flatten() {
-                    // A missing content is no error yet: `resolve_steps` decides whether it is
+                    // A missing content does not fail here: `resolve_steps` decides whether it is
                     // required.
                     if let Some(content) = work.verified(digest, None)? {
                         contents.insert(digest, content);
@@ -479,7 +479,7 @@ pub(super) fn mark_stale(
             continue;
         }
         let mut stored = work.find(&waiting.id)?;
-        // The file already has the proposed text: there is nothing to rebase.
+        // The file already has the proposed text: a rebase is not required.
         let superseded = now == Some(waiting.new);
         let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));
         let changed = work.append_audit(&NewAuditEntry {

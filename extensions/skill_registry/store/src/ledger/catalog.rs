@@ -1,7 +1,7 @@
 //! The catalog in the database: the words of every skill, so that a search does not read all files
 //! after a start.
 //!
-//! It can be rebuilt at any time, so nothing depends on it: a damaged catalog is discarded.
+//! It can be rebuilt at any time, so a damaged catalog is discarded.
 
 use skill_format::Digest;
 
@@ -27,7 +27,7 @@ pub(crate) const FIELDS: [&str; 5] = ["name", "description", "tags", "headings",
 pub(crate) struct CatalogTerm {
     /// Words, separated by one space each.
     pub(crate) words: String,
-    /// Whether the last word is only the beginning of a word.
+    /// `true` if the last word is only the beginning of a word.
     pub(crate) prefix: bool,
 }
 

@@ -59,7 +59,7 @@ pub struct LedgerError {
     similar: Vec<String>,
     /// `Some` if the error is about the database; `true` if the database is damaged.
     database: Option<bool>,
-    /// Whether the disk or its permissions do not allow writing.
+    /// `true` if the disk or its permissions do not allow writing.
     unwritable: bool,
 }
 

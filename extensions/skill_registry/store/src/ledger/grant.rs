@@ -21,7 +21,7 @@ pub struct ToolGrant {
     pub skill_id: SkillId,
     /// The tools, in the order of the file; at least one.
     pub allowed_tools: Vec<String>,
-    /// Whether a person approved the tree as it is now.
+    /// `true` if a person approved the tree as it is now.
     pub approved: bool,
     /// The digest of the tree now.
     pub digest: Digest,

@@ -48,9 +48,9 @@ struct SyncState {
     stamp: Option<DatabaseStamp>,
     /// Skills whose change is not recorded in the ledger yet.
     changed: BTreeSet<SkillId>,
-    /// Whether the first versions are still to be recorded.
+    /// `true` if the first versions are still to be recorded.
     unrecorded: bool,
-    /// Whether the texts are still to be compared with the last versions, once all of them are
+    /// `true` if the texts are still to be compared with the last versions, once all of them are
     /// read.
     uncompared: bool,
     /// The number of versions recorded since the retention rule was last applied, and that time.

@@ -14,7 +14,7 @@ const MAX_COPIED: u64 = 1 << 30;
 
 impl Ledger {
     /// Reads from the database as it is on the disk, without lock and repairs. Returns the default
-    /// where there is no database.
+    /// if the database does not exist.
     pub(super) fn peek<T: Default>(
         &self,
         work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,

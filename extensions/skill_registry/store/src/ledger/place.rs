@@ -46,7 +46,7 @@ pub(super) struct ProposalTarget {
     pub(super) skill_id: String,
     pub(super) place: SkillDirectory,
     pub(super) path: RelPath,
-    /// Whether the skill exists.
+    /// `true` if the skill exists.
     pub(super) exists: bool,
 }
 
@@ -160,7 +160,7 @@ pub(super) fn find_skill<'s>(
         Some(skill) => Err(LedgerError::new(
             LedgerErrorKind::Argument,
             format!("`{skill_id}` names a root; versions and proposals require the bare id"),
-            format!("use `{}`, which stands for the skill of the first root that has it", skill.id),
+            format!("use `{}`, which refers to the skill of the first root that has it", skill.id),
         )),
         None => Ok(None),
     }

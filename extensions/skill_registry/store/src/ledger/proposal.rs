@@ -71,7 +71,7 @@ pub struct ProposeRequest {
 pub struct ProposeOutcome {
     /// The proposal.
     pub proposal: ProposalSummary,
-    /// Whether an identical proposal was already open and only its counter was incremented.
+    /// `true` if an identical proposal was already open and only its counter was incremented.
     pub merged: bool,
     /// The file with the proposal for people.
     pub file: PathBuf,
@@ -340,7 +340,7 @@ pub enum ProposalDrift {
     Moved {
         /// The current digest; `None` if the file is missing.
         current: Option<Digest>,
-        /// Whether a rebase would succeed.
+        /// `true` if a rebase would succeed.
         mergeable: bool,
     },
     /// The skill no longer exists.

@@ -54,9 +54,9 @@ impl Ledger {
     ///
     /// # Errors
     /// [`LedgerErrorKind::NotFound`] and [`LedgerErrorKind::Ambiguous`] for the id,
-    /// [`LedgerErrorKind::State`] if it is decided, [`LedgerErrorKind::Conflict`] if the file is gone,
-    /// [`LedgerErrorKind::Invalid`] if the merged text would not load; those of the disk and the
-    /// database.
+    /// [`LedgerErrorKind::State`] if it is decided, [`LedgerErrorKind::Conflict`] if the file is
+    /// missing, [`LedgerErrorKind::Invalid`] if the merged text would not load; those of the disk
+    /// and the database.
     pub fn rebase(
         &self,
         snapshot: &Snapshot,

@@ -54,9 +54,9 @@ impl Ledger {
     /// Applies a proposal that an agent approves, with the same checks as for a person.
     ///
     /// # Errors
-    /// Those of [`Ledger::approve`]; [`LedgerErrorKind::Denied`] for what only a person approves: the
-    /// agent's own proposals, skills that do not exist, that lie in an untrusted root or that agents
-    /// created, and whatever a reviewer is warned of.
+    /// Those of [`Ledger::approve`]; [`LedgerErrorKind::Denied`] for proposals that require a
+    /// person: the agent's own ones, those for skills that do not exist, that lie in an untrusted
+    /// root or that agents created, and those with warnings.
     pub fn approve_for_agent(
         &self,
         snapshot: &Snapshot,

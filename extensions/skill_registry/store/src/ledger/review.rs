@@ -35,7 +35,7 @@ pub struct OfferDecision<'a> {
     pub proposal: &'a str,
     /// The digest of the text that the person saw, in hexadecimal.
     pub digest: &'a str,
-    /// Whether the proposal is to be applied.
+    /// `true` if the proposal is to be applied.
     pub approve: bool,
     /// The reason; may be empty for an approval.
     pub reason: &'a str,
@@ -60,7 +60,7 @@ impl Ledger {
         );
         let offer =
             ProposalOffer { proposal: summary.id.clone(), digest: summary.new_digest, text };
-        // An empty diff means that its text is lost: there is no change to decide about.
+        // An empty diff means that its text is lost: no change can be decided.
         let fits = offer.text.len() <= MAX_OFFER && !found.diff.is_empty();
         Ok((fits && summary.state == ProposalState::Open).then_some(offer))
     }

@@ -30,7 +30,7 @@ pub(super) struct LedgerSession<'l> {
     pub(super) ledger: &'l Ledger,
     pub(super) db: LedgerDatabase,
     pub(super) stamp: ChangeStamp,
-    /// Whether the database is read as it is, without repairs.
+    /// `true` if the database is read as it is, without repairs.
     pub(super) peeks: bool,
 }
 
@@ -146,8 +146,8 @@ impl Ledger {
             Err(_) => ProposalFileState::Missing,
             Ok(bytes) => {
                 let found = Digest::compute(&bytes);
-                // A crash between commit and write leaves the former content, which is no edit
-                // either.
+                // A crash between commit and write leaves the former content, which does not count
+                // as an edit either.
                 if found == stored.file_digest || Some(found) == stored.file_before {
                     ProposalFileState::AsWritten
                 } else {
@@ -171,8 +171,7 @@ impl LedgerSession<'_> {
             Ok((done, inner.files.into_inner()))
         })?;
         // After the commit: a file must not show a state that was rolled back. A file that cannot
-        // be
-        // written is no error, because the database has its content.
+        // be written does not fail the call, because the database has its content.
         for (path, text) in files {
             if let Err(error) = write_file(&path, &text) {
                 ledger.note(LedgerNote::FileNotWritten { path, reason: error.to_string() });

@@ -217,7 +217,7 @@ impl Ledger {
 
 impl Ledger {
     /// Returns the skills that agents created, whether they are in the snapshot or not, with the
-    /// digests of their current trees. Takes no lock if there are none.
+    /// digests of their current trees. Takes no lock if no such skill exists.
     ///
     /// # Errors
     /// Those of the disk and the database. Such skills are unknown only if the copy next to the

@@ -57,7 +57,7 @@ impl FileSwap<'_> {
         let make = matches!(self.new, SwapTarget::File { .. });
         let (inner, name) = match jail::open_parent(self.dir, self.path, make) {
             Ok(parent) => parent,
-            // `open_parent` creates missing directories: a path that is still missing is no
+            // `open_parent` creates missing directories: a path that is still missing is not a
             // directory.
             Err(JailError::NotFound) if make => return Err(JailError::NotRegular),
             // The directory was removed together with its last file.

@@ -23,7 +23,7 @@ const MAX_BYTES: u64 = 16 << 20;
 pub(super) struct CapturedTree {
     /// Sorted by path.
     pub(super) files: Vec<VersionFile>,
-    /// Whether all files are included.
+    /// `true` if all files are included.
     pub(super) complete: bool,
 }
 

@@ -46,7 +46,7 @@ pub struct SkillVersion {
     pub files: usize,
     /// The sum of their sizes, in bytes.
     pub bytes: u64,
-    /// Whether every file is stored; beyond 512 files or 16 MiB some are not.
+    /// `true` if every file is stored; beyond 512 files or 16 MiB some are not.
     pub complete: bool,
 }
 
@@ -88,7 +88,7 @@ impl VersionFile {
 pub struct ApprovalStatus {
     /// The agent that created it.
     pub author: AgentAuthor,
-    /// Whether a person approved the current tree.
+    /// `true` if a person approved the current tree.
     pub approved: bool,
     /// The digest of the current tree.
     pub digest: Digest,

@@ -24,7 +24,7 @@ pub struct ActivatedSkill {
     /// missing, empty if it cannot be parsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Whether `allowed-tools` has effect: the root is an operator's and a person approved exactly
+    /// `true` if `allowed-tools` has effect: the root is an operator's and a person approved exactly
     /// these files.
     pub grants: bool,
 }

@@ -152,7 +152,7 @@ impl ResourceList {
     /// Lists the readable files; a missing directory has none.
     fn list(skill: &Skill) -> Self {
         let mut resources = Self::default();
-        // The instructions may still be served from the cache, so this is no error.
+        // The instructions may still be served from the cache, so this does not fail.
         let Ok(dir) = jail::open_skill(skill) else { return resources };
         let tree = match FileTree::list(&dir) {
             Ok(tree) => tree,

@@ -115,7 +115,7 @@ pub fn read_skill_resource(
 struct FilePage {
     size: u64,
     offset: u64,
-    /// The number of bytes of the file that the content stands for.
+    /// The number of bytes of the file that the content represents.
     length: u64,
     next: Option<u64>,
     content: String,

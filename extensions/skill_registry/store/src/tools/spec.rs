@@ -21,9 +21,9 @@ pub struct ToolDescription {
     pub schema: Value,
     /// The JSON Schema of the result's value, if the value has all information of the text.
     pub value: Option<Value>,
-    /// Whether the tool is read-only.
+    /// `true` if the tool is read-only.
     pub read_only: bool,
-    /// Whether only operators are offered the tool.
+    /// `true` if only operators are offered the tool.
     pub operators_only: bool,
 }
 
@@ -161,7 +161,7 @@ fn skill_id_schema(snapshot: &Snapshot, audience: Audience<'_>) -> Value {
     let mut schema = json!({ "type": "string", "description": "The skill, as in the catalog" });
     let ids: Vec<_> =
         snapshot.visible(audience).take(ENUM_LIMIT + 1).map(|skill| skill.id().as_str()).collect();
-    // An empty enum would allow nothing and is not valid everywhere.
+    // An empty enum would allow no id and is not valid in every client.
     if (1..=ENUM_LIMIT).contains(&ids.len()) && audience != Audience::Operator {
         schema["enum"] = json!(ids);
     }

@@ -1,4 +1,4 @@
-//! Skills that an agent works by.
+//! Activation of skills and the grants of `allowed-tools`.
 
 use std::fs;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ fn activate(
     audience: Audience<'_>,
     id: &str,
 ) -> Result<ActivatedSkill, RegistryError> {
-    // A directory that is not there: nobody approved anything.
+    // A missing directory: no skill has an approval.
     let ledger = Ledger::new("/nonexistent/ledger".into(), Arc::new(SystemClock));
     activate_skill(store, &store.snapshot(), &ledger, audience, id)
 }
 
 #[test]
-fn a_skill_comes_as_it_is_bound_and_says_which_tools_it_names() {
+fn activated_skill_names_its_tools() {
     let scene = Scene::new();
     let cases: [(&str, &str, Option<&[&str]>); 7] = [
         (
@@ -67,14 +67,14 @@ fn a_skill_comes_as_it_is_bound_and_says_which_tools_it_names() {
     };
     let expected = ActivatedSkill { content, allowed_tools: None, grants: false };
     assert_eq!(activate(&store, Audience::Operator, "absent"), Ok(expected));
-    // What changed since the last look comes as it is now.
+    // A change since the last scan is returned, too.
     let digest = write(&scene, "absent", "allowed-tools: echo\n");
     let now = activate(&store, Audience::Model, "absent").unwrap();
     assert_eq!((now.content.digest, now.allowed_tools), (digest, Some(vec!["echo".to_owned()])));
 }
 
 #[test]
-fn a_model_has_what_it_may_read_and_a_person_what_users_may_invoke() {
+fn activation_depends_on_audience() {
     let scene = Scene::new();
     write(&scene, "both", "");
     write(&scene, "users", "disable-model-invocation: true\n");
@@ -86,7 +86,7 @@ fn a_model_has_what_it_may_read_and_a_person_what_users_may_invoke() {
     let bound = ["users".to_owned(), "stopped".to_owned()];
     let binding = Audience::Agent(AgentScope { catalog: CatalogScope::None, bound: &bound });
     let (denied, gone) = (Some(ErrorKind::Denied), Some(ErrorKind::NotFound));
-    // id, for any model, for an agent that is shown nothing and binds two, for a person.
+    // id, for any model, for an agent without a catalog that binds two skills, for a person.
     let cases = [
         ("both", None, gone, None),
         ("users", denied, None, None),
@@ -103,7 +103,7 @@ fn a_model_has_what_it_may_read_and_a_person_what_users_may_invoke() {
 }
 
 #[test]
-fn nothing_is_granted_by_what_nobody_answers_for() {
+fn unapproved_skill_grants_no_tools() {
     let scene = Scene::new();
     write(&scene, "demo", "allowed-tools: delete_path\n");
     let mut options = scene.options(&["skills"]);
@@ -124,14 +124,14 @@ fn nothing_is_granted_by_what_nobody_answers_for() {
     desk.other().approve_skill(&desk.snapshot(), &person(), "beads", tree).unwrap();
     keeper.sync(&store, &[], false);
     assert!(grants());
-    // Nobody has looked since: exactly what was approved grants.
+    // No scan lies between the write and the check: only the exact approved files grant.
     desk.scene.write("skills/beads/run.sh", "rm -r /");
     assert!(!grants());
     fs::remove_file(desk.scene.path("skills/beads/run.sh")).unwrap();
     assert!(grants());
 }
 
-/// Tells whether `allowed-tools` of a skill counts, as the extension finds out.
+/// Returns `true` if `allowed-tools` of a skill has effect, determined as in the extension.
 fn granted(desk: &Desk, store: &Store, id: &str) -> bool {
     let made = activate_skill(store, &store.snapshot(), &desk.ledger, Audience::Model, id).unwrap();
     assert_eq!(desk.ledger.take_notes(), []);
@@ -139,13 +139,13 @@ fn granted(desk: &Desk, store: &Store, id: &str) -> bool {
 }
 
 #[test]
-fn allowed_tools_count_after_approval_only() {
+fn allowed_tools_require_approval() {
     let desk = Desk::empty();
     write(&desk.scene, "typed", "allowed-tools: move_path\n");
     let store = desk.scene.open_warm();
     let grants = || granted(&desk, &store, "typed");
     assert!(!grants(), "a person wrote it and did not approve it");
-    assert!(!desk.data("registry.sqlite3").exists(), "asking makes no database");
+    assert!(!desk.data("registry.sqlite3").exists(), "a query creates no database");
     let approve = || {
         let tree = desk.ledger.tree_of(&desk.snapshot(), "typed").unwrap();
         desk.other().approve_skill(&desk.snapshot(), &person(), "typed", tree).unwrap();
@@ -158,20 +158,20 @@ fn allowed_tools_count_after_approval_only() {
         grants.into_iter().map(|it| (it.skill_id.to_string(), it.allowed_tools, it.approved))
     };
     assert!(listed().eq(expected));
-    // Any edit takes it away, and so does any other file.
+    // Any edit revokes the approval, and so does any other file.
     write(&desk.scene, "typed", "allowed-tools: move_path, write_file\n");
     assert!(!grants());
     assert!(listed().all(|(_, _, approved)| !approved));
     approve();
     desk.scene.write("skills/typed/references/more.md", "more");
     assert!(!grants());
-    // It is the text that counts, not when it was approved.
+    // The text counts, not the time of the approval.
     fs::remove_file(desk.scene.path("skills/typed/references/more.md")).unwrap();
     assert!(grants());
 }
 
 #[test]
-fn only_decisions_of_persons_keep_grants() {
+fn grants_survive_only_human_approval() {
     let desk = Desk::empty();
     write(&desk.scene, "typed", "allowed-tools: move_path\n");
     let approved = || {
@@ -198,9 +198,9 @@ fn untrusted_skill_cannot_be_approved() {
     options.roots[0].trust = TrustLevel::Untrusted;
     let snapshot = desk.scene.open_with(options).snapshot();
     let tree = desk.ledger.tree_of(&snapshot, "foreign").unwrap();
-    let refused = desk.ledger.approve_skill(&snapshot, &person(), "foreign", tree).unwrap_err();
-    assert_eq!(refused.reason(), LedgerErrorKind::State);
-    assert_eq!(refused.to_string(), "`foreign` lies in the untrusted root `skills`");
+    let error = desk.ledger.approve_skill(&snapshot, &person(), "foreign", tree).unwrap_err();
+    assert_eq!(error.reason(), LedgerErrorKind::State);
+    assert_eq!(error.to_string(), "`foreign` lies in the untrusted root `skills`");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Finding skills anywhere on disk, to check them.
+//! Discovery of skills in any directory, for the offline checks.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ fn write(path: impl AsRef<Path>, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// One line for each thing found, paths relative to `root`.
+/// Returns one line for each item found, with paths relative to `root`.
 fn found(root: &Path, path: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
@@ -32,7 +32,7 @@ fn found(root: &Path, path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_folder_is_searched_in_order_and_a_skill_is_not_searched_further() {
+fn directories_are_searched_in_order() {
     let temp = tempfile::tempdir().unwrap();
     let root = temp.path();
     for path in [
@@ -62,7 +62,7 @@ fn a_folder_is_searched_in_order_and_a_skill_is_not_searched_further() {
 }
 
 #[test]
-fn searching_ends_where_the_caller_says() {
+fn caller_can_stop_search() {
     let temp = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {
         write(temp.path().join(name).join("SKILL.md"), "x");
@@ -77,7 +77,7 @@ fn searching_ends_where_the_caller_says() {
 
 #[cfg(unix)]
 #[test]
-fn nothing_is_read_through_a_link_or_waited_for() {
+fn links_and_fifos_are_not_read() {
     use std::os::unix::fs::symlink;
 
     let temp = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn nothing_is_read_through_a_link_or_waited_for() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn names_that_are_not_utf8_are_told() {
+fn names_not_in_utf8_are_reported() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
 
@@ -132,7 +132,7 @@ fn names_that_are_not_utf8_are_told() {
 }
 
 #[test]
-fn a_skill_is_read_with_what_lies_beside_it() {
+fn skill_is_read_with_its_files() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("beads");
     write(dir.join("SKILL.md"), "text");
@@ -161,7 +161,7 @@ fn a_skill_is_read_with_what_lies_beside_it() {
 
 #[cfg(unix)]
 #[test]
-fn links_in_a_skill_say_whether_they_lead_out() {
+fn escaping_links_are_detected() {
     use std::os::unix::fs::symlink;
 
     let temp = tempfile::tempdir().unwrap();
@@ -204,7 +204,7 @@ fn links_in_a_skill_say_whether_they_lead_out() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_refused_unread() {
+fn oversized_file_is_not_read() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("huge/SKILL.md");
     write(&path, "");
@@ -224,7 +224,7 @@ fn a_file_that_is_too_large_is_refused_unread() {
 }
 
 #[test]
-fn the_files_of_a_skill_are_read_if_they_are_texts() {
+fn text_resources_are_read() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("beads");
     write(dir.join("SKILL.md"), "text");

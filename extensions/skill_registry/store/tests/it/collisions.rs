@@ -1,4 +1,4 @@
-//! The same id in several places.
+//! The same id in several directories.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ fn shadowed(store: &Store) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_earlier_root_wins_and_the_other_stays_reachable() {
+fn earlier_root_shadows_later_one() {
     let scene = Scene::new();
     scene.skill("skills/demo", "from the first root");
     scene.skill("team/demo", "from the second root");
@@ -45,7 +45,7 @@ fn the_earlier_root_wins_and_the_other_stays_reachable() {
 }
 
 #[test]
-fn when_the_winner_goes_the_other_takes_its_place() {
+fn shadowed_skill_replaces_removed_one() {
     let scene = Scene::new();
     let first = scene.skill("skills/demo", "from the first root");
     let second = scene.skill("team/demo", "from the second root");
@@ -62,7 +62,7 @@ fn when_the_winner_goes_the_other_takes_its_place() {
 }
 
 #[test]
-fn identical_trees_are_one_skill() {
+fn identical_trees_are_merged() {
     let scene = Scene::new();
     for root in ["skills", "team", "other"] {
         scene.skill(&format!("{root}/demo"), "text");
@@ -102,7 +102,7 @@ fn identical_trees_are_one_skill() {
 }
 
 #[test]
-fn in_one_root_the_nearer_directory_wins_then_the_path() {
+fn nearer_directory_shadows_deeper_one() {
     let scene = Scene::new();
     scene.skill("skills/b/demo", "two levels deep, in b");
     scene.skill("skills/a/x/demo", "three levels deep");
@@ -122,7 +122,7 @@ fn in_one_root_the_nearer_directory_wins_then_the_path() {
 }
 
 #[test]
-fn ids_that_differ_only_in_case_are_reported() {
+fn ids_differing_in_case_are_reported() {
     let scene = Scene::new();
     for name in ["demo", "Demo", "DÉJÀ", "déjà", "Alone"] {
         scene.skill(&format!("skills/{name}"), "text");

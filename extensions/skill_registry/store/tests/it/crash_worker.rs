@@ -1,7 +1,7 @@
-//! A process that does everything one can do with a ledger, one after the other, until it is killed.
+//! A process that runs every operation of a ledger, one after the other, until it is killed.
 //!
-//! It tells on its output what it is about to do and what it has done, one line each: what was told
-//! was written before whatever came next, so that the one who killed it knows what must be there.
+//! It writes each intended and each completed operation to its output, one per line, before it
+//! starts the next one: the process that kills it thus knows the required state.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,10 +20,10 @@ use crate::scene::id;
 pub(crate) const SKILLS: [&str; 3] = ["beads", "pdf", "tar"];
 const FILES: [&str; 4] = ["SKILL.md", "SKILL.md", "notes/a.md", "notes/deep/b.md"];
 
-/// How a line of the worker begins; the test program itself writes others.
+/// The prefix of the worker's lines; the test program itself writes others.
 pub(crate) const MARK: &str = "@ ";
 
-/// Makes the text of a file: two lines of its own, with enough between them to change one alone.
+/// Returns a text with two changeable lines, far enough apart to merge changes of both.
 pub(crate) fn whole(skill: &str, file: &str, top: &str, bottom: &str, lines: u64) -> String {
     let head = match file {
         "SKILL.md" => format!("---\nname: {skill}\ndescription: About {skill}.\n---\n"),
@@ -38,7 +38,7 @@ pub(crate) fn ledger(desk: &Desk) -> Ledger {
 }
 
 fn tell(line: &str) {
-    // Whoever no longer listens has no use for the rest.
+    // The reader has closed the pipe and ignores further lines.
     if writeln!(io::stdout(), "{MARK}{line}").is_err() {
         std::process::exit(0);
     }
@@ -50,12 +50,12 @@ struct Worker<'a> {
     dice: Dice,
     nth: u64,
     seed: u64,
-    /// Whether it edits files directly, too.
+    /// Whether the worker also edits files directly.
     edits: bool,
 }
 
 impl Worker<'_> {
-    /// Makes another text of a file as it is now, and tells that it may appear.
+    /// Returns another text for a file and reports that it may appear.
     fn reworded(&mut self, skill: &str, file: &str) -> String {
         self.nth += 1;
         let own = format!("{}.{}", self.seed, self.nth);
@@ -72,7 +72,7 @@ impl Worker<'_> {
         text
     }
 
-    /// Tells that a text must be kept.
+    /// Reports that a text must not get lost.
     fn kept(text: Option<&str>) {
         if let Some(text) = text {
             tell(&format!("kept {}", Digest::compute(text.as_bytes())));
@@ -154,7 +154,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Saves a file as editors do; what was there before is known to the ledger.
+    /// Saves a file like an editor; the former content is recorded in the ledger before.
     fn edit(&mut self) -> Result<(), LedgerError> {
         if !self.edits {
             return self.propose();
@@ -228,7 +228,7 @@ impl Worker<'_> {
     }
 }
 
-/// Replaces the line that begins so.
+/// Replaces the lines with a prefix.
 fn replace_line(text: &str, start: &str, rest: &str) -> String {
     let line = |line: &str| match line.starts_with(start) {
         true => format!("{start}{rest}\n"),
@@ -237,9 +237,9 @@ fn replace_line(text: &str, start: &str, rest: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// What the killed processes run; does nothing of itself.
+/// The program of the killed processes; without its variables it returns at once.
 #[test]
-fn child_that_works() {
+fn crash_worker_process() {
     let Ok(place) = std::env::var("SKILL_STORE_TEST_CRASH_DESK") else { return };
     let seed = std::env::var("SKILL_STORE_TEST_SEED").unwrap().parse().unwrap();
     let edits = std::env::var("SKILL_STORE_TEST_EDITS").unwrap() == "true";
@@ -247,7 +247,7 @@ fn child_that_works() {
     let ledger = ledger(&desk);
     let mut worker = Worker { desk: &desk, ledger, dice: Dice::new(seed), nth: 0, seed, edits };
     tell("ready");
-    // Nobody waits for a process that was not killed for so long.
+    // A limit, in case the process is never killed.
     for _ in 0..1_000 {
         worker.work();
     }

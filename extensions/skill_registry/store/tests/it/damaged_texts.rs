@@ -1,4 +1,4 @@
-//! Stored texts in which a bit was flipped.
+//! Stored texts with a flipped bit.
 
 use std::fs;
 
@@ -23,13 +23,13 @@ fn approve_writes_exactly_the_approved_text() {
     let desk = Desk::new();
     let (proposal, digest) = desk.propose("beads", "one\nTWO\nthree");
     damage(&desk, digest);
-    // The diff still makes it.
+    // The text is restored by the diff.
     desk.approve(&proposal, digest).unwrap();
     assert_eq!(Digest::compute(desk.file("beads/SKILL.md").unwrap().as_bytes()), digest);
 }
 
 #[test]
-fn approve_refuses_a_damaged_text() {
+fn approve_rejects_damaged_text() {
     let desk = Desk::new();
     let before = desk.file("beads/SKILL.md");
     let (proposal, digest) = desk.propose("beads", "one\nTWO\nthree");
@@ -62,7 +62,7 @@ fn approve_refuses_a_damaged_text() {
 }
 
 #[test]
-fn rollback_refuses_a_damaged_version() {
+fn rollback_rejects_damaged_version() {
     let desk = Desk::new();
     let original = desk.file("beads/SKILL.md").unwrap();
     desk.ledger.history(&desk.snapshot(), "beads").unwrap();
@@ -83,7 +83,7 @@ fn rollback_refuses_a_damaged_version() {
     }
     assert_eq!(desk.body("beads"), "later");
 
-    // A file with this digest is the same text, and repairs what is stored.
+    // A file with this digest has the same text and repairs the stored one.
     desk.write("beads", &original);
     desk.ledger.history(&desk.snapshot(), "beads").unwrap();
     desk.write("beads", &text("beads", "latest"));

@@ -1,4 +1,4 @@
-//! A scene with a ledger: what agents and people do to it, in one line each.
+//! A scene with a ledger, and one-line operations of agents and people.
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Makes a desk with the skill `beads`, whose SKILL.md is [`text`] of `one`, `two`, `three`.
+    /// Creates a desk with the skill `beads`, whose SKILL.md is [`text`] of `one`, `two`, `three`.
     pub(crate) fn new() -> Self {
         let desk = Self::empty();
         desk.write("beads", &text("beads", "one\ntwo\nthree"));
@@ -33,7 +33,7 @@ impl Desk {
         Self::with(Scene::new())
     }
 
-    /// Makes a desk of a scene that another process has made and keeps.
+    /// Creates a desk for a scene that another process created and owns.
     pub(crate) fn at(path: PathBuf) -> Self {
         Self::with(Scene::at(path))
     }
@@ -49,7 +49,7 @@ impl Desk {
         Ledger::new(path, clock).set_wait(Duration::from_secs(60))
     }
 
-    /// Makes what another process would have: a ledger of the same directory.
+    /// Returns a second ledger of the same directory, as another process would have.
     pub(crate) fn other(&self) -> Ledger {
         Self::ledger_at(self.data(""), &self.clock)
     }
@@ -63,7 +63,7 @@ impl Desk {
         self.scene.write(&format!("skills/{skill}/SKILL.md"), text);
     }
 
-    /// Reads a file of a skill; nothing if it is not there.
+    /// Reads a file of a skill; `None` if it does not exist.
     pub(crate) fn file(&self, rel: &str) -> Option<String> {
         fs::read_to_string(self.scene.path("skills").join(rel)).ok()
     }
@@ -86,7 +86,7 @@ impl Desk {
         self.ledger.propose(&self.snapshot(), &agent(), request)
     }
 
-    /// Has an agent propose another body; returns the proposal's id and digest.
+    /// Proposes another body as an agent; returns the proposal's id and digest.
     pub(crate) fn propose(&self, skill: &str, body: &str) -> (String, Digest) {
         let proposed = self.ask(&wish(skill, body)).unwrap();
         (proposed.proposal.id, proposed.proposal.new_digest)
@@ -132,7 +132,7 @@ pub(crate) fn person() -> HumanActor {
     HumanActor { name: "ada".to_owned(), via: "cli" }
 }
 
-/// The request for another body of a skill.
+/// Returns a request for another body of a skill.
 pub(crate) fn wish(skill: &str, body: &str) -> ProposeRequest {
     ProposeRequest {
         skill_id: skill.to_owned(),
@@ -143,7 +143,7 @@ pub(crate) fn wish(skill: &str, body: &str) -> ProposeRequest {
     }
 }
 
-/// What the log says of an agent that read a skill.
+/// Returns the record of an agent's read of a skill.
 pub(crate) fn reading(at_ms: i64, skill_id: &str) -> SkillActivation {
     SkillActivation {
         at_ms,

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same for the same seed.
+//! Pseudo-random numbers that depend only on the seed.
 
 pub(crate) struct Dice(u64);
 
@@ -19,7 +19,7 @@ impl Dice {
         self.next() % bound
     }
 
-    /// Returns one of several; nothing if there is none.
+    /// Returns one of several values; `None` for an empty slice.
     pub(crate) fn one_of<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         let at = self.next() as usize;
         of.get(at.checked_rem(of.len())?)

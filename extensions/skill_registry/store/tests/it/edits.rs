@@ -1,5 +1,5 @@
-//! The ways in which editors and programs change a skill, each with the exact events and the
-//! content that is served.
+//! Changes of a skill by editors and other programs, each with the exact events and the served
+//! content.
 
 use std::fs;
 use std::io::Write;
@@ -34,7 +34,7 @@ fn served(text: &str) -> (String, bool) {
 }
 
 #[test]
-fn in_place() {
+fn in_place_edit_is_detected() {
     let (scene, store, first) = scene();
     let second = scene.skill("skills/demo", "version two, longer");
     assert_eq!(events(&store), changed(first, second));
@@ -43,7 +43,7 @@ fn in_place() {
 }
 
 #[test]
-fn atomic_rename() {
+fn atomic_rename_is_detected() {
     let (scene, store, first) = scene();
     let text = skill_text("demo", "version two");
     let temporary = scene.write("skills/demo/.SKILL.md.swp", &text);
@@ -54,7 +54,7 @@ fn atomic_rename() {
 }
 
 #[test]
-fn same_size() {
+fn same_size_edit_is_detected() {
     let (scene, store, first) = scene();
     let second = scene.skill("skills/demo", "version 2.0");
     assert_eq!(events(&store), changed(first, second));
@@ -63,7 +63,7 @@ fn same_size() {
 }
 
 #[test]
-fn same_size_and_modification_time_restored() {
+fn edit_with_restored_mtime_is_detected() {
     let (scene, store, first) = scene();
     let path = scene.path(FILE);
     let before = fs::metadata(&path).unwrap().modified().unwrap();
@@ -76,7 +76,7 @@ fn same_size_and_modification_time_restored() {
 }
 
 #[test]
-fn chmod() {
+fn chmod_causes_no_event() {
     let (scene, store, first) = scene();
     fs::set_permissions(scene.path(FILE), fs::Permissions::from_mode(0o600)).unwrap();
     let report = store.poll();
@@ -87,7 +87,7 @@ fn chmod() {
 }
 
 #[test]
-fn unlink_and_create_between_two_polls() {
+fn recreation_between_polls_is_change() {
     let (scene, store, first) = scene();
     fs::remove_file(scene.path(FILE)).unwrap();
     let second = scene.skill("skills/demo", "version two");
@@ -97,7 +97,7 @@ fn unlink_and_create_between_two_polls() {
 }
 
 #[test]
-fn unlink_and_create_with_a_poll_in_between() {
+fn recreation_across_polls_is_change() {
     let (scene, store, first) = scene();
     fs::remove_file(scene.path(FILE)).unwrap();
     assert_eq!(events(&store), []);
@@ -110,7 +110,7 @@ fn unlink_and_create_with_a_poll_in_between() {
 }
 
 #[test]
-fn directory_rename() {
+fn directory_rename_keeps_digest() {
     let (scene, store, digest) = scene();
     fs::rename(scene.path("skills/demo"), scene.path("skills/moved")).unwrap();
     let renamed = SkillEvent::Renamed { from: id("demo"), to: id("moved"), digest };
@@ -121,7 +121,7 @@ fn directory_rename() {
 }
 
 #[test]
-fn partial_write() {
+fn partial_write_serves_last_good() {
     let (scene, store, first) = scene();
     let text = skill_text("demo", "version two");
     let mut file = fs::File::create(scene.path(FILE)).unwrap();
@@ -144,7 +144,7 @@ fn partial_write() {
 }
 
 #[test]
-fn emptied_and_restored() {
+fn emptied_file_serves_last_good() {
     let (scene, store, first) = scene();
     scene.write(FILE, "");
     assert_eq!(events(&store), []);
@@ -158,7 +158,7 @@ fn emptied_and_restored() {
 }
 
 #[test]
-fn symlink_swap() {
+fn swapped_symlink_is_change() {
     let scene = Scene::new();
     let first = scene.write("skills/versions/one/SKILL.md", skill_text("demo", "version one"));
     let second = scene.write("skills/versions/two/SKILL.md", skill_text("demo", "version two"));
@@ -180,7 +180,7 @@ fn symlink_swap() {
 }
 
 #[test]
-fn the_file_becomes_a_symlink() {
+fn symlinked_file_serves_last_good() {
     let (scene, store, _) = scene();
     let elsewhere = scene.write("elsewhere.md", skill_text("demo", "from outside"));
     fs::remove_file(scene.path(FILE)).unwrap();
@@ -197,7 +197,7 @@ fn the_file_becomes_a_symlink() {
 }
 
 #[test]
-fn modification_time_in_the_past() {
+fn past_mtime_is_detected() {
     let (scene, store, first) = scene();
     let second = scene.skill("skills/demo", "version 2.0");
     set_mtime(&scene.path(FILE), UNIX_EPOCH + Duration::from_secs(1));
@@ -207,7 +207,7 @@ fn modification_time_in_the_past() {
 }
 
 #[test]
-fn modification_time_in_the_future() {
+fn future_mtime_is_detected() {
     let (scene, store, first) = scene();
     let second = scene.skill("skills/demo", "version 2.0");
     let far = SystemTime::now() + Duration::from_secs(100 * 365 * 86_400);
@@ -218,7 +218,7 @@ fn modification_time_in_the_future() {
 }
 
 #[test]
-fn case_change_of_the_file() {
+fn file_case_change_is_silent() {
     let (scene, store, first) = scene();
     fs::rename(scene.path(FILE), scene.path("skills/demo/skill.md")).unwrap();
     assert_eq!(body(&store, "demo"), served("version one"));
@@ -229,14 +229,14 @@ fn case_change_of_the_file() {
     assert_eq!(skill.digest(), Some(first));
     assert_eq!(body(&store, "demo"), served("version one"));
     assert_quiet(&store);
-    // A file of the preferred name beside it goes before.
+    // A second file with the preferred name takes precedence.
     let second = scene.skill("skills/demo", "version two");
     assert_eq!(events(&store), changed(first, second));
     assert_eq!(body(&store, "demo"), served("version two"));
 }
 
 #[test]
-fn case_change_of_the_directory() {
+fn directory_case_change_is_rename() {
     let (scene, store, digest) = scene();
     fs::rename(scene.path("skills/demo"), scene.path("skills/Demo")).unwrap();
     let renamed = SkillEvent::Renamed { from: id("demo"), to: id("Demo"), digest };
@@ -246,7 +246,7 @@ fn case_change_of_the_directory() {
 }
 
 #[test]
-fn added_and_removed() {
+fn added_and_removed_skills_are_reported() {
     let (scene, store, first) = scene();
     let added = scene.skill("skills/new", "fresh");
     assert_eq!(events(&store), [SkillEvent::Added { id: id("new"), digest: Some(added) }]);
@@ -261,7 +261,7 @@ fn added_and_removed() {
 }
 
 #[test]
-fn a_rename_is_recognised_although_the_text_was_never_read() {
+fn rename_of_unread_text_is_recognized() {
     let scene = Scene::new();
     let digest = scene.skill("skills/demo", "version one");
     let store = scene.open();
@@ -271,7 +271,7 @@ fn a_rename_is_recognised_although_the_text_was_never_read() {
 }
 
 #[test]
-fn a_change_of_a_text_that_was_never_read_has_no_old_digest() {
+fn unread_text_has_no_old_digest() {
     let scene = Scene::new();
     scene.skill("skills/demo", "version one");
     let store = scene.open();
@@ -281,7 +281,7 @@ fn a_change_of_a_text_that_was_never_read_has_no_old_digest() {
 }
 
 #[test]
-fn a_file_that_breaks_before_its_text_was_read_keeps_its_line_and_says_so() {
+fn broken_unread_file_stays_listed() {
     let scene = Scene::new();
     scene.skill("skills/demo", "version one");
     let store = scene.open();
@@ -295,7 +295,7 @@ fn a_file_that_breaks_before_its_text_was_read_keeps_its_line_and_says_so() {
 }
 
 #[test]
-fn a_body_that_cannot_be_decoded_is_found_by_the_full_pass() {
+fn undecodable_body_is_found() {
     let scene = Scene::new();
     let mut bytes = skill_text("demo", &"long body ".repeat(1_000)).into_bytes();
     bytes.extend([0xFF, 0xFE, 0xFD]);
@@ -311,7 +311,7 @@ fn a_body_that_cannot_be_decoded_is_found_by_the_full_pass() {
 }
 
 #[test]
-fn a_file_that_was_moved_and_edited_before_it_was_read_is_another_one() {
+fn moved_and_edited_file_is_new() {
     let scene = Scene::new();
     scene.skill("skills/demo", "version one");
     let store = scene.open();
@@ -324,7 +324,7 @@ fn a_file_that_was_moved_and_edited_before_it_was_read_is_another_one() {
 }
 
 #[test]
-fn a_directory_that_moves_under_its_own_name_is_the_same_skill() {
+fn moved_directory_keeps_identity() {
     let (scene, store, first) = scene();
     fs::create_dir(scene.path("skills/group")).unwrap();
     fs::rename(scene.path("skills/demo"), scene.path("skills/group/demo")).unwrap();
@@ -337,7 +337,7 @@ fn a_directory_that_moves_under_its_own_name_is_the_same_skill() {
 }
 
 #[test]
-fn the_last_good_text_keeps_the_digest_of_the_file_it_came_from() {
+fn last_good_text_keeps_digest() {
     let scene = Scene::new();
     let text = skill_text("demo", "in sixteen bits");
     let bytes: Vec<u8> =

@@ -7,13 +7,13 @@ use skill_store::{AuditFilter, LedgerEvent, LedgerSync, Store, VersionAuthor, Ve
 use crate::desk::{Desk, person, text};
 use crate::scene::{assert_quiet, body, findings, id, ids};
 
-/// Begins as a running registry does; nothing may be wrong.
-fn begin(desk: &Desk, store: &Store) -> LedgerSync {
+/// Starts like a running registry; expects no notes and no error.
+fn start_sync(desk: &Desk, store: &Store) -> LedgerSync {
     let keeper = LedgerSync::new(&desk.ledger);
     let prepared = keeper.load_created_skills(store);
     assert_eq!((prepared.notes, prepared.trouble), (Vec::new(), None));
-    let begun = keeper.start(store);
-    assert_eq!((begun.notes, begun.trouble), (Vec::new(), None));
+    let started = keeper.start(store);
+    assert_eq!((started.notes, started.trouble), (Vec::new(), None));
     keeper
 }
 
@@ -34,7 +34,7 @@ fn first_edit_keeps_original() {
     let desk = Desk::new();
     desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
     let store = desk.scene.open();
-    let keeper = begin(&desk, &store);
+    let keeper = start_sync(&desk, &store);
     store.poll_full();
     let original = desk.file("beads/SKILL.md").unwrap();
     desk.write("beads", &format!("{original}appended\n"));
@@ -51,7 +51,7 @@ fn first_edit_keeps_original() {
 fn removed_skill_is_restored() {
     let desk = Desk::new();
     let store = desk.scene.open();
-    let keeper = begin(&desk, &store);
+    let keeper = start_sync(&desk, &store);
     fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
     look(&keeper, &store);
     look(&keeper, &store);
@@ -68,28 +68,28 @@ fn first_versions_are_recorded_in_batches() {
         desk.write(&name, &text(&name, "same"));
     }
     let store = desk.scene.open();
-    let keeper = begin(&desk, &store);
+    let keeper = start_sync(&desk, &store);
     let lines = || {
         let lines = desk.ledger.audit(AuditFilter::default()).unwrap();
         let first = lines.iter().filter(|line| line.action == "versions.first");
         first.map(|line| line.detail["skills"].as_u64().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(lines(), [256, 44]);
-    // Once is enough, also for the next start; a poll where nothing changed opens nothing.
+    // Recorded once, also for the next start; a poll without changes opens no file.
     store.poll_full();
     keeper.sync(&store, &[], true);
     assert_quiet(&store);
-    begin(&desk, &desk.scene.open_warm());
+    start_sync(&desk, &desk.scene.open_warm());
     assert_eq!(lines(), [256, 44]);
 }
 
 #[test]
 fn edits_between_runs_are_recorded() {
     let desk = Desk::new();
-    begin(&desk, &desk.scene.open());
+    start_sync(&desk, &desk.scene.open());
     desk.write("beads", &text("beads", "edited while nothing ran"));
     let store = desk.scene.open();
-    let keeper = begin(&desk, &store);
+    let keeper = start_sync(&desk, &store);
     let report = store.poll_full();
     let kept = keeper.sync(&store, &report.events, true);
     let [LedgerEvent::VersionCreated(VersionEvent { version: 2, .. })] = &kept.events[..] else {
@@ -104,22 +104,22 @@ fn edits_between_runs_are_recorded() {
 fn last_good_text_survives_restart() {
     let desk = Desk::new();
     desk.write("pdf", "never good");
-    begin(&desk, &desk.scene.open());
+    start_sync(&desk, &desk.scene.open());
     desk.write("beads", "---\nname: beads\n---\nno description\n");
-    // What is recorded of the broken text is passed over.
+    // The recorded broken text is skipped.
     let snapshot = desk.snapshot();
     assert_eq!(snapshot.skills().len(), 0);
     desk.ledger.record_direct_edits(&snapshot, &[id("beads")]).unwrap();
 
     let store = desk.scene.open();
     assert_eq!(ids(&store), [""; 0]);
-    let keeper = begin(&desk, &store);
+    let keeper = start_sync(&desk, &store);
     assert_eq!(ids(&store), ["beads"]);
     assert_eq!(body(&store, "beads"), ("one\ntwo\nthree".to_owned(), true));
     let of_beads = findings(&store).into_iter().filter(|(.., skipped)| !skipped);
     let rules: Vec<_> = of_beads.map(|(_, rule, _)| rule).collect();
     assert_eq!(rules, ["description.required", "file.lastGood"]);
-    // It stays, whoever looks again.
+    // It stays across further polls.
     assert_quiet(&store);
     store.poll_full();
     keeper.sync(&store, &[], true);

@@ -1,4 +1,4 @@
-//! Things called SKILL.md that are not what they seem.
+//! Entries named SKILL.md that are no regular skill files.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ fn fifo(scene: &Scene, rel: &str) {
 }
 
 #[test]
-fn what_is_no_regular_file_is_skipped_with_a_reason_and_hides_nobody() {
+fn irregular_files_are_skipped() {
     let scene = Scene::new();
     scene.skill("skills/good", "text");
     fifo(&scene, "skills/fifo/SKILL.md");
@@ -25,7 +25,7 @@ fn what_is_no_regular_file_is_skipped_with_a_reason_and_hides_nobody() {
     fs::create_dir(scene.path("skills/link")).unwrap();
     symlink(scene.path("elsewhere.md"), scene.path("skills/link/SKILL.md")).unwrap();
     fs::create_dir(scene.path("skills/socket")).unwrap();
-    // The path of a socket is short by law, that of a temporary directory may not be.
+    // The path of a socket has a length limit that a temporary directory may exceed.
     let socket = UnixListener::bind(scene.path("skills/socket/SKILL.md"));
     let sparse = scene.write("skills/sparse/SKILL.md", "");
     fs::File::options().write(true).open(sparse).unwrap().set_len(10 << 30).unwrap();
@@ -65,7 +65,7 @@ fn what_is_no_regular_file_is_skipped_with_a_reason_and_hides_nobody() {
 }
 
 #[test]
-fn a_good_skill_replaced_by_a_fifo_keeps_its_last_good_version() {
+fn fifo_keeps_last_good_version() {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");
     let store = scene.open_warm();
@@ -84,7 +84,7 @@ fn a_good_skill_replaced_by_a_fifo_keeps_its_last_good_version() {
 }
 
 #[test]
-fn one_bad_skill_hides_no_other_and_is_taken_up_when_it_is_repaired() {
+fn repaired_skill_is_added() {
     let scene = Scene::new();
     scene.skill("skills/good", "text");
     let bad: [(&str, &[u8]); 6] = [
@@ -117,7 +117,7 @@ fn one_bad_skill_hides_no_other_and_is_taken_up_when_it_is_repaired() {
 }
 
 #[test]
-fn the_largest_file_is_read_and_the_next_byte_is_too_much() {
+fn file_size_limit_is_exact() {
     let scene = Scene::new();
     let head = skill_text("demo", "");
     let full = format!("{head}{}", "x".repeat(skill_store::FILE_LIMIT - head.len()));
@@ -132,7 +132,7 @@ fn the_largest_file_is_read_and_the_next_byte_is_too_much() {
 }
 
 #[test]
-fn a_resource_that_is_no_regular_file_is_refused_and_not_waited_for() {
+fn irregular_resource_is_denied() {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");
     fifo(&scene, "skills/demo/pipe");

@@ -1,4 +1,4 @@
-//! Paths that want out, and paths that have every right to be read.
+//! Paths that lead out of a skill, and unusual paths that are valid.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::scene::Scene;
 
 const CANARY: &str = "CANARY: this lies outside";
 
-/// Makes a skill three levels below the temporary directory, with canaries all around it.
+/// Creates a skill three levels below the temporary directory, surrounded by canaries.
 fn scene() -> (Scene, Store) {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");
@@ -37,7 +37,7 @@ fn read(store: &Store, path: &str) -> Result<String, ErrorKind> {
         .map_err(|error| error.kind)
 }
 
-/// Generates ways up, each repeated, in front of each target, with each ending.
+/// Combines every repeated way up with every target and every ending.
 fn payloads(scene: &Scene) -> Vec<String> {
     let ups = [
         "../",
@@ -97,7 +97,7 @@ fn payloads(scene: &Scene) -> Vec<String> {
 }
 
 #[test]
-fn no_generated_traversal_leads_out() {
+fn generated_traversals_are_denied() {
     let (scene, store) = scene();
     let payloads = payloads(&scene);
     assert!(payloads.len() >= 1_000, "{}", payloads.len());
@@ -108,15 +108,15 @@ fn no_generated_traversal_leads_out() {
             Err(kind) => *kinds.entry(format!("{kind:?}")).or_insert(0) += 1,
         }
     }
-    // Everything is refused as what it is; nothing comes as far as the disk and fails there.
+    // Every path is rejected by its form or its absence; none reaches the disk and fails there.
     let seen: Vec<&str> = kinds.keys().map(String::as_str).collect();
     assert_eq!(seen, ["Denied", "InvalidArgument", "NotFound"], "{kinds:?}");
 }
 
 #[test]
-fn refusals_name_their_kind_and_what_to_do() {
+fn path_errors_have_hints() {
     let (_scene, store) = scene();
-    let refusal = |path: &str| {
+    let error_for = |path: &str| {
         let args = ReadResourceArgs {
             skill_id: "demo".to_owned(),
             path: path.to_owned(),
@@ -153,7 +153,7 @@ fn refusals_name_their_kind_and_what_to_do() {
         ),
     ];
     for (path, kind, message, hint) in cases {
-        assert_eq!(refusal(path), (kind, message.to_owned(), hint.to_owned()), "{path}");
+        assert_eq!(error_for(path), (kind, message.to_owned(), hint.to_owned()), "{path}");
     }
 }
 
@@ -161,7 +161,7 @@ fn refusals_name_their_kind_and_what_to_do() {
 fn every_legal_path_is_read() {
     let (scene, store) = scene();
     let mut paths = legal_paths("tab\there");
-    // What editors call a backup is no file of the skill.
+    // Backups of editors do not belong to the skill.
     paths.retain(|path| !path.ends_with('~'));
     assert!(paths.len() >= 200, "{}", paths.len());
     for path in &paths {
@@ -175,7 +175,7 @@ fn every_legal_path_is_read() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
-    /// Whatever the path: what is read lies in the skill and is the file the path names literally.
+    /// For any path: a file that is read lies in the skill and has exactly that path.
     #[test]
     fn only_files_of_the_skill_are_read(
         parts in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! A registry that keeps up with the ledger while it runs.
+//! Synchronization of a running registry with the ledger.
 
 use std::fs;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn topics(keeper: &LedgerSync, store: &Store) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_others_did_and_what_was_done_directly_is_news_once() {
+fn foreign_changes_are_reported_once() {
     let desk = Desk::new();
     let other = desk.other();
     other.propose(&desk.snapshot(), &agent(), &wish("beads", "before")).unwrap();
@@ -33,7 +33,7 @@ fn what_others_did_and_what_was_done_directly_is_news_once() {
     let made = other.propose(&desk.snapshot(), &agent(), &wish("beads", "four")).unwrap();
     assert_eq!(topics(&keeper, &store), ["skill.proposal.created"]);
     assert_eq!(topics(&keeper, &store), [""; 0]);
-    // What the same copy of the program did, it has told already.
+    // Changes of the same copy of the program were published by it already.
     desk.propose("beads", "five");
     assert_eq!(topics(&keeper, &store), [""; 0]);
 
@@ -51,7 +51,7 @@ fn what_others_did_and_what_was_done_directly_is_news_once() {
 }
 
 #[test]
-fn a_ledger_that_is_out_of_order_is_told_once_and_made_up_for() {
+fn unusable_ledger_is_reported_once() {
     let desk = Desk::new();
     let store = desk.scene.open_warm();
     let keeper = LedgerSync::new(&desk.ledger);
@@ -70,7 +70,7 @@ fn a_ledger_that_is_out_of_order_is_told_once_and_made_up_for() {
 }
 
 #[test]
-fn a_registry_without_skills_makes_no_database() {
+fn empty_registry_creates_no_database() {
     let desk = Desk::empty();
     let store = desk.scene.open_warm();
     let keeper = LedgerSync::new(&desk.ledger);
@@ -84,13 +84,13 @@ fn a_registry_without_skills_makes_no_database() {
 }
 
 #[test]
-fn looking_leaves_no_trace_that_would_be_looked_at_again() {
+fn sync_does_not_modify_database() {
     let desk = Desk::new();
     desk.propose("beads", "four");
     let store = desk.scene.open_warm();
     let keeper = LedgerSync::new(&desk.ledger);
     let stamp = || fs::metadata(desk.data("registry.sqlite3")).unwrap().modified().unwrap();
-    // The first start records what is there.
+    // The first start records the existing skills.
     assert!(LedgerSync::new(&desk.ledger).start(&store).trouble.is_none());
     let before = stamp();
     assert!(keeper.start(&store).trouble.is_none());
@@ -99,7 +99,7 @@ fn looking_leaves_no_trace_that_would_be_looked_at_again() {
 }
 
 #[test]
-fn readings_are_written_in_batches_and_never_waited_for() {
+fn reads_are_recorded_in_batches() {
     let desk = Desk::new();
     let keeper = LedgerSync::new(&desk.ledger);
     let log = ActivationLog::default();
@@ -109,7 +109,7 @@ fn readings_are_written_in_batches_and_never_waited_for() {
     assert!(keeper.flush_activations(&log).notes.is_empty());
     assert_eq!(reads(), 600);
 
-    // Nobody writes for a while: what is too much is counted, what was kept is written.
+    // The ledger is unavailable: excess reads are counted, the others are written later.
     fs::rename(desk.data(""), desk.scene.path("away")).unwrap();
     fs::write(desk.data(""), "in the way").unwrap();
     let count = (0..100).filter(|at| log.record(reading(*at, "beads"))).count();
@@ -128,7 +128,7 @@ fn readings_are_written_in_batches_and_never_waited_for() {
 }
 
 #[test]
-fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
+fn created_skill_requires_approval() {
     let desk = Desk::new();
     let store = desk.scene.open_warm();
     let keeper = LedgerSync::new(&desk.ledger);
@@ -140,12 +140,12 @@ fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
     keeper.sync(&store, &[], false);
     let snapshot = store.snapshot();
     let tree = snapshot.created()[&id("beads")].tree.unwrap();
-    let refused = bind().unwrap_err();
-    assert_eq!(refused.kind, ErrorKind::Denied);
+    let error = bind().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Denied);
     let message = "`beads` was created by the agent builder and is not approved as it is now";
-    assert_eq!(refused.message, message);
+    assert_eq!(error.message, message);
     let command = format!("skillhost skill approve beads --digest {tree}");
-    assert_eq!(refused.hint, format!("inspect its files, then run: {command}"));
+    assert_eq!(error.hint, format!("inspect its files, then run: {command}"));
     let listed = list_skills(&snapshot, Audience::Model, &ListSkillsArgs::default());
     assert!(listed.text.ends_with("; skills, unapproved, created by the agent builder]"));
     let unapproved = json!({ "author": agent(), "approved": null, "tree": tree });
@@ -173,12 +173,12 @@ fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
     let listed = list_skills(&store.snapshot(), Audience::Model, &ListSkillsArgs::default());
     assert_eq!(listed.structured["skills"][0]["unapproved"], Value::Null);
 
-    // Neither a poll nor a word of the ledger lies between this write and these calls.
+    // No poll and no synchronization lies between this write and these calls.
     desk.scene.write("skills/beads/run.sh", "rm -r /");
     assert_eq!(bind().unwrap_err().kind, ErrorKind::Denied);
     fs::remove_file(desk.scene.path("skills/beads/run.sh")).unwrap();
     assert!(bind().is_ok());
-    // A poll that sees another text takes the approval away by itself.
+    // A poll that finds another text revokes the approval by itself.
     desk.write("beads", &text("beads", "other"));
     assert!(store.poll().changed);
     assert!(
@@ -193,10 +193,10 @@ fn a_created_skill_is_marked_and_not_bound_until_exactly_it_is_approved() {
 }
 
 #[test]
-fn the_copy_beside_the_database_is_enough_to_start_with() {
+fn mirror_suffices_for_start() {
     let desk = Desk::new();
     desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
-    // Not even a look at the database is possible.
+    // The database cannot be opened at all.
     fs::remove_file(desk.data("registry.sqlite3")).unwrap();
     fs::create_dir(desk.data("registry.sqlite3")).unwrap();
     let store = desk.scene.open_warm();
@@ -205,12 +205,12 @@ fn the_copy_beside_the_database_is_enough_to_start_with() {
     assert!(!store.snapshot().created()[&id("beads")].is_approved());
     fs::write(desk.data("created.json"), "torn").unwrap();
     assert!(LedgerSync::new(&desk.ledger).load_created_skills(&store).trouble.is_some());
-    // What was known is not forgotten because of that.
+    // An unreadable copy does not remove the records that are loaded.
     assert!(!store.snapshot().created()[&id("beads")].is_approved());
 }
 
 #[test]
-fn a_proposal_is_answered_with_all_that_was_overlooked() {
+fn propose_reports_tolerated_deviations() {
     let desk = Desk::new();
     let snapshot: Arc<_> = desk.snapshot();
     let mut request = wish("beads", "");

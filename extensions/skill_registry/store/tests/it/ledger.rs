@@ -1,4 +1,4 @@
-//! What agents and people do with proposals, from beginning to end.
+//! Complete workflows of proposals.
 
 use serde_json::json;
 use skill_store::diff::FuzzKind;
@@ -26,7 +26,7 @@ fn states(desk: &Desk) -> Vec<ProposalState> {
 }
 
 #[test]
-fn asking_makes_nothing() {
+fn queries_create_no_files() {
     let desk = Desk::new();
     assert_eq!(desk.ledger.proposals(ProposalFilter::default()), Ok(Vec::new()));
     assert_eq!(desk.ledger.audit(AuditFilter::default()), Ok(Vec::new()));
@@ -41,7 +41,7 @@ fn asking_makes_nothing() {
 }
 
 #[test]
-fn a_proposal_is_recorded_and_changes_nothing() {
+fn proposal_does_not_change_skill() {
     let desk = Desk::new();
     let before = desk.file("beads/SKILL.md").unwrap();
     let new = text("beads", "one\n2\nthree");
@@ -72,7 +72,7 @@ fn a_proposal_is_recorded_and_changes_nothing() {
     assert_eq!(proposed.proposal, summary);
     assert!(!proposed.merged);
     assert_eq!(proposed.file, desk.data("proposals/beads-20261122T015816.000Z.md"));
-    let told = ProposalEvent {
+    let event = ProposalEvent {
         proposal: summary.id.clone(),
         skill_id: "beads".to_owned(),
         path: "SKILL.md".to_owned(),
@@ -80,7 +80,7 @@ fn a_proposal_is_recorded_and_changes_nothing() {
         by: "builder".to_owned(),
         version: None,
     };
-    assert_eq!(proposed.event, LedgerEvent::ProposalCreated(told));
+    assert_eq!(proposed.event, LedgerEvent::ProposalCreated(event));
     assert_eq!(desk.ledger.proposals(ProposalFilter::default()), Ok(vec![summary.clone()]));
 
     for name in [summary.id.as_str(), &summary.id[..8], &summary.id.to_lowercase(), "1"] {
@@ -115,7 +115,7 @@ fn a_proposal_is_recorded_and_changes_nothing() {
 }
 
 #[test]
-fn what_was_overlooked_in_a_diff_is_shown_to_the_reviewer() {
+fn diff_deviations_reach_reviewer() {
     let desk = Desk::new();
     let diff = "```diff\n--- a/SKILL.md\n+++ b/SKILL.md\n@@ -40,9 +40,9 @@\n one\n-two\n+2\n```\n";
     let request =
@@ -125,18 +125,18 @@ fn what_was_overlooked_in_a_diff_is_shown_to_the_reviewer() {
     assert_eq!(proposal.new_text, Some(text("beads", "one\n2\nthree")));
     assert!(proposal.fuzz.len() >= 3, "{:?}", proposal.fuzz);
     assert!(proposal.fuzz.iter().any(|note| note.kind == FuzzKind::Offset(-35)));
-    // What is stored and shown is the change itself.
+    // The stored diff is the canonical one.
     let base = proposal.base_text.unwrap();
     let canonical = skill_store::diff::unified_diff(&base, &proposal.new_text.unwrap(), "SKILL.md");
     assert_eq!(proposal.diff, canonical);
-    // A person who edits it vouches for the text, not for the agent's diff.
+    // A person who amends it vouches for the text, not for the agent's diff.
     let new = text("beads", "one\nzwei\nthree");
     let amended = desk.ledger.amend(&desk.snapshot(), &person(), &summary.id, &new).unwrap();
     assert_eq!(amended.fuzz, []);
 }
 
 #[test]
-fn an_approved_proposal_is_applied_and_can_be_taken_back() {
+fn approved_proposal_can_be_rolled_back() {
     let desk = Desk::new();
     let old = desk.file("beads/SKILL.md").unwrap();
     let generation = GenerationFile::new(&desk.data(""));
@@ -212,7 +212,7 @@ fn an_approved_proposal_is_applied_and_can_be_taken_back() {
 }
 
 #[test]
-fn a_direct_edit_makes_a_proposal_stale_and_a_rebase_makes_it_fit() {
+fn rebase_reopens_stale_proposal() {
     let desk = Desk::new();
     let (proposal, digest) = desk.propose("beads", "one\ntwo\nTHREE");
     desk.write("beads", &text("beads", "ONE\ntwo\nthree"));
@@ -241,7 +241,7 @@ fn a_direct_edit_makes_a_proposal_stale_and_a_rebase_makes_it_fit() {
 }
 
 #[test]
-fn a_conflicting_rebase_says_where_and_does_nothing() {
+fn conflicting_rebase_reports_lines() {
     let desk = Desk::new();
     let (proposal, _) = desk.propose("beads", "one\n2\nthree");
     desk.write("beads", &text("beads", "one\nzwei\nthree"));
@@ -263,7 +263,7 @@ fn a_conflicting_rebase_says_where_and_does_nothing() {
 }
 
 #[test]
-fn a_text_that_arrived_otherwise_needs_no_proposal() {
+fn matching_text_supersedes_proposal() {
     let desk = Desk::new();
     let (first, digest) = desk.propose("beads", "new");
     let (second, _) = desk.propose("beads", "other");
@@ -288,7 +288,7 @@ fn a_text_that_arrived_otherwise_needs_no_proposal() {
 }
 
 #[test]
-fn an_edited_proposal_has_another_digest_and_the_same_author() {
+fn amended_proposal_keeps_author() {
     let desk = Desk::new();
     let (proposal, digest) = desk.propose("beads", "ONE");
     let new = text("beads", "ONE, and better");
@@ -309,11 +309,11 @@ fn an_edited_proposal_has_another_digest_and_the_same_author() {
 }
 
 #[test]
-fn a_rejected_proposal_keeps_its_reason_and_its_text() {
+fn rejected_proposal_keeps_its_text() {
     let desk = Desk::new();
     let (proposal, digest) = desk.propose("beads", "ONE");
-    let refused = desk.ledger.reject(&person(), &proposal, " \n");
-    assert_eq!(refused.unwrap_err().reason(), LedgerErrorKind::Argument);
+    let empty = desk.ledger.reject(&person(), &proposal, " \n");
+    assert_eq!(empty.unwrap_err().reason(), LedgerErrorKind::Argument);
     let rejected = desk.ledger.reject(&person(), &proposal, "worse").unwrap();
     assert_eq!(rejected.summary.state, ProposalState::Rejected);
     assert_eq!(rejected.decided.unwrap().reason.as_deref(), Some("worse"));
@@ -321,12 +321,12 @@ fn a_rejected_proposal_keeps_its_reason_and_its_text() {
     assert_eq!(desk.ledger.proposals(ProposalFilter::default()), Ok(Vec::new()));
     let kept = desk.ledger.proposal(&proposal).unwrap();
     assert_eq!(kept.new_text.as_deref(), Some(text("beads", "ONE").as_str()));
-    // The same may be proposed again.
+    // The same change may be proposed again.
     assert!(!desk.ask(&wish("beads", "ONE")).unwrap().merged);
 }
 
 #[test]
-fn other_files_can_be_changed_and_added() {
+fn resources_can_be_proposed() {
     let desk = Desk::new();
     desk.scene.write("skills/beads/scripts/count.py", "print(1)\n");
     let file = |path: &str, text: &str| ProposeRequest {
@@ -355,7 +355,7 @@ fn other_files_can_be_changed_and_added() {
 }
 
 #[test]
-fn requests_that_cannot_be_one_are_refused() {
+fn malformed_requests_are_rejected() {
     let desk = Desk::new();
     desk.scene.write("skills/beads/data.bin", b"\xff\xfe\0");
     let good = wish("beads", "x");
@@ -443,15 +443,15 @@ fn requests_that_cannot_be_one_are_refused() {
         ),
     ];
     for (nth, (change, kind, message)) in cases.into_iter().enumerate() {
-        let (found, told) = with(change);
-        assert_eq!(found, kind, "{nth}: {told}");
-        assert!(told.contains(message), "{nth}: {told}");
+        let (found, text) = with(change);
+        assert_eq!(found, kind, "{nth}: {text}");
+        assert!(text.contains(message), "{nth}: {text}");
     }
     assert_eq!(desk.ledger.proposals(ProposalFilter::default()), Ok(Vec::new()));
 }
 
 #[test]
-fn too_many_proposals_are_refused() {
+fn open_proposals_are_limited() {
     let desk = Desk::new();
     let snapshot = desk.snapshot();
     for nth in 0..50 {
@@ -467,7 +467,7 @@ fn too_many_proposals_are_refused() {
 }
 
 #[test]
-fn a_reviewer_sees_first_what_is_suspicious() {
+fn suspicious_texts_are_flagged() {
     let desk = Desk::new();
     let flags = |content: String| {
         let request = ProposeRequest { new_content: Some(content), ..wish("beads", "") };
@@ -490,7 +490,7 @@ fn a_reviewer_sees_first_what_is_suspicious() {
 }
 
 #[test]
-fn line_ends_and_marks_of_a_file_are_kept() {
+fn line_ends_and_bom_are_kept() {
     let desk = Desk::new();
     let crlf = text("beads", "one\ntwo").replace('\n', "\r\n");
     desk.write("beads", &crlf);
@@ -513,7 +513,7 @@ fn line_ends_and_marks_of_a_file_are_kept() {
 }
 
 #[test]
-fn a_proposals_file_is_for_reading_only() {
+fn edited_proposal_file_has_no_effect() {
     let desk = Desk::new();
     let proposed = desk.ask(&wish("beads", "ONE")).unwrap();
     let (id, file) = (proposed.proposal.id, proposed.file);
@@ -541,7 +541,7 @@ fn a_proposals_file_is_for_reading_only() {
 }
 
 #[test]
-fn others_are_told_what_somebody_else_did() {
+fn events_reach_other_ledgers() {
     let desk = Desk::new();
     let other = desk.other();
     let (id, digest) = desk.propose("beads", "ONE");

@@ -18,33 +18,33 @@ use crate::desk::{Desk, agent, person};
 use crate::dice::Dice;
 use crate::scene::id;
 
-/// How many processes die in one place, one after the other.
+/// The number of processes that die in one directory, one after the other.
 const CHAIN: usize = 20;
 
-/// What the dead have told.
+/// The reports of the killed processes.
 #[derive(Default)]
-struct Told {
+struct WorkerReport {
     /// Texts that may appear.
     may: BTreeSet<Digest>,
-    /// Texts that must not go.
+    /// Texts that must not get lost.
     kept: BTreeSet<Digest>,
-    /// Versions by the proposals they came from.
+    /// Versions by their proposals.
     applied: BTreeMap<String, u64>,
     rejected: BTreeSet<String>,
     back: BTreeSet<(String, u64)>,
     created: BTreeSet<String>,
-    /// Skills that were edited while the ledger did not look.
+    /// Skills with edits that the ledger has not recorded.
     unseen: BTreeSet<String>,
     reads: i64,
     done: u32,
-    /// How long it took to do that.
+    /// The time for these operations.
     took: Duration,
-    /// Changes that were brought to their end by the one who looked.
+    /// Changes that were completed by a recovery.
     finished: usize,
 }
 
-impl Told {
-    fn hear(&mut self, line: &str) {
+impl WorkerReport {
+    fn parse_line(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let digest = || words[1].parse::<Digest>().unwrap();
         match words[0] {
@@ -66,7 +66,7 @@ impl Told {
 
 fn start(desk: &Desk, dice: &mut Dice, edits: bool) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash_worker::child_that_works"])
+        .args(["--exact", "crash_worker::crash_worker_process"])
         .env("SKILL_STORE_TEST_CRASH_DESK", desk.scene.path(""))
         .env("SKILL_STORE_TEST_SEED", dice.next().to_string())
         .env("SKILL_STORE_TEST_EDITS", edits.to_string())
@@ -75,34 +75,34 @@ fn start(desk: &Desk, dice: &mut Dice, edits: bool) -> Child {
         .unwrap()
 }
 
-/// Starts a worker and kills it; hears what it told.
-fn kill_one(desk: &Desk, dice: &mut Dice, told: &mut Told) {
+/// Starts a worker and kills it; parses its reports.
+fn kill_one(desk: &Desk, dice: &mut Dice, report: &mut WorkerReport) {
     let worker = start(desk, dice, true);
-    kill(worker, dice, told);
+    kill(worker, dice, report);
 }
 
-/// Starts two workers and kills one, and then the other, who repairs and goes on. Neither edits:
-/// what one of them overwrites of the other's edits could not be blamed on the ledger.
-fn kill_two(desk: &Desk, dice: &mut Dice, told: &mut Told) {
+/// Starts two workers and kills one, and then the other, which recovers and continues. Neither
+/// edits: a worker that overwrites an edit of the other is not the ledger's fault.
+fn kill_two(desk: &Desk, dice: &mut Dice, report: &mut WorkerReport) {
     let other = start(desk, dice, false);
     let one = start(desk, dice, false);
-    kill(one, dice, told);
-    kill(other, dice, told);
+    kill(one, dice, report);
+    kill(other, dice, report);
 }
 
-fn kill(mut worker: Child, dice: &mut Dice, told: &mut Told) {
+fn kill(mut worker: Child, dice: &mut Dice, report: &mut WorkerReport) {
     let (mut left, share) = (dice.below(14), dice.below(200) as u32);
     let start = Instant::now();
     for line in BufReader::new(worker.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
-        // The test program writes its own beginning of the first line.
+        // The test program writes its own text at the beginning of the first line.
         let Some((_, line)) = line.split_once(MARK) else { continue };
-        told.hear(line);
+        report.parse_line(line);
         if left == 0 {
-            told.took += start.elapsed();
-            // Somewhere in the next two deeds, be the machine fast or slow.
-            thread::sleep(told.took / (told.done + 1) * share / 100);
-            // What it told until then is still heard.
+            report.took += start.elapsed();
+            // At a point within the next two operations, however fast the machine is.
+            thread::sleep(report.took / (report.done + 1) * share / 100);
+            // Its output until then is still read.
             worker.kill().unwrap();
         }
         left = left.wrapping_sub(1);
@@ -110,7 +110,7 @@ fn kill(mut worker: Child, dice: &mut Dice, told: &mut Told) {
     worker.wait().unwrap();
 }
 
-/// Finds every file and every empty directory below one.
+/// Lists every file and every empty directory below a directory.
 fn walk(dir: &Path, files: &mut Vec<PathBuf>, empty: &mut Vec<PathBuf>) {
     let entries: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     if entries.is_empty() {
@@ -126,9 +126,9 @@ fn rows<T: rusqlite::types::FromSql>(conn: &Connection, sql: &str) -> Vec<T> {
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
-/// Checks the database by itself, and that it has every text that must be there.
+/// Checks the integrity of the database, and that it has every required text.
 #[track_caller]
-fn assert_database(desk: &Desk, told: &Told, on_disk: &BTreeSet<Digest>, what: &str) {
+fn assert_database(desk: &Desk, report: &WorkerReport, on_disk: &BTreeSet<Digest>, what: &str) {
     let conn = Connection::open(desk.data("registry.sqlite3")).unwrap();
     assert_eq!(rows::<String>(&conn, "PRAGMA integrity_check"), ["ok"], "{what}");
     assert_eq!(rows::<String>(&conn, "PRAGMA foreign_key_check"), [""; 0], "{what}");
@@ -144,52 +144,52 @@ fn assert_database(desk: &Desk, told: &Told, on_disk: &BTreeSet<Digest>, what: &
         assert_eq!(Digest::compute(&content), Digest::from(digest), "{what}");
         kept.insert(Digest::from(digest));
     }
-    let lost: Vec<_> = told.kept.difference(&kept).collect();
+    let lost: Vec<_> = report.kept.difference(&kept).collect();
     assert!(lost.is_empty(), "{what}: texts are lost: {lost:?}");
     let reads = rows::<i64>(&conn, "SELECT count(*) FROM activations")[0];
-    // The last batch may have come in before it could be told.
-    assert!(reads >= told.reads && reads % 2 == 0, "{what}: {reads} of {}", told.reads);
+    // The last batch may have been recorded before the worker could report it.
+    assert!(reads >= report.reads && reads % 2 == 0, "{what}: {reads} of {}", report.reads);
 }
 
-/// Checks everything about a place where processes died.
+/// Checks the complete state of a directory in which processes died.
 #[track_caller]
-fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, told: &mut Told, what: &str) {
+fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, report: &mut WorkerReport, what: &str) {
     let all = || ProposalFilter { all: true, ..ProposalFilter::default() };
     let proposals = ledger.proposals(all()).unwrap_or_else(|error| panic!("{what}: {error}"));
     for note in ledger.take_notes() {
         match note {
-            LedgerNote::Finished { .. } => told.finished += 1,
+            LedgerNote::Finished { .. } => report.finished += 1,
             LedgerNote::TemporaryFilesRemoved { .. } => {}
             note => panic!("{what}: {note}"),
         }
     }
     assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "{what}");
-    // A rebased text is made by the ledger alone.
-    told.may.extend(proposals.iter().map(|proposal| proposal.new_digest));
+    // Rebased texts are made by the ledger, so no worker reported them.
+    report.may.extend(proposals.iter().map(|proposal| proposal.new_digest));
 
     let (mut files, mut empty) = (Vec::new(), Vec::new());
     walk(&desk.scene.path("skills"), &mut files, &mut empty);
     let on_disk: BTreeSet<_> =
         files.iter().map(|file| Digest::compute(&fs::read(file).unwrap())).collect();
-    let torn: Vec<_> = on_disk.difference(&told.may).collect();
-    assert!(torn.is_empty(), "{what}: texts that nobody wrote: {torn:?}");
-    if told.unseen.is_empty() {
+    let torn: Vec<_> = on_disk.difference(&report.may).collect();
+    assert!(torn.is_empty(), "{what}: unknown texts: {torn:?}");
+    if report.unseen.is_empty() {
         assert_eq!(empty, Vec::<PathBuf>::new(), "{what}");
     }
     if !desk.data("registry.sqlite3").exists() {
-        // It died before it had asked anything of the ledger.
-        assert!(told.kept.is_subset(&on_disk), "{what}");
+        // It died before its first use of the ledger.
+        assert!(report.kept.is_subset(&on_disk), "{what}");
         return;
     }
-    assert_database(desk, told, &on_disk, what);
+    assert_database(desk, report, &on_disk, what);
 
     let mut applied = BTreeMap::new();
     let snapshot = desk.snapshot();
     for skill in SKILLS {
         let before = ledger.version(skill, None).map_or(0, |last| last.version.number);
         let versions = ledger.history(&snapshot, skill).unwrap();
-        // What lies there is what was recorded last, as a whole, unless somebody edited it.
-        if before > 0 && !told.unseen.contains(skill) {
+        // The files equal the last recorded version, unless a worker edited them.
+        if before > 0 && !report.unseen.contains(skill) {
             assert_eq!(versions.len() as u64, before, "{what}: {skill} is torn");
         }
         let numbers: Vec<u64> = versions.iter().map(|version| version.number).collect();
@@ -200,20 +200,20 @@ fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, told: &mut Told, what: &str
                 assert_eq!(twice, None, "{what}: {proposal} was applied twice");
             }
         }
-        for (_, number) in told.back.iter().filter(|(back, _)| back == skill) {
+        for (_, number) in report.back.iter().filter(|(back, _)| back == skill) {
             let author = &versions[*number as usize - 1].author;
             assert_eq!(*author, VersionAuthor::Person { name: "ada".to_owned() }, "{what}");
         }
     }
-    told.unseen.clear();
-    for (proposal, version) in &told.applied {
+    report.unseen.clear();
+    for (proposal, version) in &report.applied {
         assert_eq!(applied.get(proposal), Some(version), "{what}: {proposal}");
     }
     for summary in ledger.proposals(all()).unwrap() {
         let (id, state) = (&summary.id, summary.state);
         assert!(state != ProposalState::Approved && state != ProposalState::Failed, "{what}: {id}");
         assert_eq!(state == ProposalState::Applied, applied.contains_key(id), "{what}: {id}");
-        if told.rejected.contains(id) {
+        if report.rejected.contains(id) {
             assert_eq!(state, ProposalState::Rejected, "{what}: {id}");
         }
         let proposal = ledger.proposal(id).unwrap();
@@ -222,53 +222,53 @@ fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, told: &mut Told, what: &str
         assert_eq!(Digest::compute(text.as_bytes()), summary.new_digest, "{what}: {id}");
     }
     let standing = ledger.approval_statuses(&snapshot).unwrap();
-    for skill in &told.created {
+    for skill in &report.created {
         assert!(standing.contains_key(&id(skill)), "{what}: {skill}");
     }
     assert_eq!(ledger.take_notes(), [], "{what}");
 }
 
-/// Kills processes at that many points, in several places.
+/// Kills the given number of processes, in several directories.
 fn kill_many(points: usize, seed: u64) {
     let (mut dice, mut killed) = (Dice::new(seed), 0);
     let (mut done, mut applied, mut finished) = (0, 0, 0);
     let (mut in_repair, mut together) = (0, 0);
     while killed < points {
         let desk = Desk::empty();
-        let mut told = Told::default();
+        let mut report = WorkerReport::default();
         for skill in SKILLS {
             let text = whole(skill, "SKILL.md", "0", "0", 8);
             desk.write(skill, &text);
-            told.may.insert(Digest::compute(text.as_bytes()));
-            told.kept.insert(Digest::compute(text.as_bytes()));
+            report.may.insert(Digest::compute(text.as_bytes()));
+            report.kept.insert(Digest::compute(text.as_bytes()));
         }
         let ledger = ledger(&desk);
         for _ in 0..CHAIN {
             let what = format!("seed {seed}, kill {killed}");
             match dice.below(8) {
                 0 => {
-                    // The next one repairs, and may be killed while it does.
-                    kill_one(&desk, &mut dice, &mut told);
-                    kill_one(&desk, &mut dice, &mut told);
+                    // The second process recovers, and may be killed during the recovery.
+                    kill_one(&desk, &mut dice, &mut report);
+                    kill_one(&desk, &mut dice, &mut report);
                     (killed, in_repair) = (killed + 2, in_repair + 1);
                 }
                 1 => {
-                    kill_two(&desk, &mut dice, &mut told);
+                    kill_two(&desk, &mut dice, &mut report);
                     (killed, together) = (killed + 2, together + 2);
                 }
                 _ => {
-                    kill_one(&desk, &mut dice, &mut told);
+                    kill_one(&desk, &mut dice, &mut report);
                     killed += 1;
                 }
             }
-            assert_nothing_lost(&desk, &ledger, &mut told, &what);
+            assert_nothing_lost(&desk, &ledger, &mut report, &what);
             if killed >= points {
                 break;
             }
         }
-        (done, applied) = (done + told.done, applied + told.applied.len());
-        finished += told.finished;
-        // It is as good as new.
+        (done, applied) = (done + report.done, applied + report.applied.len());
+        finished += report.finished;
+        // The ledger still works.
         let mut wish = crate::desk::wish("beads", &format!("after {killed}"));
         wish.justification = "It is the last one.".to_owned();
         let last = ledger.propose(&desk.snapshot(), &agent(), &wish).unwrap().proposal;
@@ -278,7 +278,7 @@ fn kill_many(points: usize, seed: u64) {
     }
     if let Some(path) = std::env::var_os("SKILL_STORE_TEST_NUMBERS") {
         let numbers = format!(
-            "{killed} killed ({in_repair} before anybody had repaired, {together} beside another), {done} deeds, \
+            "{killed} killed ({in_repair} during recovery, {together} next to another one), {done} operations, \
              {applied} applied, {finished} changes finished afterwards"
         );
         fs::write(path, numbers).unwrap();
@@ -286,12 +286,12 @@ fn kill_many(points: usize, seed: u64) {
 }
 
 #[test]
-fn a_killed_process_loses_nothing() {
+fn killed_process_loses_no_data() {
     kill_many(40, 1);
 }
 
 #[test]
 #[ignore = "takes minutes"]
-fn six_hundred_killed_processes_lose_nothing() {
+fn many_killed_processes_lose_no_data() {
     kill_many(600, 2);
 }

@@ -1,4 +1,5 @@
-//! Several processes approve, go back and edit the same skills: every deed is there once.
+//! Several processes that approve, roll back and edit the same skills: every operation is recorded
+//! once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +23,7 @@ fn tell(line: &str) {
     writeln!(io::stdout(), "{MARK}{line}").unwrap();
 }
 
-/// One of the crowd.
+/// One of the processes.
 struct Member<'a> {
     desk: &'a Desk,
     ledger: skill_store::Ledger,
@@ -31,7 +32,8 @@ struct Member<'a> {
 }
 
 impl Member<'_> {
-    /// Changes a line of a skill by a proposal, which is made again until nobody was faster.
+    /// Changes a line of a skill by a proposal, which is repeated until no other process was
+    /// faster.
     fn approve(&mut self, skill: &str, own: &str) {
         loop {
             let Some(text) = self.with_line(skill, own) else { continue };
@@ -64,7 +66,7 @@ impl Member<'_> {
             let snapshot = self.desk.snapshot();
             match self.ledger.rollback(&snapshot, &person(), skill, Some(number), None) {
                 Ok(back) => return tell(&format!("back {skill} {}", back.version)),
-                // It may be that version already.
+                // It may already equal that version.
                 Err(error) => {
                     let reason = error.reason();
                     assert!(lost_a_race(reason) || reason == LedgerErrorKind::State, "{error}");
@@ -73,8 +75,8 @@ impl Member<'_> {
         }
     }
 
-    /// Saves a file as editors do. Only one edits at a time: the others could not be blamed on the
-    /// ledger.
+    /// Saves a file like an editor. Only one process edits at a time: an edit that overwrites
+    /// another one is not the ledger's fault.
     fn edit(&mut self, skill: &str, own: &str) {
         let editor = fs::File::create(self.desk.scene.path("editor")).unwrap();
         editor.lock().unwrap();
@@ -87,7 +89,7 @@ impl Member<'_> {
         tell(&format!("edited {skill} {}", Digest::compute(text.as_bytes())));
     }
 
-    /// Returns what a skill says with one more line at the top, and without the oldest of many.
+    /// Returns a skill's text with one more line at the top, and without the oldest of many.
     fn with_line(&self, skill: &str, own: &str) -> Option<String> {
         let now = self.desk.file(&format!("{skill}/SKILL.md"))?;
         let (head, body) = now.split_once("\ntop ")?;
@@ -113,9 +115,9 @@ fn lost_a_race(reason: LedgerErrorKind) -> bool {
     matches!(reason, LedgerErrorKind::Stale | LedgerErrorKind::Conflict | LedgerErrorKind::Invalid)
 }
 
-/// What the processes of the crowd run; does nothing of itself.
+/// The program of the processes; without its variables it returns at once.
 #[test]
-fn child_of_the_crowd() {
+fn crowd_process() {
     let Ok(place) = std::env::var("SKILL_STORE_TEST_CROWD_DESK") else { return };
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
     let desk = Desk::at(place.into());
@@ -126,7 +128,7 @@ fn child_of_the_crowd() {
 
 fn start(desk: &Desk, nth: usize, rounds: u64) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ledger_crowd::child_of_the_crowd", "--nocapture"])
+        .args(["--exact", "ledger_crowd::crowd_process", "--nocapture"])
         .env("SKILL_STORE_TEST_CROWD_DESK", desk.scene.path(""))
         .env("SKILL_STORE_TEST_SEED", nth.to_string())
         .env("SKILL_STORE_TEST_ROUNDS", rounds.to_string())
@@ -135,7 +137,7 @@ fn start(desk: &Desk, nth: usize, rounds: u64) -> Child {
         .unwrap()
 }
 
-/// Lets the crowd work and compares what it told with what there is.
+/// Lets the crowd work and compares the reports with the ledger.
 fn crowd(rounds: u64) {
     let desk = Desk::empty();
     let ledger = ledger(&desk);
@@ -149,20 +151,20 @@ fn crowd(rounds: u64) {
     let children: Vec<_> = (0..PROCESSES).map(|nth| start(&desk, nth, rounds)).collect();
     let read = |mut child: Child| {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-        let told = lines.filter_map(|line| Some(line.split_once(MARK)?.1.to_owned()));
-        let told: Vec<String> = told.collect();
+        let lines = lines.filter_map(|line| Some(line.split_once(MARK)?.1.to_owned()));
+        let lines: Vec<String> = lines.collect();
         assert!(child.wait().unwrap().success());
-        told
+        lines
     };
-    // Each has a reader of its own: one that waits for its reader would hold nobody up otherwise.
+    // One reader per process, since a full pipe would block its process.
     let readers = children.into_iter().map(|child| std::thread::spawn(move || read(child)));
-    let told: Vec<String> =
+    let reports: Vec<String> =
         readers.collect::<Vec<_>>().into_iter().flat_map(|one| one.join().unwrap()).collect();
 
     let mut by_proposal = BTreeMap::new();
     let (mut rejected, mut back, mut edits) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
     let mut ended = 0;
-    for line in &told {
+    for line in &reports {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["applied", skill, version, id] => {
                 let version = (skill.to_owned(), version.parse::<u64>().unwrap());
@@ -214,7 +216,8 @@ fn crowd(rounds: u64) {
     }
 }
 
-/// Checks that the history has every deed once and nothing else, and ends with what is there.
+/// Checks that the history has every operation once and no other one, and ends with the current
+/// files.
 #[track_caller]
 fn assert_history(
     desk: &Desk,
@@ -264,12 +267,12 @@ fn assert_history(
 }
 
 #[test]
-fn every_deed_of_a_crowd_is_there_once() {
+fn concurrent_operations_are_recorded_once() {
     crowd(6);
 }
 
 #[test]
 #[ignore = "takes minutes"]
-fn every_deed_of_a_busy_crowd_is_there_once() {
+fn many_concurrent_operations_are_recorded() {
     crowd(1_000);
 }

@@ -1,4 +1,4 @@
-//! A database that is gone, damaged, newer, locked or not writable; a lock that others hold.
+//! A database that is missing, damaged, newer, locked or not writable; a lock held by others.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use skill_store::{
 
 use crate::desk::{Desk, NOON, person, text, wish};
 
-/// Makes proposals in several states: open, for another base, rejected, applied.
+/// Creates proposals in several states: open, for another base, rejected, applied.
 fn busy_desk() -> (Desk, [String; 4]) {
     let desk = Desk::new();
     desk.write("pdf", &text("pdf", "read"));
@@ -25,7 +25,7 @@ fn busy_desk() -> (Desk, [String; 4]) {
     (desk, [open, moved, rejected, applied])
 }
 
-/// Checks a ledger that was made again from its files.
+/// Checks a ledger that was rebuilt from its files.
 #[track_caller]
 fn assert_rebuilt(desk: &Desk, ids: &[String; 4], moved: bool) {
     let before = desk.ledger.proposal(&ids[0]).unwrap();
@@ -52,7 +52,7 @@ fn assert_rebuilt(desk: &Desk, ids: &[String; 4], moved: bool) {
     assert_eq!((open.summary.created_ms, open.summary.added), (NOON, 1));
     desk.approve(&ids[0], open.summary.new_digest).unwrap();
     assert_eq!(desk.body("beads"), "one\nTWO\nthree");
-    // What is lost can still be made to fit: the diff is known.
+    // A lost text can still be rebased: the diff is known.
     let error = desk.ledger.rebase(&desk.snapshot(), &person(), &ids[1]).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::DoesNotApply);
     let audit = desk.ledger.audit(AuditFilter::default()).unwrap();
@@ -63,28 +63,28 @@ fn assert_rebuilt(desk: &Desk, ids: &[String; 4], moved: bool) {
 }
 
 #[test]
-fn a_missing_database_is_made_again_from_the_files() {
+fn missing_database_is_rebuilt() {
     let (desk, ids) = busy_desk();
     fs::remove_file(desk.data("registry.sqlite3")).unwrap();
     assert_rebuilt(&desk, &ids, false);
 }
 
 #[test]
-fn an_empty_database_is_made_again_from_the_files() {
+fn empty_database_is_rebuilt() {
     let (desk, ids) = busy_desk();
     fs::write(desk.data("registry.sqlite3"), "").unwrap();
     assert_rebuilt(&desk, &ids, false);
 }
 
 #[test]
-fn a_database_of_garbage_is_moved_aside() {
+fn garbage_database_is_moved_aside() {
     let (desk, ids) = busy_desk();
     fs::write(desk.data("registry.sqlite3"), [0xA5; 20_000]).unwrap();
     assert_rebuilt(&desk, &ids, true);
 }
 
 #[test]
-fn a_truncated_database_is_moved_aside() {
+fn truncated_database_is_moved_aside() {
     let (desk, ids) = busy_desk();
     let path = desk.data("registry.sqlite3");
     let length = fs::metadata(&path).unwrap().len();
@@ -93,20 +93,20 @@ fn a_truncated_database_is_moved_aside() {
 }
 
 #[test]
-fn a_database_damaged_inside_is_noticed_after_a_crash() {
+fn inner_damage_is_found_after_crash() {
     let (desk, ids) = busy_desk();
     let path = desk.data("registry.sqlite3");
     let mut bytes = fs::read(&path).unwrap();
     let length = bytes.len();
     bytes[8_192..length].fill(0x5A);
     fs::write(&path, bytes).unwrap();
-    // A name in the lock is what a crash leaves.
+    // A crash leaves a name in the lock.
     fs::write(desk.data("lock"), "4711\n").unwrap();
     assert_rebuilt(&desk, &ids, true);
 }
 
 #[test]
-fn files_that_are_no_proposals_are_named() {
+fn invalid_proposal_files_are_reported() {
     let (desk, ids) = busy_desk();
     fs::remove_file(desk.data("registry.sqlite3")).unwrap();
     fs::write(desk.data("proposals/notes.md"), "# Notes\n").unwrap();
@@ -124,7 +124,7 @@ fn files_that_are_no_proposals_are_named() {
 }
 
 #[test]
-fn what_a_dead_process_left_in_the_data_directory_is_put_right() {
+fn data_directory_is_cleaned_after_crash() {
     let (desk, ids) = busy_desk();
     let files: Vec<_> = ids.iter().map(|id| desk.ledger.proposal(id).unwrap().file).collect();
     let texts: Vec<_> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
@@ -135,7 +135,7 @@ fn what_a_dead_process_left_in_the_data_directory_is_put_right() {
         fs::write(desk.data(left), "").unwrap();
     }
     desk.ledger.proposals(ProposalFilter::default()).unwrap();
-    assert_eq!(desk.leftovers().len(), 3, "nobody died");
+    assert_eq!(desk.leftovers().len(), 3, "no process died");
     fs::write(desk.data("lock"), "4711\n").unwrap();
     desk.ledger.proposals(ProposalFilter::default()).unwrap();
     assert_eq!(desk.leftovers(), Vec::<PathBuf>::new());
@@ -144,7 +144,7 @@ fn what_a_dead_process_left_in_the_data_directory_is_put_right() {
 }
 
 #[test]
-fn a_forged_file_decides_nothing() {
+fn forged_file_has_no_effect() {
     let (desk, ids) = busy_desk();
     let file = desk.ledger.proposal(&ids[0]).unwrap().file;
     let forged = fs::read_to_string(&file).unwrap();
@@ -152,14 +152,14 @@ fn a_forged_file_decides_nothing() {
     fs::write(&file, forged).unwrap();
     fs::remove_file(desk.data("registry.sqlite3")).unwrap();
     desk.ledger.record_direct_edits(&desk.snapshot(), &[]).unwrap();
-    // The diff does not make the text of the digest it names.
+    // The diff does not result in the text of the named digest.
     let proposal = desk.ledger.proposal(&ids[0]).unwrap();
     assert_eq!((proposal.summary.state, proposal.new_text), (ProposalState::Stale, None));
     assert_eq!(desk.body("beads"), "one\ntwo\nthree");
 }
 
 #[test]
-fn the_ledger_waits_for_others_only_so_long() {
+fn lock_wait_is_limited() {
     let desk = Desk::new();
     desk.propose("beads", "1");
     let held = fs::File::options().write(true).open(desk.data("lock")).unwrap();
@@ -177,7 +177,7 @@ fn the_ledger_waits_for_others_only_so_long() {
 }
 
 #[test]
-fn what_cannot_be_written_is_named() {
+fn unwritable_path_is_named() {
     let desk = Desk::new();
     fs::write(desk.data(""), "a file where the directory should be").unwrap();
     let error = desk.ask(&wish("beads", "x")).unwrap_err();
@@ -191,7 +191,7 @@ fn what_cannot_be_written_is_named() {
 }
 
 #[test]
-fn a_clock_that_goes_back_changes_no_order() {
+fn order_survives_clock_change() {
     let desk = Desk::new();
     let (first, _) = desk.propose("beads", "1");
     desk.clock.set(std::time::UNIX_EPOCH + Duration::from_secs(5));

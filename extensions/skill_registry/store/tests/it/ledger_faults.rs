@@ -1,4 +1,4 @@
-//! Every step of every writing workflow is made to fail once, in each way there is.
+//! Failures of every step of every writing workflow, in every way.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,7 +9,7 @@ use skill_store::{LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState, Pr
 use crate::desk::{Desk, person, text, wish};
 use crate::ledger_workflows::{ONE, WORKFLOWS, assert_repeatable, assert_whole};
 
-/// Lets every step of a workflow fail in every way.
+/// Makes every step of a workflow fail in every way.
 fn sweep(name: &str) {
     let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == name).unwrap();
     let desk = Desk::new();
@@ -26,7 +26,7 @@ fn sweep(name: &str) {
             fault::arm_fault(at, fault);
             (workflow.deed)(&desk);
             assert!(fault::disarm_faults() >= at, "{what}: the step was not reached");
-            // Whatever it said, the next use finds everything whole.
+            // Regardless of the result, the next use finds a consistent state.
             assert_whole(&desk, workflow, &what);
             assert_repeatable(&desk, workflow, &what);
             assert_whole(&desk, workflow, &what);
@@ -35,76 +35,76 @@ fn sweep(name: &str) {
 }
 
 #[test]
-fn a_step_of_propose_that_fails_leaves_the_old_or_the_new() {
+fn failed_propose_is_atomic() {
     sweep("propose");
     sweep("propose again");
 }
 
 #[test]
-fn a_step_of_approve_that_fails_leaves_the_old_or_the_new() {
+fn failed_approve_is_atomic() {
     sweep("approve");
 }
 
 #[test]
-fn a_step_of_reject_that_fails_leaves_the_old_or_the_new() {
+fn failed_reject_is_atomic() {
     sweep("reject");
 }
 
 #[test]
-fn a_step_of_rebase_that_fails_leaves_the_old_or_the_new() {
+fn failed_rebase_is_atomic() {
     sweep("rebase");
 }
 
 #[test]
-fn a_step_of_rollback_that_fails_leaves_the_old_or_the_new() {
+fn failed_rollback_is_atomic() {
     sweep("rollback");
 }
 
 #[test]
-fn a_step_of_amend_that_fails_leaves_the_old_or_the_new() {
+fn failed_amend_is_atomic() {
     sweep("amend");
 }
 
 #[test]
-fn a_step_of_looking_that_fails_leaves_the_old_or_the_new() {
+fn failed_observation_is_atomic() {
     sweep("observe");
     sweep("history");
 }
 
 #[test]
-fn a_step_of_an_approval_of_a_skill_that_fails_leaves_the_old_or_the_new() {
+fn failed_skill_approval_is_atomic() {
     sweep("report");
     sweep("approve a skill");
 }
 
 #[test]
-fn a_step_of_recording_readings_that_fails_leaves_all_or_none() {
+fn failed_read_recording_is_atomic() {
     sweep("read");
 }
 
 #[test]
-fn a_step_of_a_creation_that_fails_leaves_the_old_or_the_new() {
+fn failed_creation_is_atomic() {
     sweep("create");
 }
 
-/// What the child of the next test runs; does nothing of itself.
+/// The program of the child process; without its variables it returns at once.
 #[test]
-fn child_that_dies() {
+fn fault_process() {
     let Ok(place) = std::env::var("SKILL_STORE_TEST_DESK") else { return };
     let name = std::env::var("SKILL_STORE_TEST_DEED").unwrap();
     let desk = Desk::at(place.into());
     let Some(workflow) = WORKFLOWS.iter().find(|workflow| workflow.name == name) else {
-        // Any use of the ledger brings to an end what was interrupted.
+        // Any use of the ledger completes interrupted changes.
         desk.ledger.proposals(ProposalFilter::default()).unwrap();
         return;
     };
     if std::env::var_os("SKILL_STORE_TEST_EDIT").is_some() {
-        edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited meanwhile"));
+        edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited concurrently"));
     }
     (workflow.deed)(&desk);
 }
 
-/// Lets somebody save a file, as editors do, right before the ledger replaces a file.
+/// Saves a file like an editor right before the ledger replaces a file.
 fn edit_before_rename(desk: &Desk, rel: &str, text: &str) {
     let (path, temporary) = (desk.scene.path(rel), desk.scene.path("temporary"));
     let (mark, text) = (desk.scene.path("saved"), text.to_owned());
@@ -120,16 +120,16 @@ fn state_of_first(desk: &Desk) -> ProposalState {
 }
 
 #[test]
-fn an_edit_in_the_last_moment_is_kept() {
+fn late_edit_is_kept() {
     let desk = Desk::new();
     let (id, digest) = desk.propose("beads", "new");
-    edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited meanwhile"));
+    edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited concurrently"));
     let error = desk.approve(&id, digest).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
-    assert_eq!(desk.body("beads"), "edited meanwhile");
+    assert_eq!(desk.body("beads"), "edited concurrently");
     assert_eq!(state_of_first(&desk), ProposalState::Stale);
     assert_eq!(desk.leftovers(), Vec::<PathBuf>::new());
-    // A file that appears where a new one was to be made.
+    // A file that appears where a new one is to be created.
     let request = ProposeRequest {
         path: Some("notes.md".to_owned()),
         new_content: Some("proposed".to_owned()),
@@ -140,7 +140,7 @@ fn an_edit_in_the_last_moment_is_kept() {
     let error = desk.approve(&proposal.id, proposal.new_digest).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
     assert_eq!(desk.file("beads/notes.md").as_deref(), Some("mine"));
-    // A file that was to be removed, with others that were to be changed.
+    // A file that is to be removed, among others that are to be changed.
     desk.ledger.history(&desk.snapshot(), "beads").unwrap();
     desk.scene.write("skills/beads/z.md", "added");
     desk.write("beads", &text("beads", "changed"));
@@ -153,7 +153,7 @@ fn an_edit_in_the_last_moment_is_kept() {
 }
 
 #[test]
-fn an_edit_in_the_last_moment_survives_a_crash() {
+fn late_edit_survives_crash() {
     let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == "approve").unwrap();
     let mut kept = 0;
     for at in 1.. {
@@ -164,12 +164,12 @@ fn an_edit_in_the_last_moment_survives_a_crash() {
         let status = child.output().unwrap().status;
         desk.ledger.proposals(ProposalFilter::default()).unwrap();
         let expected = match desk.body("beads").as_str() {
-            "edited meanwhile" => {
+            "edited concurrently" => {
                 kept += 1;
                 ProposalState::Stale
             }
             body if desk.scene.path("saved").exists() => panic!("dying at step {at}: {body}"),
-            // The process died before somebody could edit the file.
+            // The process died before the file could be edited.
             "new" => ProposalState::Applied,
             "one\ntwo\nthree" => ProposalState::Open,
             body => panic!("dying at step {at}: {body}"),
@@ -183,18 +183,18 @@ fn an_edit_in_the_last_moment_survives_a_crash() {
     assert!(kept > 3, "{kept}");
 }
 
-/// The command that does a deed in another process.
+/// Returns the command that runs an operation in another process.
 fn child(desk: &Desk, deed: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "ledger_faults::child_that_dies", "--nocapture"])
+        .args(["--exact", "ledger_faults::fault_process", "--nocapture"])
         .env("SKILL_STORE_TEST_DESK", desk.scene.path(""))
         .env("SKILL_STORE_TEST_DEED", deed)
         .env("RUST_BACKTRACE", "0");
     command
 }
 
-/// Checks that what is kept beside the database of the skills that agents created is what it says.
+/// Checks that the copy of the records of created skills equals the database.
 #[track_caller]
 fn assert_mirror(desk: &Desk, what: &str) {
     let standing = desk.ledger.approval_statuses(&desk.snapshot()).unwrap();
@@ -209,7 +209,7 @@ fn assert_mirror(desk: &Desk, what: &str) {
 }
 
 #[test]
-fn a_process_that_dies_leaves_the_old_or_the_new() {
+fn crash_is_atomic() {
     for workflow in &WORKFLOWS {
         let mut died = 0;
         for at in 1.. {
@@ -220,10 +220,10 @@ fn a_process_that_dies_leaves_the_old_or_the_new() {
             let status = output.unwrap().status;
             let what = format!("{} that dies at step {at}", workflow.name);
             assert_whole(&desk, workflow, &what);
-            // Nobody else changed anything: what was begun is brought to its end.
+            // No other program changed a file, so every change can be completed.
             let notes = desk.ledger.take_notes();
-            let given_up = |note: &LedgerNote| matches!(note, LedgerNote::Unfinished { .. });
-            assert!(!notes.iter().any(given_up), "{what}: {notes:?}");
+            let unfinished = |note: &LedgerNote| matches!(note, LedgerNote::Unfinished { .. });
+            assert!(!notes.iter().any(unfinished), "{what}: {notes:?}");
             assert_mirror(&desk, &what);
             assert_repeatable(&desk, workflow, &what);
             assert_whole(&desk, workflow, &what);
@@ -237,7 +237,7 @@ fn a_process_that_dies_leaves_the_old_or_the_new() {
 }
 
 #[test]
-fn a_process_that_dies_while_it_repairs_leaves_the_old_or_the_new() {
+fn crash_during_recovery_is_atomic() {
     let dies = |desk: &Desk, deed: &str, at: usize| {
         let mut child = child(desk, deed);
         !child.env("SKILL_STORE_FAULT_AT", at.to_string()).output().unwrap().status.success()
@@ -265,7 +265,7 @@ fn a_process_that_dies_while_it_repairs_leaves_the_old_or_the_new() {
     }
 }
 
-/// Makes a desk at which a process died with an approval recorded and the file not yet written.
+/// Creates a desk on which a process died with an approval recorded and the file not yet written.
 fn interrupted() -> Desk {
     let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == "approve").unwrap();
     for at in 1.. {
@@ -285,8 +285,8 @@ fn interrupted() -> Desk {
 }
 
 #[test]
-fn an_error_says_whether_the_file_was_written() {
-    let mut told = [0, 0];
+fn error_reports_written_files() {
+    let mut counts = [0, 0];
     for at in 1.. {
         let desk = Desk::new();
         let (id, digest) = desk.propose("beads", "new");
@@ -300,15 +300,15 @@ fn an_error_says_whether_the_file_was_written() {
             assert!(written, "failing at step {at}");
             continue;
         };
-        let says = "; the files are written, which is recorded at the next use";
-        assert_eq!(error.to_string().ends_with(says), written, "failing at step {at}: {error}");
-        told[usize::from(written)] += 1;
+        let detail = "; the files are written, which is recorded at the next use";
+        assert_eq!(error.to_string().ends_with(detail), written, "failing at step {at}: {error}");
+        counts[usize::from(written)] += 1;
     }
-    assert!(told[0] > 5 && told[1] >= 2, "{told:?}");
+    assert!(counts[0] > 5 && counts[1] >= 2, "{counts:?}");
 }
 
 #[test]
-fn what_was_interrupted_is_finished_and_told() {
+fn interrupted_change_is_completed() {
     let desk = interrupted();
     let id = desk.ledger.proposal("1").unwrap().summary.id;
     let finished = LedgerNote::Finished { skill_id: "beads".to_owned(), proposal: Some(id) };
@@ -323,7 +323,7 @@ fn what_was_interrupted_is_finished_and_told() {
 }
 
 #[test]
-fn what_cannot_be_finished_now_is_finished_later() {
+fn failed_recovery_is_retried() {
     for at in 1.. {
         let desk = interrupted();
         fault::arm_fault(at, InjectedFault::Io);
@@ -332,7 +332,7 @@ fn what_cannot_be_finished_now_is_finished_later() {
             break;
         }
         if answer.is_ok_and(|waiting| !waiting.is_empty()) {
-            // It still waits: the skill is not touched before it is brought to its end.
+            // The change is still pending: the skill is not touched before it is completed.
             assert_eq!(desk.ledger.take_notes().len(), 1, "failing at step {at}");
         }
         assert_eq!(state_of_first(&desk), ProposalState::Applied, "failing at step {at}");
@@ -342,7 +342,7 @@ fn what_cannot_be_finished_now_is_finished_later() {
 }
 
 #[test]
-fn what_can_never_be_finished_is_given_up_and_can_be_tried_again() {
+fn abandoned_change_can_be_retried() {
     let desk = interrupted();
     let (skill, away) = (desk.scene.path("skills/beads"), desk.scene.path("away"));
     std::fs::rename(&skill, &away).unwrap();
@@ -351,11 +351,11 @@ fn what_can_never_be_finished_is_given_up_and_can_be_tried_again() {
     assert_eq!(failed.summary.state, ProposalState::Failed);
     assert_eq!(failed.decided.map(|decided| decided.by).as_deref(), Some("ada"));
     let notes = desk.ledger.take_notes();
-    let told = format!(
+    let text = format!(
         "an interrupted change of `beads` was abandoned: {} is or passes through a symbolic link",
         skill.display()
     );
-    assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [told]);
+    assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [text]);
     std::fs::remove_file(&skill).unwrap();
     std::fs::rename(&away, &skill).unwrap();
     assert_eq!(desk.body("beads"), ONE);
@@ -370,7 +370,7 @@ fn what_can_never_be_finished_is_given_up_and_can_be_tried_again() {
 }
 
 #[test]
-fn a_file_that_changed_after_the_crash_is_left_alone() {
+fn recovery_keeps_later_edits() {
     let desk = interrupted();
     desk.write("beads", &text("beads", "edited after the crash"));
     assert_eq!(state_of_first(&desk), ProposalState::Stale);

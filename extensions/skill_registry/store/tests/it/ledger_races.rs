@@ -1,4 +1,4 @@
-//! Several at once: nothing is lost, nothing hangs.
+//! Concurrent use of a ledger: no data is lost, no call hangs.
 
 use std::fs;
 use std::process::Command;
@@ -14,7 +14,7 @@ const THREADS: usize = 8;
 const ROUNDS: usize = 6;
 
 #[test]
-fn one_of_several_approvals_of_the_same_base_wins() {
+fn one_concurrent_approval_wins() {
     let desk = Desk::new();
     for round in 0..ROUNDS {
         let proposals: Vec<_> =
@@ -51,7 +51,8 @@ fn one_of_several_approvals_of_the_same_base_wins() {
     assert_eq!(desk.leftovers(), Vec::<std::path::PathBuf>::new());
 }
 
-/// Appends lines to the skill, each by a proposal that is made again until nobody was faster.
+/// Appends lines to the skill, each by a proposal that is repeated until no other writer was
+/// faster.
 fn append(desk: &Desk, nth: usize) {
     let ledger = desk.other();
     for round in 0..ROUNDS {
@@ -77,7 +78,7 @@ fn append(desk: &Desk, nth: usize) {
     }
 }
 
-/// Checks that every line is there, and every version on the way.
+/// Checks that every line exists, and every version in between.
 #[track_caller]
 fn assert_all_lines(desk: &Desk, writers: usize) {
     let body = desk.body("beads");
@@ -94,7 +95,7 @@ fn assert_all_lines(desk: &Desk, writers: usize) {
 }
 
 #[test]
-fn every_line_that_a_thread_added_is_there() {
+fn threads_lose_no_lines() {
     let desk = Desk::new();
     thread::scope(|scope| {
         for nth in 0..THREADS {
@@ -105,20 +106,20 @@ fn every_line_that_a_thread_added_is_there() {
     assert_all_lines(&desk, THREADS);
 }
 
-/// What the children of the next test run; does nothing of itself.
+/// The program of the child processes; without its variables it returns at once.
 #[test]
-fn child_that_appends() {
+fn append_process() {
     let Ok(place) = std::env::var("SKILL_STORE_TEST_DESK") else { return };
     let nth = std::env::var("SKILL_STORE_TEST_WRITER").unwrap().parse().unwrap();
     append(&Desk::at(place.into()), nth);
 }
 
 #[test]
-fn every_line_that_a_process_added_is_there() {
+fn processes_lose_no_lines() {
     let desk = Desk::new();
     let start = |nth: usize| {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "ledger_races::child_that_appends"])
+            .args(["--exact", "ledger_races::append_process"])
             .env("SKILL_STORE_TEST_DESK", desk.scene.path(""))
             .env("SKILL_STORE_TEST_WRITER", nth.to_string())
             .spawn()
@@ -132,14 +133,14 @@ fn every_line_that_a_process_added_is_there() {
 }
 
 #[test]
-fn an_edit_is_never_overwritten_unseen() {
+fn concurrent_edits_are_not_lost() {
     let desk = Desk::new();
     let path = desk.scene.path("skills/beads/SKILL.md");
     let edits = AtomicUsize::new(0);
     let done = std::sync::atomic::AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            // An editor that replaces the file as a whole, as most do.
+            // The editor replaces the file as a unit, like most do.
             while !done.load(Ordering::Relaxed) {
                 let nth = edits.fetch_add(1, Ordering::Relaxed);
                 let temporary = desk.scene.path("edit");

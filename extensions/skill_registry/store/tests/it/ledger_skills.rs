@@ -1,4 +1,4 @@
-//! Whole skills: proposed, created by agents, removed, and what is used of them.
+//! Skills that are proposed, created by agents, or removed, and the statistics of their use.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use crate::desk::{Desk, agent, person, text, wish};
 use crate::scene::{id, ids};
 
 #[test]
-fn a_new_skill_can_be_proposed() {
+fn new_skill_can_be_proposed() {
     let desk = Desk::empty();
     let request = ProposeRequest {
         diff: Some(skill_store::diff::unified_diff("", &text("pdf", "Read it."), "SKILL.md")),
@@ -37,7 +37,7 @@ fn a_new_skill_can_be_proposed() {
 }
 
 #[test]
-fn a_directory_that_is_in_the_way_is_left_alone() {
+fn existing_directory_is_not_replaced() {
     let desk = Desk::empty();
     let (first, digest) = desk.propose("pdf", "first");
     desk.scene.write("skills/pdf/notes.txt", "mine");
@@ -55,7 +55,7 @@ fn a_directory_that_is_in_the_way_is_left_alone() {
 }
 
 #[test]
-fn a_removed_skill_comes_back_whole() {
+fn removed_skill_can_be_restored() {
     let desk = Desk::new();
     let script = desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
@@ -72,7 +72,7 @@ fn a_removed_skill_comes_back_whole() {
 }
 
 #[test]
-fn executable_bits_are_part_of_a_version() {
+fn versions_keep_executable_bits() {
     let desk = Desk::new();
     let script = desk.scene.write("skills/beads/run.sh", "#!/bin/sh\n");
     let set = |mode| fs::set_permissions(&script, fs::Permissions::from_mode(mode)).unwrap();
@@ -82,7 +82,7 @@ fn executable_bits_are_part_of_a_version() {
     assert_eq!(desk.ledger.history(&desk.snapshot(), "beads").unwrap().len(), 2);
     desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None).unwrap();
     assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o777, 0o644);
-    // A file that is replaced keeps its bits.
+    // A replaced file keeps its bits.
     set(0o750);
     let request = ProposeRequest {
         path: Some("run.sh".to_owned()),
@@ -95,7 +95,7 @@ fn executable_bits_are_part_of_a_version() {
 }
 
 #[test]
-fn links_are_neither_followed_nor_replaced() {
+fn links_are_not_followed() {
     let desk = Desk::new();
     let outside = desk.scene.write("outside.md", "outside");
     std::os::unix::fs::symlink(&outside, desk.scene.path("skills/beads/link.md")).unwrap();
@@ -109,7 +109,7 @@ fn links_are_neither_followed_nor_replaced() {
         let error = desk.ask(&request).unwrap_err();
         assert_eq!(error.reason(), LedgerErrorKind::Denied, "{path}: {error}");
     }
-    // The link appears after the proposal was made.
+    // The link appears after the proposal was created.
     let request = ProposeRequest {
         path: Some("dir/new.md".to_owned()),
         new_content: Some("inside".to_owned()),
@@ -128,7 +128,7 @@ fn links_are_neither_followed_nor_replaced() {
 }
 
 #[test]
-fn a_skill_an_agent_created_waits_for_a_person() {
+fn created_skill_is_not_approved() {
     let desk = Desk::new();
     desk.write("made", &text("made", "by an agent"));
     let snapshot = desk.snapshot();
@@ -155,7 +155,7 @@ fn a_skill_an_agent_created_waits_for_a_person() {
     approve("made", digest).unwrap();
     standing(true);
 
-    // What a person applies keeps the approval, what somebody writes does not.
+    // A change that a person applies keeps the approval, a direct edit does not.
     let (proposal, new) = desk.propose("made", "better");
     desk.approve(&proposal, new).unwrap();
     standing(true);
@@ -165,17 +165,17 @@ fn a_skill_an_agent_created_waits_for_a_person() {
     standing(true);
     desk.ledger.report_created(&desk.snapshot(), &agent(), "made").unwrap();
     standing(false);
-    // Losing the database approves nothing.
+    // The loss of the database approves no skill.
     fs::remove_file(desk.data("registry.sqlite3")).unwrap();
     standing(false);
     fs::write(desk.data("registry.sqlite3"), "garbage").unwrap();
     standing(false);
-    let refused = desk.ledger.report_created(&snapshot, &agent(), "../x");
-    assert_eq!(refused.unwrap_err().reason(), LedgerErrorKind::Argument);
+    let invalid = desk.ledger.report_created(&snapshot, &agent(), "../x");
+    assert_eq!(invalid.unwrap_err().reason(), LedgerErrorKind::Argument);
 }
 
 #[test]
-fn readings_are_added_up() {
+fn reads_are_summed_up() {
     let desk = Desk::new();
     let reading = |at_ms, skill: &str, kind, session: &str| SkillActivation {
         at_ms,
@@ -217,14 +217,14 @@ fn readings_are_added_up() {
 }
 
 #[test]
-fn a_skill_too_large_for_a_version_says_so_and_loses_nothing() {
+fn oversized_skill_keeps_unrecorded_files() {
     let desk = Desk::new();
     for nth in 0..600 {
         desk.scene.write(&format!("skills/beads/A/{nth:03}.txt"), format!("{nth}"));
     }
     let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
     assert_eq!((history[0].files, history[0].complete), (512, false));
-    // What sorts first takes the place of another file in what is kept.
+    // A file that sorts first takes the place of another one in the version.
     desk.scene.write("skills/beads/A/!new.txt", "new");
     let (proposal, digest) = desk.propose("beads", "ONE");
     desk.approve(&proposal, digest).unwrap();
@@ -234,11 +234,11 @@ fn a_skill_too_large_for_a_version_says_so_and_loses_nothing() {
 }
 
 #[test]
-fn a_skill_that_is_announced_is_its_agents_from_the_first_moment() {
+fn announced_skill_belongs_to_agent() {
     let desk = Desk::empty();
     desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
     desk.write("pdf", &text("pdf", "Read it."));
-    // Whoever sees it first.
+    // Another process sees it first.
     desk.other().record_direct_edits(&desk.snapshot(), &[id("pdf")]).unwrap();
     desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
     let history = desk.ledger.history(&desk.snapshot(), "pdf").unwrap();
@@ -252,7 +252,7 @@ fn a_skill_that_is_announced_is_its_agents_from_the_first_moment() {
     let digest = standing[&id("pdf")].digest;
     let expected = ApprovalStatus { author: agent(), approved: false, digest };
     assert_eq!(standing[&id("pdf")], expected);
-    // What comes after it is a person's word again, and a new report takes the approval away.
+    // A later approval is the person's, and a new report revokes it.
     desk.ledger.approve_skill(&desk.snapshot(), &person(), "pdf", digest).unwrap();
     desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
     assert!(!desk.ledger.approval_statuses(&desk.snapshot()).unwrap()[&id("pdf")].approved);

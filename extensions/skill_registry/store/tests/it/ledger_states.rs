@@ -1,11 +1,11 @@
-//! Every state of a proposal × everything that can be done to one.
+//! Every operation on a proposal in every state.
 
 use skill_store::{Digest, LedgerErrorKind, ProposalState};
 
 use crate::desk::{Desk, person, text, wish};
 use crate::scene::id;
 
-/// Makes a proposal in a state; returns its id and digest.
+/// Creates a proposal in a state; returns its id and digest.
 fn proposal_in(desk: &Desk, state: ProposalState) -> (String, Digest) {
     let (id_of, digest) = desk.propose("beads", "ONE\ntwo\nthree");
     match state {
@@ -29,7 +29,7 @@ fn proposal_in(desk: &Desk, state: ProposalState) -> (String, Digest) {
 }
 
 #[test]
-fn each_deed_is_allowed_in_its_states_and_refused_in_the_others() {
+fn operations_depend_on_state() {
     use ProposalState::{Applied, Open, Rejected, Stale, Superseded};
     type Deed = fn(&Desk, &str, Digest) -> Result<(), LedgerErrorKind>;
     let deeds: [(&str, Deed); 5] = [
@@ -54,7 +54,7 @@ fn each_deed_is_allowed_in_its_states_and_refused_in_the_others() {
     ];
     let (state, stale) = (Err(LedgerErrorKind::State), Err(LedgerErrorKind::Stale));
     let same = Err(LedgerErrorKind::Argument);
-    // What each deed answers, and the state the proposal is in afterwards.
+    // The result of each operation, and the state of the proposal afterwards.
     let table = [
         (
             Open,
@@ -110,7 +110,7 @@ fn each_deed_is_allowed_in_its_states_and_refused_in_the_others() {
 }
 
 #[test]
-fn names_of_states_are_their_own() {
+fn state_names_round_trip() {
     for state in ProposalState::ALL {
         assert_eq!(ProposalState::from_name(state.as_str()), Some(state));
         assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
@@ -119,7 +119,7 @@ fn names_of_states_are_their_own() {
 }
 
 #[test]
-fn ids_have_to_be_whole_enough() {
+fn ambiguous_ids_are_rejected() {
     let desk = Desk::new();
     let (first, _) = desk.propose("beads", "1");
     let (second, _) = desk.propose("beads", "2");

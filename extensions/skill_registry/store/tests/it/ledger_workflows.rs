@@ -1,4 +1,4 @@
-//! What one does with a ledger, and what there may be when it failed in the middle.
+//! The workflows of a ledger, and their permitted states after a failure.
 
 use std::path::PathBuf;
 
@@ -7,18 +7,18 @@ use skill_store::{Digest, ProposalFilter, ProposalState};
 use crate::desk::{Desk, agent, person, reading, text, wish};
 use crate::scene::id;
 
-/// A workflow: what is there before, and the deed that fails.
+/// A workflow: its initial state, and the operation that fails.
 pub(crate) struct Workflow {
     pub(crate) name: &'static str,
     pub(crate) prepare: fn(&Desk),
     pub(crate) deed: fn(&Desk) -> bool,
-    /// The bodies SKILL.md may have afterwards, the old one first.
+    /// The permitted bodies of SKILL.md afterwards, the old one first.
     pub(crate) bodies: &'static [&'static str],
 }
 
 pub(crate) const ONE: &str = "one\ntwo\nthree";
 
-/// Approves the first proposal, which wants this body.
+/// Approves the first proposal, whose text has this body.
 fn approve_first(desk: &Desk, skill: &str, body: &str) -> bool {
     desk.approve("1", Digest::compute(text(skill, body).as_bytes())).is_ok()
 }
@@ -134,7 +134,8 @@ fn edit_under_a_proposal(desk: &Desk) {
     desk.write("beads", &text("beads", "edited"));
 }
 
-/// What a workflow leaves beside the skill's files and the states of proposals, as it is now.
+/// Returns the current result of a workflow, other than the skill's files and the states of
+/// proposals.
 fn outcome(desk: &Desk, workflow: &Workflow) -> String {
     match workflow.name {
         "amend" => desk.ledger.proposal("1").unwrap().new_text.unwrap(),
@@ -151,14 +152,15 @@ fn outcome(desk: &Desk, workflow: &Workflow) -> String {
         "read" => {
             let stats = desk.ledger.stats(None).unwrap();
             let reads = stats.first().map_or(0, |stats| stats.reads);
-            // Readings that were recorded though that failed are recorded again by the next attempt.
+            // Reads that were recorded although the call failed are recorded again by the next
+            // attempt.
             format!("{}", reads.min(2))
         }
         _ => String::new(),
     }
 }
 
-/// What the workflows leave, before and after.
+/// Returns the results of a workflow before and after the operation.
 fn outcomes(workflow: &Workflow) -> [String; 2] {
     match workflow.name {
         "amend" => ["new", "better"].map(|body| text("beads", body)),
@@ -171,14 +173,15 @@ fn outcomes(workflow: &Workflow) -> [String; 2] {
     }
 }
 
-/// Checks that nothing is torn, stuck or left over once the ledger was used again.
+/// Checks that no file is torn, no proposal is stuck and no leftover remains after the next use of
+/// the ledger.
 #[track_caller]
 pub(crate) fn assert_whole(desk: &Desk, workflow: &Workflow, what: &str) {
     let proposals = desk.ledger.proposals(ProposalFilter { all: true, ..Default::default() });
     let proposals = proposals.unwrap_or_else(|error| panic!("{what}: {error}"));
     for proposal in &proposals {
         assert_ne!(proposal.state, ProposalState::Approved, "{what}: stuck");
-        assert_ne!(proposal.state, ProposalState::Failed, "{what}: given up");
+        assert_ne!(proposal.state, ProposalState::Failed, "{what}: failed");
     }
     let body = desk.body("beads");
     assert!(workflow.bodies.contains(&body.as_str()), "{what}: {body}");
@@ -191,7 +194,7 @@ pub(crate) fn assert_whole(desk: &Desk, workflow: &Workflow, what: &str) {
             assert_eq!(desk.scene.path("skills/pdf").exists(), applied, "{what}");
         }
         "rollback" => {
-            // The whole tree is one version or the other.
+            // The tree equals one of the two versions.
             let old = body == "edited";
             assert_eq!(desk.file("beads/added/deep.md").is_some(), old, "{what}");
             assert_eq!(desk.file("beads/added/more.md").is_some(), old, "{what}");
@@ -202,7 +205,7 @@ pub(crate) fn assert_whole(desk: &Desk, workflow: &Workflow, what: &str) {
     assert!(outcomes(workflow).contains(&outcome), "{what}: {outcome}");
     assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "{what}");
     if !desk.data("registry.sqlite3").exists() {
-        // The first step of all failed.
+        // The first step failed.
         return;
     }
     let check = "PRAGMA integrity_check";
@@ -214,7 +217,7 @@ pub(crate) fn assert_whole(desk: &Desk, workflow: &Workflow, what: &str) {
     assert_eq!(pending, 0, "{what}");
 }
 
-/// Does the deed again, until it has been done; it must not be refused for good.
+/// Repeats the operation unless it has succeeded; it must not fail permanently.
 #[track_caller]
 pub(crate) fn assert_repeatable(desk: &Desk, workflow: &Workflow, what: &str) {
     let proposals = desk.ledger.proposals(ProposalFilter { all: true, ..Default::default() });

@@ -1,4 +1,4 @@
-//! Temporary files of writers and editors beside the files of a skill.
+//! Temporary files of writers and editors next to the files of a skill.
 
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -34,7 +34,7 @@ fn leftovers_are_not_resources() {
     desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
     let store = desk.store();
     let publisher = SkillPublisher::new();
-    let look = || {
+    let list = || {
         let snapshot = store.snapshot();
         let read = ReadSkillArgs { skill_id: "beads".to_owned() };
         let read = read_skill(&store, &snapshot, Audience::Operator, &read).unwrap();
@@ -52,9 +52,9 @@ fn leftovers_are_not_resources() {
         });
         (read.structured["resources"].clone(), read.structured["notes"].clone(), published, linted)
     };
-    let before = look();
+    let before = list();
     scatter(&desk);
-    assert_eq!(look(), before);
+    assert_eq!(list(), before);
     for path in LEFTOVERS {
         let args = ReadResourceArgs {
             skill_id: "beads".to_owned(),
@@ -72,7 +72,7 @@ fn leftovers_are_not_resources() {
 }
 
 #[test]
-fn leftovers_leave_approval_and_history_alone() {
+fn leftovers_do_not_affect_approval() {
     let desk = Desk::new();
     let snapshot = desk.snapshot();
     desk.ledger.report_created(&snapshot, &agent(), "beads").unwrap();

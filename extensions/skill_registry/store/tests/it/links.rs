@@ -1,4 +1,4 @@
-//! Symbolic links: which are followed, which are refused, and that no race leads out.
+//! Symbolic links: some are followed, others are rejected, and no race leads out of a root.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -27,7 +27,7 @@ fn resource(store: &Store, path: &str) -> Result<String, ErrorKind> {
 }
 
 #[test]
-fn a_linked_skill_directory_is_followed_inside_the_roots_only() {
+fn links_outside_roots_are_rejected() {
     let scene = Scene::new();
     scene.skill("skills/real", "text");
     scene.skill("pool/shared", "from the pool");
@@ -63,7 +63,7 @@ fn a_linked_skill_directory_is_followed_inside_the_roots_only() {
 }
 
 #[test]
-fn a_link_to_a_directory_without_a_skill_is_not_searched() {
+fn linked_directory_is_not_searched() {
     let scene = Scene::new();
     scene.skill("skills/group/inner", "text");
     symlink("group", scene.path("skills/link")).unwrap();
@@ -73,7 +73,7 @@ fn a_link_to_a_directory_without_a_skill_is_not_searched() {
 }
 
 #[test]
-fn a_link_into_an_untrusted_root_is_not_trusted() {
+fn link_inherits_trust_of_target() {
     let scene = Scene::new();
     scene.skill("pool/demo", "text");
     symlink("../pool/demo", scene.path("skills/linked")).unwrap();
@@ -84,7 +84,7 @@ fn a_link_into_an_untrusted_root_is_not_trusted() {
 }
 
 #[test]
-fn a_root_inside_another_one_is_a_root_of_its_own() {
+fn nested_root_keeps_its_trust() {
     let scene = Scene::new();
     scene.skill("skills/mine", "text");
     scene.skill("skills/vendor/theirs", "text");
@@ -105,14 +105,14 @@ fn a_root_inside_another_one_is_a_root_of_its_own() {
         of("mine", TrustLevel::Operator),
         of("theirs", TrustLevel::Untrusted),
     ];
-    // What lies in the inner root has the trust of the inner root, whichever comes first.
+    // Skills of the inner root have its trust, regardless of the order of roots.
     assert_eq!(trust(options.clone()), expected);
     options.roots.reverse();
     assert_eq!(trust(options), expected);
 }
 
 #[test]
-fn a_changed_file_behind_a_link_is_noticed() {
+fn change_behind_link_is_detected() {
     let scene = Scene::new();
     scene.skill("pool/demo", "version one");
     symlink("../pool/demo", scene.path("skills/linked")).unwrap();
@@ -129,7 +129,7 @@ fn a_changed_file_behind_a_link_is_noticed() {
 }
 
 #[test]
-fn links_inside_a_skill_are_refused() {
+fn links_inside_skill_are_denied() {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");
     scene.write("outside/secret", CANARY);
@@ -152,7 +152,7 @@ fn links_inside_a_skill_are_refused() {
 }
 
 #[test]
-fn a_skill_directory_swapped_for_a_link_is_not_entered() {
+fn swapped_skill_directory_is_not_entered() {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");
     scene.skill("outside/demo", CANARY);
@@ -160,7 +160,7 @@ fn a_skill_directory_swapped_for_a_link_is_not_entered() {
     let store = scene.open_warm();
     fs::rename(scene.path("skills/demo"), scene.path("away")).unwrap();
     symlink(scene.path("outside/demo"), scene.path("skills/demo")).unwrap();
-    // Before any poll: the snapshot still names the directory that was there.
+    // Before any poll: the snapshot still refers to the former directory.
     assert_eq!(body(&store, "demo"), ("text".to_owned(), true));
     assert_eq!(resource(&store, "notes.md"), Err(ErrorKind::Denied));
     store.poll();
@@ -170,8 +170,8 @@ fn a_skill_directory_swapped_for_a_link_is_not_entered() {
     assert_eq!(findings(&store), [("demo".to_owned(), "link.outside", true)]);
 }
 
-/// Exchanges two paths again and again while `read` is called, until `read` has both succeeded and
-/// been refused and was called 2,000 times; fails if it ever returns the canary.
+/// Exchanges two paths repeatedly while `read` is called, until `read` has both succeeded and
+/// failed and was called 2,000 times; fails if it ever returns the canary.
 fn race(a: &Path, b: &Path, mut read: impl FnMut() -> Result<String, ErrorKind>) {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     let done = AtomicBool::new(false);
@@ -201,7 +201,7 @@ fn race(a: &Path, b: &Path, mut read: impl FnMut() -> Result<String, ErrorKind>)
 }
 
 #[test]
-fn no_swap_of_a_directory_or_a_file_leads_out() {
+fn swapped_resource_does_not_escape() {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");
     scene.write("skills/demo/references/file.md", "inside");
@@ -219,7 +219,7 @@ fn no_swap_of_a_directory_or_a_file_leads_out() {
 }
 
 #[test]
-fn no_swap_of_the_skill_itself_leads_out() {
+fn swapped_skill_does_not_escape() {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");
     let outside = format!("---\nname: demo\ndescription: {CANARY:?}\n---\n{CANARY}\n");

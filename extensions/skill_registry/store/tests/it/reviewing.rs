@@ -196,7 +196,8 @@ fn no_agent_judges_what_it_made_itself() {
         limit: std::time::Duration::ZERO,
     };
     let kept = reviewer.handle_answer(&desk.snapshot(), &task, answer(APPROVE));
-    let note = format!("proposal {id} requires a decision by a person: `judge` made proposal {id} itself");
+    let note =
+        format!("proposal {id} requires a decision by a person: `judge` made proposal {id} itself");
     assert_eq!(told(&kept), (vec![], vec![note]));
     let summary = desk.ledger.proposal(&id).unwrap().summary;
     assert_eq!((summary.state, summary.recommendation), (ProposalState::Open, None));
@@ -306,6 +307,7 @@ fn a_proposal_that_an_agent_cannot_read_whole_is_left_to_people() {
     let body: String = (0..9_000).map(|line| format!("line {line}\n")).collect();
     let (id, _) = desk.propose("beads", &body);
     let reviewer = reviewer(&desk, ReviewPolicy::AgentRecommends);
-    let note = format!("proposal {id} requires a decision by a person: it is too long for an agent");
+    let note =
+        format!("proposal {id} requires a decision by a person: it is too long for an agent");
     assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![note]));
 }
