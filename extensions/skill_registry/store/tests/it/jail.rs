@@ -177,7 +177,7 @@ proptest! {
 
     /// For any path: a file that is read lies in the skill and has exactly that path.
     #[test]
-    fn only_files_of_the_skill_are_read(
+    fn only_skill_files_are_read(
         parts in prop::collection::vec(
             prop::sample::select(vec![
                 "..", ".", "/", "//", "\\", "references", "guide.md", "a", "b", "c", "SKILL.md",
