@@ -123,7 +123,7 @@ impl ExtensionBuilder for CargoExtensionBuilder {
             match install::recover_install(&BuildPaths::new(&self.home, id)) {
                 Ok(None) => {}
                 Ok(Some(RecoveryOutcome::Finished)) => {
-                    notes.push(format!("interrupted installation of `{id}` was finished"))
+                    notes.push(format!("interrupted installation of `{id}` was finished"));
                 }
                 Ok(Some(RecoveryOutcome::Undone)) => {
                     notes.push(format!("failed installation of `{id}` was undone"));

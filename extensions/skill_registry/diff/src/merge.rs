@@ -50,7 +50,8 @@ impl<'t> MergeSide<'t> {
                     (last.base.1, last.side.1) = (old.end, new.end);
                 }
                 _ => {
-                    edits.push(MergeEdit { base: (old.start, old.end), side: (new.start, new.end) })
+                    edits
+                        .push(MergeEdit { base: (old.start, old.end), side: (new.start, new.end) });
                 }
             }
         }

@@ -320,10 +320,10 @@ impl<'a> SectionCollector<'a> {
         }
         match section {
             ExtendedSection::Security => {
-                extended.security = security::read_security(&mut reader, value)
+                extended.security = security::read_security(&mut reader, value);
             }
             ExtendedSection::Tests => {
-                extended.tests = scenarios::read_scenarios(&mut reader, value)
+                extended.tests = scenarios::read_scenarios(&mut reader, value);
             }
             ExtendedSection::Tools => extended.tools = tools::read_tools(&mut reader, value),
             ExtendedSection::Composition => {

@@ -183,7 +183,7 @@ impl AgentRun<'_> {
         match summary {
             Some(summary) => self.thread.compact(summary, until)?,
             None if older.iter().any(is_elidable_result) => {
-                self.thread.elide_tool_results(until)?
+                self.thread.elide_tool_results(until)?;
             }
             None => return Ok(false),
         }

@@ -123,7 +123,10 @@ fn unknown_agent_suggests_similar_id() {
 fn default_model_is_demo_script() {
     let home = agents_home();
     let output = home.skillhost(["ask", "hi"]).success();
-    assert!(output.stdout.starts_with("I am script/demo, a script included in skillhost"), "{output}");
+    assert!(
+        output.stdout.starts_with("I am script/demo, a script included in skillhost"),
+        "{output}"
+    );
     let notes: Vec<_> = output.stderr.lines().filter(|l| l.starts_with("note: ")).collect();
     assert_eq!(
         notes,

@@ -142,5 +142,8 @@ fn directory_named_as_library_is_ignored() {
     let home = with_manifest("");
     fs::create_dir(home.path("manifests/bad/libbad.so")).unwrap();
     let report = rejected_report(&home);
-    assert!(report.contains("reason: library `libbad.so` not found in the manifest's directory"), "{report}");
+    assert!(
+        report.contains("reason: library `libbad.so` not found in the manifest's directory"),
+        "{report}"
+    );
 }

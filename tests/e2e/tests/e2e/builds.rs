@@ -284,10 +284,7 @@ fn forbidden_source_is_rejected_before_approval() {
     // The ids of other extensions.
     home.write("sandbox/extensions/echo/manifest.yaml", manifest("echo"));
     let shipped = run_skillhost(&home, &["ext", "build", "echo", "--yes"]).exits(5);
-    assert!(
-        shipped.stderr.contains("the id `echo` is used by a shipped extension"),
-        "{shipped}"
-    );
+    assert!(shipped.stderr.contains("the id `echo` is used by a shipped extension"), "{shipped}");
     for (id, code) in [("kernel", 5), ("nobody", 3), ("../tea", 2)] {
         run_skillhost(&home, &["ext", "build", id, "--yes"]).exits(code);
     }

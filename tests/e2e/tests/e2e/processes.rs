@@ -292,9 +292,7 @@ fn reload_requires_approval_of_new_files() {
         denied.stderr.contains("was not reloaded (approve): its files have changed"),
         "{denied}"
     );
-    assert!(
-        denied.stderr.contains("hint: review and approve it: skillhost ext approve sample\n")
-    );
+    assert!(denied.stderr.contains("hint: review and approve it: skillhost ext approve sample\n"));
     assert_eq!(process_pid(&home), first, "the one that was in use goes on");
     home.approve("sample");
     let reloaded = home.skillhost(["ext", "reload", "sample", "--json"]).success().json();

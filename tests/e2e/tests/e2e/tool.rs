@@ -91,7 +91,10 @@ fn sandbox_means_all_added_extensions() {
         [(&json!("mine"), &json!("echo")), (&json!("skill_registry"), &json!("read_skill"))];
     assert_eq!(tools, expected);
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
-    assert!(doctor.stdout.contains("reason: the id `sandbox` is reserved by the kernel"), "{doctor}");
+    assert!(
+        doctor.stdout.contains("reason: the id `sandbox` is reserved by the kernel"),
+        "{doctor}"
+    );
 }
 
 #[test]

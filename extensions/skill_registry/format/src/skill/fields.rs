@@ -256,7 +256,7 @@ impl FieldReader<'_> {
         match key.text.as_str() {
             "tags" | "requires" => match split_words(&value) {
                 Some(list) if key.text == "tags" => {
-                    Self::append_words(&mut self.fields.tags, Some(list))
+                    Self::append_words(&mut self.fields.tags, Some(list));
                 }
                 Some(list) => Self::append_words(&mut self.fields.requires, Some(list)),
                 None => {

@@ -300,13 +300,13 @@ fn attach_comments(
                 match below.find(|token| token.own_line && token.line != StandaloneLine::Blank) {
                     Some(below) => place_line(root, previous, next, below, StandaloneLine::Blank),
                     None if next.is_some() => {
-                        place_line(root, None, next, token, StandaloneLine::Blank)
+                        place_line(root, None, next, token, StandaloneLine::Blank);
                     }
                     None => {}
                 }
             }
             StandaloneLine::Comment(_) => {
-                place_line(root, previous, next, token, token.line.clone())
+                place_line(root, previous, next, token, token.line.clone());
             }
         }
     }

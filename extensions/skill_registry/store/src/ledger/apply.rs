@@ -1,7 +1,7 @@
 //! Changes of a skill's files that lose no data after a crash or a concurrent edit.
 //!
 //! 1. One transaction records the decision, the texts and an intent that names every file with its
-//! digest before and after.
+//!    digest before and after.
 //! 2. Each file is replaced if it still has the digest before; see [`super::swap`].
 //! 3. One transaction records the version and closes the intent.
 //! 4. Running registries are notified.

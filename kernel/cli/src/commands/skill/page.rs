@@ -248,7 +248,7 @@ impl TextPage {
                 self.warning(&format!("{file} was edited by hand, which changes nothing"));
             }
             ProposalFileState::Missing => {
-                self.warning(&format!("{file} is missing; nothing is lost"))
+                self.warning(&format!("{file} is missing; nothing is lost"));
             }
         }
     }

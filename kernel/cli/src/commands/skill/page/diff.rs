@@ -88,7 +88,7 @@ pub(super) fn render_unified(rows: &[DiffRow<'_>]) -> Vec<StyledLine> {
             DiffRow::Hunk(text) => lines.push(vec![StyledSpan::new(HUNK, text)]),
             DiffRow::Remark(text) => lines.push(vec![StyledSpan::new(DIM, text)]),
             DiffRow::Same(_, _, text) => {
-                lines.push(vec![StyledSpan::plain(" "), StyledSpan::plain(text)])
+                lines.push(vec![StyledSpan::plain(" "), StyledSpan::plain(text)]);
             }
             DiffRow::Changed { old, new } => {
                 let (old, new) = mark_changes(old, new);
