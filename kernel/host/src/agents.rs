@@ -1,7 +1,7 @@
-//! Agents: how their instructions are put together, and when again.
+//! Agents and their resolved instructions.
 //!
 //! Instructions = `prompt.jinja2`, then the bound skills in order, then the manifest's inline
-//! `instructions`. The kernel knows skills only as an interface another extension answers.
+//! `instructions`. The kernel knows skills only through an interface of another extension.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,79 +26,79 @@ use crate::kernel::{ADDED, KernelState};
 use crate::loader::to_hex;
 use crate::templates::render_template;
 
-/// The template of an agent's instructions, beside its manifest.
+/// The template of an agent's instructions, in the directory of its manifest.
 const PROMPT: &str = "prompt.jinja2";
 
-/// Bytes of a rendered prompt at most.
+/// The size limit of a rendered prompt, in bytes.
 const PROMPT_LIMIT: usize = 1024 * 1024;
 
-/// Where a layer of instructions comes from.
+/// The source of an instruction layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstructionLayerKind {
-    /// `prompt.jinja2` beside the manifest.
+    /// The `prompt.jinja2` in the directory of the manifest.
     Prompt,
     /// A bound skill.
     Skill,
-    /// `agent.instructions` in the manifest.
+    /// The manifest's `agent.instructions`.
     Inline,
 }
 
 /// One layer of an agent's instructions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstructionLayer {
-    /// What it is.
+    /// The kind of the layer.
     pub kind: InstructionLayerKind,
-    /// A file, or the skill's source.
+    /// The path of a file, or the skill's source.
     pub source: String,
-    /// The skill's id, for a skill.
+    /// The skill's id; `None` for other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skill_id: Option<String>,
-    /// sha256: of the SKILL.md for a skill, else of the text.
+    /// The sha256 of the SKILL.md for a skill, else of the text.
     pub digest: String,
-    /// Estimated tokens of the text.
+    /// The estimated tokens of the text.
     pub tokens: u32,
-    /// The text.
+    /// The text of the layer.
     pub text: String,
 }
 
-/// Why an agent's instructions could not be put together.
+/// An error that prevents the resolution of an agent's instructions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentError {
-    /// What is wrong, naming file and line.
+    /// The reason, with path and line.
     pub reason: String,
-    /// What to do about it.
+    /// The hint for the operator.
     pub hint: String,
 }
 
-/// An agent's instructions as of one generation of the skills.
+/// An agent's instructions for one generation of the skills.
 #[derive(Debug, Clone)]
 pub struct ResolvedInstructions {
     /// The layers in order; empty in the error state.
     pub layers: Vec<InstructionLayer>,
-    /// The layers' texts, joined.
+    /// The texts of the layers, joined.
     pub instructions: Arc<str>,
-    /// Set when the agent is in the error state.
+    /// The error, if the agent is in the error state.
     pub problem: Option<AgentError>,
-    /// The provider's `number` and the generation it gave.
+    /// The provider's `number` and its generation.
     pub(crate) generation: Option<(u64, u64)>,
-    /// The problem is a tool that is not there, or not now.
+    /// Whether the error is a missing tool.
     pub(crate) lacks_tools: bool,
 }
 
 /// A declarative agent.
 pub struct Agent {
-    /// Its manifest.
+    /// The agent's manifest.
     pub manifest: Arc<Manifest>,
-    /// The manifest's file.
+    /// The path of the manifest.
     pub path: std::path::PathBuf,
-    /// Holds the private copy that the prompt is read from.
+    /// The discovered manifest, with the private copy that the prompt is read from.
     found: DiscoveredManifest,
     pub(crate) resolved: ArcSwap<ResolvedInstructions>,
 }
 
 impl ResolvedInstructions {
-    /// The error state.
+    /// Creates the error state.
     pub(crate) fn from_error(problem: AgentError) -> Self {
         Self {
             layers: Vec::new(),
@@ -120,18 +120,18 @@ impl Agent {
         }
     }
 
-    /// The manifest and where its files are read.
+    /// Returns the discovered manifest, with the directory of its files.
     pub(crate) fn found(&self) -> &DiscoveredManifest {
         &self.found
     }
 
-    /// The instructions in force.
+    /// Returns the current instructions.
     #[must_use]
     pub fn instructions(&self) -> Arc<ResolvedInstructions> {
         self.resolved.load_full()
     }
 
-    /// The instructions in force, if the agent can take a turn.
+    /// Returns the current instructions, or an error if the agent is in the error state.
     pub(crate) fn require_ready(&self) -> Result<Arc<ResolvedInstructions>, KernelError> {
         let resolved = self.instructions();
         match &resolved.problem {
@@ -144,27 +144,27 @@ impl Agent {
         }
     }
 
-    /// The `agent` part of the manifest.
+    /// Returns the `agent` section of the manifest.
     #[must_use]
     pub fn agent_manifest(&self) -> &AgentManifest {
         self.manifest.agent().expect("only agents' manifests become agents")
     }
 }
 
-/// What resolving needs besides the manifest.
+/// The inputs of the resolution besides the manifest.
 pub(crate) struct InstructionResolver<'a> {
     pub(crate) home: &'a Home,
-    /// The extension that provides skills and is in reach of the agent's `depends_on`.
+    /// The skill provider in reach of the agent's `depends_on`.
     pub(crate) provider: Option<&'a Instance>,
-    /// A loaded extension that provides skills, for the hint.
+    /// Any loaded skill provider, for the hint.
     pub(crate) any_provider: Option<&'a ExtensionId>,
     pub(crate) limit: Duration,
 }
 
 impl InstructionResolver<'_> {
-    /// Puts an agent's instructions together; a problem becomes the agent's error state.
+    /// Resolves an agent's instructions; an error becomes the agent's error state.
     pub(crate) async fn resolve(&self, found: &DiscoveredManifest) -> ResolvedInstructions {
-        // Asked before the skills are read: a change in between is then seen at the next turn.
+        // Requested before the skills are read: a change in between is then seen at the next turn.
         let generation = match self.provider {
             Some(provider) => fetch_skill_generation(provider, self.limit).await.ok(),
             None => None,
@@ -173,6 +173,7 @@ impl InstructionResolver<'_> {
             Ok(layers) => (layers, None),
             Err(problem) => (Vec::new(), Some(problem)),
         };
+        // Skills and prompts may quote the kernel's tags; neutralized, they cannot pass for them.
         let texts: Vec<_> = layers.iter().map(|layer| neutralize(layer.text.trim_end())).collect();
         let instructions = texts.join("\n\n").into();
         ResolvedInstructions { layers, instructions, problem, generation, lacks_tools: false }
@@ -184,21 +185,22 @@ impl InstructionResolver<'_> {
     ) -> Result<Vec<InstructionLayer>, AgentError> {
         let DiscoveredManifest { manifest, path, .. } = found;
         let agent = manifest.agent().expect("only agents are resolved");
-        let folder = found.directory();
+        let directory = found.directory();
         let mut layers = Vec::new();
-        let shown = path.with_file_name(PROMPT);
-        if let Some(text) = self.prompt(folder, &shown, manifest).await? {
+        // The path of the manifest is shown; the file is read from the approved copy.
+        let display_path = path.with_file_name(PROMPT);
+        if let Some(text) = self.prompt(directory, &display_path, manifest).await? {
             layers.push(build_layer(
                 InstructionLayerKind::Prompt,
-                shown.display().to_string(),
+                display_path.display().to_string(),
                 text,
             ));
         }
         for skill in &agent.uses_skills {
-            let place = format!("{}:{}:{}", path.display(), skill.line, skill.column);
-            let provider = self.provider.ok_or_else(|| self.no_provider(&place, path))?;
+            let location = format!("{}:{}:{}", path.display(), skill.line, skill.column);
+            let provider = self.provider.ok_or_else(|| self.no_provider_error(&location, path))?;
             let content = get_skill(provider, skill, self.limit).await.map_err(|error| {
-                AgentError { reason: format!("{place}: uses_skills: {error}"), hint: error.hint }
+                AgentError { reason: format!("{location}: uses_skills: {error}"), hint: error.hint }
             })?;
             layers.push(InstructionLayer {
                 kind: InstructionLayerKind::Skill,
@@ -219,32 +221,32 @@ impl InstructionResolver<'_> {
         Ok(layers)
     }
 
-    fn no_provider(&self, place: &str, path: &Path) -> AgentError {
+    fn no_provider_error(&self, location: &str, path: &Path) -> AgentError {
         let hint = match self.any_provider {
             Some(id) => format!("add `depends_on: [{id}]` to {}", path.display()),
             None => "load an extension that provides skills, such as skill_registry".to_owned(),
         };
-        let reason = format!("{place}: uses_skills: no extension in depends_on provides skills");
+        let reason = format!("{location}: uses_skills: no extension in depends_on provides skills");
         AgentError { reason, hint }
     }
 
-    /// Renders `prompt.jinja2`, where there is one; templates are taken from the agent's own folder
+    /// Renders `prompt.jinja2`, if it exists; templates are read from the agent's own directory
     /// only.
     async fn prompt(
         &self,
-        folder: &Path,
-        shown: &Path,
+        directory: &Path,
+        display_path: &Path,
         manifest: &Manifest,
     ) -> Result<Option<String>, AgentError> {
         let problem = |reason: String, hint: &str| AgentError {
-            reason: format!("{}: {reason}", shown.display()),
+            reason: format!("{}: {reason}", display_path.display()),
             hint: hint.to_owned(),
         };
-        match read_agent_file(folder, PROMPT) {
+        match read_agent_file(directory, PROMPT) {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(None),
             Err(error) => {
-                let hint = "make it a regular file of at most 1 MiB in the agent's folder";
+                let hint = "make it a regular file of at most 1 MiB in the agent's directory";
                 return Err(problem(error.to_string(), hint));
             }
         }
@@ -253,9 +255,9 @@ impl InstructionResolver<'_> {
             sandbox => self.home.sandbox_dir().display().to_string(),
             agent => context! { id => manifest.id.as_str(), name => manifest.name.as_str() },
         };
-        let own = folder.to_owned();
+        let agent_directory = directory.to_owned();
         let loader = Box::new(move |name: &str| {
-            read_agent_file(&own, name).map_err(|error| {
+            read_agent_file(&agent_directory, name).map_err(|error| {
                 let kind = minijinja::ErrorKind::InvalidOperation;
                 minijinja::Error::new(kind, format!("`{name}`: {error}"))
             })
@@ -267,15 +269,15 @@ impl InstructionResolver<'_> {
             problem(reason, hint)
         })?;
         if rendered.is_cut {
-            let reason = format!("it makes a prompt of more than {PROMPT_LIMIT} bytes");
+            let reason = format!("prompt exceeds the limit of {PROMPT_LIMIT} bytes");
             return Err(problem(reason, "make it shorter"));
         }
         Ok(Some(rendered.text))
     }
 }
 
-/// Says which names in `uses_tools` are those of nothing that is loaded. An extension that the agent
-/// declares as an optional dependency may be missing.
+/// Returns the error for names in `uses_tools` that no loaded extension has. An extension that the
+/// agent declares as an optional dependency may be missing.
 pub(crate) fn find_missing_tools(
     state: &KernelState,
     path: &Path,
@@ -286,6 +288,7 @@ pub(crate) fn find_missing_tools(
     let optional =
         |name: &str| manifest.depends_on.iter().any(|needed| needed.optional && needed.id == *name);
     let missing = agent.uses_tools.iter().filter(|used| {
+        // `ADDED` covers tools of agents created later, so it is never missing.
         used.value != ADDED
             && !usable.contains(used.as_str())
             && !state.instances.contains_key(used.as_str())
@@ -293,14 +296,17 @@ pub(crate) fn find_missing_tools(
     });
     let (mut lines, mut hints) = (Vec::new(), Vec::new());
     for used in missing {
-        let place = format!("{}:{}:{}", path.display(), used.line, used.column);
-        lines.push(format!("{place}: uses_tools: no extension or tool `{}` is loaded", used.value));
-        let near = suggest_similar(used, usable.iter().copied());
-        if !near.is_empty() {
-            hints.push(format!("did you mean {}?", near.join(", ")));
+        let location = format!("{}:{}:{}", path.display(), used.line, used.column);
+        lines.push(format!(
+            "{location}: uses_tools: no extension or tool `{}` is loaded",
+            used.value
+        ));
+        let similar = suggest_similar(used, usable.iter().copied());
+        if !similar.is_empty() {
+            hints.push(format!("did you mean {}?", similar.join(", ")));
         }
     }
-    hints.push("correct uses_tools, or install and enable what it names".to_owned());
+    hints.push("correct uses_tools, or install and enable the missing extension".to_owned());
     (!lines.is_empty()).then(|| AgentError { reason: lines.join("\n"), hint: hints.join("\n") })
 }
 
@@ -314,8 +320,8 @@ pub(crate) fn estimate_tokens(text: &str) -> u32 {
     u32::try_from(text.chars().count().div_ceil(4)).unwrap_or(u32::MAX)
 }
 
-/// Asks a skill provider for its generation. Each build counts its own, so the instance is a part of
-/// the answer.
+/// Requests the generation of a skill provider. Each build counts its own, so the instance number
+/// is part of the result.
 pub(crate) async fn fetch_skill_generation(
     provider: &Instance,
     limit: Duration,
@@ -323,7 +329,7 @@ pub(crate) async fn fetch_skill_generation(
     let reply = provider
         .call(skill_interface::NAME, skill_interface::GENERATION, Vec::new(), limit)
         .await?;
-    let reply: SkillGeneration = read(&reply)?;
+    let reply: SkillGeneration = parse_reply(&reply)?;
     Ok((provider.number, reply.generation))
 }
 
@@ -335,15 +341,15 @@ async fn get_skill(
     let request = serde_json::to_vec(&SkillRequest { skill_id: id.into() })
         .map_err(|error| CallError::protocol_error(&error))?;
     let method = skill_interface::GET_SKILL_CONTENT;
-    read(&provider.call(skill_interface::NAME, method, request, limit).await?)
+    parse_reply(&provider.call(skill_interface::NAME, method, request, limit).await?)
 }
 
-fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, CallError> {
+fn parse_reply<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, CallError> {
     serde_json::from_slice(bytes)
         .map_err(|error| CallError::new(ErrorKind::Protocol, error.to_string()))
 }
 
-/// The agent's catalog scope in the contract's words.
+/// Converts the agent's catalog scope to the contract's type.
 pub(crate) fn catalog_scope(catalog: &AgentCatalog) -> CatalogScope {
     match catalog {
         AgentCatalog::All => CatalogScope::All,

@@ -1,4 +1,4 @@
-//! How parts of the kernel handle durable events.
+//! The interface by which parts of the kernel handle durable events.
 
 use std::sync::Arc;
 
@@ -12,32 +12,32 @@ use crate::user_message::UserMessageHandler;
 /// A part of the kernel that handles events. Its subscriber id is `kernel:<topic>`.
 ///
 /// It has no time limit of its own; when the kernel stops delivering, its future is dropped and the
-/// delivery is made again after the next start.
+/// delivery is repeated after the next start.
 #[async_trait]
 pub(crate) trait BuiltinHandler: Send + Sync {
-    /// The topic, or the beginning of topics up to a dot.
+    /// Returns the topic, or a prefix of topics up to a dot.
     fn topic(&self) -> &str;
 
-    /// Deliveries of one lane are made one after the other, those of different lanes at once; events
-    /// without a lane share one.
+    /// Returns the ordering key of an event. Deliveries with the same key are made one after the
+    /// other, those with different keys concurrently; events without one share a key.
     fn ordering_key(&self, event: &StoredEvent) -> Option<String>;
 
-    /// Handles an event, which may come more than once.
+    /// Handles an event, which may be delivered more than once.
     async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> HandlerOutcome;
 }
 
-/// Every handler of the kernel's own.
+/// Returns the kernel's own event handlers.
 pub(crate) fn builtin_handlers() -> Vec<Arc<dyn BuiltinHandler>> {
     vec![Arc::new(UserMessageHandler)]
 }
 
-/// What came of one attempt to handle an event.
+/// The outcome of one attempt to handle an event.
 #[derive(Debug)]
 pub(crate) enum HandlerOutcome {
-    /// It is done; the event does not come again.
+    /// The event was handled and is not delivered again.
     Done,
-    /// It failed and is tried again, unless it was tried often enough.
+    /// The attempt failed; it is retried up to the limit.
     Failed(CallError),
-    /// It was not an attempt: the event comes again after the next start.
+    /// No attempt was made: the event is delivered again after the next start.
     Released,
 }

@@ -1,4 +1,4 @@
-//! What whoever talks to an agent sees of a run, and is asked.
+//! The channel of a run: events for its clients, and requests to them.
 
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -6,128 +6,129 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::TokenUsage;
 
-/// The other end of a run: a terminal, a program that reads JSON, another agent's run.
+/// A channel from a run to its client: a terminal, a program that reads JSON, another agent's run.
 #[async_trait]
 pub trait Channel: Send + Sync {
-    /// Takes note of what happens. Must not block.
+    /// Handles an event of the run. Must not block.
     fn on_event(&self, event: &RunEvent);
 
-    /// Asks whether a tool may be called. Whoever cannot ask answers [`ApprovalDecision::Refuse`]. The
-    /// kernel gives up after a time and takes that for a refusal.
+    /// Requests the approval of a tool call. A channel without a person returns
+    /// [`ApprovalDecision::Refuse`]. The kernel treats a timeout as a rejection.
     async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision;
 
-    /// Asks for a secret in a way that nobody else reads: what is typed is not shown, kept in no
-    /// history and told to no model. Whoever cannot ask like that, as is assumed, refuses. The
-    /// kernel gives up after a time and takes that for a refusal.
-    async fn request_secret(&self, ask: &SecretPrompt) -> SecretReply {
-        let _ = ask;
-        SecretReply::Refused {
-            reason: "nobody is there who could be asked for a secret".to_owned(),
-        }
+    /// Requests a secret that no one else can read: the input is not echoed, not stored in a
+    /// history and not sent to a model. A channel without such a prompt, as the default, refuses.
+    /// The kernel treats a timeout as a rejection.
+    async fn request_secret(&self, prompt: &SecretPrompt) -> SecretReply {
+        // The default never reads the prompt.
+        let _ = prompt;
+        SecretReply::Refused { reason: "no secret prompt is available".to_owned() }
     }
 }
 
-/// A secret that an agent asks for, to be typed where no model sees it.
+/// A secret requested by an agent, typed where no model can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretPrompt {
-    /// The agent that asks.
+    /// The agent that requests it.
     pub agent_id: String,
-    /// The secret's name, which a manifest lists.
+    /// The secret's name, as listed in a manifest.
     pub name: String,
-    /// The extensions whose manifests list it: who may read it from then on.
+    /// The extensions whose manifests list it, and which can read it from then on.
     pub extensions: Vec<String>,
-    /// What it is needed for, in the model's words.
+    /// The purpose, as the model describes it.
     pub reason: String,
 }
 
-/// What somebody said to a [`SecretPrompt`]. It shows its value nowhere and cannot be serialised.
+/// The reply to a [`SecretPrompt`]. Its value is never printed and cannot be serialized.
 #[derive(Debug, Clone)]
 pub enum SecretReply {
-    /// Here it is.
+    /// The secret.
     Given(SecretString),
-    /// No.
+    /// The request was declined.
     Refused {
-        /// Why, for the model.
+        /// The reason, for the model.
         reason: String,
     },
 }
 
-/// A call that waits for somebody's consent.
+/// A tool call that waits for an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalRequest {
-    /// The agent that wants it.
+    /// The agent that makes the call.
     pub agent_id: String,
     /// The tool.
     pub tool: String,
-    /// The extension it belongs to.
+    /// The extension that owns the tool.
     pub extension: String,
-    /// The arguments, JSON text as the model wrote it.
+    /// The arguments, as JSON text written by the model.
     pub arguments: String,
-    /// It may destroy something.
+    /// Whether the call may destroy data.
     pub destructive: bool,
-    /// A standing consent is not offered: this tool, or this effect, asks every time.
+    /// Whether an approval for the session is not offered: this tool, or this effect, requires one
+    /// for every call.
     pub always: bool,
-    /// What the call is about where the arguments do not say it, such as the files of an extension
-    /// that is to be built, or what it changes in extensions, agents, skills and settings. Written by whoever wrote those; to be sanitised where it is printed.
+    /// Text about the call beyond its arguments, such as the files of an extension to be built, or
+    /// the changes to extensions, agents, skills and settings. Untrusted: sanitize it before
+    /// printing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
 }
 
-/// What somebody said to an [`ApprovalRequest`].
+/// The decision on an [`ApprovalRequest`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalDecision {
-    /// This once.
+    /// Approved for this call.
     Once,
-    /// From now on in this session, for this tool; taken for [`ApprovalDecision::Once`] where it
-    /// always asks.
+    /// Approved for this tool in this session; treated as [`ApprovalDecision::Once`] where every
+    /// call requires an approval.
     Session,
-    /// No.
+    /// Not approved.
     Refuse {
-        /// Why, for the model.
+        /// The reason, for the model.
         reason: String,
     },
 }
 
-/// What happens in a run.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum RunEvent {
-    /// More of the reply's text.
+    /// The next part of the reply's text.
     Text {
-        /// The agent; a delegated run's events come through the channel of the run that began it.
+        /// The agent; a delegated run's events go through the channel of its parent run.
         agent_id: String,
-        /// The piece.
+        /// The part.
         text: String,
     },
-    /// The text of the reply so far is void; it comes again.
+    /// The text of the reply so far is discarded; the reply starts from its beginning.
     #[serde(rename = "restart")]
     ReplyRestarted {
         /// The agent.
         agent_id: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A tool is called.
+    /// A tool call has started.
     #[serde(rename = "tool_begun")]
     ToolStarted {
         /// The agent.
         agent_id: String,
         /// The tool.
         tool: String,
-        /// The arguments, JSON text.
+        /// The arguments, as JSON text.
         arguments: String,
     },
-    /// A tool has answered.
+    /// A tool call has finished.
     #[serde(rename = "tool_ended")]
     ToolFinished {
         /// The agent.
         agent_id: String,
         /// The tool.
         tool: String,
-        /// It failed; the model was told why.
+        /// Whether it failed; the model received the reason.
         is_error: bool,
-        /// The first line of the answer.
+        /// The first line of the result.
         summary: String,
     },
     /// A skill is active from now on.
@@ -143,33 +144,33 @@ pub enum RunEvent {
     Compacted {
         /// The agent.
         agent_id: String,
-        /// Messages that are gone.
+        /// The number of messages replaced.
         messages: usize,
-        /// Estimated tokens before.
+        /// The estimated tokens before.
         before: u32,
-        /// And after.
+        /// The estimated tokens after.
         after: u32,
     },
-    /// A task was handed to another agent.
+    /// A task was delegated to another agent.
     Delegated {
-        /// The agent that hands it on.
+        /// The delegating agent.
         agent_id: String,
-        /// The agent that works on it.
+        /// The agent that receives the task.
         to: String,
         /// The task.
         task: String,
     },
-    /// One model request is over.
+    /// A model request has finished.
     #[serde(rename = "used")]
     UsageReported {
         /// The agent.
         agent_id: String,
         /// The model, `provider/model`.
         model: String,
-        /// What it used up.
+        /// The usage of the request.
         usage: TokenUsage,
     },
-    /// Something a person should know, such as a context provider that was left out.
+    /// A note for the user, such as about a skipped context block.
     Note {
         /// The agent.
         agent_id: String,

@@ -1,9 +1,9 @@
-//! How one command reaches the kernel that another command runs: a local socket per home.
+//! The control socket of a home, by which one command reaches the kernel that another command runs.
 //!
-//! One JSON line in, one JSON line out. A command that finds no running kernel boots its own and
-//! has the same request performed there, so that both answer alike. The directory of the socket is its
-//! owner's alone, and each end makes sure that the other is the same user's (see [`endpoint`]):
-//! whoever can connect could also replace the libraries that the kernel loads.
+//! A request is one JSON line, and so is its response. A command that finds no running kernel boots
+//! its own and executes the same request there, so that both respond alike. The directory of the
+//! socket is private to its owner, and each end checks that the peer is the same user (see
+//! [`endpoint`]): a peer could also replace the libraries that the kernel loads.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,149 +40,151 @@ pub use answers::{
 };
 pub use talk::{ClientMessage, MessageConnection, MessageError, ServerMessage, UserMessage};
 
-/// What can be asked of a kernel, running or the caller's own. Whoever can connect is the operator.
+/// A request to a kernel, running or the caller's own. Every connection acts as the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum ControlRequest {
-    /// Take a new build of an extension into use: answers [`crate::ReloadOutcome`].
+    /// Reloads an extension: returns [`crate::ReloadOutcome`].
     Reload {
         /// The extension.
         id: String,
     },
-    /// Say what would be built: answers [`crate::BuildPreview`].
+    /// Previews a build: returns [`crate::BuildPreview`].
     PreviewBuild {
         /// The extension.
         id: String,
     },
-    /// Build and install an extension: answers [`crate::SnapshotIndex`]. Given up when whoever asks goes
-    /// away.
+    /// Builds and installs an extension: returns [`crate::BuildOutcome`]. Cancelled when the client
+    /// disconnects.
     Build {
         /// The extension.
         id: String,
-        /// The files that somebody agreed to, as the preview names them.
+        /// The digest of the approved files, from the preview.
         sha256: String,
-        /// Where that was.
-        #[serde(default = "command_line")]
+        /// The surface of the approval.
+        #[serde(default = "default_surface")]
         surface: ApprovalSurface,
     },
-    /// Take the build before back: answers [`crate::RollbackOutcome`].
+    /// Restores the previous build: returns [`crate::RollbackOutcome`].
     RollBack {
         /// The extension.
         id: String,
     },
-    /// Compose one turn: answers [`crate::BlockRequest`].
+    /// Composes one turn: returns [`crate::ComposedTurn`].
     Turn {
         /// The agent.
         agent: String,
-        /// What the user says.
+        /// The user's message.
         prompt: String,
     },
-    /// Call an operator's tool about an agent: answers [`crate::ToolOutput`].
+    /// Calls an operator's tool about an agent: returns [`crate::ToolOutput`].
     InvokeFor {
         /// The agent.
         agent: String,
         /// The tool.
         tool: String,
-        /// Its arguments, JSON text.
+        /// The arguments, as JSON text.
         arguments: String,
     },
-    /// Call a tool: answers [`crate::ToolOutput`].
+    /// Calls a tool: returns [`crate::ToolOutput`].
     Invoke {
-        /// Who calls.
+        /// The context of the caller.
         context: CallContext,
         /// The tool.
         tool: String,
-        /// Its arguments, JSON text.
+        /// The arguments, as JSON text.
         arguments: String,
     },
-    /// List tools: answers [`ToolListing`].
+    /// Lists tools: returns [`ToolListing`].
     Tools {
-        /// The agent whose tools are wanted; absent, the operator's.
+        /// The agent whose tools are listed; `None` for the operator's.
         agent: Option<String>,
     },
-    /// List agents, up to date: answers a list of [`AgentSummary`].
+    /// Lists agents, refreshed: returns a list of [`AgentSummary`].
     Agents,
-    /// Show an agent, up to date: answers [`AgentDetails`].
+    /// Describes an agent, refreshed: returns [`AgentDetails`].
     Agent {
         /// The agent.
         id: String,
     },
-    /// Say something in a thread: a conversation follows, see [`Connection`].
+    /// Sends a user message to a thread and opens a [`MessageConnection`].
     Talk(UserMessage),
-    /// Hear what becomes of what was said in a thread and is not answered yet, as for `Talk`.
+    /// Attaches to the pending message of a thread, as for `Talk`.
     Attach {
         /// The thread.
         thread: String,
     },
-    /// Make a skill active in a thread that is at rest: answers its [`crate::SkillRef`].
+    /// Activates a skill in an idle thread: returns its [`crate::SkillRef`].
     Activate {
         /// The thread.
         thread: String,
         /// The skill.
         skill: String,
     },
-    /// Say what was loaded and what was not: answers [`crate::LoadReport`].
+    /// Returns the [`crate::LoadReport`].
     Report,
-    /// The report, and every library asked for its health: answers [`ExtensionDiagnosis`].
+    /// Returns the report with the health of every library: [`ExtensionDiagnosis`].
     Diagnose,
-    /// List schedules: answers a list of [`crate::ScheduleSummary`].
+    /// Lists schedules: returns a list of [`crate::ScheduleSummary`].
     Schedules,
-    /// Run a schedule now and wait for it: answers [`crate::ScheduleRunOutcome`].
+    /// Runs a schedule now and awaits it: returns [`crate::ScheduleRunOutcome`].
     RunSchedule {
         /// The schedule, `extension/name`.
         id: String,
     },
 }
 
-fn command_line() -> ApprovalSurface {
+fn default_surface() -> ApprovalSurface {
     ApprovalSurface::CommandLine
 }
 
-/// What a running kernel answers.
+/// The response of a kernel.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlResponse {
-    /// The result, as the request says.
+    /// The result, as documented for the request.
     Done(Box<RawValue>),
-    /// It was not done.
+    /// The error.
     Failed(CallError),
 }
 
-/// A request or reply is one line of at most this many bytes: a skill's text, escaped, fits.
+/// The length limit of a request or response line, in bytes: a skill's text, escaped, fits.
 const LINE_LIMIT: u64 = 32 * 1024 * 1024;
 
-/// Connections that have not sent their request yet.
-const SILENT_CONNECTIONS: usize = 32;
+/// The limit of connections that have not sent their request yet.
+const MAX_SILENT_CONNECTIONS: usize = 32;
 
-/// The wait after a connection could not be accepted; it doubles with every other one.
+/// The pause after a connection could not be accepted; it doubles with every further failure.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
 
-/// The longest such wait.
-const LONGEST_ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
+/// The longest such pause.
+const MAX_ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
 
-/// The socket of a home.
+/// Returns the path of a home's socket, or `None` without a directory for it.
 #[must_use]
 pub fn socket_path(home: &Home, environment: &Environment) -> Option<PathBuf> {
+    // A hash: the path of a socket is limited to about 100 bytes.
     let name = to_hex(&Sha256::digest(home.root().as_os_str().as_encoded_bytes())[..8]);
-    environment.socket_dir().map(|folder| folder.join(format!("{name}.sock")))
+    environment.socket_dir().map(|directory| directory.join(format!("{name}.sock")))
 }
 
-/// A kernel's listening end; the socket is removed when it is dropped.
+/// The listening end of a kernel; the socket is removed when it is dropped.
 pub struct ControlServer {
     listener: UnixListener,
     path: PathBuf,
 }
 
 impl ControlServer {
-    /// Listens for requests. A socket left behind by a kernel that is gone is replaced.
+    /// Listens for requests. The socket of a kernel that no longer runs is replaced.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`] when another kernel runs for this home,
-    /// [`io::ErrorKind::PermissionDenied`] when the directory is not this user's alone.
+    /// [`io::ErrorKind::PermissionDenied`] when the directory is not private to this user.
     pub async fn bind(path: &Path) -> io::Result<Self> {
-        if let Some(folder) = path.parent() {
-            endpoint::prepare_folder(folder)?;
+        if let Some(directory) = path.parent() {
+            endpoint::prepare_directory(directory)?;
         }
+        // A kernel that accepts connections is alive; its socket must stay.
         if UnixStream::connect(path).await.is_ok() {
             return Err(io::ErrorKind::AddrInUse.into());
         }
@@ -193,29 +195,29 @@ impl ControlServer {
         Ok(Self { listener: UnixListener::bind(path)?, path: path.to_owned() })
     }
 
-    /// Answers requests until dropped. Connections that do not send one are limited in number and
-    /// in time; those that come meanwhile wait.
+    /// Serves requests until dropped. Connections that send none are limited in number and in time;
+    /// further ones wait until then.
     pub async fn serve(self, kernel: Kernel) {
-        let silent = Arc::new(Semaphore::new(SILENT_CONNECTIONS));
-        let mut failed = 0;
+        let silent_slots = Arc::new(Semaphore::new(MAX_SILENT_CONNECTIONS));
+        let mut failures = 0;
         loop {
-            // Nobody closes it.
-            let Ok(permit) = Arc::clone(&silent).acquire_owned().await else { return };
+            // The semaphore is never closed.
+            let Ok(permit) = Arc::clone(&silent_slots).acquire_owned().await else { return };
             match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    failed = 0;
+                    failures = 0;
                     let kernel = kernel.clone();
                     tokio::spawn(async move {
                         if let Err(error) = handle_connection(stream, &kernel, permit).await {
-                            tracing::debug!(%error, "a control connection ended early");
+                            tracing::debug!(%error, "control connection ended early");
                         }
                     });
                 }
-                // Such as too many open files. The client waits in the queue of the socket.
+                // For example too many open files. The client waits in the queue of the socket.
                 Err(error) => {
-                    let wait = accept_backoff(failed);
-                    failed += 1;
-                    tracing::warn!(%error, ?wait, "the control socket cannot accept; trying again");
+                    let wait = accept_backoff(failures);
+                    failures += 1;
+                    tracing::warn!(%error, ?wait, "control socket cannot accept; retrying");
                     tokio::time::sleep(wait).await;
                 }
             }
@@ -223,14 +225,14 @@ impl ControlServer {
     }
 }
 
-/// How long to wait after so many failures in a row and one more.
-fn accept_backoff(failed: u32) -> Duration {
-    ACCEPT_BACKOFF.saturating_mul(1 << failed.min(8)).min(LONGEST_ACCEPT_BACKOFF)
+/// Returns the pause after a number of failures in a row.
+fn accept_backoff(failures: u32) -> Duration {
+    ACCEPT_BACKOFF.saturating_mul(1 << failures.min(8)).min(MAX_ACCEPT_BACKOFF)
 }
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
-        // A kernel that starts later replaces what could not be removed.
+        // A socket that cannot be removed is replaced by the next kernel.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -238,7 +240,7 @@ impl Drop for ControlServer {
 async fn handle_connection(
     stream: UnixStream,
     kernel: &Kernel,
-    silent: OwnedSemaphorePermit,
+    silent_slots: OwnedSemaphorePermit,
 ) -> io::Result<()> {
     endpoint::check_peer(&stream)?;
     let (read, mut write) = stream.into_split();
@@ -246,40 +248,41 @@ async fn handle_connection(
     let mut request = String::new();
     let limit = kernel.shared.limits.control;
     within(limit, (&mut read).take(LINE_LIMIT).read_line(&mut request)).await?;
-    drop(silent);
+    // The limit is for connections without a request, so the slot is free from here on.
+    drop(silent_slots);
     if !request.ends_with('\n') && (request.len() as u64) < LINE_LIMIT {
-        // Whoever asked is gone, and would take what is done now for not done.
+        // The client has disconnected and would treat an executed request as not executed.
         return Ok(());
     }
     let reply = match serde_json::from_str::<ControlRequest>(&request) {
-        Ok(ControlRequest::Talk(said)) => {
-            return talk::serve_messages(kernel, MessageRequest::Talk(said), read, write).await;
+        Ok(ControlRequest::Talk(message)) => {
+            return talk::serve_messages(kernel, MessageRequest::Talk(message), read, write).await;
         }
         Ok(ControlRequest::Attach { thread }) => {
             return talk::serve_messages(kernel, MessageRequest::Attach { thread }, read, write)
                 .await;
         }
-        // A build is given up with whoever wanted it; everything else is done in no time.
+        // A build is cancelled when its client disconnects; every other request is short.
         Ok(request @ ControlRequest::Build { .. }) => tokio::select! {
             () = wait_for_disconnect(&mut read) => return Ok(()),
-            done = execute_request(kernel, request) => to_response(done),
+            result = execute_request(kernel, request) => to_response(result),
         },
         Ok(request) => to_response(execute_request(kernel, request).await),
         Err(error) => ControlResponse::Failed(
-            CallError::new(ErrorKind::Protocol, format!("the request is unreadable: {error}"))
-                .with_hint("start `skillhost run` again if it is of another version"),
+            CallError::new(ErrorKind::Protocol, format!("request is not valid: {error}"))
+                .with_hint("restart `skillhost run` if its version differs"),
         ),
     };
     within(limit, write_line(&mut write, &reply)).await
 }
 
-/// Limits the time in which the other end has to send or to read something.
+/// Limits the time that a peer has for reading or writing.
 async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-fn to_response(done: Result<Box<RawValue>, KernelError>) -> ControlResponse {
-    match done {
+fn to_response(result: Result<Box<RawValue>, KernelError>) -> ControlResponse {
+    match result {
         Ok(value) => ControlResponse::Done(value),
         Err(error) => {
             let (kind, message, hint) = (error.kind(), error.to_string(), error.hint());
@@ -288,17 +291,17 @@ fn to_response(done: Result<Box<RawValue>, KernelError>) -> ControlResponse {
     }
 }
 
-/// Waits until the other end is closed.
+/// Waits until the peer closes the connection.
 async fn wait_for_disconnect(stream: &mut (impl AsyncRead + Unpin)) {
     let mut more = [0; 64];
-    // Whoever has asked has nothing more to say.
+    // A client sends a single request; further bytes are ignored.
     while stream.read(&mut more).await.is_ok_and(|read| read > 0) {}
 }
 
-/// Does what a request asks for; the answer is what the request's documentation names, as JSON.
+/// Executes a request; returns the type that the request's documentation names, as JSON.
 ///
 /// # Errors
-/// What the kernel's own function for it says.
+/// The error of the kernel's own function.
 pub async fn execute_request(
     kernel: &Kernel,
     request: ControlRequest,
@@ -333,7 +336,7 @@ pub async fn execute_request(
             to_raw_json(&active.map_err(CallError::from)?)
         }
         ControlRequest::Talk(_) | ControlRequest::Attach { .. } => {
-            let message = "a conversation is not one question and one answer";
+            let message = "request requires a message connection";
             Err(CallError::new(ErrorKind::InvalidArgument, message).into())
         }
         ControlRequest::Report => to_raw_json(&*kernel.report()),
@@ -347,29 +350,29 @@ fn to_raw_json<T: Serialize>(value: &T) -> Result<Box<RawValue>, KernelError> {
     serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol_error(&error).into())
 }
 
-/// Why a request has no answer.
+/// An error of a request without a response.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// No kernel was reached, or the request did not get there as a whole: nothing was done.
+    /// No kernel was reached, or the request was sent in part: it was not executed.
     #[error("{0}")]
     NotSent(io::Error),
-    /// The connection broke after the request was sent: it may have been done.
-    #[error("the kernel ended before it answered: {0}")]
+    /// The connection broke after the request was sent: it may have been executed.
+    #[error("kernel ended before it replied: {0}")]
     NoAnswer(io::Error),
-    /// What came is not an answer.
+    /// The response is not valid.
     #[error("{0}")]
     Unreadable(serde_json::Error),
 }
 
 impl RequestError {
-    /// Whether no kernel listens, or none that can be reached just now.
+    /// Returns whether no kernel listens, or none can be reached at present.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         matches!(self, Self::NotSent(error) if is_gone(error))
     }
 }
 
-/// Whether an error of a connection means that no kernel is at its other end, or none any more.
+/// Returns whether an error of a connection means that no kernel is at its other end.
 #[must_use]
 pub fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind as Kind;
@@ -386,7 +389,7 @@ pub fn is_gone(error: &io::Error) -> bool {
 }
 
 impl ControlRequest {
-    /// Whether nothing happens twice where it is sent twice.
+    /// Returns whether the request has no further effect if it is sent twice.
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         match self {
@@ -414,13 +417,13 @@ impl ControlRequest {
 /// Sends a request to the kernel that runs for a home.
 ///
 /// # Errors
-/// [`RequestError`]; [`RequestError::is_gone`] when none runs. Nothing is sent to another user.
+/// [`RequestError`]; [`RequestError::is_gone`] when no kernel runs. Another user receives no byte.
 pub async fn send_request(
     path: &Path,
     request: &ControlRequest,
 ) -> Result<ControlResponse, RequestError> {
     let mut stream = endpoint::connect(path).await.map_err(RequestError::NotSent)?;
-    // A kernel does nothing about a line that is not whole.
+    // A kernel ignores an incomplete line, so a failed write has no effect.
     write_line(&mut stream, request).await.map_err(RequestError::NotSent)?;
     let mut line = String::new();
     let read = BufReader::new(stream.take(LINE_LIMIT)).read_line(&mut line).await;

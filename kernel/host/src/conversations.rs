@@ -1,7 +1,7 @@
-//! Runs that serve people who come and go: whoever is attached hears what happens and is asked.
+//! Channels of user messages, which clients attach to and detach from.
 //!
-//! A conversation is about one message of a person. It is there from the moment the message is kept
-//! until it is answered or the kernel ends; nobody has to be attached for its run to go on.
+//! A channel exists from the moment its message is stored until the reply or the end of the kernel;
+//! its run continues even with no client attached.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,104 +16,109 @@ use crate::channel::{
 };
 use crate::control::{ClientMessage, ServerMessage, UserMessage};
 
-/// Every message that is not answered yet, as far as this kernel knows.
+/// The channels of all pending messages of this kernel.
 #[derive(Default)]
 pub(crate) struct MessageChannels {
     open: Mutex<HashMap<String, Arc<MessageChannel>>>,
 }
 
-/// The other end of a run: whoever is attached just now.
+/// A channel that relays one run to the attached clients.
 pub(crate) struct MessageChannel {
-    said: UserMessage,
-    /// Gives the run up.
+    message: UserMessage,
+    /// Cancels the run.
     pub(crate) cancel: CancellationToken,
     state: Mutex<ChannelState>,
 }
 
 #[derive(Default)]
 struct ChannelState {
-    /// Told without waiting: who is slow hears it later, and who is gone is forgotten.
+    /// Unbounded senders: a slow client receives lines later, and a disconnected one is removed.
     attached: Vec<mpsc::UnboundedSender<ServerMessage>>,
-    /// What each agent has said of the reply that is coming in, for whoever comes in the middle.
-    said: BTreeMap<String, String>,
+    /// The text of each agent's partial reply, for clients that attach late.
+    replies: BTreeMap<String, String>,
     questions: BTreeMap<u64, OpenQuestion>,
-    asked: u64,
-    /// How it ended.
+    last_request_id: u64,
+    /// The line that ended the channel.
     last: Option<ServerMessage>,
 }
 
-/// A question that nobody has answered.
+/// A request without an answer.
 struct OpenQuestion {
-    asked: ServerMessage,
+    request: ServerMessage,
     answer: oneshot::Sender<QuestionAnswer>,
 }
 
-/// What somebody said to a question.
+/// A client's answer to a request.
 pub(crate) enum QuestionAnswer {
     Decision(ApprovalDecision),
     Secret(SecretReply),
 }
 
 impl MessageChannels {
-    /// The conversation about a message; begun where there is none.
-    pub(crate) fn get_or_create(&self, said: &UserMessage) -> Arc<MessageChannel> {
-        let mut open = lock(&self.open);
-        let begun = || {
+    /// Returns the channel of a message, creating it if necessary.
+    pub(crate) fn get_or_create(&self, message: &UserMessage) -> Arc<MessageChannel> {
+        // A message sent twice must not get two channels, so the lock spans lookup and insertion.
+        let mut open = lock_unpoisoned(&self.open);
+        let create = || {
             Arc::new(MessageChannel {
-                said: said.clone(),
+                message: message.clone(),
                 cancel: CancellationToken::new(),
                 state: Mutex::default(),
             })
         };
-        Arc::clone(open.entry(said.message_id.clone()).or_insert_with(begun))
+        Arc::clone(open.entry(message.message_id.clone()).or_insert_with(create))
     }
 
-    /// The conversation in a thread that is not over, if there is one.
+    /// Returns the open channel of a thread, if there is one.
     pub(crate) fn find_by_thread(&self, thread: &str) -> Option<Arc<MessageChannel>> {
-        lock(&self.open).values().find(|conversation| conversation.said.thread == thread).cloned()
+        lock_unpoisoned(&self.open)
+            .values()
+            .find(|channel| channel.message.thread == thread)
+            .cloned()
     }
 
-    /// Tells whoever is attached how it ended, and forgets the conversation.
+    /// Sends the last line to the attached clients and removes the channel.
     pub(crate) fn close(&self, message_id: &str, last: ServerMessage) {
-        if let Some(conversation) = lock(&self.open).remove(message_id) {
-            conversation.close(last);
+        if let Some(channel) = lock_unpoisoned(&self.open).remove(message_id) {
+            channel.close(last);
         }
     }
 
-    /// Ends what is left when the kernel ends.
+    /// Closes all channels during the shutdown.
     pub(crate) fn close_all(&self, last: &ServerMessage) {
-        let all = std::mem::take(&mut *lock(&self.open));
-        for conversation in all.into_values() {
-            conversation.close(last.clone());
+        let all = std::mem::take(&mut *lock_unpoisoned(&self.open));
+        for channel in all.into_values() {
+            channel.close(last.clone());
         }
     }
 }
 
 impl MessageChannel {
-    /// Hears from now on what happens, after what is needed to follow it. The last line is the one
-    /// that says how it ended.
+    /// Attaches a client: it receives the message, the partial reply and the open requests, then
+    /// all further lines. The last line is the one that ended the channel.
     pub(crate) fn attach(&self) -> mpsc::UnboundedReceiver<ServerMessage> {
-        let (sender, news) = mpsc::unbounded_channel();
-        let mut state = lock(&self.state);
-        // The other end is in this function.
-        let _ = sender.send(ServerMessage::Accepted(self.said.clone()));
-        for (agent_id, text) in &state.said {
+        let (sender, lines) = mpsc::unbounded_channel();
+        let mut state = lock_unpoisoned(&self.state);
+        // The receiver is still in this function, so sending cannot fail.
+        let _ = sender.send(ServerMessage::Accepted(self.message.clone()));
+        for (agent_id, text) in &state.replies {
             let (agent_id, text) = (agent_id.clone(), text.clone());
             let _ = sender.send(ServerMessage::RunEvent(RunEvent::Text { agent_id, text }));
         }
-        let questions = state.questions.values().map(|question| question.asked.clone());
+        let questions = state.questions.values().map(|question| question.request.clone());
         for line in questions.chain(state.last.clone()) {
             let _ = sender.send(line);
         }
+        // A closed channel sends its last line only.
         if state.last.is_none() {
             state.attached.push(sender);
         }
-        news
+        lines
     }
 
-    /// Takes what somebody said to a question; of several answers the first counts.
-    pub(crate) fn handle_client_message(&self, said: ClientMessage) {
-        let (id, answer) = match said {
+    /// Handles a client's message; of several answers to a request, the first counts.
+    pub(crate) fn handle_client_message(&self, message: ClientMessage) {
+        let (id, answer) = match message {
             ClientMessage::Cancel => return self.cancel.cancel(),
             ClientMessage::Answer { id, decision } => (id, QuestionAnswer::Decision(decision)),
             ClientMessage::Secret { id, value } => {
@@ -123,57 +128,59 @@ impl MessageChannel {
                 (id, QuestionAnswer::Secret(SecretReply::Refused { reason }))
             }
         };
-        let question = lock(&self.state).questions.remove(&id);
+        let question = lock_unpoisoned(&self.state).questions.remove(&id);
         if let Some(question) = question {
-            // Whoever asked may have given up.
+            // The run may have stopped waiting.
             let _ = question.answer.send(answer);
             self.broadcast(&ServerMessage::QuestionWithdrawn { id });
         }
     }
 
     fn broadcast(&self, line: &ServerMessage) {
-        lock(&self.state).attached.retain(|sender| sender.send(line.clone()).is_ok());
+        lock_unpoisoned(&self.state).attached.retain(|sender| sender.send(line.clone()).is_ok());
     }
 
     fn close(&self, last: ServerMessage) {
-        let mut state = lock(&self.state);
+        // The lock spans both steps: a client that attaches in between would miss the last line.
+        let mut state = lock_unpoisoned(&self.state);
         for sender in state.attached.drain(..) {
             let _ = sender.send(last.clone());
         }
         state.last = Some(last);
     }
 
-    /// Asks whoever is attached, now or later. Nothing where the asking was given up.
+    /// Sends a request to the attached and later clients; `None` if the channel is dropped before
+    /// an answer.
     async fn ask_attached(
         &self,
         line: impl FnOnce(u64) -> ServerMessage,
     ) -> Option<QuestionAnswer> {
         let (answer, answered) = oneshot::channel();
         let id = {
-            let mut state = lock(&self.state);
-            state.asked += 1;
-            let (id, asked) = (state.asked, line(state.asked));
-            state.attached.retain(|sender| sender.send(asked.clone()).is_ok());
-            state.questions.insert(id, OpenQuestion { asked, answer });
+            let mut state = lock_unpoisoned(&self.state);
+            state.last_request_id += 1;
+            let (id, request) = (state.last_request_id, line(state.last_request_id));
+            state.attached.retain(|sender| sender.send(request.clone()).is_ok());
+            state.questions.insert(id, OpenQuestion { request, answer });
             id
         };
-        // The kernel's patience ends by dropping this.
-        let _asking = QuestionGuard { conversation: self, id };
+        // At the timeout the kernel drops this future, and with it the request.
+        let _guard = QuestionGuard { channel: self, id };
         answered.await.ok()
     }
 }
 
-/// A question that is open as long as somebody waits for the answer.
+/// A guard that withdraws a request when its run stops waiting.
 struct QuestionGuard<'a> {
-    conversation: &'a MessageChannel,
+    channel: &'a MessageChannel,
     id: u64,
 }
 
 impl Drop for QuestionGuard<'_> {
     fn drop(&mut self) {
-        let open = lock(&self.conversation.state).questions.remove(&self.id);
+        let open = lock_unpoisoned(&self.channel.state).questions.remove(&self.id);
         if open.is_some() {
-            self.conversation.broadcast(&ServerMessage::QuestionWithdrawn { id: self.id });
+            self.channel.broadcast(&ServerMessage::QuestionWithdrawn { id: self.id });
         }
     }
 }
@@ -181,15 +188,15 @@ impl Drop for QuestionGuard<'_> {
 #[async_trait]
 impl Channel for MessageChannel {
     fn on_event(&self, event: &RunEvent) {
-        let mut state = lock(&self.state);
+        let mut state = lock_unpoisoned(&self.state);
         match event {
             RunEvent::Text { agent_id, text } => {
-                state.said.entry(agent_id.clone()).or_default().push_str(text);
+                state.replies.entry(agent_id.clone()).or_default().push_str(text);
             }
-            // The reply is whole, or void.
+            // From here on the partial reply is either complete or discarded.
             RunEvent::ReplyRestarted { agent_id, .. }
             | RunEvent::UsageReported { agent_id, .. } => {
-                state.said.remove(agent_id);
+                state.replies.remove(agent_id);
             }
             _ => {}
         }
@@ -201,7 +208,7 @@ impl Channel for MessageChannel {
         let request = request.clone();
         match self.ask_attached(|id| ServerMessage::ApprovalRequested { id, request }).await {
             Some(QuestionAnswer::Decision(decision)) => decision,
-            _ => ApprovalDecision::Refuse { reason: "the question was not answered".to_owned() },
+            _ => ApprovalDecision::Refuse { reason: "request was not answered".to_owned() },
         }
     }
 
@@ -209,13 +216,13 @@ impl Channel for MessageChannel {
         let request = ask.clone();
         match self.ask_attached(|id| ServerMessage::SecretRequested { id, request }).await {
             Some(QuestionAnswer::Secret(reply)) => reply,
-            _ => SecretReply::Refused { reason: "the question was not answered".to_owned() },
+            _ => SecretReply::Refused { reason: "request was not answered".to_owned() },
         }
     }
 }
 
-/// A panic elsewhere leaves whole entries behind.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex; entries stay consistent even if another thread panicked.
+fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -241,11 +248,11 @@ mod tests {
         }
     }
 
-    fn heard(news: &mut mpsc::UnboundedReceiver<ServerMessage>) -> Vec<ServerMessage> {
-        std::iter::from_fn(|| news.try_recv().ok()).collect()
+    fn received(lines: &mut mpsc::UnboundedReceiver<ServerMessage>) -> Vec<ServerMessage> {
+        std::iter::from_fn(|| lines.try_recv().ok()).collect()
     }
 
-    fn said() -> UserMessage {
+    fn user_message() -> UserMessage {
         UserMessage {
             message_id: "m1".into(),
             thread: "t1".into(),
@@ -255,8 +262,8 @@ mod tests {
         }
     }
 
-    fn hears() -> ServerMessage {
-        ServerMessage::Accepted(said())
+    fn accepted() -> ServerMessage {
+        ServerMessage::Accepted(user_message())
     }
 
     fn ended() -> ServerMessage {
@@ -264,70 +271,70 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_in_the_middle_hears_the_reply_from_its_beginning() {
-        let conversations = MessageChannels::default();
-        let conversation = conversations.get_or_create(&said());
-        conversation.on_event(&text("one "));
-        conversation.on_event(&text("two "));
-        let mut news = conversation.attach();
-        conversation.on_event(&text("three"));
+    fn late_client_receives_full_reply() {
+        let channels = MessageChannels::default();
+        let channel = channels.get_or_create(&user_message());
+        channel.on_event(&text("one "));
+        channel.on_event(&text("two "));
+        let mut lines = channel.attach();
+        channel.on_event(&text("three"));
         let line = |t| ServerMessage::RunEvent(text(t));
-        assert_eq!(heard(&mut news), [hears(), line("one two "), line("three")]);
+        assert_eq!(received(&mut lines), [accepted(), line("one two "), line("three")]);
         let again = RunEvent::ReplyRestarted { agent_id: "worker".into(), reason: "broken".into() };
-        conversation.on_event(&again);
-        let mut later = conversation.attach();
-        assert_eq!(heard(&mut later), [hears()]);
-        conversations.close("m1", ended());
-        assert_eq!(heard(&mut later), [ended()]);
-        assert_eq!(heard(&mut conversation.attach()), [hears(), ended()]);
-        assert!(conversations.find_by_thread("t1").is_none());
+        channel.on_event(&again);
+        let mut later = channel.attach();
+        assert_eq!(received(&mut later), [accepted()]);
+        channels.close("m1", ended());
+        assert_eq!(received(&mut later), [ended()]);
+        assert_eq!(received(&mut channel.attach()), [accepted(), ended()]);
+        assert!(channels.find_by_thread("t1").is_none());
     }
 
     #[tokio::test]
-    async fn a_question_waits_for_somebody_and_the_first_answer_counts() {
-        let conversation = MessageChannels::default().get_or_create(&said());
-        let asked = request("delete_file");
-        let asking = conversation.request_approval(&asked);
+    async fn first_answer_wins() {
+        let channel = MessageChannels::default().get_or_create(&user_message());
+        let approval = request("delete_file");
+        let asking = channel.request_approval(&approval);
         let answering = async {
-            let mut first = conversation.attach();
-            let mut second = conversation.attach();
-            let question = ServerMessage::ApprovalRequested { id: 1, request: asked.clone() };
-            assert_eq!(heard(&mut first), [hears(), question.clone()]);
-            assert_eq!(heard(&mut second), [hears(), question]);
-            conversation.handle_client_message(ClientMessage::Answer {
+            let mut first = channel.attach();
+            let mut second = channel.attach();
+            let question = ServerMessage::ApprovalRequested { id: 1, request: approval.clone() };
+            assert_eq!(received(&mut first), [accepted(), question.clone()]);
+            assert_eq!(received(&mut second), [accepted(), question]);
+            channel.handle_client_message(ClientMessage::Answer {
                 id: 7,
                 decision: ApprovalDecision::Session,
             });
-            conversation.handle_client_message(ClientMessage::Answer {
+            channel.handle_client_message(ClientMessage::Answer {
                 id: 1,
                 decision: ApprovalDecision::Once,
             });
             let no = ApprovalDecision::Refuse { reason: String::new() };
-            conversation.handle_client_message(ClientMessage::Answer { id: 1, decision: no });
-            assert_eq!(heard(&mut second), [ServerMessage::QuestionWithdrawn { id: 1 }]);
+            channel.handle_client_message(ClientMessage::Answer { id: 1, decision: no });
+            assert_eq!(received(&mut second), [ServerMessage::QuestionWithdrawn { id: 1 }]);
         };
         let (decision, ()) = tokio::join!(asking, answering);
         assert_eq!(decision, ApprovalDecision::Once);
     }
 
     #[tokio::test]
-    async fn a_question_that_is_given_up_is_taken_back() {
-        let conversation = MessageChannels::default().get_or_create(&said());
-        let mut news = conversation.attach();
-        let asked = request("delete_file");
-        let asking = conversation.request_approval(&asked);
+    async fn dropped_request_is_withdrawn() {
+        let channel = MessageChannels::default().get_or_create(&user_message());
+        let mut lines = channel.attach();
+        let approval = request("delete_file");
+        let asking = channel.request_approval(&approval);
         assert!(tokio::time::timeout(Duration::ZERO, asking).await.is_err());
-        let question = ServerMessage::ApprovalRequested { id: 1, request: asked };
+        let question = ServerMessage::ApprovalRequested { id: 1, request: approval };
         assert_eq!(
-            heard(&mut news),
-            [hears(), question, ServerMessage::QuestionWithdrawn { id: 1 }]
+            received(&mut lines),
+            [accepted(), question, ServerMessage::QuestionWithdrawn { id: 1 }]
         );
-        assert_eq!(heard(&mut conversation.attach()), [hears()]);
+        assert_eq!(received(&mut channel.attach()), [accepted()]);
     }
 
     #[tokio::test]
-    async fn a_secret_that_is_not_given_is_refused() {
-        let conversation = MessageChannels::default().get_or_create(&said());
+    async fn declined_secret_returns_reason() {
+        let channel = MessageChannels::default().get_or_create(&user_message());
         let ask = SecretPrompt {
             agent_id: "worker".into(),
             name: "KEY".into(),
@@ -335,12 +342,12 @@ mod tests {
             reason: "to log in".into(),
         };
         let answering = async {
-            conversation.handle_client_message(ClientMessage::SecretDeclined {
+            channel.handle_client_message(ClientMessage::SecretDeclined {
                 id: 1,
                 reason: "the user said no".into(),
             });
         };
-        let (reply, ()) = tokio::join!(conversation.request_secret(&ask), answering);
+        let (reply, ()) = tokio::join!(channel.request_secret(&ask), answering);
         let SecretReply::Refused { reason } = reply else { panic!("it was given") };
         assert_eq!(reason, "the user said no");
     }

@@ -1,4 +1,5 @@
-//! Events: kept in the journal of the home, then told to whoever listens in this process.
+//! The event bus: events are stored in the home's journal, then delivered to listeners in this
+//! process.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,55 +17,55 @@ use tokio::sync::{Mutex as AsyncMutex, Notify, broadcast};
 use crate::error::CallError;
 use crate::home::Home;
 
-/// Topics the kernel itself publishes.
+/// Topics published by the kernel itself.
 pub mod topic {
-    /// An extension has a line for the person at the terminal: payload `{"text": …}`. The only one
-    /// that is not kept.
+    /// A line of an extension for the user at the terminal: payload `{"text": …}`. The only topic
+    /// that is not stored.
     pub const NOTICE: &str = "kernel.notice";
-    /// An agent or extension has asked for a restart: payload `{"text": …}`, the reason.
+    /// An agent or extension has requested a restart: payload `{"text": …}`, the reason.
     pub const RESTART_REQUESTED: &str = "kernel.restart_requested";
-    /// A person has said something to an agent: payload [`crate::control::TalkRequest`], its key the
-    /// message's id.
+    /// A user message was accepted: payload [`crate::control::UserMessage`], its key the message's
+    /// id.
     pub const USER_MESSAGE: &str = "user.message";
-    /// What a person said was answered, or will not be: payload `{"message_id": …, "thread": …}` and
+    /// A user message was answered, or will not be: payload `{"message_id": …, "thread": …}` and
     /// `outcome` or `error`.
     pub const AGENT_REPLIED: &str = "agent.replied";
-    /// The kernel was started again, as asked: payload [`crate::RestartedEvent`].
+    /// The kernel was restarted on request: payload [`crate::RestartedEvent`].
     pub const RESTARTED: &str = "kernel.restarted";
-    /// A new build of an extension is in use: payload `{"id": …, "version": …}`.
+    /// A new build of an extension is loaded: payload `{"id": …, "version": …}`.
     pub const RELOADED: &str = "kernel.extension_reloaded";
-    /// A delivery of an event was given up: payload `{"delivery": …, "subscriber": …, "event": …,
-    /// "topic": …, "attempts": …, "error": …}`.
+    /// A delivery was moved to the dead letters: payload `{"delivery": …, "subscriber": …, "event":
+    /// …, "topic": …, "attempts": …, "error": …}`.
     pub const EVENT_DEAD: &str = "event.dead";
     /// A service ended with an error: payload `{"id": …, "reason": …}`.
     pub const SERVICE_FAILED: &str = "kernel.service_failed";
     /// An extension was built and installed: payload `{"id": …, "sha256": …, "tools": […]}`.
     pub const BUILT: &str = "extension.built";
-    /// An extension was not built: payload `{"id": …, "reason": …}`.
+    /// The build of an extension failed: payload `{"id": …, "reason": …}`.
     pub const BUILD_FAILED: &str = "extension.build_failed";
 }
 
-/// Events a slow reader may lag behind before the oldest are dropped.
+/// The number of events that a slow receiver may lag behind before the oldest are dropped.
 const BUFFER: usize = 256;
 
-/// Events with keys that are remembered as told.
+/// The number of keyed events that are remembered as delivered.
 const MAX_REMEMBERED_EVENTS: usize = 4096;
 
-/// The events of a home.
+/// The event bus of a home.
 ///
-/// What is published is on the disk before anybody is told. Listeners and the subscriptions of
-/// extensions are told once, in this process; who has to hear of everything subscribes in a manifest
-/// and is served by [`Kernel::start_event_delivery`](crate::Kernel::serve_events).
+/// A published event is on disk before any delivery. Listeners and subscriptions of extensions
+/// receive it once, in this process; a subscriber that must receive every event is declared in a
+/// manifest and served by [`Kernel::start_event_delivery`](crate::Kernel::start_event_delivery).
 pub struct EventBus {
     journal: Journal,
-    /// Something was appended in this process.
+    /// Notified when this process has appended an event.
     pub(crate) appended: Notify,
     sender: broadcast::Sender<Arc<Event>>,
     subscriptions: Mutex<HashMap<u64, Arc<Subscription>>>,
     next: AtomicU64,
-    began_ms: u64,
-    /// Events with keys that listeners were told of.
-    told: Mutex<BTreeSet<i64>>,
+    started_ms: u64,
+    /// The ids of keyed events that listeners have received.
+    delivered_keys: Mutex<BTreeSet<i64>>,
 }
 
 struct Subscription {
@@ -73,7 +74,7 @@ struct Subscription {
     receiver: AsyncMutex<broadcast::Receiver<Arc<Event>>>,
 }
 
-/// The journal of a home; nothing is opened before it is used.
+/// Returns the journal of a home; no file is opened before its first use.
 #[must_use]
 pub fn home_journal(home: &Home) -> Journal {
     Journal::new(home.data_dir("kernel").join("events.db"), Clock::system())
@@ -83,8 +84,8 @@ impl EventBus {
     pub(crate) fn new(journal: Journal) -> Self {
         let (sender, _) = broadcast::channel(BUFFER);
         Self {
-            began_ms: journal.now_ms(),
-            told: Mutex::default(),
+            started_ms: journal.now_ms(),
+            delivered_keys: Mutex::default(),
             journal,
             appended: Notify::new(),
             sender,
@@ -93,19 +94,19 @@ impl EventBus {
         }
     }
 
-    /// The journal behind it.
+    /// Returns the journal of the bus.
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// Keeps an event, then tells whoever listens. Returns the event with its id; where one with its
-    /// topic and key was kept before, that one. Listeners are told of it all the same if another
-    /// process kept it since this one began: here it is news.
+    /// Stores an event, then notifies the listeners. Returns the event with its id; if one with the
+    /// same topic and key is already stored, that one. Listeners still receive it if another
+    /// process stored it after this one started, as it is new here.
     ///
     /// # Errors
-    /// For an event that cannot be kept as it is; nobody is told of it. When the journal fails:
-    /// listeners are told all the same, for they are promised less.
+    /// Rejects an event that can never be stored, without notifying any listener. If the journal
+    /// fails, listeners are notified all the same, as live delivery does not depend on it.
     pub async fn publish(&self, event: Event) -> Result<Arc<Event>, CallError> {
         let new = NewEvent {
             topic: event.topic.clone(),
@@ -118,10 +119,12 @@ impl EventBus {
             Ok((stored, new)) => {
                 let at_ms = stored.at_ms;
                 let event = Arc::new(to_event(stored));
+                // Only this process's own events wake its delivery loop; the loop polls for all
+                // others.
                 if new {
                     self.appended.notify_one();
                 }
-                if new || at_ms >= self.began_ms {
+                if new || at_ms >= self.started_ms {
                     self.notify_once(&event);
                 }
                 Ok(event)
@@ -130,6 +133,7 @@ impl EventBus {
                 let malformed =
                     matches!(error.kind(), JournalErrorKind::Invalid | JournalErrorKind::TooLarge);
                 if !malformed {
+                    // The id 0 marks an event without a place in the journal.
                     let _ = self.sender.send(Arc::new(Event { id: 0, ..event }));
                 }
                 Err(error.into())
@@ -137,29 +141,31 @@ impl EventBus {
         }
     }
 
-    /// Tells whoever listens, unless that was done before.
+    /// Notifies the listeners, unless they have received the event before.
     fn notify_once(&self, event: &Arc<Event>) {
         if event.key.is_some() {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if !told.insert(event.id) {
+            let mut delivered_keys =
+                self.delivered_keys.lock().unwrap_or_else(PoisonError::into_inner);
+            if !delivered_keys.insert(event.id) {
                 return;
             }
-            if told.len() > MAX_REMEMBERED_EVENTS {
-                told.pop_first();
+            // The oldest id is the least likely to be published again.
+            if delivered_keys.len() > MAX_REMEMBERED_EVENTS {
+                delivered_keys.pop_first();
             }
         }
         let _ = self.sender.send(Arc::clone(event));
     }
 
-    /// Tells whoever listens, and keeps nothing; returns how many [`EventBus::subscribe_all`], extensions
-    /// not counted.
+    /// Notifies the listeners without storing the event; returns the number of receivers of
+    /// [`EventBus::subscribe_all`], without those of extensions.
     pub(crate) fn notify_listeners(&self, event: Event) -> usize {
         let readers = self.sender.send(Arc::new(event)).unwrap_or(0);
         readers.saturating_sub(self.lock().len())
     }
 
-    /// Publishes one of the kernel's own events. That it could not be kept is logged: what it is
-    /// about has happened.
+    /// Publishes one of the kernel's own events. A storage error is only logged, as the reported
+    /// action has already happened.
     pub(crate) async fn publish_kernel_event(
         &self,
         topic: &str,
@@ -167,14 +173,14 @@ impl EventBus {
     ) {
         let payload = match serde_json::value::to_raw_value(payload) {
             Ok(payload) => payload,
-            Err(error) => return tracing::error!(topic, %error, "an event could not be written"),
+            Err(error) => return tracing::error!(topic, %error, "event could not be serialized"),
         };
         if let Err(error) = self.publish(Event::new(topic, "kernel", payload)).await {
-            tracing::error!(topic, %error, "an event was not kept");
+            tracing::error!(topic, %error, "event could not be stored");
         }
     }
 
-    /// Reads every event from now on.
+    /// Returns a receiver of all events from now on.
     #[must_use]
     pub fn subscribe_all(&self) -> broadcast::Receiver<Arc<Event>> {
         self.sender.subscribe()
@@ -193,27 +199,30 @@ impl EventBus {
 
     pub(crate) fn unsubscribe(&self, owner: &ExtensionId, id: u64) {
         let mut subscriptions = self.lock();
-        if subscriptions.get(&id).is_some_and(|found| found.owner == *owner) {
+        if subscriptions.get(&id).is_some_and(|subscription| subscription.owner == *owner) {
             subscriptions.remove(&id);
         }
     }
 
-    /// Waits for the next event of a subscription; only its owner may.
+    /// Waits for the next event of a subscription; only its owner may call this.
     pub(crate) async fn next_event(
         &self,
         owner: &ExtensionId,
         id: u64,
     ) -> Result<Arc<Event>, CallError> {
-        let found = self.lock().get(&id).filter(|found| found.owner == *owner).cloned();
-        let subscription = found
-            .ok_or_else(|| CallError::new(ErrorKind::NotFound, format!("no subscription {id}")))?;
+        let subscription =
+            self.lock().get(&id).filter(|subscription| subscription.owner == *owner).cloned();
+        let subscription = subscription.ok_or_else(|| {
+            CallError::new(ErrorKind::NotFound, format!("subscription {id} not found"))
+        })?;
         let mut receiver = subscription.receiver.lock().await;
         loop {
             match receiver.recv().await {
                 Ok(event) if topic_matches(&subscription.topic, &event.topic) => return Ok(event),
+                // A lagging receiver lost the oldest events, and continues with the next one.
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => {
-                    return Err(CallError::new(ErrorKind::Unavailable, "the kernel shuts down"));
+                    return Err(CallError::new(ErrorKind::Unavailable, "kernel is shutting down"));
                 }
             }
         }
@@ -224,7 +233,7 @@ impl EventBus {
     }
 }
 
-/// An event of the journal, as extensions and listeners see it.
+/// Converts an event of the journal for extensions and listeners.
 pub(crate) fn to_event(event: StoredEvent) -> Event {
     let StoredEvent { id, topic, source, payload, correlation_id, key, .. } = event;
     Event { topic, source, payload, id, correlation_id: Some(correlation_id), key }
@@ -249,8 +258,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn bus(folder: &tempfile::TempDir) -> EventBus {
-        EventBus::new(Journal::new(folder.path().join("kernel/events.db"), Clock::new(|| 7)))
+    fn bus(directory: &tempfile::TempDir) -> EventBus {
+        EventBus::new(Journal::new(directory.path().join("kernel/events.db"), Clock::new(|| 7)))
     }
 
     fn notice() -> Event {
@@ -259,9 +268,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_subscription_sees_its_topic_only_and_belongs_to_its_owner() {
-        let folder = tempfile::tempdir().unwrap();
-        let bus = bus(&folder);
+    async fn subscription_filters_topic_and_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let bus = bus(&directory);
         let (mine, other) = (ExtensionId::new("mine").unwrap(), ExtensionId::new("other").unwrap());
         let id = bus.subscribe(&mine, "skill");
         assert_eq!(bus.notify_listeners(notice()), 0);
@@ -282,9 +291,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_is_kept_before_it_is_told_and_told_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let bus = bus(&folder);
+    async fn keyed_event_is_delivered_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let bus = bus(&directory);
         let mut listener = bus.subscribe_all();
         let payload = serde_json::value::to_raw_value(&json!({"n": 1})).unwrap();
         let event = Event { key: Some("k".into()), ..Event::new("a.b", "mine", payload) };
@@ -298,10 +307,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn listeners_hear_what_a_broken_journal_does_not_keep_but_not_what_is_malformed() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("kernel"), "no folder").unwrap();
-        let bus = bus(&folder);
+    async fn broken_journal_still_notifies_listeners() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("kernel"), "no folder").unwrap();
+        let bus = bus(&directory);
         let mut listener = bus.subscribe_all();
         let payload = || serde_json::value::to_raw_value(&json!(1)).unwrap();
         let lost = bus.publish(Event::new("a", "mine", payload())).await.unwrap_err();

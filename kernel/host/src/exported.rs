@@ -1,5 +1,5 @@
-//! What the kernel offers to clients that are no agents of its own: tools that manifests export, and
-//! the skills that a provider publishes.
+//! The kernel's offer to external clients: tools that manifests export, and the skills that a
+//! provider publishes.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,9 +16,9 @@ use crate::instance::{Instance, PinnedInstance};
 use crate::kernel::Kernel;
 use crate::tools::OwnedTool;
 
-/// The skills that the loaded extensions publish, as one client sees them.
+/// A client's view of the skills that the loaded extensions publish.
 ///
-/// Every call asks the provider; nothing is kept.
+/// Every call is sent to the provider; no result is cached.
 #[derive(Clone)]
 pub struct PublishedSkillClient<'k> {
     kernel: &'k Kernel,
@@ -26,13 +26,15 @@ pub struct PublishedSkillClient<'k> {
 }
 
 impl Kernel {
-    /// Lists the tools that manifests export, as a client sees them, and what failed to answer.
+    /// Lists the tools that manifests export, as a client sees them, with the extensions that
+    /// failed to list theirs.
     pub async fn exported_tools(
         &self,
         context: &CallContext,
     ) -> (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>) {
         let (mut tools, failures) = self.shared.list_tools(context, |_, _| true).await;
         let state = self.shared.state.load();
+        // Exports are checked per owner: another extension may offer a tool of the same name.
         tools.retain(|tool| {
             state
                 .instances
@@ -45,7 +47,7 @@ impl Kernel {
     /// Calls an exported tool with arguments as JSON text.
     ///
     /// # Errors
-    /// As for [`Kernel::invoke_tool_as`]; a tool that is not exported does not exist.
+    /// As for [`Kernel::invoke_tool_as`]; a tool that is not exported is reported as not found.
     pub async fn invoke_exported(
         &self,
         context: CallContext,
@@ -53,6 +55,7 @@ impl Kernel {
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
         let unknown = {
+            // A loaded tool that is not exported must look like an unknown one.
             let state = self.shared.state.load();
             let exported = || state.instances.values().flat_map(|owner| &owner.manifest.mcp.tools);
             (!exported().any(|exported| exported == name))
@@ -66,23 +69,23 @@ impl Kernel {
         }
     }
 
-    /// Looks at the published skills on behalf of a client.
+    /// Returns the published skills as a client sees them.
     #[must_use]
     pub fn published_skills(&self, context: CallContext) -> PublishedSkillClient<'_> {
         PublishedSkillClient { kernel: self, context }
     }
 }
 
-/// Whether the owner of a tool exports it.
+/// Returns whether the owner of a tool exports it.
 fn is_exported(owner: &Instance, tool: &str) -> bool {
     owner.manifest.mcp.tools.iter().any(|exported| exported == tool)
 }
 
 impl PublishedSkillClient<'_> {
-    /// Lists the skills the client may see. Without a provider there are none.
+    /// Lists the skills that the client may see; empty without a provider.
     ///
     /// # Errors
-    /// The provider's.
+    /// The error of the provider.
     pub async fn skills(self) -> Result<PublishedSkills, CallError> {
         let request = PublishedRequest { context: self.context };
         match call(self.kernel, skill_interface::LIST_PUBLISHED, &request).await {
@@ -91,10 +94,10 @@ impl PublishedSkillClient<'_> {
         }
     }
 
-    /// Returns what changes whenever the list may have changed.
+    /// Returns a value that changes whenever the list may have changed.
     ///
     /// # Errors
-    /// The provider's.
+    /// The error of the provider.
     pub async fn generation(self) -> Result<(u64, u64), CallError> {
         match find_skill_provider(self.kernel) {
             Some(provider) => {
@@ -104,27 +107,27 @@ impl PublishedSkillClient<'_> {
         }
     }
 
-    /// Returns frontmatter and files of skills; those that the client does not see are left out.
+    /// Returns frontmatter and files of skills, without those that the client may not see.
     ///
     /// # Errors
-    /// The provider's.
+    /// The error of the provider.
     pub async fn details(self, skill_ids: Vec<String>) -> Result<Vec<PublishedDetails>, CallError> {
         let request = PublishedDetailsRequest { context: self.context, skill_ids };
         call(self.kernel, skill_interface::PUBLISHED_DETAILS, &request).await
     }
 
-    /// Returns a number that changes whenever the details of these skills may; `None` from a provider
-    /// that has none.
+    /// Returns a number that changes whenever the details of these skills may; `None` from a
+    /// provider without one.
     pub async fn stamp(self, skill_ids: Vec<String>) -> Option<u64> {
         let request = PublishedDetailsRequest { context: self.context, skill_ids };
-        // One that was built before there were stamps does not know the method.
+        // A provider built before stamps were added does not know the method.
         call(self.kernel, skill_interface::PUBLISHED_STAMP, &request).await.unwrap_or_default()
     }
 
     /// Reads a file of a skill.
     ///
     /// # Errors
-    /// The provider's.
+    /// The error of the provider.
     pub async fn read(self, uri: String) -> Result<PublishedBody, CallError> {
         let request = PublishedUriRequest { context: self.context, uri };
         call(self.kernel, skill_interface::READ_PUBLISHED, &request).await
@@ -133,16 +136,16 @@ impl PublishedSkillClient<'_> {
     /// Lists a directory of a skill.
     ///
     /// # Errors
-    /// The provider's.
+    /// The error of the provider.
     pub async fn directory(self, uri: String) -> Result<Vec<PublishedEntry>, CallError> {
         let request = PublishedUriRequest { context: self.context, uri };
         call(self.kernel, skill_interface::READ_PUBLISHED_DIRECTORY, &request).await
     }
 
-    /// Returns the prompt that a skill becomes when a person invokes it.
+    /// Returns the prompt of a skill that a user invokes.
     ///
     /// # Errors
-    /// The provider's.
+    /// The error of the provider.
     pub async fn prompt(
         self,
         skill_id: String,
@@ -152,20 +155,20 @@ impl PublishedSkillClient<'_> {
         call(self.kernel, skill_interface::PUBLISHED_PROMPT, &request).await
     }
 
-    /// Returns a proposal as a person is to see it, if all of it can be shown. Who may be asked is
-    /// the caller's to decide.
+    /// Returns a proposal for review, if it can be shown completely. The caller decides on the
+    /// reviewer.
     ///
     /// # Errors
-    /// The provider's.
+    /// The error of the provider.
     pub async fn review_offer(self, proposal: String) -> Result<Option<ReviewOffer>, CallError> {
         let request = ReviewRequest { context: self.context, proposal };
         call(self.kernel, skill_interface::OFFER_REVIEW, &request).await
     }
 
-    /// Hands on what a person decided about an offer; returns what came of it, for the model.
+    /// Submits a person's decision on an offer; returns its outcome, for the model.
     ///
     /// # Errors
-    /// The provider's.
+    /// The error of the provider.
     pub async fn submit_decision(
         self,
         offer: ReviewOffer,
@@ -179,7 +182,7 @@ impl PublishedSkillClient<'_> {
     }
 }
 
-/// Asks the provider of skills.
+/// Calls the skill provider.
 async fn call<T: DeserializeOwned>(
     kernel: &Kernel,
     method: &str,
@@ -195,7 +198,7 @@ async fn call<T: DeserializeOwned>(
     serde_json::from_slice(&reply).map_err(|error| CallError::protocol_error(&error))
 }
 
-/// The provider of skills; the first that was loaded where there are several.
+/// Returns the skill provider; the first one loaded, if there are several.
 fn find_skill_provider(kernel: &Kernel) -> Option<PinnedInstance> {
     kernel.shared.pin_state(|state| {
         let mut all = state.order.iter().filter_map(|id| state.instances.get(id));

@@ -1,22 +1,23 @@
-//! Files that only grow: one JSON object per line, each on the disk before anybody is told.
+//! Append logs: files of one JSON object per line, each synced before a caller relies on it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where a journal's bytes go; a test puts a full disk here.
+/// A sink for log bytes; tests substitute a full disk.
 pub(crate) trait AppendSink: Send + Sync {
-    /// Adds bytes at the end; when it returns they are safe. After an error some may be there.
+    /// Appends bytes and syncs them. After an error some of them may have been written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Takes everything behind a length away.
+    /// Removes all bytes behind a length.
     fn truncate(&mut self, length: u64) -> io::Result<()>;
 }
 
 impl AppendSink for File {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes)?;
+        // `sync_data` also syncs the new length, without the cost of other metadata.
         self.sync_data()
     }
 
@@ -26,13 +27,13 @@ impl AppendSink for File {
     }
 }
 
-/// The growing end of a journal.
+/// The append log of one file.
 pub(crate) struct AppendLog {
     pub(crate) path: PathBuf,
     disk: Box<dyn AppendSink>,
-    /// Bytes that are whole lines.
+    /// The length of the complete lines, in bytes.
     length: u64,
-    /// A write failed behind `length`, and what it left there could not be taken away.
+    /// Whether a failed write left bytes behind `length` that could not be removed.
     torn: bool,
 }
 
@@ -41,8 +42,9 @@ impl AppendLog {
         Self { path, disk, length, torn: false }
     }
 
-    /// Adds whole lines. After an error the journal is what it was, and may be tried again.
+    /// Appends complete lines. After an error the log is unchanged, and the call may be repeated.
     pub(crate) fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        // The partial line must go first: the next line would be appended to it.
         if self.torn {
             self.disk.truncate(self.length)?;
             self.torn = false;
@@ -56,15 +58,15 @@ impl AppendLog {
     }
 }
 
-/// Splits a journal into whole lines, and tells how many bytes they are: what comes behind the last
-/// line break was being written when the process or the machine ended.
+/// Splits a log into complete lines and returns their length in bytes: bytes behind the last line
+/// break were being written when the process or the machine ended.
 pub(crate) fn split_complete_lines(bytes: &[u8]) -> (Vec<&[u8]>, usize) {
     let length = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
     let lines = bytes[..length].split_inclusive(|byte| *byte == b'\n');
     (lines.map(|line| &line[..line.len() - 1]).collect(), length)
 }
 
-/// Makes a folder that only its owner may look into: conversations are nobody else's business.
+/// Creates a directory that only its owner may read, as threads are private.
 pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -72,13 +74,14 @@ pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
-/// Opens a file to add to it.
+/// Opens a file for appending.
 pub(crate) fn open_append(path: &Path, new: bool) -> io::Result<File> {
     OpenOptions::new().append(true).read(true).create_new(new).open(path)
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
+    // A clock before 1970 yields 0: times are informative, and must not stop a run.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
@@ -89,12 +92,12 @@ pub(crate) mod testing {
 
     use super::*;
 
-    /// A disk in memory, with so much room.
+    /// A disk in memory with limited space.
     #[derive(Clone)]
     pub(crate) struct SmallDisk {
         pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
         pub(crate) room: Arc<Mutex<usize>>,
-        /// What a failed write left behind cannot be taken away.
+        /// Whether the bytes of a failed write cannot be removed.
         pub(crate) stuck: Arc<Mutex<bool>>,
     }
 
@@ -135,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_full_disk_took_half_of_is_taken_away_again() {
+    fn full_disk_removes_partial_line() {
         let disk = SmallDisk::with_room(10);
         let mut journal = AppendLog::new("j".into(), Box::new(disk.clone()), 0);
         journal.append(b"first\n").unwrap();
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_that_stays_is_taken_away_before_the_next_line() {
+    fn retry_truncates_partial_line() {
         let disk = SmallDisk::with_room(8);
         let mut journal = AppendLog::new("j".into(), Box::new(disk.clone()), 0);
         journal.append(b"first\n").unwrap();
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_whole_with_its_line_break() {
+    fn incomplete_line_is_split_off() {
         assert_eq!(split_complete_lines(b"a\nbc\nde"), (vec![&b"a"[..], b"bc"], 5));
         assert_eq!(split_complete_lines(b"a\n"), (vec![&b"a"[..]], 2));
         assert_eq!(split_complete_lines(b"a"), (vec![], 0));

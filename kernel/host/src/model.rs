@@ -1,6 +1,6 @@
-//! What the kernel knows of models: a conversation goes in, a reply comes out.
+//! The kernel's interface to models: a request goes in, a reply comes out.
 //!
-//! Wires, keys and retries are the business of whoever implements [`ModelProvider`].
+//! Implementations of [`ModelProvider`] handle protocols, keys and retries.
 
 use std::sync::Arc;
 
@@ -8,35 +8,36 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A model that can be asked.
+/// A model that can receive requests.
 #[async_trait]
 pub trait ModelProvider: Send + Sync {
-    /// What is known of it.
+    /// Returns the metadata of the model.
     fn metadata(&self) -> &ModelMetadata;
 
-    /// Answers a conversation. Dropping the future gives the request up.
+    /// Returns the reply to a request. Dropping the future cancels the request.
     ///
     /// # Errors
-    /// [`ModelError`], after whatever retries its kind allows.
+    /// [`ModelError`], after the retries that its kind allows.
     async fn complete(&self, request: &ModelRequest) -> Result<ModelReply, ModelError> {
         self.stream(request, &mut |_| ()).await
     }
 
-    /// As [`ModelProvider::complete`], and hands on pieces of the reply as they come. After a
-    /// failure in the middle the pieces are void: [`ReplyChunk::ReplyRestarted`] says so before they come again.
+    /// Returns the reply to a request, and passes on chunks as they arrive. After a failure in the
+    /// middle, [`ReplyChunk::ReplyRestarted`] discards all earlier chunks.
     ///
     /// # Errors
     /// As for [`ModelProvider::complete`].
     async fn stream(
         &self,
         request: &ModelRequest,
-        on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
+        on_chunk: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError>;
 }
 
-/// Where an agent's model comes from.
+/// A source of models for agents.
 pub trait ModelSource: Send + Sync {
-    /// Finds the model of a name (`provider/model`), or the one the settings choose for an agent.
+    /// Resolves a model by name (`provider/model`), or the one that the settings choose for an
+    /// agent.
     ///
     /// # Errors
     /// [`ModelError`] of the kind [`ModelErrorKind::Unknown`] or [`ModelErrorKind::Key`].
@@ -47,196 +48,197 @@ pub trait ModelSource: Send + Sync {
     ) -> Result<Arc<dyn ModelProvider>, ModelError>;
 }
 
-/// What is known of a model.
+/// The metadata of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelMetadata {
-    /// `provider/model`.
+    /// The name, `provider/model`.
     pub name: String,
-    /// Tokens that fit into one request and its reply; absent where nobody said.
+    /// The tokens that fit into one request and its reply; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u32>,
-    /// What tokens cost; absent where nobody said.
+    /// The price of tokens; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<TokenPrice>,
 }
 
-/// What a million tokens cost, in the currency of the settings.
+/// The price of a million tokens, in the currency of the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenPrice {
-    /// Tokens sent.
+    /// Price of input tokens.
     pub input: f64,
-    /// Tokens received.
+    /// Price of output tokens.
     pub output: f64,
-    /// Tokens sent that the provider had kept; absent: as `input`.
+    /// Price of input tokens cached by the provider; defaults to `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached: Option<f64>,
 }
 
-/// A conversation to be answered.
+/// A request to a model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
-    /// Instructions and context.
+    /// The instructions and context.
     pub system: String,
-    /// What was said, oldest first.
+    /// The messages, oldest first.
     pub messages: Vec<Message>,
-    /// What the model may ask to be called.
+    /// The tools that the model may call.
     pub tools: Vec<ModelTool>,
-    /// Whether it may ask for several tools at once; absent: the model's own default.
+    /// Whether the model may call several tools at once; `None` for the model's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
-    /// Parameters of the model as the manifest has them (such as `temperature`); a JSON object.
+    /// The parameters of the model from the manifest (such as `temperature`); a JSON object.
     #[serde(default)]
     pub parameters: Value,
 }
 
-/// One message of a conversation.
+/// A message of a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// A person, or whoever gave the task.
+    /// A message of a user, or the task of a run.
     User {
-        /// What they say.
+        /// The text.
         text: String,
     },
-    /// The model.
+    /// A reply of the model.
     Assistant {
-        /// What it says; may be empty beside calls.
+        /// The text; may be empty next to calls.
         text: String,
-        /// The tools it asks for.
+        /// The tool calls.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<ModelToolCall>,
     },
-    /// A tool's answer.
+    /// A tool result.
     Tool {
-        /// The call it answers.
+        /// The id of the call.
         call_id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// For the model.
+        /// The text for the model.
         text: String,
-        /// It describes a failure.
+        /// Whether the call failed.
         #[serde(default)]
         is_error: bool,
     },
 }
 
-/// A tool as a model is told of it. Names are the kernel's; a wire that forbids one maps it.
+/// A tool as described to a model. Names are the kernel's; a protocol that forbids one maps it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelTool {
     /// The name.
     pub name: String,
-    /// What it does and when to use it.
+    /// The description of its purpose and use.
     pub description: String,
-    /// JSON Schema of the arguments.
+    /// The JSON Schema of the arguments.
     pub input_schema: Value,
 }
 
-/// A tool that a model asks for.
+/// A tool call by a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelToolCall {
-    /// Ties the answer to the call; unique within a reply.
+    /// The id that links the result to the call; unique within a reply.
     pub id: String,
-    /// The tool, as the model wrote it.
+    /// The name of the tool, as the model wrote it.
     pub name: String,
-    /// The arguments as the model wrote them: JSON text, or what it took for it.
+    /// The arguments as the model wrote them; intended as JSON, but not checked.
     pub arguments: String,
 }
 
-/// A model's reply.
+/// A reply of a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReply {
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// The tools it asks for.
+    /// The tool calls.
     pub calls: Vec<ModelToolCall>,
-    /// What it used up.
+    /// The token usage.
     pub usage: TokenUsage,
-    /// Why it ended.
+    /// The reason why the reply ended.
     pub stop: StopReason,
-    /// It thought, and said nothing else.
+    /// Whether the reply has reasoning and no text.
     pub only_reasoning: bool,
 }
 
-/// Tokens of one request or several.
+/// The tokens of one or several requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenUsage {
-    /// Sent, those that were kept included.
+    /// Input tokens, including cached ones.
     pub input: u64,
-    /// Received, reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// Sent, and kept by the provider from an earlier request.
+    /// Input tokens that the provider had cached from an earlier request.
     pub cached: u64,
-    /// The provider did not say: a quarter of the characters.
+    /// Whether the usage is estimated as a quarter of the characters, without data of the provider.
     pub estimated: bool,
 }
 
-/// Why a reply ended.
+/// The reason why a reply ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// It was complete, or asks for tools.
+    /// The reply was complete, or has tool calls.
     #[default]
     End,
-    /// The limit of a reply was reached.
+    /// The output limit was reached.
     Length,
-    /// The provider held it back.
+    /// The provider filtered the reply.
     Filtered,
 }
 
-/// A piece of a reply on its way.
+/// A chunk of a streamed reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplyChunk {
-    /// More of the text.
+    /// The next part of the text.
     Text(String),
-    /// The request failed and is made again; what came so far is void.
+    /// The request failed and is repeated; earlier chunks are discarded.
     ReplyRestarted {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// The kind of a model's failure.
+/// The kind of a model error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelErrorKind {
-    /// No model or provider of that name.
+    /// The model or provider is unknown.
     Unknown,
-    /// The key is missing or refused.
+    /// The key is missing or rejected.
     Key,
     /// The request does not fit into the model's window.
     TooLong,
-    /// The provider is busy or asks for patience; retries did not help.
+    /// The provider is busy; all retries failed.
     Busy,
-    /// The provider took too long.
+    /// The provider timed out.
     Timeout,
-    /// The provider was not reached, or its answer was cut off.
+    /// The provider was not reached, or its response was cut off.
     Network,
-    /// The provider refused the request.
+    /// The provider rejected the request.
     Refused,
-    /// The answer is not what the wire promises.
+    /// The response violates the protocol.
     Protocol,
 }
 
-/// Why a model did not answer.
+/// An error returned by a model provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{model}: {message}")]
 pub struct ModelError {
-    /// The kind of failure.
+    /// The kind of the error.
     pub kind: ModelErrorKind,
-    /// `provider/model`.
+    /// The model, `provider/model`.
     pub model: String,
-    /// What went wrong. Never holds a key.
+    /// The message. Never contains a key.
     pub message: String,
-    /// What to do about it; may be empty.
+    /// The hint for the operator; may be empty.
     pub hint: String,
 }
 
 impl TokenPrice {
-    /// What usage costs.
+    /// Returns the cost of a usage.
     #[must_use]
     pub fn cost_of(&self, usage: &TokenUsage) -> f64 {
         let cached = self.cached.unwrap_or(self.input) * usage.cached as f64;
+        // Saturates: a faulty provider may report more cached tokens than it received.
         let fresh = self.input * usage.input.saturating_sub(usage.cached) as f64;
         (cached + fresh + self.output * usage.output as f64) / 1e6
     }
@@ -246,12 +248,13 @@ impl std::ops::AddAssign for TokenUsage {
     fn add_assign(&mut self, other: Self) {
         self.input += other.input;
         self.output += other.output;
+        // A sum with one estimated part is an estimate.
         self.cached += other.cached;
         self.estimated |= other.estimated;
     }
 }
 
-/// A source without models.
+/// A source without models, for kernels whose program sets none.
 pub(crate) struct NoModels;
 
 impl ModelSource for NoModels {
@@ -263,7 +266,7 @@ impl ModelSource for NoModels {
         Err(ModelError {
             kind: ModelErrorKind::Unknown,
             model: name.unwrap_or("default").to_owned(),
-            message: "this kernel has no models".to_owned(),
+            message: "no models are configured".to_owned(),
             hint: String::new(),
         })
     }
@@ -274,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_tokens_cost_what_the_price_says() {
+    fn cached_tokens_have_own_price() {
         let usage =
             TokenUsage { input: 1_000_000, output: 500_000, cached: 400_000, estimated: false };
         let price = TokenPrice { input: 3.0, output: 15.0, cached: Some(0.3) };

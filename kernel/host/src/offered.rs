@@ -1,24 +1,24 @@
-//! The names under which one extension's tools are offered, and the way back to its own.
+//! The names under which an extension's tools are offered, and the mapping back to its own names.
 
 use std::collections::BTreeMap;
 
 use skillhost_contract::payload::ToolSpec;
 use skillhost_manifest::ToolNames;
 
-/// The two directions of a manifest's `tools`; without that section names stay as they are.
+/// The two directions of a manifest's `tools`; without that section names are unchanged.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OfferedNames(Option<Mapping>);
+pub(crate) struct OfferedNames(Option<NameMapping>);
 
 #[derive(Debug, Clone)]
-struct Mapping {
+struct NameMapping {
     by_own: BTreeMap<String, String>,
     by_final: BTreeMap<String, String>,
-    /// Entries of the manifest that no tool matches.
+    /// The entries of the manifest that match no tool.
     unmatched: Vec<String>,
 }
 
 impl OfferedNames {
-    /// Names the tools that an extension lists when it is wired.
+    /// Maps the tools that an extension lists during wiring.
     pub(crate) fn new(names: &ToolNames, listed: &[ToolSpec]) -> Self {
         if names.is_empty() {
             return Self(None);
@@ -28,14 +28,15 @@ impl OfferedNames {
         let pairs = named.filter_map(|own| Some((own.to_owned(), names.final_name(own)?)));
         let by_own: BTreeMap<_, _> = pairs.collect();
         let by_final = by_own.iter().map(|(own, name)| (name.clone(), own.clone())).collect();
-        Self(Some(Mapping { by_own, by_final, unmatched: names.unmatched(&own) }))
+        Self(Some(NameMapping { by_own, by_final, unmatched: names.unmatched(&own) }))
     }
 
-    /// Renames what an extension lists. A tool that it did not have when it was wired is left out.
+    /// Renames listed tools. A tool that was not listed during wiring is dropped.
     pub(crate) fn rename(&self, listed: Vec<ToolSpec>) -> Vec<ToolSpec> {
         let Some(mapping) = &self.0 else { return listed };
         let renamed = listed.into_iter().filter_map(|spec| {
             let name = mapping.by_own.get(&spec.name)?.clone();
+            // Its final name was never checked against the other tools.
             Some(ToolSpec { name, ..spec })
         });
         renamed.collect()
@@ -47,7 +48,7 @@ impl OfferedNames {
         own.map_or(name, String::as_str)
     }
 
-    /// Returns the entries of the manifest that no tool matches.
+    /// Returns the entries of the manifest that match no tool.
     pub(crate) fn unmatched(&self) -> &[String] {
         self.0.as_ref().map_or(&[], |mapping| &mapping.unmatched)
     }

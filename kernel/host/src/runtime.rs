@@ -1,9 +1,9 @@
-//! What makes an agent run: its model is asked, the tools it calls are called, until it answers.
+//! The execution of agents: model requests and tool calls, repeated until the model replies.
 //!
-//! [`run`] has the turn, step by step, and [`asking`] how its model is asked. What a step needs stands beside it, one concern per file:
-//! [`budget`], [`loop_guard`], [`compaction`], [`skills`], [`permissions`], [`arguments`],
-//! [`argument_check`], [`lineage`]. [`dispatch`] is the one way to a tool, whoever calls it; [`session`] is how it finds
-//! the run that a call belongs to.
+//! [`run`] has the turns, and [`asking`] the model requests. Each concern of a turn has a file of
+//! its own: [`budget`], [`loop_guard`], [`compaction`], [`skills`], [`permissions`], [`arguments`],
+//! [`argument_check`], [`lineage`]. Every caller's tool calls go through [`dispatch`]; [`session`]
+//! holds the run that a call belongs to.
 
 use skillhost_contract::payload::{ErrorKind, SkillRef};
 use skillhost_manifest::ExtensionId;
@@ -41,28 +41,28 @@ mod skills;
 pub(crate) use argument_check::{ArgumentCheck, schema_mistake};
 pub use budget::ExhaustedLimit;
 
-/// What an agent is to do.
+/// The inputs of an agent run.
 #[derive(Debug, Clone, Default)]
 pub struct RunRequest {
-    /// The agent; the thread's own where absent.
+    /// The agent; `None` for the thread's own.
     pub agent: Option<String>,
-    /// The model, `provider/model`, whatever settings and manifest say.
+    /// The model, `provider/model`; overrides settings and manifest.
     pub model: Option<String>,
-    /// What the user says.
+    /// The user's message.
     pub prompt: String,
-    /// What the run belongs to: the message of a user, or the event, that everything began with.
+    /// The id of the root cause of the run: a user message or an event.
     pub correlation_id: Option<String>,
-    /// Ends the run when it is cancelled; the thread can go on afterwards.
+    /// Ends the run when it is cancelled; the thread can continue afterwards.
     pub cancel: CancellationToken,
-    /// The id of what the user says, where the run goes on in the next kernel when this one ends:
-    /// it then is begun again with the same id, and what the thread has heard is not said twice.
+    /// The id of the user message, for a run that resumes in the next kernel: the run is started
+    /// again with the same id, and a message that the thread already has is not added twice.
     pub message_id: Option<String>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunOutcome {
-    /// Names the transcript.
+    /// The run's id, which also names the transcript.
     pub run_id: String,
     /// The agent.
     pub agent: ExtensionId,
@@ -70,56 +70,56 @@ pub struct RunOutcome {
     pub model: String,
     /// The last reply.
     pub text: String,
-    /// Requests to the model, summaries not counted.
+    /// The number of model requests, without those for summaries.
     pub turns: u32,
-    /// What the requests of this run used up, summaries included, delegated runs not.
+    /// The tokens of this run's requests, with summaries and without delegated runs.
     pub usage: TokenUsage,
-    /// What they cost, where the price is known.
+    /// The cost of these tokens; `None` where the price is unknown.
     pub cost: Option<f64>,
     /// The skills that are active in the thread.
     pub skills: Vec<SkillRef>,
 }
 
-/// Why a run did not come to an answer. What was said until then is in the thread.
+/// An error that ended a run. All messages until then are in the thread.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The agent is unknown or in the error state.
     #[error(transparent)]
     Agent(#[from] KernelError),
-    /// The model could not be asked.
+    /// The model request failed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A limit of the manifest was reached, this agent's or that of one above it.
-    #[error("the budget of {which} is used up")]
+    /// A limit of the manifest was reached, this agent's or that of a parent run.
+    #[error("budget of {which} is exhausted")]
     Budget {
         /// The limit.
         which: ExhaustedLimit,
     },
-    /// The model makes the same call with the same answer for ever.
-    #[error("the model makes the same call again and again: {call}")]
+    /// The model repeats one call with the same result.
+    #[error("model repeats the same call: {call}")]
     Loop {
         /// The call.
         call: String,
     },
-    /// The caller gave the run up.
-    #[error("the run was cancelled")]
+    /// The caller cancelled the run.
+    #[error("run was cancelled")]
     Cancelled,
-    /// The kernel ends; the run goes on in the one that comes next.
-    #[error("the kernel ends; the run goes on when it is there again")]
+    /// The kernel shuts down; the run resumes in the next one.
+    #[error("kernel is shutting down; the run resumes after the next start")]
     Restarting,
-    /// The thread has gone on before the message was answered.
-    #[error("the thread has gone on before this was answered")]
+    /// A later message was added before this one was answered.
+    #[error("message was superseded by a later message")]
     Superseded,
-    /// The model said nothing, twice.
-    #[error("{model} said nothing")]
+    /// The model returned an empty reply, twice.
+    #[error("model `{model}` returned an empty reply")]
     EmptyReply {
         /// The model.
         model: String,
-        /// It thought, and did not come to an answer.
+        /// Whether the reply had reasoning, but no text.
         only_reasoning: bool,
     },
-    /// The conversation does not fit into the model's window, and nothing can be left out.
-    #[error("the conversation is too long for {model}: about {tokens} tokens")]
+    /// The messages do not fit into the model's window, even after compaction.
+    #[error("thread is too long for model `{model}`: about {tokens} tokens")]
     ContextOverflow {
         /// The model.
         model: String,
@@ -132,7 +132,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The kind of failure, as for a call.
+    /// Returns the kind of error, as for a tool call.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -146,6 +146,7 @@ impl RunError {
                 ModelErrorKind::Refused => ErrorKind::Failed,
                 ModelErrorKind::Protocol => ErrorKind::Protocol,
             },
+            // Time is the only budget whose error callers treat as a timeout.
             Self::Budget { which: ExhaustedLimit::Time(_) } => ErrorKind::Timeout,
             Self::Budget { .. } | Self::ContextOverflow { .. } => ErrorKind::TooLarge,
             Self::Loop { .. } | Self::EmptyReply { .. } => ErrorKind::Failed,
@@ -156,33 +157,31 @@ impl RunError {
         }
     }
 
-    /// What to do about it, one line each; may be empty.
+    /// Returns hints for the operator, one per line; may be empty.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
             Self::Agent(error) => error.hint(),
             Self::Model(error) => error.hint.clone(),
             Self::Budget { which } => format!(
-                "go on in the same thread, or raise agent.limits.{} in the manifest",
+                "continue in the same thread, or raise agent.limits.{} in the manifest",
                 which.field()
             ),
-            Self::Loop { .. } => {
-                "say in other words what is wanted, or choose another model".into()
-            }
+            Self::Loop { .. } => "rephrase the request, or choose another model".into(),
             Self::Cancelled | Self::Restarting => String::new(),
-            Self::Superseded => "say it again".into(),
+            Self::Superseded => "send it again".into(),
             Self::EmptyReply { only_reasoning: true, .. } => {
                 "allow longer replies (max_output_tokens), or choose another model".into()
             }
-            Self::EmptyReply { .. } => "ask again, or choose another model".into(),
+            Self::EmptyReply { .. } => "send it again, or choose another model".into(),
             Self::ContextOverflow { .. } => {
-                "begin a new thread, or choose a model with a larger window".into()
+                "start a new thread, or choose a model with a larger window".into()
             }
             Self::Thread(error) => error.hint(),
         }
     }
 
-    /// The kind in one word, for transcripts.
+    /// Returns the kind in one word, for transcripts.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Agent(_) => "agent",
@@ -191,6 +190,7 @@ impl RunError {
             Self::Loop { .. } => "loop",
             Self::Cancelled => "cancelled",
             Self::Restarting => "restarting",
+            // Transcripts on disk have this code, so it keeps its old name.
             Self::Superseded => "left_behind",
             Self::EmptyReply { .. } => "nothing_said",
             Self::ContextOverflow { .. } => "overflow",

@@ -1,8 +1,9 @@
-//! Delivers durable events to their handlers, as long as the kernel runs.
+//! The delivery of durable events to their subscribers, while the kernel runs.
 //!
-//! One process per home does, behind a lock file; the others only append. Deliveries of one lane are
-//! made one after the other. The outcome of an attempt is in the journal before the next one begins;
-//! one that cannot be recorded is kept and recorded as soon as the journal works again.
+//! A lock file limits delivery to one process per home; all others only append. Deliveries with the
+//! same ordering key are made one after the other. The outcome of an attempt is in the journal
+//! before the next attempt begins; an outcome that cannot be stored is held in memory until the
+//! journal is writable again.
 
 use std::fs::{File, TryLockError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +28,7 @@ mod templates;
 use delivering::Delivering;
 use handlers::HandlerTable;
 
-/// The delivery of events in this process, and its state.
+/// The event delivery of this process, and its state.
 #[derive(Default)]
 pub(crate) struct EventDelivery {
     service: Mutex<Option<RunningDelivery>>,
@@ -40,14 +41,15 @@ struct RunningDelivery {
     task: JoinHandle<()>,
 }
 
-/// Whether events can be delivered just now.
+/// The state of event delivery.
 #[derive(Default)]
 struct DeliveryState {
-    /// What was left behind is taken over, and every subscriber is known to the journal.
+    /// Whether deliveries of an earlier process are taken over and the journal has every
+    /// subscriber.
     prepared: bool,
-    /// The subscribers in the journal are those of what is loaded.
+    /// Whether the subscribers in the journal match the loaded extensions.
     current: bool,
-    /// The last error, until everything works again.
+    /// The last error, until the next success.
     problem: Option<CallError>,
 }
 
@@ -62,22 +64,23 @@ impl EventDelivery {
 
     fn fail(&self, error: &CallError) {
         let known = self.state().problem.replace(error.clone());
+        // Logged once per cause: the loop tries again every few seconds.
         if known.is_none_or(|known| known.message != error.message) {
             let hint = error.hint.as_str();
-            tracing::error!(%error, hint, "events are not delivered; it is tried again");
+            tracing::error!(%error, hint, "event delivery failed; retrying");
         }
     }
 
     fn succeed(&self) {
         if self.state().problem.take().is_some() {
-            tracing::warn!("events are delivered again");
+            tracing::warn!("event delivery resumed");
         }
     }
 }
 
 impl Kernel {
-    /// Delivers events from now on, first of all what an earlier process left; a second call does
-    /// nothing. Where the journal cannot be used, it is tried again until it can be; until then
+    /// Starts delivery, first of the events that an earlier process left; a second call has no
+    /// effect. If the journal cannot be used, it is tried again until it can; until then
     /// [`Kernel::delivery_problem`] has the reason. Ends with [`Kernel::shutdown`].
     ///
     /// # Errors
@@ -89,28 +92,28 @@ impl Kernel {
         }
         let handlers =
             Arc::new(ArcSwap::from_pointee(HandlerTable::from_state(&self.shared.state.load())));
-        let mut delivering = Delivering::new(self.clone(), Arc::clone(&handlers));
-        match delivering.prepare().await {
+        let mut delivery = Delivering::new(self.clone(), Arc::clone(&handlers));
+        match delivery.prepare().await {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::Conflict => return Err(error),
             Err(error) => self.shared.serving.fail(&error),
         }
         let cancel = CancellationToken::new();
-        let task = tokio::spawn(delivering.run(cancel.clone()));
+        let task = tokio::spawn(delivery.run(cancel.clone()));
         *self.shared.serving.lock() = Some(RunningDelivery { handlers, cancel, task });
         Ok(())
     }
 
-    /// The reason why events are not delivered just now; `None` where they are, and where this
-    /// process is not the one that delivers.
+    /// Returns the reason why delivery fails, or `None` while it works and in a process that does
+    /// not deliver.
     #[must_use]
     pub fn delivery_problem(&self) -> Option<CallError> {
         let serving = self.shared.serving.lock().is_some();
         serving.then(|| self.shared.serving.state().problem.clone()).flatten()
     }
 
-    /// Refuses what would wait for a delivery that may never come: before every subscriber is known
-    /// to the journal, an event is nobody's.
+    /// Rejects a message whose delivery may never happen: until the journal has every subscriber,
+    /// an event would be stored for none.
     pub(crate) fn check_delivery(&self) -> Result<(), CallError> {
         if self.shared.serving.lock().is_none() {
             return Ok(());
@@ -118,31 +121,31 @@ impl Kernel {
         let state = self.shared.serving.state();
         match &state.problem {
             Some(error) if !state.prepared => {
-                let message = format!("the kernel does not accept messages yet: {}", error.message);
+                let message = format!("kernel does not accept messages yet: {}", error.message);
                 Err(CallError::new(error.kind, message).with_hint(error.hint.clone()))
             }
             _ => Ok(()),
         }
     }
 
-    /// Lets deliveries follow what is loaded now.
+    /// Updates the subscribers to those of the loaded extensions.
     pub(crate) async fn update_handlers(&self, state: &KernelState) {
-        let found = HandlerTable::from_state(state);
-        let subscribers = found.subscribers();
+        let table = HandlerTable::from_state(state);
+        let subscribers = table.subscribers();
         match &*self.shared.serving.lock() {
-            // First the handlers: whoever is claimed for a subscriber finds its handler.
-            Some(service) => service.handlers.store(Arc::new(found)),
+            // Handlers first: a delivery claimed for a new subscriber must find its handler.
+            Some(service) => service.handlers.store(Arc::new(table)),
             None => return,
         }
         if let Err(error) = self.shared.events.journal().set_subscribers(subscribers).await {
-            tracing::error!(%error, "the new subscriptions are not in force yet");
-            // The loop that delivers tries again.
+            tracing::error!(%error, "new subscriptions could not be stored; retrying");
+            // The delivery loop tries again.
             self.shared.serving.state().current = false;
         }
     }
 
-    /// Ends the deliveries: those under way have as long as calls have, then they are made again
-    /// after the next start.
+    /// Stops delivery. Active deliveries have the time of a call, and are repeated after the next
+    /// start.
     pub(crate) async fn stop_event_delivery(&self) {
         let service = self.shared.serving.lock().take();
         if let Some(service) = service {
@@ -151,23 +154,26 @@ impl Kernel {
         }
     }
 
-    /// How long to wait after each failed attempt but the last.
+    /// Returns the pauses after failed attempts; none follows the last attempt.
     fn event_retries(&self) -> Vec<Duration> {
         match &self.shared.settings.load().events.retry_ms {
+            // Ten retries at most, so that a misconfigured list cannot hold an ordering key
+            // forever.
             Some(retries) => retries.iter().take(10).map(|ms| Duration::from_millis(*ms)).collect(),
             None => self.shared.limits.event_retries.clone(),
         }
     }
 
     fn lock_event_delivery(&self) -> Result<File, CallError> {
-        let folder = self.shared.home.data_dir("kernel");
-        let path = folder.join("serving.lock");
+        let directory = self.shared.home.data_dir("kernel");
+        let path = directory.join("serving.lock");
         let failed = |error: std::io::Error| {
             CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
         };
-        create_private_dir(&folder).map_err(failed)?;
+        create_private_dir(&directory).map_err(failed)?;
         let file = File::options().create(true).append(true).open(&path).map_err(failed)?;
         match file.try_lock() {
+            // The lock ends with the process, so a crash leaves no stale lock.
             Ok(()) => Ok(file),
             Err(TryLockError::WouldBlock) => Err(CallError::new(
                 ErrorKind::Conflict,
@@ -178,8 +184,8 @@ impl Kernel {
         }
     }
 
-    /// Tells that a delivery was given up. A delivery of that very event is given up silently, apart
-    /// from the log: it would never end.
+    /// Publishes an event about a dead letter. For a dead letter of that very topic only a log
+    /// entry is written, as it would repeat forever.
     async fn publish_dead_letter(&self, letter: &DeadLetter) {
         let DeadLetter { id, subscriber, attempts, error, event, .. } = letter;
         tracing::error!(
@@ -187,7 +193,7 @@ impl Kernel {
             subscriber,
             topic = event.topic,
             error,
-            "an event was given up"
+            "event delivery moved to the dead letters"
         );
         if event.topic == topic::EVENT_DEAD {
             return;
@@ -204,7 +210,7 @@ impl Kernel {
         let correlation_id = Some(event.correlation_id.clone());
         let dead = Event { correlation_id, ..Event::new(topic::EVENT_DEAD, "kernel", payload) };
         if let Err(error) = self.shared.events.publish(dead).await {
-            tracing::error!(%error, "an event was not kept");
+            tracing::error!(%error, "event could not be stored");
         }
     }
 }

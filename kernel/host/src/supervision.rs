@@ -1,4 +1,4 @@
-//! When a kernel that ended is started again: the rules, without the process.
+//! The supervision of the kernel: lock, settings and restart policy, without the process.
 
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
@@ -12,39 +12,38 @@ use serde::{Deserialize, Serialize};
 use crate::home::Home;
 use crate::journal::{create_private_dir, open_append};
 
-/// The exit code of a kernel that wants to be started again.
+/// The exit code of a kernel that requests its restart.
 pub const RESTART_CODE: u8 = 75;
 
-/// The variable that tells a kernel which process supervises it.
+/// The variable that names a kernel's supervisor process.
 pub const SUPERVISED: &str = "SKILLHOST_SUPERVISED";
 
-/// The file that whoever supervises the kernel of a home holds a lock on; it has the holder's
-/// process id.
-const LOCK: &str = "supervisor.lock";
+/// The file that the supervisor of a home's kernel locks; it contains the supervisor's process id.
+const LOCK_FILE: &str = "supervisor.lock";
 
-/// How often a lock that is held is tried again, and how long after.
-const LOOKS: u32 = 3;
-const LOOK: Duration = Duration::from_millis(20);
+/// The number of further attempts to take a held lock, and the pause between them.
+const MAX_LOCK_RETRIES: u32 = 3;
+const LOCK_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// That this process supervises the kernel of a home; over when it is dropped, or with the process.
+/// A lock that makes this process the supervisor of a home's kernel, until it is dropped.
 #[derive(Debug)]
 pub struct SupervisorLock {
     _file: File,
 }
 
-/// Why a process may not supervise the kernel of a home.
+/// An error returned when a process may not supervise the kernel of a home.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorLockError {
-    /// Another one does.
-    #[error("the kernel of this home is supervised already{}", holder.map(|id| format!(", by process {id}")).unwrap_or_default())]
+    /// Another process holds the lock.
+    #[error("kernel of this home is already supervised{}", holder.map(|id| format!(", by process {id}")).unwrap_or_default())]
     Held {
-        /// Its process id, where it has written one.
+        /// The id of that process, if it has written one.
         holder: Option<u32>,
     },
-    /// The lock could not be looked at.
+    /// The lock file could not be accessed.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The path of the lock file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -52,42 +51,45 @@ pub enum SupervisorLockError {
 }
 
 impl SupervisorLock {
-    /// Whether a process supervises the kernel of a home: where none runs, one is about to.
+    /// Returns whether a process supervises the kernel of a home, even if the kernel is not running
+    /// yet.
     #[must_use]
+    // A shared lock: two checks at once must not see each other as the supervisor.
     pub fn is_held(home: &Home) -> bool {
-        let file = File::open(home.data_dir("kernel").join(LOCK));
-        // A file that is not there is held by nobody.
+        let file = File::open(home.data_dir("kernel").join(LOCK_FILE));
+        // A missing file is not locked.
         file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Lets this process supervise the kernel of a home, and no other.
+    /// Makes this process the supervisor of a home's kernel.
     ///
     /// # Errors
     /// [`SupervisorLockError`].
     pub fn acquire(home: &Home) -> Result<Self, SupervisorLockError> {
-        let folder = home.data_dir("kernel");
-        let path = folder.join(LOCK);
+        let directory = home.data_dir("kernel");
+        let path = directory.join(LOCK_FILE);
         let failed = |source| SupervisorLockError::Io { path: path.clone(), source };
-        create_private_dir(&folder).map_err(failed)?;
+        create_private_dir(&directory).map_err(failed)?;
+        // An existing file keeps its owner and mode, and is not truncated before the lock is held.
         let opened = match open_append(&path, true) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open_append(&path, false),
             opened => opened,
         };
         let mut file = opened.map_err(failed)?;
         let mut locked = file.try_lock();
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_LOCK_RETRIES {
             if !matches!(locked, Err(TryLockError::WouldBlock)) {
                 break;
             }
-            // Whoever only looks has it for a moment.
-            std::thread::sleep(LOOK);
+            // A process that only checks the lock holds it for a moment.
+            std::thread::sleep(LOCK_RETRY_PAUSE);
             locked = file.try_lock();
         }
         match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
-                // Who it is only helps; the lock itself says that there is one.
+                // The process id is only informative; the lock itself decides.
                 let _ = file.read_to_string(&mut text);
                 return Err(SupervisorLockError::Held { holder: text.trim().parse().ok() });
             }
@@ -101,17 +103,17 @@ impl SupervisorLock {
     }
 }
 
-/// When `skillhost run --supervised` gives up.
+/// The restart policy of `skillhost run --supervised`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SupervisorSettings {
-    /// After so many crashes within `within_ms` the kernel is not started again.
+    /// Number of crashes within `within_ms` after which the kernel is not restarted.
     pub crashes: u32,
-    /// Crashes that are older do not count, milliseconds.
+    /// Age in milliseconds from which a crash no longer counts.
     pub within_ms: u64,
-    /// The wait after the first crash, milliseconds; it doubles with every other one that counts.
+    /// Pause after the first crash, in milliseconds; it doubles with every further one that counts.
     pub delay_ms: u64,
-    /// A kernel that gives no sign of life for this long is killed, which counts as a crash;
+    /// Time without a heartbeat after which a kernel is killed, which counts as a crash; in
     /// milliseconds, at least 3000.
     pub silence_ms: u64,
 }
@@ -122,60 +124,61 @@ impl Default for SupervisorSettings {
     }
 }
 
-/// Restarts that were asked for and need no wait, for one that crashes and counts. A person allows
-/// one at a time; only an extension that asks at every start comes to more.
+/// The number of requested restarts without a pause, per crash that counts. A person approves one
+/// at a time; only an extension that requests one at every start exceeds this.
 const MAX_FREE_RESTARTS: usize = 2;
 
-/// The longest wait.
+/// The longest pause.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// How a kernel ended.
+/// The cause of a kernel's exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitCause {
-    /// It wants to be started again.
+    /// The kernel requested its restart.
     RestartRequested,
-    /// Not in order.
+    /// The kernel crashed.
     Crashed,
 }
 
-/// What to do about it.
+/// The decision after an exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartDecision {
-    /// Start it again after a wait.
+    /// Restart the kernel after a pause.
     Restart(Duration),
-    /// Leave it. So many ends of that kind came within the time that counts.
+    /// Do not restart; the number of exits of that kind within the window.
     Stop(usize),
 }
 
-/// Remembers how often a kernel ended. The time is the caller's: since whenever, never backwards.
+/// The exit history of a kernel. The caller supplies the time, from any origin, never decreasing.
 #[derive(Debug)]
 pub struct RestartBackoff {
     settings: SupervisorSettings,
     crashes: VecDeque<Duration>,
-    asked: VecDeque<Duration>,
+    requested: VecDeque<Duration>,
 }
 
 impl RestartBackoff {
-    /// Nothing has happened yet.
+    /// Creates an empty history.
     #[must_use]
     pub fn new(settings: SupervisorSettings) -> Self {
-        Self { settings, crashes: VecDeque::new(), asked: VecDeque::new() }
+        Self { settings, crashes: VecDeque::new(), requested: VecDeque::new() }
     }
 
-    /// Takes note of an end and says what follows.
-    pub fn record_exit(&mut self, how: ExitCause, now: Duration) -> RestartDecision {
+    /// Records an exit and returns the decision.
+    pub fn record_exit(&mut self, cause: ExitCause, now: Duration) -> RestartDecision {
         let within = Duration::from_millis(self.settings.within_ms);
-        let counted = match how {
-            ExitCause::RestartRequested => &mut self.asked,
+        let counted = match cause {
+            ExitCause::RestartRequested => &mut self.requested,
             ExitCause::Crashed => &mut self.crashes,
         };
-        while counted.front().is_some_and(|then| now.saturating_sub(*then) >= within) {
+        // Exits outside of the window no longer count.
+        while counted.front().is_some_and(|earlier| now.saturating_sub(*earlier) >= within) {
             counted.pop_front();
         }
         counted.push_back(now);
         let count = counted.len();
         let crashes = usize::try_from(self.settings.crashes.max(1)).unwrap_or(usize::MAX);
-        match how {
+        match cause {
             ExitCause::RestartRequested if count > crashes.saturating_mul(MAX_FREE_RESTARTS) => {
                 RestartDecision::Stop(count)
             }
@@ -198,48 +201,63 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn again(wait: u64) -> RestartDecision {
+    fn restart_after(wait: u64) -> RestartDecision {
         RestartDecision::Restart(seconds(wait))
     }
 
     #[test]
-    fn five_crashes_in_five_minutes_are_enough() {
+    fn five_recent_crashes_stop_restarts() {
         let mut backoff = RestartBackoff::new(SupervisorSettings::default());
         let next: Vec<_> = [0, 2, 60, 200, 299]
             .map(|at| backoff.record_exit(ExitCause::Crashed, seconds(at)))
             .into();
-        assert_eq!(next, [again(1), again(2), again(4), again(8), RestartDecision::Stop(5)]);
+        assert_eq!(
+            next,
+            [
+                restart_after(1),
+                restart_after(2),
+                restart_after(4),
+                restart_after(8),
+                RestartDecision::Stop(5)
+            ]
+        );
     }
 
     #[test]
-    fn crashes_that_are_long_ago_do_not_count() {
+    fn old_crashes_do_not_count() {
         let mut backoff = RestartBackoff::new(SupervisorSettings::default());
         let at = [0, 10, 20, 30, 300, 310, 320, 400, 405];
         let next: Vec<_> = at.map(|at| backoff.record_exit(ExitCause::Crashed, seconds(at))).into();
-        let expected = [1, 2, 4, 8, 8, 8, 8, 8].map(again);
+        let expected = [1, 2, 4, 8, 8, 8, 8, 8].map(restart_after);
         assert_eq!(next[..8], expected);
         assert_eq!(next[8], RestartDecision::Stop(5));
     }
 
     #[test]
-    fn a_restart_that_was_asked_for_is_no_crash_and_needs_no_wait() {
+    fn requested_restart_needs_no_pause() {
         let mut backoff = RestartBackoff::new(SupervisorSettings::default());
         for at in 0..10 {
-            assert_eq!(backoff.record_exit(ExitCause::RestartRequested, seconds(at)), again(0));
+            assert_eq!(
+                backoff.record_exit(ExitCause::RestartRequested, seconds(at)),
+                restart_after(0)
+            );
         }
-        assert_eq!(backoff.record_exit(ExitCause::Crashed, seconds(10)), again(1));
+        assert_eq!(backoff.record_exit(ExitCause::Crashed, seconds(10)), restart_after(1));
         assert_eq!(
             backoff.record_exit(ExitCause::RestartRequested, seconds(11)),
             RestartDecision::Stop(11)
         );
-        assert_eq!(backoff.record_exit(ExitCause::RestartRequested, seconds(400)), again(0));
+        assert_eq!(
+            backoff.record_exit(ExitCause::RestartRequested, seconds(400)),
+            restart_after(0)
+        );
     }
 
     #[test]
-    fn one_process_at_a_time_supervises_a_home() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("sandbox")).unwrap();
-        let home = Home::open(folder.path(), crate::home::HomeSource::Argument).unwrap();
+    fn second_supervisor_is_rejected() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("sandbox")).unwrap();
+        let home = Home::open(directory.path(), crate::home::HomeSource::Argument).unwrap();
         let first = SupervisorLock::acquire(&home).unwrap();
         let Err(SupervisorLockError::Held { holder }) = SupervisorLock::acquire(&home) else {
             panic!("there are two");
@@ -252,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_say_how_many_and_how_long() {
+    fn settings_limit_crashes_and_pauses() {
         let settings = SupervisorSettings {
             crashes: 40,
             within_ms: 1000,
@@ -261,12 +279,15 @@ mod tests {
         };
         let mut backoff = RestartBackoff::new(settings);
         let mut ended = |at| backoff.record_exit(ExitCause::Crashed, Duration::from_millis(at));
-        assert_eq!([ended(0), ended(1), ended(2)], [again(30), again(60), again(60)]);
-        assert_eq!(ended(2000), again(30));
+        assert_eq!(
+            [ended(0), ended(1), ended(2)],
+            [restart_after(30), restart_after(60), restart_after(60)]
+        );
+        assert_eq!(ended(2000), restart_after(30));
         for _ in 0..30 {
             ended(2001);
         }
-        assert_eq!(ended(2001), again(60));
+        assert_eq!(ended(2001), restart_after(60));
         let mut once = RestartBackoff::new(SupervisorSettings { crashes: 0, ..settings });
         assert_eq!(once.record_exit(ExitCause::Crashed, seconds(0)), RestartDecision::Stop(1));
     }

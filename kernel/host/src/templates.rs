@@ -1,36 +1,36 @@
 //! Templates of manifests and prompts, rendered within limits.
 //!
-//! Who writes a template writes a program: a nested loop can run for years and print without end.
-//! Instructions, output and time are therefore limited, and the work is done on a thread where it
-//! keeps nothing else waiting.
+//! A template is a program: a nested loop can run for years and print without end. Instructions,
+//! output and time are therefore limited, and the work is done on a blocking thread, where it
+//! delays no other task.
 
 use std::io::{self, Write};
 use std::time::Duration;
 
 use minijinja::{Environment, UndefinedBehavior, Value};
 
-/// Instructions of a template that are run.
+/// The limit of executed template instructions.
 const FUEL: u64 = 1_000_000;
 
-/// Time until a rendering is given up. Its thread ends when the instructions do.
+/// The timeout of a rendering. Its thread ends when the instructions are used up.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A rendered text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rendered {
     pub(crate) text: String,
-    /// There was more of it than the limit.
+    /// Whether the text was cut at the limit.
     pub(crate) is_cut: bool,
 }
 
-/// Reads a template of a name; `None` where there is no such file.
+/// A function that reads a template by name; `None` if the file does not exist.
 pub(crate) type TemplateLoader =
     Box<dyn Fn(&str) -> Result<Option<String>, minijinja::Error> + Send + Sync>;
 
-/// Renders the template `name`, within limits, on a thread for blocking work.
+/// Renders the template `name`, within limits, on a blocking thread.
 ///
 /// # Errors
-/// One line about the reason.
+/// One line with the reason.
 pub(crate) async fn render_template(
     loader: TemplateLoader,
     name: &'static str,
@@ -38,32 +38,35 @@ pub(crate) async fn render_template(
     limit: usize,
 ) -> Result<Rendered, String> {
     let work = tokio::task::spawn_blocking(move || {
-        render_now(loader, name, variables, limit).map_err(|error| describe(&error))
+        render_blocking(loader, name, variables, limit)
+            .map_err(|error| describe_template_error(&error))
     });
     match tokio::time::timeout(TIMEOUT, work).await {
         Ok(Ok(rendered)) => rendered,
-        Ok(Err(_)) => Err("rendering it panicked".to_owned()),
-        Err(_) => Err(format!("rendering it took longer than {} ms", TIMEOUT.as_millis())),
+        Ok(Err(_)) => Err("rendering panicked".to_owned()),
+        Err(_) => Err(format!("rendering timed out after {} ms", TIMEOUT.as_millis())),
     }
 }
 
-fn render_now(
+fn render_blocking(
     loader: TemplateLoader,
     name: &str,
     variables: Value,
     limit: usize,
 ) -> Result<Rendered, minijinja::Error> {
     let mut environment = Environment::new();
+    // A misspelled variable is an error and not an empty text.
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_fuel(Some(FUEL));
     environment.set_loader(loader);
     let mut output = LimitedOutput { bytes: Vec::new(), limit, is_cut: false };
     let rendered = environment.get_template(name)?.render_captured_to(variables, &mut output);
     match rendered {
+        // The sink's own error is no failure: it only marks the cut.
         Err(error) if !output.is_cut => return Err(error),
         Ok(_) | Err(_) => {}
     }
-    // A cut can fall into the middle of a character.
+    // The cut can fall inside of a character.
     let text = match String::from_utf8(output.bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -74,7 +77,7 @@ fn render_now(
     Ok(Rendered { text, is_cut: output.is_cut })
 }
 
-/// A sink that takes so many bytes and fails with the next.
+/// A sink that accepts a limited number of bytes and then fails.
 struct LimitedOutput {
     bytes: Vec<u8>,
     limit: usize,
@@ -87,7 +90,7 @@ impl Write for LimitedOutput {
         self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if bytes.len() > room {
             self.is_cut = true;
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the text is too long"));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "text is too long"));
         }
         Ok(bytes.len())
     }
@@ -97,8 +100,8 @@ impl Write for LimitedOutput {
     }
 }
 
-/// One line of a template error: what and where.
-fn describe(error: &minijinja::Error) -> String {
+/// Formats a template error on one line: reason and position.
+fn describe_template_error(error: &minijinja::Error) -> String {
     let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
     let line = error.line().map(|line| format!("line {line}: ")).unwrap_or_default();
     format!("{line}{}{detail}", error.kind())
@@ -127,7 +130,7 @@ mod tests {
         assert_eq!(render("{{ text }}", 5).await, Ok(cut("ää")));
         let endless = "{% for a in range(100000) %}{{ text }}{% endfor %}";
         assert_eq!(render(endless, 20).await, Ok(cut(&"ä".repeat(10))));
-        let whole = Rendered { text: "ä".repeat(10), is_cut: false };
-        assert_eq!(render("{{ text }}", 20).await, Ok(whole));
+        let complete = Rendered { text: "ä".repeat(10), is_cut: false };
+        assert_eq!(render("{{ text }}", 20).await, Ok(complete));
     }
 }

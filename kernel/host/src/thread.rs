@@ -1,7 +1,7 @@
-//! Conversations that are kept: a journal per thread, which a later process goes on with.
+//! Threads: stored conversations, one journal per thread, that a later process can resume.
 //!
-//! A journal only grows. Every change is on the disk before anybody relies on it; a last line that
-//! was being written when the process ended is dropped when the journal is opened again.
+//! A journal only grows. Every change is on disk before a caller relies on it; a last line that was
+//! incomplete when the process ended is dropped when the journal is opened again.
 
 use skillhost_contract::payload::SkillRef;
 use ulid::Ulid;
@@ -19,13 +19,13 @@ pub use error::ThreadError;
 use state::{ThreadEntry, ThreadState};
 pub use store::{ThreadContents, ThreadStore, ThreadSummary};
 
-/// The version of the journal's lines.
+/// The version of the journal's line format.
 pub(crate) const VERSION: u64 = 1;
 
-/// What stands in the place of a tool's answer that [`Thread::elide_tool_results`] took away.
+/// The text that [`Thread::elide_tool_results`] puts in the place of a tool result.
 pub const ELIDED_RESULT: &str = "(left out)";
 
-/// What the model is told of a call whose answer never came.
+/// The tool result of a call that ended without one.
 pub const ABORTED_CALL_RESULT: &str =
     "the run was cut off before this call was answered; it may have happened";
 
@@ -38,72 +38,74 @@ pub struct ThreadSkill {
     pub in_messages: bool,
 }
 
-/// What has become of something that a person said.
+/// The state of a user message in a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageStatus {
-    /// It is the last thing that was said, and an agent owes the answer.
+    /// The last user message of the thread; the reply is pending.
     Open,
-    /// It was answered with this text.
+    /// Answered with this reply.
     Answered(String),
-    /// It was not answered, and the thread has gone on since.
+    /// Not answered, and superseded by a later message.
     Superseded,
 }
 
-/// A conversation with an agent. While it is open nobody else can open it.
+/// A conversation with an agent. An open thread is locked against every other opener.
 pub struct Thread {
     id: String,
     agent: String,
     state: ThreadState,
-    /// Absent for a thread that nobody will go on with.
+    /// `None` for a thread that ends with the process.
     journal: Option<AppendLog>,
     note: Option<String>,
 }
 
 impl Thread {
-    /// A thread that ends with the process, for a task that one agent hands to another.
+    /// Creates a thread that ends with the process, for a task that one agent delegates to another.
     #[must_use]
     pub fn in_memory(agent: &str) -> Self {
         let state = ThreadState::default();
         Self { id: new_id(), agent: agent.to_owned(), state, journal: None, note: None }
     }
 
-    /// Its id.
+    /// Returns the thread's id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The agent it was begun with.
+    /// Returns the id of the agent that the thread was created with.
     #[must_use]
     pub fn agent(&self) -> &str {
         &self.agent
     }
 
-    /// What was dropped when it was opened, for people.
+    /// Returns the note about an entry dropped on opening, for the operator.
     #[must_use]
     pub fn recovery_note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// What a model is to see, oldest first: after a compaction the summary comes first.
+    /// Returns the messages of the next model request, oldest first; after a compaction the summary
+    /// comes first.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.state.messages
     }
 
-    /// The skills that were read or invoked, in the order in which they became active.
+    /// Returns the active skills, in the order of their activation.
     #[must_use]
     pub fn skills(&self) -> &[ThreadSkill] {
         &self.state.skills
     }
 
-    /// Adds a message. What a user says comes after every answer: calls that have none are
-    /// settled first, as [`Thread::close_open_calls`] does.
+    /// Adds a message. A user message comes after every tool result: calls without one are closed
+    /// first, as [`Thread::close_open_calls`] does.
     ///
     /// # Errors
-    /// [`ThreadError::Io`]; the thread then is what it was.
+    /// [`ThreadError::Io`]; the thread is then unchanged.
     pub fn push(&mut self, message: Message) -> Result<(), ThreadError> {
         let mut changes = match &message {
+            // Providers reject a request in which a user message separates a call from its result.
             Message::User { .. } => self.aborted_call_entries(),
             Message::Assistant { .. } | Message::Tool { .. } => Vec::new(),
         };
@@ -111,11 +113,10 @@ impl Thread {
         self.commit(changes)
     }
 
-    /// Adds what a person said, under the id of their message; calls that have no answer are settled
-    /// first.
+    /// Adds a user message under its id; calls without a result are closed first.
     ///
     /// # Errors
-    /// [`ThreadError::Io`]; the thread then is what it was.
+    /// [`ThreadError::Io`]; the thread is then unchanged.
     pub fn push_user_message(
         &mut self,
         text: String,
@@ -127,27 +128,27 @@ impl Thread {
         self.commit(changes)
     }
 
-    /// What has become of a message; nothing where it was never heard in this thread.
+    /// Returns the state of a user message, or `None` if this thread never received it.
     #[must_use]
     pub fn message_status(&self, message_id: &str) -> Option<MessageStatus> {
         self.state.message_status(message_id)
     }
 
-    /// Notes that a skill is active, or active in another text. `in_messages` says that the text is
-    /// in the message pushed last.
+    /// Records that a skill is active, possibly in a new text. `in_messages` states that the text
+    /// is in the message pushed last.
     ///
     /// # Errors
-    /// [`ThreadError::Io`]; the thread then is what it was.
+    /// [`ThreadError::Io`]; the thread is then unchanged.
     pub fn activate(&mut self, skill: SkillRef, in_messages: bool) -> Result<(), ThreadError> {
         self.commit(vec![ThreadEntry::Skill { skill, in_messages }])
     }
 
-    /// Replaces the messages before `keep_from` by a summary, which counts as said by the user.
+    /// Replaces the messages before `keep_from` by a summary, which counts as a user message.
     /// Skills whose text was in them stay active, without [`ThreadSkill::in_messages`].
     ///
     /// # Errors
-    /// [`ThreadError::BadCut`] where an answer would lose its call, [`ThreadError::Io`]; the thread
-    /// then is what it was.
+    /// [`ThreadError::BadCut`] where a tool result would lose its call, [`ThreadError::Io`]; the
+    /// thread is then unchanged.
     pub fn compact(&mut self, summary: String, keep_from: usize) -> Result<(), ThreadError> {
         let change = ThreadEntry::Compacted { summary, keep_from };
         if !self.state.can_apply(&change) {
@@ -156,11 +157,11 @@ impl Thread {
         self.commit(vec![change])
     }
 
-    /// Replaces the tools' answers before a message by [`ELIDED_RESULT`].
+    /// Replaces the tool results before a message by [`ELIDED_RESULT`].
     ///
     /// # Errors
-    /// [`ThreadError::BadCut`] when there are not so many messages, [`ThreadError::Io`]; the thread
-    /// then is what it was.
+    /// [`ThreadError::BadCut`] if there are fewer messages, [`ThreadError::Io`]; the thread is then
+    /// unchanged.
     pub fn elide_tool_results(&mut self, before: usize) -> Result<(), ThreadError> {
         let change = ThreadEntry::ResultsElided { before };
         if !self.state.can_apply(&change) {
@@ -169,30 +170,30 @@ impl Thread {
         self.commit(vec![change])
     }
 
-    /// Forgets everything that was said and every skill.
+    /// Removes every message and every skill.
     ///
     /// # Errors
-    /// [`ThreadError::Io`]; the thread then is what it was.
+    /// [`ThreadError::Io`]; the thread is then unchanged.
     pub fn reset(&mut self) -> Result<(), ThreadError> {
         self.commit(vec![ThreadEntry::Reset])
     }
 
-    /// Answers the calls of a turn that was cut off with [`ABORTED_CALL_RESULT`], so that the thread can go on,
-    /// and returns how many there were.
+    /// Adds [`ABORTED_CALL_RESULT`] for every call of an aborted turn, so that the thread can
+    /// continue, and returns their number.
     ///
     /// # Errors
-    /// [`ThreadError::Io`]; the thread then is what it was.
+    /// [`ThreadError::Io`]; the thread is then unchanged.
     pub fn close_open_calls(&mut self) -> Result<usize, ThreadError> {
         let changes = self.aborted_call_entries();
-        let settled = changes.len();
-        if settled > 0 {
+        let closed = changes.len();
+        if closed > 0 {
             self.commit(changes)?;
         }
-        Ok(settled)
+        Ok(closed)
     }
 
     fn aborted_call_entries(&self) -> Vec<ThreadEntry> {
-        let answer = |(call_id, name)| ThreadEntry::Message {
+        let result = |(call_id, name)| ThreadEntry::Message {
             message: Message::Tool {
                 call_id,
                 name,
@@ -201,10 +202,10 @@ impl Thread {
             },
             message_id: None,
         };
-        self.state.open_calls().into_iter().map(answer).collect()
+        self.state.open_calls().into_iter().map(result).collect()
     }
 
-    /// First the disk, then the memory: what a caller sees is never lost.
+    /// Applies changes: first to the disk, then to memory, so that no visible change can be lost.
     fn commit(&mut self, changes: Vec<ThreadEntry>) -> Result<(), ThreadError> {
         if let Some(journal) = &mut self.journal {
             let mut lines = Vec::new();
@@ -215,6 +216,7 @@ impl Thread {
                 .append(&lines)
                 .map_err(|source| ThreadError::Io { path: journal.path.clone(), source })?;
         }
+        // Infallible from here on: every change was checked before it was written.
         for change in changes {
             self.state.apply(change);
         }
@@ -233,7 +235,7 @@ impl std::fmt::Debug for Thread {
     }
 }
 
-/// A new id: later ones sort behind earlier ones.
+/// Returns a new id; later ids sort behind earlier ones.
 fn new_id() -> String {
     Ulid::generate().to_string().to_lowercase()
 }

@@ -1,4 +1,4 @@
-//! What people say, as events: kept before it is answered, answered once.
+//! User messages as events: stored before they are processed, and answered once.
 
 use std::sync::Arc;
 
@@ -44,30 +44,31 @@ impl From<MessageReply> for ServerMessage {
 }
 
 impl Kernel {
-    /// Keeps what a person says. It is answered by this kernel or, where this one ends before, by the
-    /// next one; a message that is sent again is the one that was sent first.
+    /// Stores a user message. This kernel answers it or, if it ends before, the next one; a message
+    /// sent again is treated as the first one.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] for an unknown agent, [`ErrorKind::InvalidArgument`] for a message id
-    /// that is none, [`ErrorKind::TooLarge`] and [`ErrorKind::Io`] where it cannot be kept, and the
-    /// kind of [`Kernel::delivery_problem`] while nothing could be delivered yet.
+    /// [`ErrorKind::NotFound`] for an unknown agent, [`ErrorKind::InvalidArgument`] for an invalid
+    /// message id, [`ErrorKind::TooLarge`] and [`ErrorKind::Io`] if it cannot be stored, and the
+    /// kind of [`Kernel::delivery_problem`] before the first delivery.
     pub(crate) async fn accept_message(
         &self,
-        said: UserMessage,
+        message: UserMessage,
     ) -> Result<Arc<MessageChannel>, CallError> {
-        let id = said.message_id.clone();
+        let id = message.message_id.clone();
         if id.is_empty()
             || id.len() > 64
             || !id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
         {
             return Err(CallError::new(
                 ErrorKind::InvalidArgument,
-                format!("`{}` is not the id of a message", id.escape_debug()),
+                format!("`{}` is not a valid message id", id.escape_debug()),
             ));
         }
         self.check_delivery()?;
-        let conversation = self.shared.conversations.get_or_create(&said);
-        match self.store_message(said).await {
+        // The channel exists before the event, so that no line of the run is lost.
+        let channel = self.shared.conversations.get_or_create(&message);
+        match self.store_message(message).await {
             Ok(Some(reply)) => self.shared.conversations.close(&id, reply.into()),
             Ok(None) => {}
             Err(error) => {
@@ -76,24 +77,25 @@ impl Kernel {
                 return Err(error);
             }
         }
-        Ok(conversation)
+        Ok(channel)
     }
 
-    /// Keeps a message that is new; returns the reply to one that was replied to.
-    async fn store_message(&self, said: UserMessage) -> Result<Option<MessageReply>, CallError> {
+    /// Stores a new message; returns the reply to one that was already answered.
+    async fn store_message(&self, message: UserMessage) -> Result<Option<MessageReply>, CallError> {
         let journal = self.shared.events.journal();
-        if let Some(known) = journal.find(topic::USER_MESSAGE, &said.message_id).await? {
-            if let Some(replied) = journal.find(topic::AGENT_REPLIED, &said.message_id).await? {
-                let AgentRepliedEvent { reply, .. } = read(&replied.payload)?;
+        // The key is the message id, so a second event for it would be ignored.
+        if let Some(known) = journal.find(topic::USER_MESSAGE, &message.message_id).await? {
+            if let Some(replied) = journal.find(topic::AGENT_REPLIED, &message.message_id).await? {
+                let AgentRepliedEvent { reply, .. } = parse_payload(&replied.payload)?;
                 return Ok(Some(reply));
             }
             let dead = journal.dead_letters().await?;
             return Ok(dead.iter().find(|dead| dead.event.id == known.id).map(dead_letter_reply));
         }
-        // What nobody could answer is told at once, and not kept.
-        self.refresh_agent(&said.agent).await?.require_ready()?;
-        let id = said.message_id.clone();
-        let payload = write(&said)?;
+        // A message that no agent can answer is rejected at once, and not stored.
+        self.refresh_agent(&message.agent).await?.require_ready()?;
+        let id = message.message_id.clone();
+        let payload = to_raw_payload(&message)?;
         self.shared
             .events
             .publish(Event {
@@ -105,7 +107,7 @@ impl Kernel {
         Ok(None)
     }
 
-    /// The conversation in a thread that waits for its answer.
+    /// Returns the channel of a thread's pending message.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`].
@@ -114,19 +116,18 @@ impl Kernel {
         thread: &str,
     ) -> Result<Arc<MessageChannel>, CallError> {
         self.shared.conversations.find_by_thread(thread).ok_or_else(|| {
-            let message =
-                format!("nothing in thread `{}` waits for an answer", thread.escape_debug());
+            let message = format!("thread `{}` has no pending message", thread.escape_debug());
             CallError::new(ErrorKind::NotFound, message)
         })
     }
 
-    /// Publishes what a message came to, once.
+    /// Publishes the reply to a message, once.
     async fn publish_reply(
         &self,
-        said: &UserMessage,
+        message: &UserMessage,
         reply: &MessageReply,
     ) -> Result<(), CallError> {
-        let (message_id, thread) = (said.message_id.clone(), said.thread.clone());
+        let (message_id, thread) = (message.message_id.clone(), message.thread.clone());
         let replied =
             AgentRepliedEvent { message_id: message_id.clone(), thread, reply: reply.clone() };
         self.shared
@@ -134,14 +135,14 @@ impl Kernel {
             .publish(Event {
                 key: Some(message_id.clone()),
                 correlation_id: Some(message_id),
-                ..Event::new(topic::AGENT_REPLIED, "kernel", write(&replied)?)
+                ..Event::new(topic::AGENT_REPLIED, "kernel", to_raw_payload(&replied)?)
             })
             .await
             .map(drop)
     }
 }
 
-/// Lets agents answer what people say.
+/// The event handler that runs agents on user messages.
 pub(crate) struct UserMessageHandler;
 
 #[async_trait]
@@ -150,71 +151,72 @@ impl BuiltinHandler for UserMessageHandler {
         topic::USER_MESSAGE
     }
 
-    /// A thread is one conversation at a time.
+    /// Returns the thread: its messages are processed one after the other.
     fn ordering_key(&self, event: &StoredEvent) -> Option<String> {
-        read::<UserMessage>(&event.payload).ok().map(|said| said.thread)
+        parse_payload::<UserMessage>(&event.payload).ok().map(|message| message.thread)
     }
 
     async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> HandlerOutcome {
-        let said: UserMessage = match read(&delivery.event.payload) {
-            Ok(said) => said,
+        let message: UserMessage = match parse_payload(&delivery.event.payload) {
+            Ok(message) => message,
             Err(error) => return HandlerOutcome::Failed(error),
         };
         let conversations = &kernel.shared.conversations;
-        let conversation = conversations.get_or_create(&said);
-        let reply = match run_message(kernel, &said, conversation).await {
+        let channel = conversations.get_or_create(&message);
+        let reply = match run_message(kernel, &message, channel).await {
             Ok(outcome) => MessageReply::Outcome(outcome),
             Err(RunError::Restarting) => {
                 let again = kernel.shared.restarts.will_restart();
-                conversations.close(&said.message_id, ServerMessage::ShuttingDown { again });
+                conversations.close(&message.message_id, ServerMessage::ShuttingDown { again });
                 return HandlerOutcome::Released;
             }
-            // Saying it again is the person's choice: they are told, and it is done.
+            // A retry is the user's choice, so a failed run completes the delivery.
             Err(error) => MessageReply::Error(error.into()),
         };
-        // Where it cannot be kept, the thread has the answer: the next attempt only says so.
-        let kept = kernel.publish_reply(&said, &reply).await;
-        conversations.close(&said.message_id, reply.into());
-        kept.map_or_else(HandlerOutcome::Failed, |()| HandlerOutcome::Done)
+        // If the reply cannot be stored, the thread still has it, and the next attempt only
+        // publishes it.
+        let published = kernel.publish_reply(&message, &reply).await;
+        conversations.close(&message.message_id, reply.into());
+        published.map_or_else(HandlerOutcome::Failed, |()| HandlerOutcome::Done)
     }
 }
 
 async fn run_message(
     kernel: &Kernel,
-    said: &UserMessage,
-    conversation: Arc<MessageChannel>,
+    message: &UserMessage,
+    channel: Arc<MessageChannel>,
 ) -> Result<RunOutcome, RunError> {
-    let mut thread = ThreadStore::new(kernel.home()).open(&said.thread)?;
+    let mut thread = ThreadStore::new(kernel.home()).open(&message.thread)?;
     if let Some(note) = thread.recovery_note() {
-        let (agent_id, text) = (said.agent.clone(), format!("thread {}: {note}", thread.id()));
-        conversation.on_event(&RunEvent::Note { agent_id, text });
+        let (agent_id, text) = (message.agent.clone(), format!("thread {}: {note}", thread.id()));
+        channel.on_event(&RunEvent::Note { agent_id, text });
     }
     let request = RunRequest {
-        agent: Some(said.agent.clone()),
-        model: said.model.clone(),
-        prompt: said.text.clone(),
-        cancel: conversation.cancel.clone(),
-        message_id: Some(said.message_id.clone()),
-        correlation_id: Some(said.message_id.clone()),
+        agent: Some(message.agent.clone()),
+        model: message.model.clone(),
+        prompt: message.text.clone(),
+        cancel: channel.cancel.clone(),
+        message_id: Some(message.message_id.clone()),
+        correlation_id: Some(message.message_id.clone()),
     };
-    let outcome = kernel.run_agent(&mut thread, request, conversation).await;
-    // Who talks next may be somebody else; who talks on says so again.
+    let outcome = kernel.run_agent(&mut thread, request, channel).await;
+    // The next message may come from another client, whose user has to approve again.
     kernel.shared.sessions.clear_approvals(thread.id());
     outcome
 }
 
-/// What is told of a message that ended the kernel too often, or could not be replied to.
+/// Returns the error of a message whose delivery ended the kernel too often, or failed too often.
 fn dead_letter_reply(dead: &DeadLetter) -> MessageReply {
-    let message = format!("it was given up after {} attempts: {}", dead.attempts, dead.error);
-    let hint = format!("say it again, or: skillhost events retry {}", dead.id);
+    let message = format!("delivery failed after {} attempts: {}", dead.attempts, dead.error);
+    let hint = format!("send it again, or run: skillhost events retry {}", dead.id);
     let error = CallError::new(ErrorKind::Failed, message).with_hint(hint);
     MessageReply::Error(MessageError { what: "dead".to_owned(), error })
 }
 
-fn read<'a, T: Deserialize<'a>>(payload: &'a RawValue) -> Result<T, CallError> {
+fn parse_payload<'a, T: Deserialize<'a>>(payload: &'a RawValue) -> Result<T, CallError> {
     serde_json::from_str(payload.get()).map_err(|error| CallError::protocol_error(&error))
 }
 
-fn write<T: Serialize>(value: &T) -> Result<Box<RawValue>, CallError> {
+fn to_raw_payload<T: Serialize>(value: &T) -> Result<Box<RawValue>, CallError> {
     serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol_error(&error))
 }

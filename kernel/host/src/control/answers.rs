@@ -1,4 +1,4 @@
-//! What a kernel says about itself: tools, agents, its state.
+//! The responses of a kernel about itself: tools, agents and extension health.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::kernel::Kernel;
 use crate::report::LoadReport;
 use crate::tools::OwnedTool;
 
-/// Tools, and what did not list its own.
+/// A list of tools, with the extensions that failed to list theirs.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ToolListing {
-    /// By name.
+    /// The tools, by name.
     pub tools: Vec<OwnedTool>,
     /// Extensions whose tools are missing.
     pub failed: Vec<FailedListing>,
@@ -26,80 +26,80 @@ pub struct ToolListing {
 pub struct FailedListing {
     /// The extension.
     pub extension: ExtensionId,
-    /// What it answered.
+    /// The error it returned.
     pub error: CallError,
 }
 
-/// Whether an agent can take a turn.
+/// The status of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentStatus {
-    /// Its instructions are in place.
+    /// Its instructions are complete, so it can take a turn.
     Ready,
-    /// They are not; see the problem.
+    /// Its instructions are incomplete; see the problem.
     Error,
 }
 
-/// An agent on one line.
+/// An agent in a list.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AgentSummary {
-    /// Its id.
+    /// The agent's id.
     pub id: ExtensionId,
-    /// The name for people.
+    /// The display name.
     pub name: String,
     /// Whether it can take a turn.
     pub state: AgentStatus,
-    /// Why it cannot.
+    /// The reason for the error state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<AgentError>,
-    /// Skills bound to it, as the manifest names them.
+    /// The skills bound to it, as the manifest names them.
     pub uses_skills: Vec<String>,
-    /// Tools, and extensions whose tools, it may call.
+    /// The tools, and the extensions whose tools, it may call.
     pub uses_tools: Vec<String>,
-    /// Estimated tokens of its instructions.
+    /// The estimated tokens of its instructions.
     pub tokens: u32,
 }
 
 /// An agent with the layers of its instructions.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AgentDetails {
-    /// What a list shows.
+    /// The entry of the list.
     #[serde(flatten)]
     pub summary: AgentSummary,
-    /// Its manifest's file.
+    /// The path of its manifest.
     pub manifest: PathBuf,
     /// The layers in order; empty in the error state.
     pub layers: Vec<InstructionLayer>,
-    /// Names of the tools it may call.
+    /// The names of the tools it may call.
     pub tools: Vec<String>,
-    /// The model, where the manifest names one.
+    /// The model; `None` if the manifest names none.
     pub model: Option<String>,
-    /// Which skills its catalog lists.
+    /// The scope of its skill catalog.
     pub catalog: AgentCatalog,
-    /// What one invocation may use up.
+    /// The limits of one invocation.
     pub limits: AgentLimits,
 }
 
-/// What is loaded, and whether it can work.
+/// The state of all extensions and of event delivery.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExtensionDiagnosis {
-    /// Whether nothing was rejected, every library is well and events are delivered.
+    /// Whether no extension was rejected, every library is healthy and events are delivered.
     pub healthy: bool,
-    /// What happened at the start, and since then at reloads.
+    /// The load report of the start, with later reloads.
     pub report: LoadReport,
-    /// What each library says about itself.
+    /// The health of each library.
     pub health: BTreeMap<ExtensionId, ExtensionHealth>,
-    /// Why the running kernel does not deliver events just now.
+    /// The reason why the running kernel delivers no events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<CallError>,
 }
 
-/// What a library says about itself.
+/// The health of a library, as it reports it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExtensionHealth {
-    /// Whether it can do its work.
+    /// Whether the library can work.
     pub ok: bool,
-    /// Why it cannot.
+    /// The error of an unhealthy library.
     pub error: Option<CallError>,
 }
 

@@ -1,7 +1,8 @@
-//! Both ends of the control socket make sure that the other one is the same user's.
+//! The checks by which both ends of the control socket ensure that the peer is the same user.
 //!
-//! A message can hold a secret, and whoever connects is the operator. So the socket's directory has
-//! to belong to this user and be closed to others, and the system is asked who the peer is.
+//! A message can hold a secret, and every connection acts as the operator. So the socket's
+//! directory must belong to this user and be closed to others, and the system reports the peer's
+//! user id.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -14,34 +15,35 @@ use tokio::net::UnixStream;
 ///
 /// # Errors
 /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when none runs;
-/// [`io::ErrorKind::PermissionDenied`] when the directory or the listener is another user's.
+/// [`io::ErrorKind::PermissionDenied`] when the directory or the listener belongs to another user.
 pub(super) async fn connect(path: &Path) -> io::Result<UnixStream> {
-    if let Some(folder) = path.parent() {
-        check_folder(folder)?;
+    if let Some(directory) = path.parent() {
+        check_directory(directory)?;
     }
     let stream = UnixStream::connect(path).await?;
     check_peer(&stream)?;
     Ok(stream)
 }
 
-/// Makes the directory of a socket, or makes sure that it is private.
+/// Creates the directory of a socket, or checks that it is private.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] for a directory that is another user's, is a link, or that
-/// others may write to; the system's errors.
-pub(super) fn prepare_folder(folder: &Path) -> io::Result<()> {
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(folder)?;
-    let found = fs::symlink_metadata(folder)?;
-    // Others could look into it, but nobody can have put anything there.
+/// [`io::ErrorKind::PermissionDenied`] for a directory that belongs to another user, is a link, or
+/// is writable by others; the system's errors.
+pub(super) fn prepare_directory(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(directory)?;
+    // The link itself is checked: its target could change after the check.
+    let found = fs::symlink_metadata(directory)?;
+    // Others could read it, but not write: every file in it is this user's.
     if found.is_dir() && is_own(&found) && found.mode() & 0o077 != 0 && found.mode() & 0o022 == 0 {
-        fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+        fs::set_permissions(directory, Permissions::from_mode(0o700))?;
     }
-    check_folder(folder)
+    check_directory(directory)
 }
 
-/// Refuses the directory of a socket unless it is this user's alone.
-fn check_folder(folder: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(folder)?;
+/// Checks that the directory of a socket belongs to this user alone.
+fn check_directory(directory: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(directory)?;
     let problem = if found.is_symlink() {
         "is a symbolic link"
     } else if !found.is_dir() {
@@ -53,17 +55,17 @@ fn check_folder(folder: &Path) -> io::Result<()> {
     } else {
         return Ok(());
     };
-    Err(refused(format!(
-        "the directory of the socket, {}, {problem}; remove it, or set XDG_RUNTIME_DIR to a \
+    Err(permission_denied(format!(
+        "socket directory {} {problem}; remove it, or set XDG_RUNTIME_DIR to a \
          directory of your own",
-        folder.display()
+        directory.display()
     )))
 }
 
-/// Refuses a peer that is another user.
+/// Checks that the peer is this user.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`]; the system's error where it cannot tell.
+/// [`io::ErrorKind::PermissionDenied`]; the system's error if the peer is unknown.
 pub(super) fn check_peer(stream: &UnixStream) -> io::Result<()> {
     check_uid(stream.peer_cred()?.uid())
 }
@@ -73,7 +75,7 @@ fn check_uid(peer: u32) -> io::Result<()> {
     if peer == own_uid() || peer == 0 {
         return Ok(());
     }
-    Err(refused(format!("the process at the other end of the socket is of another user, {peer}")))
+    Err(permission_denied(format!("socket peer belongs to another user, {peer}")))
 }
 
 fn is_own(found: &fs::Metadata) -> bool {
@@ -84,7 +86,7 @@ fn own_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-fn refused(message: String) -> io::Error {
+fn permission_denied(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, message)
 }
 
@@ -94,44 +96,44 @@ mod tests {
 
     use super::*;
 
-    fn mode(path: &Path, mode: u32) {
+    fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
     #[test]
     fn socket_directory_is_made_private() {
         let temp = tempfile::tempdir().unwrap();
-        let folder = temp.path().join("a/b");
-        prepare_folder(&folder).unwrap();
-        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
-        mode(&folder, 0o755);
-        prepare_folder(&folder).unwrap();
-        assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        let directory = temp.path().join("a/b");
+        prepare_directory(&directory).unwrap();
+        assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
+        set_mode(&directory, 0o755);
+        prepare_directory(&directory).unwrap();
+        assert_eq!(fs::metadata(&directory).unwrap().mode() & 0o777, 0o700);
     }
 
     #[tokio::test]
-    async fn foreign_socket_directory_is_refused() {
+    async fn foreign_socket_directory_is_rejected() {
         let temp = tempfile::tempdir().unwrap();
         let (open, link) = (temp.path().join("open"), temp.path().join("link"));
-        for folder in ["open", "target"] {
-            fs::create_dir(temp.path().join(folder)).unwrap();
+        for directory in ["open", "target"] {
+            fs::create_dir(temp.path().join(directory)).unwrap();
         }
-        mode(&open, 0o777);
-        mode(&temp.path().join("target"), 0o700);
+        set_mode(&open, 0o777);
+        set_mode(&temp.path().join("target"), 0o700);
         symlink(temp.path().join("target"), &link).unwrap();
-        let mut refused = vec![(open, "open to other users"), (link, "symbolic link")];
+        let mut cases = vec![(open, "open to other users"), (link, "symbolic link")];
         if rustix::process::geteuid().is_root() {
             let foreign = temp.path().join("foreign");
             fs::create_dir(&foreign).unwrap();
-            mode(&foreign, 0o700);
+            set_mode(&foreign, 0o700);
             chown(&foreign, Some(65_534), None).unwrap();
-            refused.push((foreign, "belongs to another user"));
+            cases.push((foreign, "belongs to another user"));
         }
-        for (folder, message) in refused {
-            let listener = tokio::net::UnixListener::bind(folder.join("s.sock")).unwrap();
+        for (directory, message) in cases {
+            let listener = tokio::net::UnixListener::bind(directory.join("s.sock")).unwrap();
             for error in [
-                prepare_folder(&folder).unwrap_err(),
-                connect(&folder.join("s.sock")).await.unwrap_err(),
+                prepare_directory(&directory).unwrap_err(),
+                connect(&directory.join("s.sock")).await.unwrap_err(),
             ] {
                 assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
                 assert!(error.to_string().contains(message), "{error}");

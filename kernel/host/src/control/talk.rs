@@ -1,4 +1,5 @@
-//! Conversations through the control socket: JSON lines both ways, until it is answered.
+//! Message connections through the control socket: JSON lines both ways, until the reply is
+//! complete.
 
 use std::io;
 use std::path::Path;
@@ -16,76 +17,76 @@ use crate::error::CallError;
 use crate::kernel::Kernel;
 use crate::runtime::{RunError, RunOutcome};
 
-/// Lines that were read and not looked at yet.
+/// The number of lines that are read ahead of their handling.
 const READ_AHEAD_LINES: usize = 16;
 
-/// What a person says in a thread.
+/// A user message for a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {
-    /// Names the message: who sends it again, because the connection broke, sends it with the same
-    /// id, and it is heard and answered once.
+    /// The id of the message. A client that sends it again after a broken connection keeps the id,
+    /// and the message is processed once.
     pub message_id: String,
-    /// The thread, which is there.
+    /// The thread's id; the thread must exist.
     pub thread: String,
     /// The agent of the thread.
     pub agent: String,
-    /// What is said.
+    /// The message text.
     pub text: String,
-    /// The model, `provider/model`, whatever settings and manifest say.
+    /// The model, `provider/model`; overrides settings and manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
-/// What a kernel says in a conversation. After [`ServerMessage::Done`], [`ServerMessage::Failed`] and
-/// [`ServerMessage::ShuttingDown`] nothing more comes.
+/// A message from the kernel to a client. [`ServerMessage::Done`], [`ServerMessage::Failed`] and
+/// [`ServerMessage::ShuttingDown`] end the connection.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerMessage {
-    /// What the conversation is about; comes first.
+    /// The user message of this connection; always the first line.
     #[serde(rename = "hears")]
     Accepted(UserMessage),
-    /// Something happens in the run.
+    /// An event of the run.
     RunEvent(RunEvent),
-    /// Somebody's consent is wanted.
+    /// A tool call requires approval.
     #[serde(rename = "ask")]
     ApprovalRequested {
-        /// Names the question.
+        /// The id of the request.
         id: u64,
-        /// What it is about.
+        /// The request.
         request: ApprovalRequest,
     },
-    /// A secret is wanted.
+    /// A secret is requested.
     #[serde(rename = "ask_secret")]
     SecretRequested {
-        /// Names the question.
+        /// The id of the request.
         id: u64,
-        /// What it is about.
+        /// The request.
         request: SecretPrompt,
     },
-    /// A question needs no answer any more.
+    /// A request no longer needs an answer.
     #[serde(rename = "given_up")]
     QuestionWithdrawn {
-        /// Which.
+        /// The id of the request.
         id: u64,
     },
-    /// The kernel ends. The message is kept, and the next kernel goes on with it.
+    /// The kernel shuts down. The message is stored, and the next kernel resumes its run.
     #[serde(rename = "ending")]
     ShuttingDown {
-        /// That one comes at once.
+        /// Whether the next kernel starts at once.
         again: bool,
     },
-    /// It is answered.
+    /// The message was answered.
     Done(RunOutcome),
-    /// It will not be answered.
+    /// The message will not be answered.
     Failed(MessageError),
 }
 
-/// Why a message was not answered.
+/// An error that ended the processing of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageError {
-    /// Which part failed, in one word: `model`, `agent`, `thread`, `cancelled` and so on.
+    /// The part that failed, in one word: `model`, `agent`, `thread`, `cancelled` and so on.
     pub what: String,
-    /// How.
+    /// The error.
     #[serde(flatten)]
     pub error: CallError,
 }
@@ -96,38 +97,38 @@ impl From<RunError> for MessageError {
     }
 }
 
-/// What a person's end says in a conversation.
+/// A message from a client to the kernel.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientMessage {
-    /// To [`ServerMessage::ApprovalRequested`].
+    /// The answer to [`ServerMessage::ApprovalRequested`].
     Answer {
-        /// The question.
+        /// The id of the request.
         id: u64,
-        /// What was decided.
+        /// The decision.
         decision: ApprovalDecision,
     },
-    /// To [`ServerMessage::SecretRequested`].
+    /// The answer to [`ServerMessage::SecretRequested`].
     Secret {
-        /// The question.
+        /// The id of the request.
         id: u64,
         /// The secret.
         value: String,
     },
-    /// To [`ServerMessage::SecretRequested`]: no.
+    /// The rejection of [`ServerMessage::SecretRequested`].
     #[serde(rename = "no_secret")]
     SecretDeclined {
-        /// The question.
+        /// The id of the request.
         id: u64,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The run is to be given up.
+    /// A request to cancel the run.
     Cancel,
 }
 
 impl ClientMessage {
-    /// What somebody said to [`ServerMessage::SecretRequested`].
+    /// Converts the reply to a [`ServerMessage::SecretRequested`].
     #[must_use]
     pub fn from_secret_reply(id: u64, reply: SecretReply) -> Self {
         match reply {
@@ -139,14 +140,14 @@ impl ClientMessage {
     }
 }
 
-/// A conversation with the kernel that runs for a home, as whoever talks to it holds it.
+/// A client's connection to the kernel that runs for a home, for one message.
 pub struct MessageConnection {
     lines: mpsc::Receiver<io::Result<ServerMessage>>,
     write: OwnedWriteHalf,
 }
 
 impl MessageConnection {
-    /// Sends a [`SearchRequest::Talk`] or [`SearchRequest::Attach`].
+    /// Connects and sends a [`ControlRequest::Talk`] or [`ControlRequest::Attach`].
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when no kernel runs.
@@ -156,68 +157,70 @@ impl MessageConnection {
         Ok(Self { lines: spawn_line_reader(read), write })
     }
 
-    /// Waits for what the kernel says next; nothing when the connection is over. May be dropped and
-    /// called again.
+    /// Returns the kernel's next message, or `None` after the end of the connection. Cancel safe.
     ///
     /// # Errors
-    /// The connection's.
+    /// The error of the connection.
     pub async fn next(&mut self) -> io::Result<Option<ServerMessage>> {
         self.lines.recv().await.transpose()
     }
 
-    /// Says something.
+    /// Sends a message to the kernel.
     ///
     /// # Errors
-    /// The connection's.
-    pub async fn send(&mut self, said: &ClientMessage) -> io::Result<()> {
-        write_line(&mut self.write, said).await
+    /// The error of the connection.
+    pub async fn send(&mut self, message: &ClientMessage) -> io::Result<()> {
+        write_line(&mut self.write, message).await
     }
 }
 
-/// Serves one conversation until it is over or whoever talks has gone.
+/// Serves one message connection until it ends or the client disconnects.
 pub(super) async fn serve_messages(
     kernel: &Kernel,
     request: MessageRequest,
     read: BufReader<OwnedReadHalf>,
     mut write: OwnedWriteHalf,
 ) -> io::Result<()> {
-    let conversation = match request {
+    let channel = match request {
         MessageRequest::Talk(request) => kernel.accept_message(request).await,
         MessageRequest::Attach { thread } => kernel.open_message_channel(&thread),
     };
-    let conversation = match conversation {
-        Ok(conversation) => conversation,
+    let channel = match channel {
+        Ok(channel) => channel,
         Err(error) => {
             let failure = MessageError { what: "request".to_owned(), error };
             return write_line(&mut write, &ServerMessage::Failed(failure)).await;
         }
     };
-    let (mut news, mut said) = (conversation.attach(), spawn_line_reader::<ClientMessage>(read));
+    let mut server_lines = channel.attach();
+    let mut client_lines = spawn_line_reader::<ClientMessage>(read);
     let limit = kernel.shared.limits.control;
     loop {
         tokio::select! {
+            // Messages of the kernel first: a client that floods its side must not delay them.
             biased;
-            line = news.recv() => match line {
-                // Who does not read comes back, and hears the reply from its beginning.
+            line = server_lines.recv() => match line {
+                // A client that does not read is disconnected; it can attach again and receive the
+                // full reply.
                 Some(line) => within(limit, write_line(&mut write, &line)).await?,
                 None => return Ok(()),
             },
-            said = said.recv() => match said.transpose()? {
-                Some(said) => conversation.handle_client_message(said),
-                // Whoever talked has gone; the run goes on without.
+            message = client_lines.recv() => match message.transpose()? {
+                Some(message) => channel.handle_client_message(message),
+                // The client has disconnected; the run continues without it.
                 None => return Ok(()),
             },
         }
     }
 }
 
-/// The requests that begin a conversation.
+/// The requests that open a message connection.
 pub(super) enum MessageRequest {
     Talk(UserMessage),
     Attach { thread: String },
 }
 
-/// Reads lines, one value each, apart from whoever waits for them.
+/// Spawns a task that reads lines, one value each; a dropped read would otherwise lose half a line.
 fn spawn_line_reader<T: DeserializeOwned + Send + 'static>(
     read: impl AsyncRead + Unpin + Send + 'static,
 ) -> mpsc::Receiver<io::Result<T>> {
@@ -228,7 +231,7 @@ fn spawn_line_reader<T: DeserializeOwned + Send + 'static>(
             let mut line = String::new();
             let read = (&mut read).take(LINE_LIMIT).read_line(&mut line).await;
             let value = match read {
-                // What ends in the middle of a line was cut off.
+                // A line without its line break was cut off.
                 Ok(_) if !line.ends_with('\n') => return,
                 Ok(_) => serde_json::from_str(&line).map_err(io::Error::from),
                 Err(error) => Err(error),

@@ -8,13 +8,13 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use skillhost_contract::payload::{ErrorKind, ToolSpec};
 
-use super::arguments::{MAX_MISTAKES, describe};
+use super::arguments::{MAX_MISTAKES, describe_mistake};
 use crate::error::CallError;
 
-/// The validator of one tool's arguments, made at the first call and kept.
+/// A validator for one tool's arguments, compiled at the first call and cached.
 pub(crate) struct ArgumentCheck {
     spec: Arc<ToolSpec>,
-    /// `None` for a schema that cannot be used, such as one with references to other documents.
+    /// `None` for an unusable schema, such as one with references to other documents.
     validator: OnceLock<Option<Validator>>,
 }
 
@@ -23,21 +23,21 @@ impl ArgumentCheck {
         Self { spec, validator: OnceLock::new() }
     }
 
-    /// Checks arguments: one JSON object that the tool's input schema allows.
+    /// Checks that the arguments are one JSON object that the tool's input schema allows.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] with every mistake and its place.
+    /// [`ErrorKind::InvalidArgument`] with every mistake and its path.
     pub(crate) fn check(&self, arguments: &str) -> Result<(), CallError> {
         let name = &self.spec.name;
         let invalid = |message: String, hint: String| {
             CallError::new(ErrorKind::InvalidArgument, message).with_hint(hint)
         };
-        let example =
-            || "arguments are one JSON object, such as {\"skill_id\": \"code-review\"}".to_owned();
-        let value: Value = serde_json::from_str(arguments)
-            .map_err(|error| invalid(format!("the arguments are not JSON: {error}"), example()))?;
+        let example = || "pass one JSON object, such as {\"skill_id\": \"code-review\"}".to_owned();
+        let value: Value = serde_json::from_str(arguments).map_err(|error| {
+            invalid(format!("arguments are not valid JSON: {error}"), example())
+        })?;
         if !value.is_object() {
-            return Err(invalid("the arguments are not a JSON object".to_owned(), example()));
+            return Err(invalid("arguments are not a JSON object".to_owned(), example()));
         }
         let mistakes = self.mistakes(&value);
         if mistakes.is_empty() {
@@ -47,26 +47,27 @@ impl ArgumentCheck {
             0 => String::new(),
             more => format!("; and {more} more"),
         };
-        let shown = mistakes[..mistakes.len().min(MAX_MISTAKES)].join("; ");
+        let listed = mistakes[..mistakes.len().min(MAX_MISTAKES)].join("; ");
         Err(invalid(
-            format!("the arguments of `{name}` are not valid: {shown}{more}"),
+            format!("arguments of `{name}` are not valid: {listed}{more}"),
             "see the tool's input schema: skillhost tool list --json".to_owned(),
         ))
     }
 
-    /// Whether this is the check of a schema.
+    /// Returns whether this check was made for a schema.
     pub(super) fn is_of(&self, schema: &Value) -> bool {
         self.spec.input_schema == *schema
     }
 
-    /// Returns what is wrong with arguments that are an object.
+    /// Returns the mistakes of arguments that are a JSON object.
     pub(super) fn mistakes(&self, arguments: &Value) -> Vec<String> {
         let schema = &self.spec.input_schema;
         match self.validator.get_or_init(|| jsonschema::validator_for(schema).ok()) {
-            Some(validator) => {
-                validator.iter_errors(arguments).map(|error| describe(&error, schema)).collect()
-            }
-            // A schema that cannot be used is not the caller's mistake; the tool checks for itself.
+            Some(validator) => validator
+                .iter_errors(arguments)
+                .map(|error| describe_mistake(&error, schema))
+                .collect(),
+            // An unusable schema is not the caller's mistake; the tool checks its arguments itself.
             None => Vec::new(),
         }
     }
@@ -78,24 +79,25 @@ impl fmt::Debug for ArgumentCheck {
     }
 }
 
-/// Returns what makes a schema useless for a tool: its place in the schema and the reason.
+/// Returns the reason why a schema is unusable for a tool, with its path in the schema.
 pub(crate) fn schema_mistake(schema: &Value) -> Option<String> {
+    // Models send an object only; a list of types may still contain `object`.
     if schema.get("type").is_some_and(|kind| kind.is_string() && kind != "object")
         && jsonschema::draft202012::meta::is_valid(schema)
     {
         return Some(format!("`/type`: {} is not \"object\"", schema["type"]));
     }
     let invalid = match jsonschema::meta::options().validate(schema) {
-        // A `$schema` that is not one of the known drafts.
+        // A `$schema` that names no known draft is read as the latest one.
         Err(error) if matches!(error.kind(), ValidationErrorKind::Referencing(_)) => {
             jsonschema::draft202012::meta::validate(schema)
         }
         result => result,
     };
     invalid.err().map(|error| {
-        let place = error.instance_path().as_str();
-        let place = if place.is_empty() { "/" } else { place };
-        super::arguments::truncate(&format!("`{place}`: {error}"), 300)
+        let path = error.instance_path().as_str();
+        let path = if path.is_empty() { "/" } else { path };
+        super::arguments::truncate(&format!("`{path}`: {error}"), 300)
     })
 }
 
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_checked_against_the_schema() {
+    fn arguments_match_schema() {
         let check = check_of(json!({
             "type": "object",
             "properties": {"name": {"type": "string"}, "times": {"type": "integer"}},
@@ -129,30 +131,30 @@ mod tests {
         }));
         assert_eq!(check.check(r#" {"name": "Ada", "times": 2}"#), Ok(()));
         let message = |text| check.check(text).unwrap_err().message;
-        assert_eq!(message("[1]"), "the arguments are not a JSON object");
-        assert_eq!(message("\"x\""), "the arguments are not a JSON object");
+        assert_eq!(message("[1]"), "arguments are not a JSON object");
+        assert_eq!(message("\"x\""), "arguments are not a JSON object");
         for text in ["{\"a\": }", "{} {}", ""] {
-            assert!(message(text).starts_with("the arguments are not JSON"), "{text}");
+            assert!(message(text).starts_with("arguments are not valid JSON"), "{text}");
         }
-        let expected = |mistakes| format!("the arguments of `greet` are not valid: {mistakes}");
+        let expected = |mistakes| format!("arguments of `greet` are not valid: {mistakes}");
         assert_eq!(message(r#"{"name": 1}"#), expected("`/name`: 1 is not of type \"string\""));
-        assert_eq!(message("{}"), expected("the field `name` is missing"));
+        assert_eq!(message("{}"), expected("field `name` is missing"));
         assert_eq!(
             message(r#"{"name": "Ada", "nam": 1}"#),
-            expected("there is no field `nam`; did you mean name?")
+            expected("unknown field `nam`; did you mean name?")
         );
     }
 
     #[test]
-    fn many_mistakes_are_shown_in_part() {
+    fn mistake_list_is_truncated() {
         let check = check_of(json!({"type": "object", "required": ["a", "b", "c", "d", "e", "f",
             "g", "h", "i", "j"]}));
         let message = check.check("{}").unwrap_err().message;
-        assert!(message.ends_with("the field `h` is missing; and 2 more"), "{message}");
+        assert!(message.ends_with("field `h` is missing; and 2 more"), "{message}");
     }
 
     #[test]
-    fn unusable_schema_stops_no_call() {
+    fn unusable_schema_allows_call() {
         for schema in [json!({"type": 7}), json!({"$ref": "http://127.0.0.1:1/x.json"})] {
             assert_eq!(check_of(schema).check("{\"a\": 1}"), Ok(()));
         }

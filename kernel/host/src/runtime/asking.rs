@@ -1,4 +1,4 @@
-//! How the model is asked: within its window, once more if it says nothing.
+//! Model requests: kept within the model's window, and repeated once after an empty reply.
 
 use super::RunError;
 use super::calls::deduplicate_call_ids;
@@ -11,27 +11,27 @@ use crate::model::{Message, ModelErrorKind, ModelReply, ModelRequest, ReplyChunk
 use crate::thread::ELIDED_RESULT;
 use crate::transcript::RunEntry;
 
-/// What the model is told once when it says nothing. Not kept in the thread.
+/// The message that follows an empty reply. It is not stored in the thread.
 const ASK_AGAIN: &str = "(Your last reply was empty. Answer, or call a tool.)";
 
 impl AgentRun<'_> {
-    /// Asks the model, and once more if it says nothing.
+    /// Requests a reply, and once more if it is empty.
     pub(super) async fn request_reply(
         &mut self,
         turn: &TurnContext,
     ) -> Result<ModelReply, RunError> {
-        for again in [false, true] {
-            let reply = self.request_with_compaction(turn, again).await?;
+        for is_retry in [false, true] {
+            let reply = self.request_with_compaction(turn, is_retry).await?;
             match reply.stop {
                 StopReason::Length => {
                     self.note_once(format!(
-                        "the reply to request {} was cut off: it is too long",
+                        "reply to request {} was truncated at the output limit",
                         turn.number
                     ));
                 }
                 StopReason::Filtered => {
                     self.note_once(format!(
-                        "the provider held the reply to request {} back",
+                        "provider filtered the reply to request {}",
                         turn.number
                     ));
                 }
@@ -40,23 +40,24 @@ impl AgentRun<'_> {
             if !reply.calls.is_empty() || !reply.text.trim().is_empty() {
                 return Ok(ModelReply { calls: deduplicate_call_ids(reply.calls), ..reply });
             }
-            if again {
+            if is_retry {
                 let (model, only_reasoning) = (self.model_name(), reply.only_reasoning);
                 return Err(RunError::EmptyReply { model, only_reasoning });
             }
         }
-        unreachable!("the second reply was returned or refused")
+        unreachable!("the second reply was returned or rejected")
     }
 
-    /// Asks the model; where the conversation does not fit into its window, older messages go first.
+    /// Requests a reply; where the messages do not fit into the model's window, older ones are
+    /// compacted first.
     async fn request_with_compaction(
         &mut self,
         turn: &TurnContext,
-        again: bool,
+        is_retry: bool,
     ) -> Result<ModelReply, RunError> {
         let window = self.model.metadata().context_window;
         loop {
-            let request = self.build_request(turn, again);
+            let request = self.build_request(turn, is_retry);
             let tokens = compaction::request_tokens(&request);
             if !compaction::fits_window(&request, window)
                 && self.compact_history(turn, tokens).await?
@@ -64,9 +65,11 @@ impl AgentRun<'_> {
                 continue;
             }
             let overflow = RunError::ContextOverflow { model: self.model_name(), tokens };
+            // Without a compaction left, sending would only return the provider's error later.
             if window.is_some_and(|window| tokens > u64::from(window)) {
                 return Err(overflow);
             }
+            // Token counts are estimates, so the provider may still reject the request.
             match self.send_request(turn.number, &request, true).await {
                 Err(RunError::Model(error)) if error.kind == ModelErrorKind::TooLong => {
                     if !self.compact_history(turn, tokens).await? {
@@ -78,7 +81,7 @@ impl AgentRun<'_> {
         }
     }
 
-    fn build_request(&self, turn: &TurnContext, again: bool) -> ModelRequest {
+    fn build_request(&self, turn: &TurnContext, is_retry: bool) -> ModelRequest {
         let settings = self.agent.agent_manifest();
         let section = self.skills.render_section(self.thread);
         let statement = self.nonce_statement();
@@ -88,7 +91,7 @@ impl AgentRun<'_> {
             .filter(|part| !part.is_empty())
             .collect();
         let mut messages = self.thread.messages().to_vec();
-        if again {
+        if is_retry {
             messages.push(Message::User { text: ASK_AGAIN.to_owned() });
         }
         ModelRequest {
@@ -100,8 +103,8 @@ impl AgentRun<'_> {
         }
     }
 
-    /// Which elements of the conversation are the kernel's: those in messages that it wrote, as all
-    /// other messages are neutralized.
+    /// Returns the sentence that names the kernel's own elements in the messages. Only its own
+    /// messages can have any, as all others are neutralized.
     fn nonce_statement(&self) -> Option<String> {
         let texts = self.thread.messages().iter().filter_map(|message| match message {
             Message::User { text } => Some(text),
@@ -111,13 +114,13 @@ impl AgentRun<'_> {
         nonce_statement(&all)
     }
 
-    /// One request, recorded and paid for, and given up when the run has to end. Whoever listens
-    /// hears the reply as it comes, if it is `aloud`.
+    /// Sends one request, recorded and charged to the budget; dropped when the run has to end. The
+    /// channel receives the reply as it streams, if `stream` is set.
     async fn send_request(
         &mut self,
         number: u32,
         request: &ModelRequest,
-        aloud: bool,
+        stream: bool,
     ) -> Result<ModelReply, RunError> {
         let reporter = &self.session.reporter;
         reporter.record_system(&request.system);
@@ -127,24 +130,24 @@ impl AgentRun<'_> {
             tools: request.tools.len(),
             tokens: compaction::request_tokens(request),
         });
-        let mut on_piece = |piece| {
-            if !aloud {
+        let mut on_chunk = |chunk| {
+            if !stream {
                 return;
             }
             let agent_id = reporter.agent_id();
-            reporter.emit(&match piece {
+            reporter.emit(&match chunk {
                 ReplyChunk::Text(text) => RunEvent::Text { agent_id, text },
                 ReplyChunk::ReplyRestarted { reason } => {
                     RunEvent::ReplyRestarted { agent_id, reason }
                 }
             });
         };
-        let reply = self.cancellable(self.model.stream(request, &mut on_piece)).await??;
+        let reply = self.cancellable(self.model.stream(request, &mut on_chunk)).await??;
         self.record_usage(number, &reply);
         Ok(reply)
     }
 
-    /// What a reply used up counts, whatever it says.
+    /// Records the usage of a reply, even of one that is discarded.
     fn record_usage(&mut self, number: u32, reply: &ModelReply) {
         let (facts, usage) = (self.model.metadata(), reply.usage);
         let cost = facts.price.map(|price| price.cost_of(&usage));
@@ -157,8 +160,8 @@ impl AgentRun<'_> {
         self.session.reporter.emit(&RunEvent::UsageReported { agent_id, model, usage });
     }
 
-    /// Replaces older messages by a summary that the same model makes; where that fails, leaves the
-    /// older answers of tools out. Says whether anything has gone.
+    /// Replaces older messages by a summary from the same model; if that fails, elides the older
+    /// tool results. Returns `false` if the history could not be shortened.
     async fn compact_history(&mut self, turn: &TurnContext, before: u64) -> Result<bool, RunError> {
         let window = self.model.metadata().context_window;
         let messages = self.thread.messages();
@@ -170,12 +173,14 @@ impl AgentRun<'_> {
         let (older, newer) = messages.split_at(until);
         let parameters = self.agent.agent_manifest().parameters.clone();
         let nonce = new_nonce();
-        let question = compaction::summary_request(older, window, parameters, &nonce);
+        let request = compaction::summary_request(older, window, parameters, &nonce);
+        // Cloned, as the request below borrows the run mutably.
         let (older, newer) = (older.to_vec(), newer.to_vec());
-        let summary = match self.send_request(turn.number, &question, false).await {
+        let summary = match self.send_request(turn.number, &request, false).await {
+            // An unusable summary is not stored: eliding results loses less.
             Ok(reply) => compaction::format_summary(&reply, &older, &newer, &nonce),
             Err(RunError::Model(error)) => {
-                self.note_once(format!("no summary was made: {error}"));
+                self.note_once(format!("summary failed: {error}"));
                 None
             }
             Err(error) => return Err(error),
@@ -197,7 +202,7 @@ impl AgentRun<'_> {
     }
 }
 
-/// Whether a message is a tool's answer that could be left out.
+/// Returns whether a message is a tool result that can still be elided.
 fn is_elidable_result(message: &Message) -> bool {
     matches!(message, Message::Tool { text, .. } if text != ELIDED_RESULT)
 }

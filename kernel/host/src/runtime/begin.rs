@@ -1,4 +1,4 @@
-//! How runs begin and end: by a person, by an extension, by another agent.
+//! The start and end of runs: for a user, an extension or another agent.
 
 use std::sync::Arc;
 
@@ -26,36 +26,36 @@ use crate::kernel::{Kernel, TurnRequest};
 use crate::thread::Thread;
 use crate::transcript::{RunEntry, RunHeader, Transcript};
 
-/// Who began a run, where that was no person.
+/// The run that started another run.
 pub(super) enum ParentRun {
-    /// A person, with a conversation of their own.
+    /// None: started by a user in a thread of their own.
     None,
-    /// A run; with the lineage of the agent that it hands a task to.
+    /// A run, with the delegation chain of the agent that receives the task.
     Run(Arc<RunSession>, DelegationChain),
 }
 
-/// What a run is begun with.
+/// The inputs of a run.
 pub(super) struct RunSpec {
     pub(super) agent: Arc<Agent>,
     pub(super) model: Option<String>,
     pub(super) prompt: String,
     pub(super) cancel: CancellationToken,
     pub(super) channel: Option<Arc<dyn Channel>>,
-    /// Who stands behind it; only an operator's thread is one to go on with.
+    /// The origin of its calls; only an operator's thread can be resumed.
     pub(super) origin: CallOrigin,
     pub(super) parent: ParentRun,
     pub(super) limit_ms: Option<u64>,
-    /// Of a run that outlasts the process.
+    /// The id of a user message; only for a run that survives a restart.
     pub(super) message_id: Option<String>,
-    /// What it belongs to; absent: what the run above belongs to.
+    /// The correlation id; `None` inherits the parent's.
     pub(super) correlation_id: Option<String>,
 }
 
 impl Kernel {
-    /// Lets an agent work on what a person says until it answers, and keeps all of it in the thread.
+    /// Runs an agent on a user message until it replies, and stores every message in the thread.
     ///
     /// # Errors
-    /// [`RunError`]; what was said until then is in the thread, which can go on.
+    /// [`RunError`]; all messages until then are in the thread, which can continue.
     pub async fn run_agent(
         &self,
         thread: &mut Thread,
@@ -63,7 +63,7 @@ impl Kernel {
         channel: Arc<dyn Channel>,
     ) -> Result<RunOutcome, RunError> {
         let agent = self.refresh_agent(request.agent.as_deref().unwrap_or(thread.agent())).await?;
-        let beginning = RunSpec {
+        let spec = RunSpec {
             agent,
             model: request.model,
             prompt: request.prompt,
@@ -75,15 +75,14 @@ impl Kernel {
             message_id: request.message_id,
             correlation_id: request.correlation_id,
         };
-        self.start_run(thread, beginning).await
+        self.start_run(thread, spec).await
     }
 
-    /// Makes a skill active in a thread, as a person who invokes it does. Its text is in force from
-    /// the next turn on.
+    /// Activates a skill in a thread on behalf of a user. Its text applies from the next turn on.
     ///
     /// # Errors
-    /// [`RunError::Agent`] when the agent is unknown, no extension in its reach provides skills, or
-    /// the provider has no such skill for a person to invoke; [`RunError::Thread`].
+    /// [`RunError::Agent`] if the agent is unknown, no extension in its reach provides skills, or
+    /// the provider has no such skill for a user to invoke; [`RunError::Thread`].
     pub async fn activate_skill(
         &self,
         thread: &mut Thread,
@@ -112,25 +111,25 @@ impl Kernel {
         Ok(skill)
     }
 
-    /// Lets an agent work on an extension's task. Nobody can be asked for consent.
+    /// Runs an agent on an extension's task. No approval channel is attached.
     ///
     /// # Errors
-    /// What the run says, as of a call.
+    /// The run's error, as that of a tool call.
     pub(crate) async fn run_task(&self, task: AgentTask) -> Result<AgentAnswer, CallError> {
         let AgentTask { context, agent_id, task } = task;
         let agent = self.refresh_agent(&agent_id).await.map_err(CallError::from)?;
-        let above = self.session_for(&context);
-        let parent = match above {
+        let caller = self.session_for(&context);
+        let parent = match caller {
             Some(session) => {
-                let lineage = session.delegation_chain.delegate_to(&agent.manifest.id);
+                let delegation_chain = session.delegation_chain.delegate_to(&agent.manifest.id);
                 ParentRun::Run(
                     session,
-                    lineage.map_err(|why| to_call_error(&agent.manifest.id, &why))?,
+                    delegation_chain.map_err(|why| to_call_error(&agent.manifest.id, &why))?,
                 )
             }
             None => ParentRun::None,
         };
-        let beginning = RunSpec {
+        let spec = RunSpec {
             agent,
             model: None,
             prompt: task,
@@ -142,13 +141,14 @@ impl Kernel {
             message_id: None,
             correlation_id: context.correlation_id,
         };
+        // The caller keeps no thread, so the task's messages end with it.
         let mut thread = Thread::in_memory(&agent_id);
-        let outcome = self.start_run(&mut thread, beginning).await.map_err(CallError::from)?;
+        let outcome = self.start_run(&mut thread, spec).await.map_err(CallError::from)?;
         Ok(AgentAnswer { text: outcome.text, run_id: outcome.run_id })
     }
 
-    /// The run that a call belongs to. Only agents have runs: what a client of another server calls
-    /// its session is its own affair.
+    /// Returns the run that a call belongs to. Only agents have runs: the session id of an MCP
+    /// client has no meaning here.
     pub(super) fn session_for(&self, context: &CallContext) -> Option<Arc<RunSession>> {
         match context.origin {
             CallOrigin::Agent => self.shared.sessions.find(&context.session_id),
@@ -156,11 +156,11 @@ impl Kernel {
         }
     }
 
-    /// Sets a run up, lets it run, and says how it ended.
+    /// Sets up a run, awaits it and records its outcome.
     pub(super) async fn start_run(
         &self,
         thread: &mut Thread,
-        beginning: RunSpec,
+        spec: RunSpec,
     ) -> Result<RunOutcome, RunError> {
         let RunSpec {
             agent,
@@ -173,18 +173,19 @@ impl Kernel {
             limit_ms,
             correlation_id,
             message_id,
-        } = beginning;
-        // What cannot begin leaves nothing in the thread.
+        } = spec;
+        // A run that cannot start leaves no message in the thread.
         agent.require_ready()?;
         let model = self.resolve_model(&agent, model.as_deref())?;
         let run_id = ulid::Ulid::generate().to_string().to_lowercase();
-        let (above, lineage) = match parent {
+        let (parent, delegation_chain) = match parent {
             ParentRun::None => (None, DelegationChain::new(&agent.manifest.id)),
-            ParentRun::Run(session, lineage) => (Some(session), lineage),
+            ParentRun::Run(session, delegation_chain) => (Some(session), delegation_chain),
         };
         let header = RunHeader {
             run_id: run_id.clone(),
-            parent: above.as_ref().map(|above| above.run_id.clone()),
+            parent: parent.as_ref().map(|parent| parent.run_id.clone()),
+            // The transcript names a thread only where it can be resumed.
             thread: (origin == CallOrigin::Operator).then(|| thread.id().to_owned()),
             agent: agent.manifest.id.to_string(),
             model: model.metadata().name.clone(),
@@ -196,26 +197,29 @@ impl Kernel {
             &agent.agent_manifest().limits,
             self.shared.limits.turns,
             now,
-            above.as_ref().map(|above| Arc::clone(&above.budget)),
+            parent.as_ref().map(|parent| Arc::clone(&parent.budget)),
         );
         let session = RunSession {
             id: thread.id().to_owned(),
-            conversation: above
+            conversation: parent
                 .as_ref()
-                .map_or_else(|| thread.id().to_owned(), |above| above.conversation.clone()),
+                .map_or_else(|| thread.id().to_owned(), |parent| parent.conversation.clone()),
             run_id: run_id.clone(),
             agent: agent.manifest.id.clone(),
             durable: message_id.is_some(),
             correlation_id: correlation_id
-                .or_else(|| above.as_ref().and_then(|above| above.correlation_id.clone())),
+                .or_else(|| parent.as_ref().and_then(|parent| parent.correlation_id.clone())),
             reporter: RunReporter::new(&agent.manifest.id, channel, transcript),
             permissions: ArcSwap::default(),
             budget: Arc::new(budget.with_deadline(now, limit_ms)),
-            delegation_chain: lineage,
-            asking: above.map_or_else(Arc::default, |above| Arc::clone(&above.asking)),
+            delegation_chain,
+            // One approval at a time, even with several agents working for the same user.
+            approval_lock: parent
+                .map_or_else(Arc::default, |parent| Arc::clone(&parent.approval_lock)),
         };
-        let entered = self.shared.sessions.register(session);
-        let session = Arc::clone(&entered.session);
+        // Registered before the first turn: its tool calls look the session up.
+        let registration = self.shared.sessions.register(session);
+        let session = Arc::clone(&registration.session);
         let mut run = AgentRun {
             kernel: self.clone(),
             agent: Arc::clone(&agent),
@@ -237,7 +241,7 @@ impl Kernel {
         let text = match ended {
             Ok(text) => text,
             Err(error) => {
-                // The error that ended the run is the one to tell.
+                // The error that ended the run is the one to return.
                 let _ = thread.close_open_calls();
                 return Err(error);
             }
@@ -254,8 +258,8 @@ impl Kernel {
         })
     }
 
-    /// The extension that an agent has its skills from: the one in reach of its `depends_on`, else
-    /// the first there is.
+    /// Returns an agent's skill provider: the one in reach of its `depends_on`, else the first one
+    /// loaded.
     pub(super) fn skill_provider(&self, manifest: &Manifest) -> Option<PinnedInstance> {
         let interface = skill_interface::NAME;
         self.shared.pin_state(|state| {

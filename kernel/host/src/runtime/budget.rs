@@ -1,4 +1,4 @@
-//! What a run may use up, and what it has.
+//! The budget of a run and its usage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -10,24 +10,24 @@ use tokio::time::Instant;
 
 use crate::model::TokenUsage;
 
-/// The limit that ended a run.
+/// A limit that ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "what", content = "limit")]
 pub enum ExhaustedLimit {
-    /// Requests to the model: `max_turns`.
+    /// Model requests: `max_turns`.
     Turns(u32),
-    /// Tokens, sent and received: `max_tokens_per_invocation`.
+    /// Tokens, input and output: `max_tokens_per_invocation`.
     Tokens(u64),
-    /// Milliseconds: `time_budget_ms`.
+    /// Time in milliseconds: `time_budget_ms`.
     Time(u64),
 }
 
-/// The budget of one run. What it uses up counts for the run that gave it its task, too.
+/// The budget of one run. Its usage also counts for the parent run.
 #[derive(Debug)]
 pub(crate) struct RunBudget {
     max_turns: u32,
     max_tokens: Option<u64>,
-    /// When time is up, and the milliseconds there were.
+    /// The deadline, and the limit in milliseconds that it was set from.
     deadline: Option<(Instant, u64)>,
     turns: AtomicU32,
     tokens: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct RunBudget {
 }
 
 impl RunBudget {
-    /// A budget as the manifest has it; `max_turns` holds where that names none.
+    /// Creates a budget from the manifest's limits; `max_turns` is the default.
     pub(crate) fn new(
         limits: &AgentLimits,
         max_turns: u32,
@@ -47,6 +47,7 @@ impl RunBudget {
         Self {
             max_turns: limits.max_turns.unwrap_or(max_turns),
             max_tokens: limits.max_tokens_per_invocation,
+            // A delegated run never outlasts its parent.
             deadline: own.into_iter().chain(inherited).min_by_key(|(at, _)| *at),
             turns: AtomicU32::new(0),
             tokens: AtomicU64::new(0),
@@ -54,28 +55,29 @@ impl RunBudget {
         }
     }
 
-    /// The same budget with an end of its own, where that comes earlier.
+    /// Adds a deadline, where it is earlier than the present one.
     pub(crate) fn with_deadline(mut self, now: Instant, limit_ms: Option<u64>) -> Self {
         let own = limit_ms.map(|ms| (now + Duration::from_millis(ms), ms));
         self.deadline = own.into_iter().chain(self.deadline).min_by_key(|(at, _)| *at);
         self
     }
 
-    /// Counts a turn, if there is still room for one.
+    /// Counts a turn, if the budget has room for one.
     pub(crate) fn start_turn(&self, now: Instant) -> Result<u32, ExhaustedLimit> {
         self.check_limits(now)?;
         Ok(self.turns.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Counts what a request used up, here and in every run above.
+    /// Counts the usage of a request, here and in every parent run.
     pub(crate) fn record_usage(&self, usage: &TokenUsage) {
+        // Saturates: a faulty provider may report any number.
         self.tokens.fetch_add(usage.input.saturating_add(usage.output), Ordering::Relaxed);
         if let Some(parent) = &self.parent {
             parent.record_usage(usage);
         }
     }
 
-    /// Says what is used up.
+    /// Returns the exhausted limit as an error.
     pub(crate) fn check_limits(&self, now: Instant) -> Result<(), ExhaustedLimit> {
         if self.turns.load(Ordering::Relaxed) >= self.max_turns {
             return Err(ExhaustedLimit::Turns(self.max_turns));
@@ -83,7 +85,7 @@ impl RunBudget {
         self.check_shared(now)
     }
 
-    /// As [`RunBudget::check_limits`] for what runs share; turns are each run's own.
+    /// Checks the limits that runs share; turns count for each run alone.
     fn check_shared(&self, now: Instant) -> Result<(), ExhaustedLimit> {
         if let Some(max) = self.max_tokens.filter(|max| self.tokens.load(Ordering::Relaxed) >= *max)
         {
@@ -95,7 +97,7 @@ impl RunBudget {
         self.parent.as_ref().map_or(Ok(()), |parent| parent.check_shared(now))
     }
 
-    /// Ends when time is up; never, where there is no limit.
+    /// Waits until the deadline; forever, if there is none.
     pub(crate) async fn wait_for_deadline(&self) -> ExhaustedLimit {
         match self.deadline {
             Some((at, ms)) => {
@@ -106,13 +108,13 @@ impl RunBudget {
         }
     }
 
-    /// Milliseconds that are left.
+    /// Returns the milliseconds until the deadline, or `None` without one.
     pub(crate) fn remaining_ms(&self, now: Instant) -> Option<u64> {
-        let left = self.deadline?.0.saturating_duration_since(now);
-        Some(u64::try_from(left.as_millis()).unwrap_or(u64::MAX))
+        let remaining = self.deadline?.0.saturating_duration_since(now);
+        Some(u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Requests so far.
+    /// Returns the number of model requests so far.
     pub(crate) fn turn_count(&self) -> u32 {
         self.turns.load(Ordering::Relaxed)
     }
@@ -129,7 +131,7 @@ impl std::fmt::Display for ExhaustedLimit {
 }
 
 impl ExhaustedLimit {
-    /// The field of the manifest that sets it.
+    /// Returns the manifest field that sets the limit.
     #[must_use]
     pub fn field(&self) -> &'static str {
         match self {
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_ends_a_run_and_says_which_it_was() {
+    fn exhausted_limit_is_reported() {
         let now = Instant::now();
         let limits = AgentLimits {
             max_turns: Some(2),
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_limits_still_has_an_end() {
+    fn default_turn_limit_applies() {
         let now = Instant::now();
         let budget = RunBudget::new(&AgentLimits::default(), 1, now, None);
         budget.record_usage(&used(u64::MAX, 0));
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_delegated_run_uses_counts_for_the_one_above() {
+    fn delegated_usage_counts_for_parent() {
         let now = Instant::now();
         let limits = AgentLimits {
             max_turns: Some(1),

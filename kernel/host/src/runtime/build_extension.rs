@@ -1,4 +1,5 @@
-//! An extension that was written is checked, shown, built, tried, installed and taken into use.
+//! The tool by which an agent has a new extension checked, approved, built, tried, installed and
+//! loaded.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -15,7 +16,7 @@ use crate::events::topic;
 use crate::kernel::{Kernel, KernelState};
 use crate::tools::ToolError;
 
-/// The tool's name.
+/// The name of the tool.
 pub(crate) const NAME: &str = "build_extension";
 
 #[derive(Deserialize)]
@@ -23,21 +24,21 @@ struct BuildExtensionArgs {
     id: String,
 }
 
-/// The tool, as models see it.
+/// Returns the tool's spec for models.
 pub(super) fn tool_spec() -> ToolSpec {
     ToolSpec {
         name: NAME.to_owned(),
         description:
             "Checks, builds and installs the extension in sandbox/extensions/<id>: a Rust crate, \
-             a process extension or an agent. Nothing there is used before. Shows a person all its \
-             files first and asks. Returns the compiler's messages when it does not build. May take \
+             a process extension or an agent. It is not used before. Asks for approval, with all \
+             its files shown. Returns the compiler's messages when it does not build. May take \
              minutes."
                 .to_owned(),
         input_schema: json!({
             "type": "object",
             "properties": {"id": {
                 "type": "string", "minLength": 1,
-                "description": "The extension: the name of its folder and the `id` of its manifest."
+                "description": "The extension: the name of its directory and the `id` of its manifest."
             }},
             "required": ["id"],
             "additionalProperties": false
@@ -51,7 +52,7 @@ pub(super) fn tool_spec() -> ToolSpec {
 }
 
 impl Kernel {
-    /// What a call of the tool would build; refused here is refused before anybody is asked.
+    /// Plans the build of a tool call. Errors here come before any approval is requested.
     pub(super) async fn plan_from_args(&self, arguments: &str) -> Result<BuildPlan, CallError> {
         let BuildExtensionArgs { id } = serde_json::from_str(arguments).map_err(|error| {
             CallError::new(ErrorKind::InvalidArgument, format!("arguments: {error}"))
@@ -59,7 +60,7 @@ impl Kernel {
         self.plan_build(&id).await
     }
 
-    /// Builds what somebody has agreed to.
+    /// Runs an approved build.
     pub(super) async fn build_for_agent(
         &self,
         context: &CallContext,
@@ -82,14 +83,14 @@ impl Kernel {
             [] => "It has no tools.".to_owned(),
             names => format!("Its tools: {}.", names.join(", ")),
         };
-        let when = match built.active {
+        let availability = match built.active {
             true => "It is in use now.",
             false => {
                 "It is in use from the next start of the kernel on; request_restart asks for one."
             }
         };
         let mut text = format!(
-            "`{}` {} was built and installed, sha256 {}. {tools} {when}",
+            "`{}` {} was built and installed, sha256 {}. {tools} {availability}",
             built.id, built.version, built.sha256
         );
         if !built.warnings.is_empty() {
@@ -99,22 +100,22 @@ impl Kernel {
         Ok(ToolOutput { text, structured: None, is_error: false, skill: None })
     }
 
-    /// Says what [`Kernel::build_extension`] would build, after every check that needs no compiler.
+    /// Previews a build by [`Kernel::build_extension`], after every check that needs no compiler.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] for an id without a folder or manifest, [`ErrorKind::Denied`] for an
-    /// id that is somebody else's, and everything that the policy refuses.
+    /// [`ErrorKind::NotFound`] for an id without a directory or manifest, [`ErrorKind::Denied`] for
+    /// an id with another owner, and every error of the build policy.
     pub async fn preview_build(&self, id: &str) -> Result<BuildPreview, KernelError> {
         let plan = self.plan_build(id).await?;
         let BuildPlan { manifest, sha256, details, .. } = plan;
         Ok(BuildPreview { id: manifest.id.clone(), sha256, details })
     }
 
-    /// Builds and installs the files that `sha256` names, on behalf of the operator.
+    /// Builds and installs the files with the digest `sha256`, on behalf of the operator.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] when the files are others by now, and whatever
-    /// [`Kernel::preview_build`], compiler and trial say. Nothing is installed then.
+    /// [`ErrorKind::Conflict`] if the files have changed since, and all errors of
+    /// [`Kernel::preview_build`], the compiler and the trial run. No extension is installed then.
     pub async fn build_extension(
         &self,
         id: &str,
@@ -128,24 +129,25 @@ impl Kernel {
         Ok(self.build_planned(&plan, &Approver::operator(surface)).await?)
     }
 
-    /// Takes the build before the present one back into place, and into use where it is loaded.
+    /// Restores the previous build of an extension, and reloads it if it is loaded.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is none; [`KernelError::NotReloaded`] when it does not
-    /// load any more, in which case the present one stays in place.
+    /// [`ErrorKind::NotFound`] without a previous build; [`KernelError::NotReloaded`] if it no
+    /// longer loads, in which case the present build stays in place.
     pub async fn rollback_extension(&self, id: &str) -> Result<RollbackOutcome, KernelError> {
         let id = self.find_sandbox_extension(id)?;
         let builder = &self.shared.builder;
         let operator = Approver::operator(ApprovalSurface::CommandLine);
-        let mut done = builder.rollback(&id, &operator).await?;
-        if done.approved && self.is_loaded(&id) {
+        let mut outcome = builder.rollback(&id, &operator).await?;
+        if outcome.approved && self.is_loaded(&id) {
+            // Undoes the rollback: a second one swaps both builds back.
             if let Err(error) = self.reload(id.as_str()).await {
                 builder.rollback(&id, &operator).await?;
                 return Err(error);
             }
-            done.active = true;
+            outcome.active = true;
         }
-        Ok(done)
+        Ok(outcome)
     }
 
     async fn plan_build(&self, id: &str) -> Result<BuildPlan, CallError> {
@@ -155,13 +157,13 @@ impl Kernel {
         Ok(plan)
     }
 
-    /// Refuses what could not be loaded for want of another extension.
+    /// Rejects an extension whose required dependencies are missing.
     fn check_dependencies(&self, manifest: &Manifest) -> Result<(), CallError> {
         let shadowing = &self.shared.settings.load().allow_shadowing;
         let installation = self.shared.installation.as_ref();
         let found = discovery::discover_manifests(&self.shared.home, installation, shadowing);
         let mut needed = manifest.depends_on.iter().filter(|needed| !needed.optional);
-        // One that waits for its approval may be approved after this one.
+        // A dependency that waits for its approval may be approved after this one.
         let known = |id| found.manifests.contains_key(id) || found.unapproved.contains_key(id);
         let missing = needed.find(|needed| !known(&needed.id));
         let Some(ExtensionDependency { id, line, column, .. }) = missing else { return Ok(()) };
@@ -170,13 +172,13 @@ impl Kernel {
         let known = found.manifests.keys().chain(found.unapproved.keys());
         let names = suggest_similar(id.as_str(), known.map(ExtensionId::as_str));
         let hint = match names.as_slice() {
-            [] => "install it first, or take it out of depends_on".to_owned(),
+            [] => "install it first, or remove it from depends_on".to_owned(),
             names => format!("did you mean {}?", names.join(", ")),
         };
         Err(CallError::new(ErrorKind::Denied, message).with_hint(hint))
     }
 
-    /// The id of an extension whose manifest lies in `sandbox/extensions`, approved or not.
+    /// Returns the id of an extension with a manifest in `sandbox/extensions`, approved or not.
     fn find_sandbox_extension(&self, id: &str) -> Result<ExtensionId, CallError> {
         let shadowing = &self.shared.settings.load().allow_shadowing;
         let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
@@ -214,44 +216,47 @@ impl Kernel {
     ) -> Result<BuildOutcome, CallError> {
         let id = &plan.manifest.id;
         let builder = &self.shared.builder;
-        // Between the question and its answer time has passed.
+        // The files may have changed while the approval was pending.
         if builder.plan_build(id).await?.sha256 != plan.sha256 {
             return Err(files_changed_error(id));
         }
-        let made = builder.build(plan).await?;
-        self.check_tools_are_free(id, &made)?;
-        // From here on it is done to the end, also when whoever waits for it goes away.
+        let candidate = builder.build(plan).await?;
+        self.check_tools_are_free(id, &candidate)?;
+        // From here on the task runs to its end, even if the caller is dropped: a half-installed
+        // build would remain.
         let (kernel, plan, approver) = (self.clone(), plan.clone(), approver.clone());
         let installing =
-            tokio::spawn(async move { kernel.install_and_activate(&plan, made, &approver).await });
+            tokio::spawn(
+                async move { kernel.install_and_activate(&plan, candidate, &approver).await },
+            );
         installing.await.map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))?
     }
 
     async fn install_and_activate(
         &self,
         plan: &BuildPlan,
-        made: BuildCandidate,
+        candidate: BuildCandidate,
         approver: &Approver,
     ) -> Result<BuildOutcome, CallError> {
         let id = &plan.manifest.id;
         let builder = &self.shared.builder;
-        builder.install(plan, &made, approver).await?;
+        builder.install(plan, &candidate, approver).await?;
         let active = self.is_loaded(id);
         if active && let Err(error) = self.reload(id.as_str()).await {
-            // What this kernel refuses, the next one would refuse too.
-            let back = builder.rollback(id, approver).await;
+            // A build that this kernel rejects would also be rejected by the next one.
+            let restored = builder.rollback(id, approver).await;
             let error = CallError::from(error);
-            return Err(match back {
-                Ok(_) => error.with_extra_hint("the build before is in place again"),
+            return Err(match restored {
+                Ok(_) => error.with_extra_hint("the previous build is restored"),
                 Err(_) => error.with_extra_hint("the new build stays in place"),
             });
         }
         Ok(BuildOutcome {
             id: id.clone(),
-            version: made.version,
-            sha256: made.sha256,
-            tools: made.tools.into_iter().map(|tool| tool.name).collect(),
-            warnings: made.warnings,
+            version: candidate.version,
+            sha256: candidate.sha256,
+            tools: candidate.tools.into_iter().map(|tool| tool.name).collect(),
+            warnings: candidate.warnings,
             active,
         })
     }
@@ -259,16 +264,17 @@ impl Kernel {
     fn check_tools_are_free(
         &self,
         id: &ExtensionId,
-        made: &BuildCandidate,
+        candidate: &BuildCandidate,
     ) -> Result<(), CallError> {
         let mut state = KernelState::clone(&self.shared.state.load());
+        // The tools of the present build are replaced, so their names are free.
         state.tools.remove(id);
-        let free = state.check_names(id, &made.tools);
-        free.and_then(|()| state.tools.try_add(id, &made.tools)).map_err(|problems| {
+        let checked = state.check_names(id, &candidate.tools);
+        checked.and_then(|()| state.tools.try_add(id, &candidate.tools)).map_err(|problems| {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
             CallError::new(ErrorKind::Conflict, lines.join("\n"))
                 .with_hint(ToolError::hints(&problems))
-                .with_extra_hint("nothing was installed")
+                .with_extra_hint("the new build was not installed")
         })
     }
 
@@ -280,7 +286,7 @@ impl Kernel {
 fn files_changed_error(id: &ExtensionId) -> CallError {
     CallError::new(
         ErrorKind::Conflict,
-        format!("the files of `{id}` are not those that were shown any more"),
+        format!("files of `{id}` have changed since they were shown"),
     )
-    .with_hint("leave them as they are until it is built; ask again")
+    .with_hint("leave them unchanged until the build ends, and request it again")
 }

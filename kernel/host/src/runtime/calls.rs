@@ -1,4 +1,4 @@
-//! The tool calls of one reply: checked, made, and what becomes of their answers.
+//! The tool calls of one reply: validated, executed, and their results prepared for the model.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,31 +17,31 @@ use crate::foreign_text::neutralize;
 use crate::model::{ModelTool, ModelToolCall};
 use crate::transcript::RunEntry;
 
-/// Bytes of one answer that a model is given.
+/// The length limit of a result for the model, in bytes.
 const ANSWER: usize = 64 * 1024;
-/// Characters of an answer's first line that people are shown.
+/// The length limit of a result's first line for display, in characters.
 const SUMMARY: usize = 200;
-/// Tools that are named when a model asks for one that does not exist.
+/// The number of tools listed in the error for an unknown one.
 const NAMES: usize = 40;
 
-/// What came of one call.
+/// The result of one call.
 pub(super) struct ToolCallResult {
     pub(super) call: ModelToolCall,
     pub(super) text: String,
     pub(super) is_error: bool,
-    /// The skill that the text carries, and whether it carries it whole.
+    /// The skill that the text carries, and whether its text is complete.
     pub(super) skill: Option<(SkillRef, bool)>,
 }
 
-/// What came of the calls of one reply, in their order.
+/// The results of the calls of one reply, in their order.
 pub(super) struct ToolCallResults {
     pub(super) made: Vec<ToolCallResult>,
-    /// Why some are missing.
+    /// The error that ended the run before the remaining calls had a result.
     pub(super) over: Option<RunError>,
 }
 
 impl ToolCallResult {
-    /// What makes a call the same as another.
+    /// Returns the parts by which the loop guard compares calls.
     pub(super) fn loop_key(&self) -> (&str, &str, &str) {
         (&self.call.name, &self.call.arguments, &self.text)
     }
@@ -52,8 +52,8 @@ impl ToolCallResult {
 }
 
 impl AgentRun<'_> {
-    /// Makes the calls, at once unless the manifest forbids it. When the run has to end, those under
-    /// way are dropped and the others are not made.
+    /// Executes the calls, concurrently unless the manifest forbids it. When the run has to end,
+    /// active calls are dropped and the others are not started.
     pub(super) async fn call_tools(
         &self,
         turn: &TurnContext,
@@ -67,9 +67,9 @@ impl AgentRun<'_> {
         };
         let mut over = None;
         for batch in numbered.chunks(at_once.max(1)) {
-            let calls = batch.iter().map(|(call, place)| async {
-                // Nobody else writes there.
-                let _ = place.set(self.call_tool(turn, call).await);
+            let calls = batch.iter().map(|(call, cell)| async {
+                // Each call has a cell of its own, so it is empty here.
+                let _ = cell.set(self.call_tool(turn, call).await);
             });
             if let Err(error) = self.cancellable(join_all(calls)).await {
                 over = Some(error);
@@ -80,7 +80,7 @@ impl AgentRun<'_> {
         ToolCallResults { made: made.into_iter().filter_map(OnceLock::into_inner).collect(), over }
     }
 
-    /// One call, from what the model wrote to what it is told.
+    /// Executes one call, from the model's arguments to the text of its result.
     async fn call_tool(&self, turn: &TurnContext, call: &ModelToolCall) -> ToolCallResult {
         let reporter = &self.session.reporter;
         let ModelToolCall { id, name, arguments } = call.clone();
@@ -91,20 +91,21 @@ impl AgentRun<'_> {
         });
         let (agent_id, tool) = (reporter.agent_id(), name.clone());
         reporter.emit(&RunEvent::ToolStarted { agent_id, tool, arguments });
-        let answer = match self.validate_call(turn, call) {
+        let result = match self.validate_call(turn, call) {
             Ok(arguments) => self.invoke(turn, call, &arguments).await,
             Err(text) => ToolCallResult::from_error(call, text.0),
         };
-        let answer = ToolCallResult { text: neutralize(&answer.text).into_owned(), ..answer };
-        let (text, is_error) = (answer.text.clone(), answer.is_error);
+        // Results may quote tags of the kernel; neutralized, they cannot pass for them.
+        let result = ToolCallResult { text: neutralize(&result.text).into_owned(), ..result };
+        let (text, is_error) = (result.text.clone(), result.is_error);
         let summary = truncate(text.lines().next().unwrap_or_default(), SUMMARY);
         reporter.record(&RunEntry::Answer { call_id: id, tool: name.clone(), text, is_error });
         let (agent_id, tool) = (reporter.agent_id(), name);
         reporter.emit(&RunEvent::ToolFinished { agent_id, tool, is_error, summary });
-        answer
+        result
     }
 
-    /// Arguments that fit a tool that was offered, or what to tell the model.
+    /// Returns arguments that are valid for an offered tool, or the error text for the model.
     fn validate_call(
         &self,
         turn: &TurnContext,
@@ -117,11 +118,13 @@ impl AgentRun<'_> {
                 let cached = entry.map(|entry| &*entry.arguments);
                 arguments::validate_arguments(tool, cached, &call.arguments)
             }
-            None => Err(arguments::ToolArgumentsError(self.no_such_tool(&turn.tools, &call.name))),
+            None => {
+                Err(arguments::ToolArgumentsError(self.unknown_tool_error(&turn.tools, &call.name)))
+            }
         }
     }
 
-    fn no_such_tool(&self, tools: &[ModelTool], name: &str) -> String {
+    fn unknown_tool_error(&self, tools: &[ModelTool], name: &str) -> String {
         let name = truncate(name, 100);
         if let Some(allowed) = self.session.permissions.load().allowed_tools()
             && self.kernel.shared.state.load().tools.find(&name, CallOrigin::Agent).is_ok()
@@ -134,7 +137,7 @@ impl AgentRun<'_> {
         }
         let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let mut text = format!(
-            "there is no tool `{name}`{}\nThe tools are: {}",
+            "tool `{name}` not found{}\nThe tools are: {}",
             did_you_mean(&name, names.iter().copied()),
             names[..names.len().min(NAMES)].join(", ")
         );
@@ -157,8 +160,9 @@ impl AgentRun<'_> {
         };
         match self.kernel.invoke_tool(context, &call.name, arguments).await {
             Ok(ToolOutput { text, is_error, skill, .. }) => {
-                let (text, whole) = truncate_result(text);
-                let skill = skill.filter(|_| !is_error).map(|skill| (skill, whole));
+                let (text, is_complete) = truncate_result(text);
+                // A truncated text is no complete skill, so it is loaded again for the next turn.
+                let skill = skill.filter(|_| !is_error).map(|skill| (skill, is_complete));
                 ToolCallResult { call: call.clone(), text, is_error, skill }
             }
             Err(error) => {
@@ -168,10 +172,10 @@ impl AgentRun<'_> {
     }
 }
 
-/// A tool's error as the model is told it: kind, message and hint.
+/// Formats a tool's error for the model: kind, message and hint.
 fn format_tool_error(error: &KernelError) -> String {
     let hint = match error {
-        // The hint of the kernel's own is for people at a terminal.
+        // The hint names commands of the terminal, which a model cannot run.
         KernelError::NotFound { .. } => String::new(),
         other => other.hint(),
     };
@@ -182,23 +186,22 @@ fn format_tool_error(error: &KernelError) -> String {
     }
 }
 
-/// As much of an answer as a model is given, and whether that is all.
+/// Returns a result truncated to the limit for models, and whether it is complete.
 fn truncate_result(text: String) -> (String, bool) {
     if text.len() <= ANSWER {
         return (text, true);
     }
+    // A cut inside of a character would panic.
     let end = text.floor_char_boundary(ANSWER);
-    let whole = text.len();
-    (
-        format!("{}\n(cut off: these are {end} of {whole} bytes; ask for a part)", &text[..end]),
-        false,
-    )
+    let total = text.len();
+    (format!("{}\n(truncated: {end} of {total} bytes; request a part)", &text[..end]), false)
 }
 
-/// Calls whose ids tie each answer to one of them, whatever the model wrote.
+/// Makes call ids unique, so that each result belongs to one call.
 pub(super) fn deduplicate_call_ids(mut calls: Vec<ModelToolCall>) -> Vec<ModelToolCall> {
     let mut seen = BTreeSet::new();
     for (number, call) in calls.iter_mut().enumerate() {
+        // Some models send no ids, or the same one for parallel calls.
         if call.id.is_empty() || !seen.insert(call.id.clone()) {
             call.id = format!("{}call-{number}", call.id);
             seen.insert(call.id.clone());
@@ -212,15 +215,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_answers_are_cut_between_characters_and_say_so() {
+    fn long_result_is_truncated() {
         assert_eq!(truncate_result("ok".into()), ("ok".into(), true));
-        let (text, whole) = truncate_result("é".repeat(40_000));
-        assert!(!whole && text.starts_with('é'));
-        assert!(text.ends_with("é\n(cut off: these are 65536 of 80000 bytes; ask for a part)"));
+        let (text, is_complete) = truncate_result("é".repeat(40_000));
+        assert!(!is_complete && text.starts_with('é'));
+        assert!(text.ends_with("é\n(truncated: 65536 of 80000 bytes; request a part)"));
     }
 
     #[test]
-    fn every_call_has_an_id_of_its_own() {
+    fn call_ids_become_unique() {
         let call = |id: &str| ModelToolCall { id: id.into(), ..ModelToolCall::default() };
         let calls = deduplicate_call_ids(vec![call("a"), call(""), call("a"), call("b")]);
         let ids: Vec<_> = calls.iter().map(|call| call.id.as_str()).collect();

@@ -12,17 +12,17 @@ use crate::settings::configured;
 
 pub(super) const NAME: &str = "configure_extension";
 
-/// Bytes that the configuration of one extension may have.
-const LARGEST: usize = 64 * 1024;
+/// The size limit of one extension's configuration, in bytes.
+const MAX_CONFIG_BYTES: usize = 64 * 1024;
 
 pub(super) fn tool_spec() -> ToolSpec {
     ToolSpec {
         needs_approval: ApprovalPolicy::Always,
         ..kernel_tools::new_spec(
             NAME,
-            "Sets keys of an extension's `config` and has it loaded again with them. Asks a person \
-             first. What the operator's settings say cannot be changed. When the extension does not \
-             take the values, everything is as before. Never put a secret here: use \
+            "Sets keys of an extension's `config` and reloads it with them. Asks for approval \
+             first. Keys of the operator's settings cannot be changed. When the extension rejects \
+             the values, the configuration is unchanged. Never put a secret here: use \
              request_secure_input.",
             json!({
                 "type": "object",
@@ -33,8 +33,8 @@ pub(super) fn tool_spec() -> ToolSpec {
                     },
                     "values": {
                         "type": "object", "minProperties": 1,
-                        "description": "Keys with their new values; null takes a key back to what \
-                                        the manifest says."
+                        "description": "Keys with their new values; null restores the value of \
+                                        the manifest."
                     }
                 },
                 "required": ["id", "values"],
@@ -51,11 +51,13 @@ pub(super) struct ConfigureExtensionArgs {
 }
 
 impl Kernel {
-    /// Writes the layer, reloads, and takes it back where the new build is refused.
+    /// Stores the configuration and reloads the extension; restores the earlier one if the reload
+    /// fails.
     pub(super) async fn configure_extension(
         &self,
         ConfigureExtensionArgs { id, values }: ConfigureExtensionArgs,
     ) -> Result<String, CallError> {
+        // Two calls at once would each store a file without the other's change.
         let _alone = self.shared.configuring.lock().await;
         self.check_configurable(&id, &values)?;
         let path = configured::overrides_path(self.shared.home.root());
@@ -70,10 +72,11 @@ impl Kernel {
                 value => drop(layer.insert(key, value)),
             }
         }
+        // Checked before the write: a configuration over the limit never reaches the disk.
         let size = serde_json::to_string(&layer).map_or(usize::MAX, |text| text.len());
-        if size > LARGEST {
+        if size > MAX_CONFIG_BYTES {
             let message =
-                format!("the configuration would have {size} bytes, not at most {LARGEST}");
+                format!("configuration of {size} bytes exceeds the limit of {MAX_CONFIG_BYTES}");
             return Err(CallError::new(ErrorKind::TooLarge, message));
         }
         if layer.is_empty() {
@@ -87,15 +90,16 @@ impl Kernel {
             return Ok(format!("`{id}` is configured. It is not loaded; restart the kernel."));
         }
         match self.reload(&id).await {
-            Ok(_) => Ok(format!("`{id}` is loaded again with the new configuration.")),
+            Ok(_) => Ok(format!("`{id}` was reloaded with the new configuration.")),
             Err(error) => {
+                // The next start would fail on the same values.
                 configured::store(&path, &before).map_err(unwritable)?;
                 Err(rejected_config_error(error))
             }
         }
     }
 
-    /// Whether there is such an extension, and the keys are not the operator's.
+    /// Checks that the extension exists and that the operator's settings set none of the keys.
     fn check_configurable(&self, id: &str, values: &Map<String, Value>) -> Result<(), CallError> {
         let settings = self.shared.settings.load();
         let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
@@ -107,20 +111,23 @@ impl Kernel {
             return Err(KernelError::NotFound { what, id, similar }.into());
         };
         if manifest.agent().is_some() {
-            let message = format!("`{id}` is an agent, which has no configuration of this kind");
+            let message = format!("`{id}` is an agent and has no configuration");
             return Err(CallError::new(ErrorKind::InvalidArgument, message)
                 .with_hint("change its manifest"));
         }
         if self.shared.settings_file.is_none() {
-            let message = "the settings of this kernel come from no file";
+            let message = "kernel settings were not loaded from a file";
             return Err(CallError::new(ErrorKind::Unavailable, message));
         }
+        // Stored values would have no effect: the operator's settings are read last.
         let operators = settings.extensions.get(id);
         let fixed = values.keys().find(|key| operators.is_some_and(|own| own.contains_key(*key)));
         if let Some(key) = fixed {
-            let message = format!("`{key}` of `{id}` is set in the operator's settings, which win");
+            let message = format!(
+                "`{key}` of `{id}` is set in the operator's settings, which take precedence"
+            );
             return Err(CallError::new(ErrorKind::Conflict, message)
-                .with_hint("the operator can change it in skillhost.yaml"));
+                .with_hint("ask the operator to change it in skillhost.yaml"));
         }
         Ok(())
     }
@@ -128,6 +135,6 @@ impl Kernel {
 
 fn rejected_config_error(error: KernelError) -> CallError {
     let CallError { kind, message, hint } = CallError::from(error);
-    let message = format!("{message}\nThe configuration is what it was.");
+    let message = format!("{message}\nThe configuration is unchanged.");
     CallError { kind, message, hint }
 }

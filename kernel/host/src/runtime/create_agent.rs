@@ -1,4 +1,5 @@
-//! An agent that makes another agent: a manifest in `sandbox/extensions`, loaded at once.
+//! The tool by which an agent creates another one: a manifest in `sandbox/extensions`, loaded at
+//! once.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +25,7 @@ use crate::process::{PrivateDirectory, copies_of};
 use crate::report::{LoadReport, LoadedAgent};
 use crate::write::write_atomically;
 
-/// The agent that is wanted.
+/// The arguments of the tool: the new agent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateAgentArgs {
@@ -55,17 +56,17 @@ struct AgentSectionYaml<'a> {
     uses_skills: &'a [String],
 }
 
-/// An agent that may be created: what a person is shown is what is written.
+/// An agent that may be created: the approved text is the one that is written.
 pub(super) struct AgentPlan {
     id: ExtensionId,
     manifest: Manifest,
     files: Vec<PlannedFile>,
-    /// The agent as people are shown it. Untrusted text.
+    /// The text for the approval. Untrusted.
     pub(super) details: String,
 }
 
 impl Kernel {
-    /// Checks a new agent before anybody is asked about it; writes nothing.
+    /// Validates a new agent before its approval is requested; writes no file.
     pub(super) async fn plan_agent(
         &self,
         session: &RunSession,
@@ -89,7 +90,7 @@ impl Kernel {
         let found = DiscoveredManifest::of_sandbox(manifest.clone(), path, &text);
         let resolved = self.resolve(&state, &found).await;
         if let Some(problem) = &resolved.problem {
-            // Where in a file that does not exist is nobody's business.
+            // The position refers to a file that does not exist yet.
             let reason =
                 problem.reason.rsplit_once("uses_").map_or(&*problem.reason, |(_, end)| end);
             return Err(
@@ -99,6 +100,7 @@ impl Kernel {
         let file =
             PlannedFile { path: MANIFEST.to_owned(), bytes: text.into_bytes(), executable: false };
         let files = vec![file];
+        // Text that a person cannot see cannot be approved.
         let ApprovalDetails { text: details, hidden } = approval_details(&manifest, &files, &[]);
         match hidden.as_slice() {
             [] => Ok(AgentPlan { id, manifest, files, details }),
@@ -106,26 +108,28 @@ impl Kernel {
         }
     }
 
-    /// Writes, approves and loads an agent that a person agreed to.
+    /// Writes, approves and loads an agent with a person's approval.
     pub(super) async fn create_agent(
         &self,
         creator: &ExtensionId,
         plan: AgentPlan,
     ) -> Result<String, CallError> {
         let AgentPlan { id, manifest, files, .. } = plan;
+        // The id is checked again below, as another change may have run during the approval.
         let _alone = self.shared.changes.lock().await;
         let state = self.shared.state.load_full();
         self.check_free(&state, &id)?;
-        let folder = self.shared.home.extensions_dir().join(id.as_str());
+        let directory = self.shared.home.extensions_dir().join(id.as_str());
         let approver = Approver::for_agent(creator.as_str());
         let record = ApprovalRecord::approve(&manifest, &files, None, &approver);
-        let path = folder.join(MANIFEST);
+        let path = directory.join(MANIFEST);
         let (bytes, home) = (&files[0].bytes, &self.shared.home);
         let place = copies_of(home, &manifest);
-        let written = fs::create_dir_all(&folder)
+        let written = fs::create_dir_all(&directory)
             .and_then(|()| write_atomically(&path, bytes))
             .map_err(|error| write_error(&id, &error));
         let written = written.and_then(|()| {
+            // The copy keeps the approved bytes, whichever program changes the directory later.
             let copy = PrivateDirectory::with_files(&files, &place)
                 .map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?;
             Approvals::append(home, &record).map_err(|error| {
@@ -134,8 +138,8 @@ impl Kernel {
             Ok(copy)
         });
         let copy = written.inspect_err(|_| {
-            // Without an approval it is nothing; what cannot be removed waits for one.
-            let _ = fs::remove_file(&path).and_then(|()| fs::remove_dir(&folder));
+            // Without an approval the file is inactive; if it cannot be removed, it waits for one.
+            let _ = fs::remove_file(&path).and_then(|()| fs::remove_dir(&directory));
         })?;
         let text = String::from_utf8_lossy(bytes);
         let found = DiscoveredManifest {
@@ -153,39 +157,42 @@ impl Kernel {
         next.added = Arc::new(added);
         next.report = Arc::new(report);
         self.shared.state.store(Arc::new(next));
-        Ok(format!("The agent `{id}` is there. Give it a task with delegate_task."))
+        Ok(format!("Agent `{id}` is loaded. Give it a task with delegate_task."))
     }
 
     fn check_free(&self, state: &KernelState, id: &ExtensionId) -> Result<(), CallError> {
-        let folder = self.shared.home.extensions_dir().join(id.as_str());
-        match self.is_taken(state, id) || fs::symlink_metadata(&folder).is_ok() {
+        let directory = self.shared.home.extensions_dir().join(id.as_str());
+        // A directory without a manifest also holds its id: its files belong to someone else.
+        match self.is_taken(state, id) || fs::symlink_metadata(&directory).is_ok() {
             false => Ok(()),
-            true => Err(CallError::new(ErrorKind::Conflict, format!("the id `{id}` is taken"))
-                .with_hint("choose another id, or hand the task to the agent that has it")),
+            true => {
+                Err(CallError::new(ErrorKind::Conflict, format!("id `{id}` is already in use"))
+                    .with_hint("choose another id, or delegate the task to the agent that has it"))
+            }
         }
     }
 
-    /// An agent cannot make one that may do more than itself.
+    /// Rejects tools that the creator itself does not have: an agent cannot extend its own rights.
     async fn check_tools(
         &self,
         creator: &Agent,
         context: &CallContext,
-        wanted: &[String],
+        tool_names: &[String],
     ) -> Result<(), CallError> {
         let (tools, _) = self.list_agent_tools(creator, context).await;
         let names: BTreeSet<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
-        let unknown = wanted.iter().filter(|name| !names.contains(name.as_str()));
+        let unknown = tool_names.iter().filter(|name| !names.contains(name.as_str()));
         let lines: Vec<_> = unknown
             .map(|name| {
                 let name = super::arguments::truncate(name, 100);
                 let meant = did_you_mean(&name, names.iter().copied());
-                format!("uses_tools: you have no tool `{name}`{meant}")
+                format!("uses_tools: tool `{name}` is not available to you{meant}")
             })
             .collect();
         match lines.as_slice() {
             [] => Ok(()),
             lines => Err(invalid_agent_error(lines.join("\n"))
-                .with_hint("uses_tools takes names of tools that you have yourself")),
+                .with_hint("list only tools that you have yourself")),
         }
     }
 
@@ -223,5 +230,5 @@ fn invalid_agent_error(message: String) -> CallError {
 }
 
 fn write_error(id: &ExtensionId, error: &io::Error) -> CallError {
-    CallError::new(ErrorKind::Io, format!("the manifest of `{id}` could not be written: {error}"))
+    CallError::new(ErrorKind::Io, format!("manifest of `{id}` could not be written: {error}"))
 }

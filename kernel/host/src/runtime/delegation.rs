@@ -1,4 +1,4 @@
-//! How a run hands a task to another agent.
+//! The delegation of a task from a run to another agent.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::thread::Thread;
 use crate::transcript::RunEntry;
 
 impl Kernel {
-    /// Lets another agent work on a task within the budget of the run that hands it on, and with its
-    /// channel. What goes wrong is the answer. Boxed: a delegated run may delegate.
+    /// Runs another agent on a task within the budget of the delegating run, and with its channel.
+    /// Errors are returned as a tool result. Boxed, as a delegated run may delegate.
     pub(super) fn delegate<'a>(
         &'a self,
         session: Arc<RunSession>,
@@ -34,7 +34,7 @@ impl Kernel {
                 Err(error) => {
                     let CallError { message, hint, .. } = error;
                     let hint = if hint.is_empty() { hint } else { format!("\nhint: {hint}") };
-                    let text = format!("`{agent_id}` did not do it: {message}{hint}");
+                    let text = format!("`{agent_id}` failed: {message}{hint}");
                     ToolOutput { text, structured: None, is_error: true, skill: None }
                 }
             }
@@ -49,34 +49,36 @@ impl Kernel {
         agent_id: &str,
         task: String,
     ) -> Result<String, CallError> {
-        // Before anything is waited for: of two tasks for one agent the first is the one it gets.
+        // Before the first await: of two tasks for one agent, the first gets it.
         let known = self.find_agent(agent_id)?;
         let id = &known.manifest.id;
-        let lineage =
+        let chain =
             session.delegation_chain.delegate_to(id).map_err(|why| to_call_error(id, &why))?;
         let agent = self.refresh_agent(agent_id).await?;
         let reporter = &session.reporter;
+        // Only after all checks: clients show a delegation that has really started.
         reporter.emit(&RunEvent::Delegated {
             agent_id: reporter.agent_id(),
             to: id.to_string(),
             task: task.clone(),
         });
         let mut thread = Thread::in_memory(id.as_str());
-        let beginning = RunSpec {
+        let spec = RunSpec {
             agent: Arc::clone(&agent),
             model: None,
             prompt: task,
-            // Whoever gives the run above up drops this one with it.
+            // Cancelling the parent run drops this one with it.
             cancel: CancellationToken::new(),
             channel: reporter.channel.clone(),
             origin: CallOrigin::Agent,
-            parent: ParentRun::Run(Arc::clone(&session), lineage),
+            parent: ParentRun::Run(Arc::clone(&session), chain),
             limit_ms: context.deadline_ms,
             message_id: None,
             correlation_id: context.correlation_id.clone(),
         };
         let outcome =
-            self.start_run(&mut thread, beginning).await.map_err(|error| match error {
+            // An agent's own error keeps its hint for the operator.
+            self.start_run(&mut thread, spec).await.map_err(|error| match error {
                 RunError::Agent(error) => CallError::from(error),
                 other => CallError::from(other),
             })?;
@@ -86,23 +88,23 @@ impl Kernel {
     }
 }
 
-/// Why an agent is not given a task, for the model that wanted it.
+/// Returns the error for the model whose task cannot be delegated.
 pub(super) fn to_call_error(agent: &ExtensionId, why: &DelegationError) -> CallError {
     let (kind, message, hint) = match why {
         DelegationError::Asked => (
             ErrorKind::Denied,
-            format!("the task came from `{agent}`, and cannot go back to it"),
-            "answer with what you have",
+            format!("task came from `{agent}` and cannot be delegated back to it"),
+            "reply with the results so far",
         ),
         DelegationError::Busy => (
             ErrorKind::Unavailable,
-            format!("`{agent}` works on another task of this conversation"),
-            "hand it the task when it has answered",
+            format!("agent `{agent}` is busy with another task of this thread"),
+            "delegate the task after it has replied",
         ),
         DelegationError::TooDeep => (
             ErrorKind::Denied,
-            format!("the task was handed on {DEPTH} times already"),
-            "do it yourself, or answer with what you have",
+            format!("task was already delegated {DEPTH} times"),
+            "do it yourself, or reply with the results so far",
         ),
     };
     CallError::new(kind, message).with_hint(hint)

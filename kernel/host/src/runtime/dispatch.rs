@@ -1,5 +1,5 @@
-//! The one way to a tool, for models, extensions, operators and clients of the MCP server: found,
-//! permitted, consented to, called.
+//! The dispatch of tool calls of models, extensions, operators and MCP clients: every call is
+//! resolved, checked against permissions, approved and executed here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,19 +20,19 @@ use crate::kernel::Kernel;
 use crate::tools::{ToolEntry, ToolImplementation};
 use crate::transcript::RunEntry;
 
-/// A tool that was found, and what does its work.
+/// A resolved tool with its implementation.
 struct ResolvedTool {
     entry: ToolEntry,
-    body: ResolvedImplementation,
+    implementation: ResolvedImplementation,
 }
 
-/// A call that somebody may have to agree to.
+/// A call that may require approval.
 struct Call<'a> {
     entry: &'a ToolEntry,
     arguments: &'a str,
-    /// What the arguments do not say.
+    /// Text for the approval beyond the arguments.
     details: Option<&'a str>,
-    /// No standing consent covers its effect.
+    /// Whether the effect requires approval every time.
     is_protected: bool,
 }
 
@@ -42,10 +42,10 @@ enum ResolvedImplementation {
     Agent,
 }
 
-/// What a call of the kernel's will do, which a person is shown before.
+/// The planned work of a kernel tool, shown with its approval.
 enum Plan {
     Build(Box<BuildPlan>),
-    /// An agent that the first one makes.
+    /// An agent to be created, after the id of its creator.
     Agent(ExtensionId, Box<AgentPlan>),
 }
 
@@ -72,24 +72,24 @@ impl Kernel {
         if let Some(session) = &session {
             self.check_permitted(session, &found.entry)?;
         }
-        // What is refused anyway is refused before anybody is asked.
+        // A call that fails anyway fails before any approval is requested.
         let mut effect = None;
-        let plan = match (&found.body, name, &session) {
+        let plan = match (&found.implementation, name, &session) {
             (ResolvedImplementation::Kernel, build_extension::NAME, _) => {
                 Some(Plan::Build(Box::new(self.plan_from_args(arguments).await?)))
             }
             (ResolvedImplementation::Kernel, kernel_tools::CREATE, session) => {
                 let session = session.as_ref().ok_or_else(kernel_tools::no_run_error)?;
-                let new = kernel_tools::read(arguments)?;
+                let new = kernel_tools::parse_args(arguments)?;
                 let planned = self.plan_agent(session, &context, new).await?;
                 Some(Plan::Agent(session.agent.clone(), Box::new(planned)))
             }
             _ => None,
         };
         let mut call = Call { entry: &found.entry, arguments, details: None, is_protected: false };
-        // Nobody but the kernel says what was approved.
+        // Only the kernel may state an approved effect; a caller's value is dropped.
         context.approved_effect = None;
-        match (&plan, &found.body) {
+        match (&plan, &found.implementation) {
             (Some(plan), _) => call.details = Some(plan.details()),
             (None, ResolvedImplementation::Library(instance))
                 if context.origin != CallOrigin::Operator =>
@@ -104,15 +104,16 @@ impl Kernel {
         }
         self.require_approval(&context, session.as_ref(), &call).await?;
         context.approved_effect = effect.map(|effect| effect.digest);
+        // Only calls that are executed get an id, so it is set after the approval.
         context.call_id = self.shared.next_call_id();
         match plan {
             Some(Plan::Build(plan)) => return self.build_for_agent(&context, *plan).await,
             Some(Plan::Agent(creator, plan)) => {
-                return Ok(kernel_tools::text(self.create_agent(&creator, *plan).await?));
+                return Ok(kernel_tools::text_output(self.create_agent(&creator, *plan).await?));
             }
             None => {}
         }
-        match found.body {
+        match found.implementation {
             ResolvedImplementation::Library(instance) => {
                 call_library(self, instance, context, name, arguments).await
             }
@@ -125,10 +126,10 @@ impl Kernel {
         }
     }
 
-    /// Calls a tool of an extension because one of its schedules is due. Nobody can be asked then, and
-    /// whoever wrote the manifest is not a person who agrees: a tool that wants consent is refused.
-    /// But where it is enough to have agreed once, that was done for a process extension, whose
-    /// manifest was approved together with its program.
+    /// Calls a tool of an extension for one of its scheduled jobs. A schedule has no approval
+    /// channel, and its manifest's author is not an approver: a tool that always requires approval
+    /// is rejected. Where one approval is enough, a process extension has it, as its manifest was
+    /// approved together with its program.
     ///
     /// # Errors
     /// As for [`Kernel::invoke_tool_as`]; [`ErrorKind::NotFound`] for a tool of another extension.
@@ -142,24 +143,25 @@ impl Kernel {
     ) -> Result<ToolOutput, KernelError> {
         let found = self.find_tool(name, CallOrigin::Operator)?;
         let (ResolvedImplementation::Library(instance), true) =
-            (found.body, found.entry.owner == *owner)
+            (found.implementation, found.entry.owner == *owner)
         else {
-            let message = format!("`{name}` is no tool of `{owner}`");
+            let message = format!("`{name}` is not a tool of `{owner}`");
             return Err(CallError::new(ErrorKind::NotFound, message)
-                .with_hint("a schedule calls tools of its own extension only")
+                .with_hint("schedule a tool of the extension itself")
                 .into());
         };
-        let consented = match found.entry.spec.needs_approval {
+        let is_approved = match found.entry.spec.needs_approval {
             ApprovalPolicy::Never => true,
             ApprovalPolicy::UnlessGranted => instance.manifest.command().is_some(),
             ApprovalPolicy::Always => false,
         };
-        if !consented {
-            let message = format!("the tool `{name}` needs consent, and a schedule can ask nobody");
+        if !is_approved {
+            let message =
+                format!("tool `{name}` requires approval, but a schedule has no approval channel");
             return Err(CallError::new(ErrorKind::Denied, message)
                 .with_hint(
-                    "schedule a tool that needs none, or a `task` of the library; a person can \
-                     call it: skillhost tool call",
+                    "schedule a tool that requires none, or a `task` of the library; to call it \
+                     yourself: skillhost tool call",
                 )
                 .into());
         }
@@ -168,23 +170,24 @@ impl Kernel {
     }
 
     fn find_tool(&self, name: &str, origin: CallOrigin) -> Result<ResolvedTool, KernelError> {
+        // Pinned together with its lookup, so that a reload cannot remove it in between.
         self.shared.pin_state(|state| {
             let entry = match state.tools.find(name, origin) {
                 Ok(entry) => entry.clone(),
                 Err(error) => return Some(Err(state.report.explain_tool(name, error))),
             };
-            let body = match entry.body {
+            let implementation = match entry.body {
                 ToolImplementation::Library => {
                     ResolvedImplementation::Library(state.instances[&entry.owner].pin()?)
                 }
                 ToolImplementation::Kernel => ResolvedImplementation::Kernel,
                 ToolImplementation::Agent => ResolvedImplementation::Agent,
             };
-            Some(Ok(ResolvedTool { entry, body }))
+            Some(Ok(ResolvedTool { entry, implementation }))
         })
     }
 
-    /// Whether the active skills let a run call a tool.
+    /// Returns whether the active skills permit a run to call a tool.
     pub(super) fn is_permitted(&self, session: &RunSession, name: &str) -> bool {
         let state = self.shared.state.load();
         state
@@ -193,7 +196,8 @@ impl Kernel {
             .is_ok_and(|entry| self.check_permitted(session, entry).is_ok())
     }
 
-    /// Skills that restrict must stay readable, so what only reads them may always be called.
+    /// Checks a tool against the active skills. Skills that restrict must stay readable, so the
+    /// read-only tools of their provider are always permitted.
     fn check_permitted(&self, session: &RunSession, entry: &ToolEntry) -> Result<(), CallError> {
         let permissions = session.permissions.load();
         let name = &entry.spec.name;
@@ -208,15 +212,15 @@ impl Kernel {
         let allowed: Vec<_> = allowed.map(String::as_str).collect();
         Err(CallError::new(
             ErrorKind::Denied,
-            format!("the active skills do not allow the tool `{name}`"),
+            format!("tool `{name}` is not allowed by the active skills"),
         )
         .with_hint(match allowed.as_slice() {
-            [] => "they allow none".to_owned(),
-            names => format!("they allow {}", names.join(", ")),
+            [] => "disable one of these skills".to_owned(),
+            names => format!("use one of: {}", names.join(", ")),
         }))
     }
 
-    /// Sees to it that somebody agrees, where the tool wants that or the effect does.
+    /// Requests an approval, where the tool or its effect requires one.
     async fn require_approval(
         &self,
         context: &CallContext,
@@ -230,6 +234,7 @@ impl Kernel {
             ApprovalPolicy::UnlessGranted => false,
             ApprovalPolicy::Always => true,
         };
+        // An operator's own call is its approval.
         if context.origin == CallOrigin::Operator {
             return Ok(());
         }
@@ -248,6 +253,7 @@ impl Kernel {
         };
         match self.request_approval(session, &request).await? {
             ApprovalDecision::Once => Ok(()),
+            // An approval for each call is never stored, whichever decision the client sends.
             ApprovalDecision::Session => {
                 if !always {
                     self.shared.sessions.record_approval(session, &request.tool);
@@ -258,7 +264,7 @@ impl Kernel {
                 let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
                 Err(CallError::new(
                     ErrorKind::Denied,
-                    format!("the call of `{}` was refused{why}", request.tool),
+                    format!("call of `{}` was not approved{why}", request.tool),
                 )
                 .with_hint("do not make the same call again; find another way or ask the user"))
             }
@@ -270,7 +276,7 @@ impl Kernel {
             || self.shared.sessions.has_approval(session, tool)
     }
 
-    /// Asks whoever is at the other end, one question after the other.
+    /// Requests a decision from the run's channel, one request at a time.
     async fn request_approval(
         &self,
         session: &RunSession,
@@ -278,7 +284,8 @@ impl Kernel {
     ) -> Result<ApprovalDecision, CallError> {
         let channel = session.reporter.channel.as_ref();
         let channel = channel.ok_or_else(|| no_approver_error(&request.tool))?;
-        let _alone = session.asking.lock().await;
+        let _alone = session.approval_lock.lock().await;
+        // Another call of the same tool may have been approved during the wait for the lock.
         if !request.always && self.is_approved(session, &request.tool) {
             return Ok(ApprovalDecision::Once);
         }
@@ -286,11 +293,11 @@ impl Kernel {
         let decision = match tokio::time::timeout(limit, channel.request_approval(request)).await {
             Ok(decision) => decision,
             Err(_) => ApprovalDecision::Refuse {
-                reason: format!("nobody answered within {} ms", limit.as_millis()),
+                reason: format!("approval timed out after {} ms", limit.as_millis()),
             },
         };
-        let (tool, said) = (request.tool.clone(), decision.clone());
-        session.reporter.record(&RunEntry::Approval { tool, decision: said });
+        let (tool, recorded) = (request.tool.clone(), decision.clone());
+        session.reporter.record(&RunEntry::Approval { tool, decision: recorded });
         Ok(decision)
     }
 }
@@ -306,10 +313,11 @@ async fn call_library(
         Some(ms) => kernel.shared.limits.tool.min(std::time::Duration::from_millis(ms)),
         None => kernel.shared.limits.tool,
     };
+    // The extension learns the deadline that the kernel enforces.
     context.deadline_ms = u64::try_from(limit.as_millis()).ok();
     let mut output = instance.invoke(&context, name, arguments, limit).await?;
     if !instance.provides(skill_interface::NAME) {
-        // Only who provides skills can say that a text is one.
+        // Only a skill provider can state that a text is a skill.
         output.skill = None;
     }
     Ok(output)
@@ -318,9 +326,7 @@ async fn call_library(
 fn no_approver_error(tool: &str) -> CallError {
     CallError::new(
         ErrorKind::Denied,
-        format!("the tool `{tool}` needs consent, and nobody can be asked here"),
+        format!("tool `{tool}` requires approval, but no approval channel is available"),
     )
-    .with_hint(format!(
-        "a person can consent in `skillhost chat`, or call it: skillhost tool call {tool}"
-    ))
+    .with_hint(format!("approve it in `skillhost chat`, or run: skillhost tool call {tool}"))
 }

@@ -1,7 +1,8 @@
-//! The effect of a tool call: what it would change, and whether that needs a person every time.
+//! The effect of a tool call: its changes, and whether they require approval every time.
 //!
-//! A consent is given to a tool by its name and covers what agents work with. It never covers what
-//! decides which code runs and what agents are told: extensions, agents, skills and settings.
+//! An approval for a tool covers the files that agents work with. It never covers the files that
+//! decide which code runs and which instructions agents have: extensions, agents, skills and
+//! settings.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,24 +15,24 @@ use crate::error::CallError;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 
-/// Folders of the sandbox that no standing consent covers.
+/// Directories of the sandbox that no approval for a tool covers.
 const PROTECTED: [&str; 4] = ["extensions", "agents", "skills", "data"];
 
-/// Lines that a person is shown of one effect at most; a terminal shows as many.
+/// The line limit of an effect shown for approval; terminals keep about as many.
 const MAX_LINES: usize = 4_000;
 
-/// The file that makes a folder a skill, wherever it lies.
+/// The file that makes any directory a skill.
 const SKILL_FILE: &str = "skill.md";
 
-/// An effect that a person has to approve, with the text that shows all of it.
+/// An effect that requires approval, with the text that shows all of it.
 pub(super) struct ProtectedEffect {
     pub(super) digest: String,
     pub(super) details: String,
 }
 
 impl Kernel {
-    /// Returns the effect of a call that no standing consent covers, or `None` where a consent for the
-    /// tool is enough: its effect is elsewhere, or its extension offers no preview.
+    /// Returns the effect of a call that requires approval every time, or `None` where an approval
+    /// for the tool is enough: its effect is elsewhere, or its extension offers no preview.
     pub(super) async fn protected_effect(
         &self,
         instance: &Instance,
@@ -42,16 +43,17 @@ impl Kernel {
         if spec.read_only || !instance.provides(effect_interface::NAME) {
             return Ok(None);
         }
-        let ask = |with_text| self.preview(instance, spec, context, arguments, with_text);
-        // Paths alone are cheap, and of most calls nobody wants to know more.
+        let request_preview =
+            |with_text| self.preview(instance, spec, context, arguments, with_text);
+        // Paths alone are cheap, and for most calls they are enough.
         let is_protected = |effect: &ToolEffect| is_protected(self.shared.home.root(), effect);
-        match ask(false).await? {
+        match request_preview(false).await? {
             Some(effect) if is_protected(&effect) => {}
             Some(_) | None => return Ok(None),
         }
-        let gone = || protocol(instance, "the preview of a call has no effect any more");
-        let effect = ask(true).await?.ok_or_else(gone)?;
-        let details = details(&spec.name, &effect)?;
+        let missing = || protocol_error(instance, "preview of the call no longer has an effect");
+        let effect = request_preview(true).await?.ok_or_else(missing)?;
+        let details = format_details(&spec.name, &effect)?;
         Ok(Some(ProtectedEffect { digest: effect.digest, details }))
     }
 
@@ -63,7 +65,7 @@ impl Kernel {
         arguments: &str,
         with_text: bool,
     ) -> Result<Option<ToolEffect>, CallError> {
-        let unreadable = |error: serde_json::Error| protocol(instance, &error.to_string());
+        let unreadable = |error: serde_json::Error| protocol_error(instance, &error.to_string());
         let request = EffectRequest {
             context: context.clone(),
             tool: spec.name.clone(),
@@ -78,22 +80,23 @@ impl Kernel {
     }
 }
 
-fn protocol(instance: &Instance, message: &str) -> CallError {
+fn protocol_error(instance: &Instance, message: &str) -> CallError {
     let message = format!("`{}`: {message}", instance.manifest.id);
     CallError::new(ErrorKind::Protocol, message)
 }
 
-/// Tells whether any change is one that no standing consent covers.
+/// Returns whether any change of an effect is protected.
 fn is_protected(home: &Path, effect: &ToolEffect) -> bool {
     let paths = effect.changes.iter().flat_map(|change| [Some(&change.path), change.to.as_ref()]);
     paths.flatten().any(|path| is_protected_path(home, path))
 }
 
-/// Tells whether a path relative to the home is protected: everything but what lies in a folder, or
-/// is a file, of the sandbox that is not named in [`PROTECTED`]. A folder above a protected one is
-/// protected as well, and so is whatever is not a plain path.
+/// Returns whether a path relative to the home is protected: every path, except for those in the
+/// sandbox outside of [`PROTECTED`]. A parent of a protected directory is protected as well, and so
+/// is a path that is not in plain form.
 fn is_protected_path(home: &Path, path: &str) -> bool {
     let lower = path.to_lowercase();
+    // Lower case first: a file system may ignore case.
     let components: Vec<&str> = lower.split('/').collect();
     let is_odd = |component: &&str| matches!(*component, "" | "." | "..");
     let ["sandbox", top, ..] = components.as_slice() else { return true };
@@ -101,41 +104,44 @@ fn is_protected_path(home: &Path, path: &str) -> bool {
         return true;
     }
     PROTECTED.contains(top)
+        // A new skill outside of `skills` would still be found by a provider with another root.
         || components.last() == Some(&SKILL_FILE)
         || path.split('/').nth(1).is_some_and(|top| is_alias(home, top))
 }
 
-/// Tells whether a name in the sandbox stands for a protected folder: by a link, or on a file system
-/// that takes other letters for the same.
+/// Returns whether a name in the sandbox is another name of a protected directory: a link, or a
+/// spelling that the file system treats as equal.
 fn is_alias(home: &Path, name: &str) -> bool {
     let sandbox = home.join("sandbox");
-    let Some(own) = identity(&sandbox.join(name)) else { return false };
-    PROTECTED.iter().any(|protected| identity(&sandbox.join(protected)) == Some(own))
+    let Some(target) = file_identity(&sandbox.join(name)) else { return false };
+    PROTECTED.iter().any(|protected| file_identity(&sandbox.join(protected)) == Some(target))
 }
 
 #[cfg(unix)]
-fn identity(path: &Path) -> Option<(u64, u64)> {
+fn file_identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
+    // Device and inode also match through a link.
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(not(unix))]
-fn identity(path: &Path) -> Option<std::path::PathBuf> {
+fn file_identity(path: &Path) -> Option<std::path::PathBuf> {
     path.canonicalize().ok()
 }
 
-/// Writes an effect out for a person. A line that is a part of a text begins with a mark of the diff,
-/// so none can pass for a change.
-fn details(tool: &str, effect: &ToolEffect) -> Result<String, CallError> {
+/// Formats an effect for approval. Diff lines begin with a mark of the diff, so none can pass for a
+/// change.
+fn format_details(tool: &str, effect: &ToolEffect) -> Result<String, CallError> {
+    // An approval must cover exactly the shown text, so a partial text is never approved.
     if let Some(hidden) = &effect.hidden {
-        return Err(hidden_effect(tool, hidden));
+        return Err(hidden_effect_error(tool, hidden));
     }
-    let mut text = String::from("changes what runs or what agents are told:\n");
+    let mut text = String::from("changes code that runs or instructions of agents:\n");
     for change in &effect.changes {
         let to = change.to.as_ref().map(|to| format!(" to {to}")).unwrap_or_default();
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{} {}{to}", verb(change.kind), change.path);
+        let _ = writeln!(text, "{} {}{to}", change_verb(change.kind), change.path);
         text.push_str(&change.diff);
         if !change.diff.is_empty() && !change.diff.ends_with('\n') {
             text.push('\n');
@@ -143,12 +149,15 @@ fn details(tool: &str, effect: &ToolEffect) -> Result<String, CallError> {
     }
     let lines = text.lines().count();
     if lines > MAX_LINES {
-        return Err(hidden_effect(tool, &format!("it has {lines} lines, more than {MAX_LINES}")));
+        return Err(hidden_effect_error(
+            tool,
+            &format!("{lines} lines exceed the limit of {MAX_LINES}"),
+        ));
     }
     Ok(text)
 }
 
-fn verb(kind: ChangeKind) -> &'static str {
+fn change_verb(kind: ChangeKind) -> &'static str {
     match kind {
         ChangeKind::Create => "create",
         ChangeKind::Modify => "modify",
@@ -157,10 +166,10 @@ fn verb(kind: ChangeKind) -> &'static str {
     }
 }
 
-fn hidden_effect(tool: &str, reason: &str) -> CallError {
-    let message = format!("the call of `{tool}` cannot be shown whole to a person: {reason}");
+fn hidden_effect_error(tool: &str, reason: &str) -> CallError {
+    let message = format!("call of `{tool}` cannot be shown in full for approval: {reason}");
     CallError::new(ErrorKind::Denied, message)
-        .with_hint("make smaller changes; what is not text a person has to put there")
+        .with_hint("make smaller changes; ask the operator to add files that are not text")
 }
 
 #[cfg(test)]
@@ -175,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_decide_what_is_protected() {
+    fn protected_paths_are_recognized() {
         let home = tempfile::tempdir().unwrap();
         let sandbox = home.path().join("sandbox");
         std::fs::create_dir_all(sandbox.join("extensions")).unwrap();
@@ -218,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_count_at_both_ends() {
+    fn move_checks_both_paths() {
         let home = Path::new("/nonexistent");
         let moved = |from, to| ToolEffect {
             changes: vec![
@@ -233,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn details_show_everything_or_nothing() {
+    fn hidden_effect_is_rejected() {
         let mut effect = ToolEffect {
             changes: vec![
                 change(ChangeKind::Create, "sandbox/extensions/x/a", None),
@@ -242,18 +251,18 @@ mod tests {
             ..ToolEffect::default()
         };
         assert_eq!(
-            details("move_path", &effect).unwrap(),
-            "changes what runs or what agents are told:\n\
+            format_details("move_path", &effect).unwrap(),
+            "changes code that runs or instructions of agents:\n\
              create sandbox/extensions/x/a\n@@ -0,0 +1 @@\n+x\n\
              move sandbox/b to sandbox/extensions/b\n@@ -0,0 +1 @@\n+x\n"
         );
         effect.hidden = Some("`b` is a program or library, not text".into());
-        let refused = details("move_path", &effect).unwrap_err();
+        let error = format_details("move_path", &effect).unwrap_err();
         assert_eq!(
-            (refused.kind, refused.message.as_str()),
+            (error.kind, error.message.as_str()),
             (
                 ErrorKind::Denied,
-                "the call of `move_path` cannot be shown whole to a person: `b` is a program or \
+                "call of `move_path` cannot be shown in full for approval: `b` is a program or \
                  library, not text"
             )
         );

@@ -1,4 +1,4 @@
-//! The tool by which an agent learns what is loaded, what is not, and why.
+//! The tool by which an agent reads the state of all extensions, with the reasons for rejections.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use crate::report::LoadReport;
 
 pub(super) const NAME: &str = "extensions_doctor";
 
-/// Characters of one reason or note.
+/// The length limit of one reason or note, in characters.
 const REASON: usize = 2000;
 
 pub(super) fn tool_spec() -> ToolSpec {
@@ -21,35 +21,35 @@ pub(super) fn tool_spec() -> ToolSpec {
         read_only: true,
         ..kernel_tools::new_spec(
             NAME,
-            "Checks every extension: what is loaded and well, what was rejected in which phase and \
-             why, what has changed on the disk and waits for the next start.",
+            "Checks every extension: which are loaded and healthy, which were rejected, in which \
+             phase and why, and which are loaded at the next start.",
             json!({"type": "object", "properties": {}, "additionalProperties": false}),
         )
     }
 }
 
 impl Kernel {
-    /// What `skillhost ext doctor` says, for a model.
+    /// Returns the report of `skillhost ext doctor`, for a model.
     pub(super) async fn extensions_doctor(&self) -> String {
         let health = self.check_health().await;
         let report = self.report();
-        let (waiting, mut wrong) = self.rediscover_extensions(&report);
+        let (pending, mut findings) = self.rediscover_extensions(&report);
         for (id, result) in &health {
             if let Err(error) = result {
-                wrong.push(format_finding(
-                    &format!("`{id}` is not well"),
+                findings.push(format_finding(
+                    &format!("`{id}` is not healthy"),
                     &error.message,
                     &error.hint,
                 ));
             }
         }
         if let Some(error) = self.delivery_problem() {
-            wrong.push(format_finding("Events are not delivered", &error.message, &error.hint));
+            findings.push(format_finding("Events are not delivered", &error.message, &error.hint));
         }
-        let mut text = match wrong.len() {
-            0 => "Everything is in order.\n".to_owned(),
-            1 => format!("One thing is wrong:\n{}", wrong.concat()),
-            count => format!("{count} things are wrong:\n{}", wrong.concat()),
+        let mut text = match findings.len() {
+            0 => "No findings.\n".to_owned(),
+            1 => format!("1 finding:\n{}", findings.concat()),
+            count => format!("{count} findings:\n{}", findings.concat()),
         };
         let mut list = |title: &str, ids: Vec<String>| {
             if !ids.is_empty() {
@@ -61,15 +61,15 @@ impl Kernel {
         list("Loaded", loaded.map(|loaded| format!("{} {}", loaded.id, loaded.version)).collect());
         list("Agents", report.agents.iter().map(|agent| agent.id.to_string()).collect());
         list("Disabled", report.disabled.iter().map(ToString::to_string).collect());
-        list("Wait for the next start", waiting);
+        list("Loaded at the next start", pending);
         for note in &report.notes {
             text.push_str(&format_finding("Note", note, ""));
         }
         text
     }
 
-    /// Extensions that are there and were not at the start, and everything that was rejected then or
-    /// would be now.
+    /// Returns the extensions that are on disk and were not at the start, and every rejection of
+    /// then or now.
     fn rediscover_extensions(&self, report: &LoadReport) -> (Vec<String>, Vec<String>) {
         let settings = self.shared.settings.load();
         let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
@@ -80,22 +80,24 @@ impl Kernel {
         let rejected = report.rejected.iter().map(|rejection| rejection.id.as_str());
         let known: BTreeSet<_> = loaded.chain(agents).chain(disabled).chain(rejected).collect();
         let new = found.manifests.keys().map(|id| id.as_str()).filter(|id| !known.contains(id));
-        let waiting = new.map(str::to_owned).collect();
-        let told = |rejection: &crate::report::LoadRejection| {
+        let pending = new.map(str::to_owned).collect();
+        let format_rejection = |rejection: &crate::report::LoadRejection| {
             let title = format!("`{}` was rejected in phase {}", rejection.id, rejection.phase);
             format_finding(&title, &rejection.reason, &rejection.hint)
         };
-        let mut wrong: Vec<_> = report.rejected.iter().map(told).collect();
+        let mut findings: Vec<_> = report.rejected.iter().map(format_rejection).collect();
+        // A rejection of the start is listed once, with its reason of then.
         let before: BTreeSet<_> = report.rejected.iter().map(|rejection| &rejection.id).collect();
         let newly = found.rejected.iter().filter(|rejection| !before.contains(&rejection.id));
-        wrong.extend(newly.map(told));
-        (waiting, wrong)
+        findings.extend(newly.map(format_rejection));
+        (pending, findings)
     }
 }
 
-/// One finding; what manifests and libraries say of themselves cannot steer anything.
+/// Formats one finding. Control characters are removed, as manifests and libraries are untrusted.
 fn format_finding(title: &str, reason: &str, hint: &str) -> String {
     let clean = |text: &str| {
+        // Indented, so that no line of a reason can pass for a finding.
         let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
         super::arguments::truncate(text.trim().replace('\n', "\n    ").as_str(), REASON)
     };

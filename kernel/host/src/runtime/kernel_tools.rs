@@ -1,4 +1,4 @@
-//! The kernel's own tools: what agents can do with agents.
+//! The kernel's own tools, by which agents work with other agents and with the kernel.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use super::{configure_extension, extensions_doctor, request_restart, request_sec
 use crate::error::{CallError, KernelError};
 use crate::kernel::Kernel;
 
-/// The owner's id; no extension may have it.
+/// The id of the tools' owner; reserved, so no extension can have it.
 pub(crate) const OWNER: &str = "kernel";
 
-/// Characters of a description that a list shows.
+/// The length limit of a description in a list, in characters.
 const DESCRIPTION: usize = 200;
 
 const LIST: &str = "list_agents";
 const DELEGATE: &str = "delegate_task";
 pub(super) const CREATE: &str = "create_agent";
 
-/// The owner of the kernel's tools, as `uses_tools` names it.
+/// Returns the owner of the kernel's tools, as named in `uses_tools`.
 pub(crate) fn kernel_tools_owner() -> ExtensionId {
     ExtensionId::new(OWNER).expect("the id is valid")
 }
 
-/// The kernel's tools.
+/// Returns the specs of the kernel's tools.
 pub(crate) fn kernel_tool_specs() -> Vec<ToolSpec> {
     let text =
         |description: &str| json!({"type": "string", "minLength": 1, "description": description});
@@ -38,14 +38,14 @@ pub(crate) fn kernel_tool_specs() -> Vec<ToolSpec> {
     vec![
         new_spec(
             LIST,
-            "Lists the other agents: what each is for, which skills it has, and whether it is free.",
+            "Lists the other agents: the purpose, skills and state of each.",
             json!({"type": "object", "properties": {}, "additionalProperties": false}),
         )
         .into_read_only(),
         new_spec(
             DELEGATE,
-            "Hands a task to another agent and waits for its answer. The agent sees nothing of this \
-             conversation: say everything that it needs to know.",
+            "Delegates a task to another agent and waits for its reply. The agent sees no message of \
+             this thread: include everything that it needs.",
             json!({
                 "type": "object",
                 "properties": {
@@ -60,7 +60,7 @@ pub(crate) fn kernel_tool_specs() -> Vec<ToolSpec> {
             needs_approval: ApprovalPolicy::Always,
             ..new_spec(
                 CREATE,
-                "Creates a new agent, which can then be given tasks with delegate_task. Asks a person \
+                "Creates a new agent, which can then be given tasks with delegate_task. Asks for approval \
                  first. The new agent can have only tools that you have.",
                 json!({
                     "type": "object",
@@ -68,8 +68,8 @@ pub(crate) fn kernel_tool_specs() -> Vec<ToolSpec> {
                         "id": {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,63}$",
                                "description": "A new id, such as release_notes_agent."},
                         "name": text("The name for people, on one line."),
-                        "description": text("What the agent is for, in a sentence or two."),
-                        "instructions": text("What the agent is told about its work."),
+                        "description": text("The agent's purpose, in a sentence or two."),
+                        "instructions": text("The agent's instructions."),
                         "uses_tools": list("The names of its tools."),
                         "uses_skills": list("The ids of the skills that it always carries.")
                     },
@@ -86,7 +86,7 @@ pub(crate) fn kernel_tool_specs() -> Vec<ToolSpec> {
     ]
 }
 
-/// The tool that an agent with `integration_mode: tool` is to other agents.
+/// Returns the spec of an agent with `integration_mode: tool`, which other agents call as a tool.
 pub(crate) fn agent_alias_spec(manifest: &Manifest) -> ToolSpec {
     let about = match manifest.description.as_str() {
         "" => &manifest.name,
@@ -94,13 +94,16 @@ pub(crate) fn agent_alias_spec(manifest: &Manifest) -> ToolSpec {
     };
     new_spec(
         manifest.id.as_str(),
-        &format!("Hands a task to the agent `{}` and waits for its answer. {about}", manifest.id),
+        &format!(
+            "Delegates a task to the agent `{}` and waits for its reply. {about}",
+            manifest.id
+        ),
         json!({
             "type": "object",
             "properties": {"task": {
                 "type": "string", "minLength": 1,
-                "description": "The task, complete in itself: the agent sees nothing of this \
-                                conversation."
+                "description": "The task, complete in itself: the agent sees no message of this \
+                                thread."
             }},
             "required": ["task"],
             "additionalProperties": false
@@ -143,7 +146,7 @@ struct AliasTaskArgs {
 }
 
 impl Kernel {
-    /// Does what one of the kernel's tools is for, on behalf of a run.
+    /// Executes one of the kernel's tools on behalf of a run.
     pub(super) async fn call_kernel_tool(
         &self,
         session: Option<Arc<RunSession>>,
@@ -153,20 +156,20 @@ impl Kernel {
     ) -> Result<ToolOutput, KernelError> {
         let session = session.ok_or_else(no_run_error)?;
         match name {
-            LIST => Ok(text(self.list_agents(&session))),
+            LIST => Ok(text_output(self.list_agents(&session))),
             DELEGATE => {
-                let DelegateTaskArgs { agent_id, task } = read(arguments)?;
+                let DelegateTaskArgs { agent_id, task } = parse_args(arguments)?;
                 Ok(self.delegate(session, context, &agent_id, task).await)
             }
-            request_restart::NAME => {
-                Ok(text(self.request_restart_from_run(&session, read(arguments)?).await?))
-            }
-            extensions_doctor::NAME => Ok(text(self.extensions_doctor().await)),
+            request_restart::NAME => Ok(text_output(
+                self.request_restart_from_run(&session, parse_args(arguments)?).await?,
+            )),
+            extensions_doctor::NAME => Ok(text_output(self.extensions_doctor().await)),
             configure_extension::NAME => {
-                Ok(text(self.configure_extension(read(arguments)?).await?))
+                Ok(text_output(self.configure_extension(parse_args(arguments)?).await?))
             }
             request_secure_input::NAME => {
-                Ok(text(self.request_secure_input(&session, read(arguments)?).await?))
+                Ok(text_output(self.request_secure_input(&session, parse_args(arguments)?).await?))
             }
             other => Err(KernelError::NotFound {
                 what: "tool",
@@ -176,7 +179,7 @@ impl Kernel {
         }
     }
 
-    /// Hands a task to the agent whose name the tool has.
+    /// Delegates a task to the agent that a tool is named after.
     pub(super) async fn call_alias(
         &self,
         session: Option<Arc<RunSession>>,
@@ -185,7 +188,7 @@ impl Kernel {
         arguments: &str,
     ) -> Result<ToolOutput, KernelError> {
         let session = session.ok_or_else(no_run_error)?;
-        let AliasTaskArgs { task } = read(arguments)?;
+        let AliasTaskArgs { task } = parse_args(arguments)?;
         Ok(self.delegate(session, context, agent_id, task).await)
     }
 
@@ -193,6 +196,7 @@ impl Kernel {
         let mut lines = Vec::new();
         for agent in self.agents() {
             let (manifest, resolved) = (&agent.manifest, agent.instructions());
+            // A run cannot delegate to its own agent.
             if manifest.id == session.agent {
                 continue;
             }
@@ -207,7 +211,7 @@ impl Kernel {
                 [] => String::new(),
                 ids => format!(" Skills: {}.", ids.join(", ")),
             };
-            // Agents can be made by agents, so what they say of themselves stays on one line.
+            // Agents can be created by agents, so their descriptions are kept on one line.
             let about: Vec<_> = manifest.description.split_whitespace().collect();
             let about = super::arguments::truncate(&about.join(" "), DESCRIPTION);
             lines.push(format!("- {} ({state}): {}. {about}{skills}", manifest.id, manifest.name));
@@ -219,15 +223,15 @@ impl Kernel {
     }
 }
 
-pub(super) fn text(text: String) -> ToolOutput {
+pub(super) fn text_output(text: String) -> ToolOutput {
     ToolOutput { text, structured: None, is_error: false, skill: None }
 }
 
 pub(super) fn no_run_error() -> CallError {
-    CallError::new(ErrorKind::Unavailable, "only an agent that runs can call this tool")
+    CallError::new(ErrorKind::Unavailable, "tool requires a running agent")
 }
 
-pub(super) fn read<T: DeserializeOwned>(arguments: &str) -> Result<T, CallError> {
+pub(super) fn parse_args<T: DeserializeOwned>(arguments: &str) -> Result<T, CallError> {
     serde_json::from_str(arguments)
         .map_err(|error| CallError::new(ErrorKind::InvalidArgument, format!("arguments: {error}")))
 }

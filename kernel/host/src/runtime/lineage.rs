@@ -1,40 +1,40 @@
-//! Which agents work on one task: each was given its part by the one before it.
+//! The chain of agents that work on one task, each with a part delegated by the one before.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use skillhost_manifest::ExtensionId;
 
-/// Tasks are handed on at most so often, one run within the other.
+/// The depth limit of delegated runs.
 pub(crate) const DEPTH: usize = 4;
 
-/// The agents above a run and the run's own, which is busy as long as this lives.
+/// The agents of a run's parents and its own, which counts as busy until this is dropped.
 #[derive(Debug)]
 pub(crate) struct DelegationChain {
     chain: Vec<ExtensionId>,
-    /// Every agent that works for the same conversation.
+    /// Every agent at work for the same root thread.
     busy: Arc<Mutex<BTreeSet<ExtensionId>>>,
 }
 
-/// Why an agent is not given a task.
+/// An error returned when a task cannot be delegated to an agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DelegationError {
-    /// The task came from it.
+    /// The agent is itself one of the parents.
     Asked,
-    /// It works on another task of the same conversation.
+    /// The agent works on another task of the same root thread.
     Busy,
-    /// It was handed on too often.
+    /// The depth limit is reached.
     TooDeep,
 }
 
 impl DelegationChain {
-    /// The lineage of a run that nobody else began.
+    /// Creates the chain of a run without a parent.
     pub(crate) fn new(agent: &ExtensionId) -> Self {
         let busy = Arc::new(Mutex::new(BTreeSet::from([agent.clone()])));
         Self { chain: vec![agent.clone()], busy }
     }
 
-    /// The lineage of a run that this one begins.
+    /// Extends the chain by a run that this one starts.
     pub(crate) fn delegate_to(&self, agent: &ExtensionId) -> Result<Self, DelegationError> {
         if self.chain.contains(agent) {
             return Err(DelegationError::Asked);
@@ -42,6 +42,7 @@ impl DelegationChain {
         if self.chain.len() > DEPTH {
             return Err(DelegationError::TooDeep);
         }
+        // An agent has one run per root thread: two could wait for each other.
         if !self.lock().insert(agent.clone()) {
             return Err(DelegationError::Busy);
         }
@@ -75,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_goes_neither_back_nor_twice_to_one_agent_nor_on_for_ever() {
+    fn cyclic_busy_deep_delegation_fails() {
         let a = DelegationChain::new(&id("a"));
         let b = a.delegate_to(&id("b")).unwrap();
         assert_eq!(b.delegate_to(&id("a")).unwrap_err(), DelegationError::Asked);

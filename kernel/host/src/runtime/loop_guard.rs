@@ -1,46 +1,48 @@
-//! Notices a model that does the same thing again and again.
+//! Detection of a model that repeats the same tool calls.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The same round this often is worth a word to the model.
+/// The repetition of a round at which the model is warned.
 const NOTICE_THRESHOLD: u32 = 3;
-/// And this often ends the run.
+/// The repetition of a round at which the run ends.
 const ABORT_THRESHOLD: u32 = 5;
 
-/// What the model is told.
-pub(crate) const REPEAT_NOTICE: &str = "\n\n(This is the same call with the same answer again. Do something \
-                               else, or answer with what you have.)";
+/// The warning to the model, appended to a tool result.
+pub(crate) const REPEAT_NOTICE: &str = "\n\n(This call was repeated with the same result. Try something \
+                                         else, or reply with the results so far.)";
 
-/// Counts rounds of tool calls that are alike, one after the other.
+/// A counter of equal consecutive rounds of tool calls.
 #[derive(Default)]
 pub(crate) struct LoopGuard {
     last: Option<[u8; 32]>,
     times: u32,
 }
 
-/// What to do about a round.
+/// The verdict on a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopVerdict {
-    /// Nothing.
+    /// The round differs from the one before.
     New,
-    /// Tell the model.
+    /// The model is warned.
     Repeated,
-    /// End the run.
+    /// The run ends.
     LoopDetected,
 }
 
 impl LoopGuard {
-    /// Looks at a round: name, arguments and answer of each call.
+    /// Records a round: name, arguments and result of each call.
     pub(crate) fn observe<'a>(
         &mut self,
         calls: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
     ) -> LoopVerdict {
         let mut digest = Sha256::new();
-        for (name, arguments, answer) in calls {
-            for part in [name, &canonicalize(arguments), answer] {
+        for (name, arguments, result) in calls {
+            for part in [name, &canonicalize(arguments), result] {
+                // The length separates the parts: moving a character between two of them changes
+                // the digest.
                 digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
                 digest.update(part);
             }
@@ -56,21 +58,21 @@ impl LoopGuard {
     }
 }
 
-/// Arguments without the freedom that JSON leaves; what is no JSON stays as it is.
+/// Returns arguments with sort_fields keys and standard spacing; text that is not JSON stays unchanged.
 fn canonicalize(arguments: &str) -> String {
     serde_json::from_str::<Value>(arguments)
-        .map_or_else(|_| arguments.to_owned(), |value| sorted(value).to_string())
+        .map_or_else(|_| arguments.to_owned(), |value| sort_fields(value).to_string())
 }
 
-/// A value with its fields in order, whichever order maps keep.
-fn sorted(value: Value) -> Value {
+/// Sorts a value's fields, independently of the map type of `serde_json`.
+fn sort_fields(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let fields: BTreeMap<_, _> =
-                fields.into_iter().map(|(name, value)| (name, sorted(value))).collect();
+                fields.into_iter().map(|(name, value)| (name, sort_fields(value))).collect();
             Value::Object(fields.into_iter().collect())
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        Value::Array(items) => Value::Array(items.into_iter().map(sort_fields).collect()),
         other => other,
     }
 }
@@ -80,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_round_is_told_at_the_third_and_ends_at_the_fifth_time() {
+    fn repeated_round_warns_then_aborts() {
         let mut guard = LoopGuard::default();
         let rounds: Vec<_> =
             (0..5).map(|_| guard.observe([("a", "{}", "x"), ("b", "", "")])).collect();
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn another_argument_or_another_answer_is_another_round() {
+    fn changed_call_resets_count() {
         let mut guard = LoopGuard::default();
         guard.observe([("a", r#"{"n": 1, "m": 2}"#, "x")]);
         guard.observe([("a", r#"{"n":1,"m":2}"#, "x")]);

@@ -1,4 +1,4 @@
-//! Tells of a run: at once to whoever is at the other end, for later to the transcript.
+//! The reports of a run: events for the channel, entries for the transcript.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,10 +8,10 @@ use skillhost_manifest::ExtensionId;
 use crate::channel::{Channel, RunEvent};
 use crate::transcript::{RunEntry, Transcript, TranscriptError};
 
-/// Both ends of a run's news.
+/// The channel and the transcript of one run.
 pub(crate) struct RunReporter {
     agent_id: String,
-    /// Absent where nobody listens and nobody can be asked.
+    /// `None` for a run without clients, which can request no approval either.
     pub(crate) channel: Option<Arc<dyn Channel>>,
     transcript: Transcript,
     noted: Mutex<BTreeSet<String>>,
@@ -25,6 +25,7 @@ impl RunReporter {
     ) -> Self {
         let (transcript, failure) = match transcript {
             Ok(transcript) => (transcript, None),
+            // A full disk must not stop runs: they only lose their transcripts.
             Err(error) => (Transcript::disabled(), Some(error)),
         };
         let agent_id = agent.to_string();
@@ -33,7 +34,7 @@ impl RunReporter {
         reporter
     }
 
-    /// The agent, for events.
+    /// Returns the agent's id for events.
     pub(crate) fn agent_id(&self) -> String {
         self.agent_id.clone()
     }
@@ -52,7 +53,7 @@ impl RunReporter {
         self.report_write_error(self.transcript.record_system_prompt(prompt));
     }
 
-    /// Says something a person should know, once in a run.
+    /// Reports a note for the operator, once per run.
     pub(crate) fn note_once(&self, text: String) {
         let new = self.noted.lock().unwrap_or_else(PoisonError::into_inner).insert(text.clone());
         if new {
@@ -61,9 +62,10 @@ impl RunReporter {
         }
     }
 
-    /// A run goes on without its transcript.
+    /// Reports a failed write as a note; the run continues without its transcript.
     fn report_write_error(&self, written: Result<(), TranscriptError>) {
         if let Err(error) = written {
+            // Not recorded: the transcript is the file that failed.
             let (agent_id, text) = (self.agent_id(), error.to_string());
             self.emit(&RunEvent::Note { agent_id, text });
         }

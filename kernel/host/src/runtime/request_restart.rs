@@ -1,4 +1,4 @@
-//! The tool by which an agent has the kernel started again.
+//! The tool by which an agent requests a restart of the kernel.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -16,15 +16,15 @@ pub(super) fn tool_spec() -> ToolSpec {
         needs_approval: ApprovalPolicy::Always,
         ..kernel_tools::new_spec(
             NAME,
-            "Has the kernel started again, so that new and changed extensions are loaded. Asks a \
-             person first. Conversations stop before their next step and go on afterwards: this one \
-             is told what was loaded and what was not.",
+            "Restarts the kernel, so that new and changed extensions are loaded. Asks for \
+             approval first. Threads stop before their next model request and continue \
+             afterwards: this one receives the lists of loaded and rejected extensions.",
             json!({
                 "type": "object",
                 "properties": {
                     "reason": {
                         "type": "string", "minLength": 1,
-                        "description": "Why, in one sentence, for the person who is asked."
+                        "description": "The reason, in one sentence, for the person who approves."
                     }
                 },
                 "required": ["reason"],
@@ -46,7 +46,7 @@ impl Kernel {
         RequestRestartArgs { reason }: RequestRestartArgs,
     ) -> Result<String, CallError> {
         self.request_restart(&reason, session.agent.as_str()).await?;
-        Ok("The kernel restarts as soon as everything is at rest. What was said goes on afterwards."
+        Ok("The kernel restarts after the active runs have stopped. This thread continues afterwards."
             .to_owned())
     }
 }

@@ -1,5 +1,5 @@
-//! The tool by which an agent has a person type a secret. The value goes from the person's terminal
-//! to `.env`; neither the model nor anything that is kept of the run sees it.
+//! The tool by which an agent requests a secret from a person. The value goes from the person's
+//! terminal to `.env`; neither the model nor the stored records of the run contain it.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -27,7 +27,7 @@ pub(super) fn tool_spec() -> ToolSpec {
             "type": "object",
             "properties": {
                 "name": text("The secret's name, as a manifest lists it."),
-                "reason": text("What it is needed for and where the person gets it, in a sentence.")
+                "reason": text("Its purpose and where the person gets it, in a sentence.")
             },
             "required": ["name", "reason"],
             "additionalProperties": false
@@ -42,24 +42,29 @@ pub(super) struct SecureInputArgs {
 }
 
 impl Kernel {
-    /// Asks and stores. The question itself is the consent, so the tool needs no other.
+    /// Requests and stores a secret. Typing it is the approval, so the tool requires no other.
     pub(super) async fn request_secure_input(
         &self,
         session: &RunSession,
         SecureInputArgs { name, reason }: SecureInputArgs,
     ) -> Result<String, CallError> {
         let extensions = self.extensions_listing_secret(&name)?;
+        // A stored value would have no effect, so the person is not prompted for it.
         if std::env::var_os(&name).is_some() {
-            let message = format!("`{name}` is set in the kernel's environment, which wins");
+            let message =
+                format!("`{name}` is set in the kernel's environment, which takes precedence");
             return Err(CallError::new(ErrorKind::Conflict, message)
-                .with_hint("the person who runs the kernel can change or unset the variable"));
+                .with_hint("change or unset the variable before the kernel is started"));
         }
-        let nobody = || {
-            CallError::new(ErrorKind::Denied, "nobody is there who could be asked for a secret")
-                .with_hint(format!("a person can write {name}=… into .env in the home"))
+        let no_channel_error = || {
+            CallError::new(
+                ErrorKind::Denied,
+                "secret requires an approval channel, but none is available",
+            )
+            .with_hint(format!("write {name}=… into .env in the home"))
         };
-        let channel = session.reporter.channel.as_ref().ok_or_else(nobody)?;
-        let ask = SecretPrompt {
+        let channel = session.reporter.channel.as_ref().ok_or_else(no_channel_error)?;
+        let prompt = SecretPrompt {
             agent_id: session.agent.to_string(),
             name: name.clone(),
             extensions: extensions.clone(),
@@ -67,12 +72,13 @@ impl Kernel {
         };
         let limit = self.shared.limits.approval;
         let reply = {
-            let _alone = session.asking.lock().await;
-            let reply = tokio::time::timeout(limit, channel.request_secret(&ask)).await;
+            let _alone = session.approval_lock.lock().await;
+            let reply = tokio::time::timeout(limit, channel.request_secret(&prompt)).await;
             reply.unwrap_or_else(|_| SecretReply::Refused {
-                reason: format!("nobody answered within {} ms", limit.as_millis()),
+                reason: format!("secret prompt timed out after {} ms", limit.as_millis()),
             })
         };
+        // Recorded as a decision only; the transcript never has the value.
         let decision = match &reply {
             SecretReply::Given(_) => ApprovalDecision::Once,
             SecretReply::Refused { reason } => ApprovalDecision::Refuse { reason: reason.clone() },
@@ -81,11 +87,12 @@ impl Kernel {
         let value = match reply {
             SecretReply::Given(value) => value,
             SecretReply::Refused { reason } => {
-                let message = format!("`{name}` was not given: {reason}");
+                let message = format!("`{name}` was not provided: {reason}");
                 return Err(CallError::new(ErrorKind::Denied, message)
-                    .with_hint("do not ask for it again unless the person says so"));
+                    .with_hint("request it again only if the user says so"));
             }
         };
+        // Writes and syncs a file, which would block the executor.
         let (kernel, stored) = (self.clone(), name.clone());
         let storing =
             tokio::task::spawn_blocking(move || kernel.shared.secrets.store(&stored, &value));
@@ -102,13 +109,13 @@ impl Kernel {
         ))
     }
 
-    /// The extensions whose manifests list a secret, those that wait for the next start included:
-    /// what lacks a secret may have been rejected for that.
+    /// Returns the extensions whose manifests list a secret, with those not loaded yet: an
+    /// extension may have been rejected for the missing secret.
     fn extensions_listing_secret(&self, name: &str) -> Result<Vec<String>, CallError> {
         let settings = self.shared.settings.load();
         let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
         let found = discover_manifests(home, installation, &settings.allow_shadowing);
-        // What waits for approval is named too: it may be tried with the secret before.
+        // Unapproved extensions are named too: the secret may be needed for their trial run.
         let all = || found.manifests.values().chain(found.unapproved.values());
         let manifests = || all().map(|found| &found.manifest);
         let listing = manifests().filter(|manifest| manifest.secrets.iter().any(|s| s == name));
@@ -120,7 +127,7 @@ impl Kernel {
                 names => format!("did you mean {}?", names.join(", ")),
             };
             let name = super::arguments::truncate(name, 100);
-            let message = format!("no manifest lists the secret `{name}`");
+            let message = format!("secret `{name}` is not listed in any manifest");
             return Err(CallError::new(ErrorKind::NotFound, message).with_hint(hint));
         }
         Ok(ids)

@@ -1,4 +1,4 @@
-//! One run, turn by turn.
+//! The turns of one run.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::model::{Message, ModelProvider, ModelReply, ModelTool, ModelToolCall,
 use crate::thread::{MessageStatus, Thread};
 use crate::transcript::RunEntry;
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct AgentRun<'t> {
     pub(super) kernel: Kernel,
     pub(super) agent: Arc<Agent>,
@@ -35,33 +35,33 @@ pub(super) struct AgentRun<'t> {
     pub(super) thread: &'t mut Thread,
 }
 
-/// What the requests of a run have used up.
+/// The usage and cost of a run's model requests.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RunUsage {
     pub(super) usage: TokenUsage,
-    /// Known only where the model's price is.
+    /// `None` where the model's price is unknown.
     pub(super) cost: Option<f64>,
 }
 
-/// What one turn is made with.
+/// The inputs of one turn.
 pub(super) struct TurnContext {
     pub(super) number: u32,
-    /// Who calls, for every tool call of this turn.
+    /// The caller of every tool call of this turn.
     pub(super) context: CallContext,
-    /// Instructions and the blocks of the context chain.
+    /// The instructions and the blocks of the context chain.
     pub(super) system: String,
     pub(super) tools: Vec<ModelTool>,
 }
 
 impl AgentRun<'_> {
-    /// Goes on until the model answers without calling a tool.
+    /// Repeats turns until the model replies without a tool call.
     pub(super) async fn run(
         &mut self,
         prompt: String,
         message_id: Option<String>,
     ) -> Result<String, RunError> {
-        if let Some(answer) = self.accept_prompt(&prompt, message_id)? {
-            return Ok(answer);
+        if let Some(reply) = self.accept_prompt(&prompt, message_id)? {
+            return Ok(reply);
         }
         let mut loops = LoopGuard::default();
         loop {
@@ -73,13 +73,13 @@ impl AgentRun<'_> {
                 return Ok(reply.text);
             }
             self.check_budget(&reply.calls)?;
-            let answers = self.call_tools(&turn, &reply.calls).await;
-            self.store_results(answers, &mut loops)?;
+            let results = self.call_tools(&turn, &reply.calls).await;
+            self.store_results(results, &mut loops)?;
         }
     }
 
-    /// What was cut off earlier is settled, then the user's word is kept: once, however often it
-    /// comes. Returns the answer where there is one already.
+    /// Closes aborted calls, then stores the user message: once, even if it arrives again. Returns
+    /// the reply of a message that was already answered.
     fn accept_prompt(
         &mut self,
         prompt: &str,
@@ -91,7 +91,8 @@ impl AgentRun<'_> {
             Some(MessageStatus::Superseded) => return Err(RunError::Superseded),
             Some(MessageStatus::Open) => self.resume()?,
             None => {
-                // Tasks come from models and events, too, and people paste what they do not read.
+                // Tasks also come from models and events, and users paste unread text, so tags are
+                // neutralized.
                 self.thread.push_user_message(neutralize(prompt).into_owned(), id)?;
                 self.session.reporter.record(&RunEntry::Prompt { text: prompt.to_owned() });
             }
@@ -99,25 +100,28 @@ impl AgentRun<'_> {
         Ok(None)
     }
 
-    /// Goes on where the kernel before this one ended; after a restart that was asked for, with what
-    /// came of it.
+    /// Resumes the run of the previous kernel; after a requested restart, adds its outcome to the
+    /// thread.
     fn resume(&mut self) -> Result<(), RunError> {
         self.thread.close_open_calls()?;
         let notice = self.kernel.shared.restarts.resume_notice(&new_nonce());
-        let told = |text: &String| {
-            let is_same = |said: &str| element_text(said) == element_text(text);
-            let said = |m: &Message| matches!(m, Message::User { text: said } if is_same(said));
-            self.thread.messages().iter().any(said)
+        // A kernel that crashed after storing the notice must not add it a second time.
+        let is_known = |text: &str| {
+            let is_same = |stored: &str| element_text(stored) == element_text(text);
+            let matches =
+                |m: &Message| matches!(m, Message::User { text: stored } if is_same(stored));
+            self.thread.messages().iter().any(matches)
         };
-        if let Some(text) = notice.filter(|text| !told(text)) {
+        if let Some(text) = notice.filter(|text| !is_known(text)) {
             self.session.reporter.record(&RunEntry::Prompt { text: text.clone() });
             self.thread.push(Message::User { text })?;
         }
-        self.note_once("the kernel was started again; the run goes on where it was".to_owned());
+        self.note_once("kernel was restarted; the run continues".to_owned());
         Ok(())
     }
 
-    /// Between an answer and the next request nothing is under way, and all that was said is kept.
+    /// Returns an error while the kernel drains. Between a reply and the next request no call is
+    /// active, and every message is stored.
     fn pause_if_restarting(&self) -> Result<(), RunError> {
         match self.session.durable && self.kernel.shared.restarts.is_draining() {
             true => Err(RunError::Restarting),
@@ -125,8 +129,8 @@ impl AgentRun<'_> {
         }
     }
 
-    /// Puts together what the model is to know: instructions, the context chain, the active skills
-    /// and what they permit, the tools.
+    /// Composes a turn: instructions, the context chain, the active skills and their permissions,
+    /// the tools.
     async fn compose_turn(&mut self, prompt: &str) -> Result<TurnContext, RunError> {
         let number = self.session.budget.start_turn(Instant::now())?;
         let request = TurnRequest {
@@ -141,7 +145,7 @@ impl AgentRun<'_> {
         for block in &composed.blocks {
             if let ContextOutcome::Skipped(error) = &block.outcome {
                 let extension = &block.extension;
-                self.note_once(format!("the block of `{extension}` is left out: {error}"));
+                self.note_once(format!("context block of `{extension}` was skipped: {error}"));
             }
         }
         self.refresh_skills(&composed.context).await?;
@@ -149,25 +153,25 @@ impl AgentRun<'_> {
         Ok(TurnContext { number, context: composed.context, system: composed.system_prompt, tools })
     }
 
-    /// Skills may have changed, and with them what they permit.
+    /// Reloads the active skills and derives the tool permissions from them.
     async fn refresh_skills(&mut self, context: &CallContext) -> Result<(), RunError> {
         let bound = self.bound_skills();
         let ids: Vec<_> = bound.iter().map(|skill| skill.skill_id.clone()).collect();
         let provider = self.kernel.skill_provider(&self.agent.manifest);
         let limits = &self.kernel.shared.limits;
-        let news =
+        let changes =
             self.skills.refresh(provider.as_deref(), limits, context, &ids, self.thread).await?;
-        for news in news {
-            match news {
+        for change in changes {
+            match change {
                 SkillChange::Changed(skill) => {
                     self.note_once(format!(
-                        "the skill `{}` has changed; its new text is in force",
+                        "skill `{}` has changed; its new text applies",
                         skill.skill_id
                     ));
                     self.emit_skill_active(&skill);
                 }
                 SkillChange::Lost { skill_id, reason } => {
-                    self.note_once(format!("the skill `{skill_id}` is not active: {reason}"));
+                    self.note_once(format!("skill `{skill_id}` is not active: {reason}"));
                 }
             }
         }
@@ -191,12 +195,13 @@ impl AgentRun<'_> {
             .collect()
     }
 
-    /// The tools of `uses_tools` that may be called now.
+    /// Returns the tools of `uses_tools` that the active skills permit.
     async fn offered_tools(&self, context: &CallContext) -> Vec<ModelTool> {
         let (tools, failures) = self.kernel.list_agent_tools(&self.agent, context).await;
         for (extension, error) in failures {
-            self.note_once(format!("the tools of `{extension}` are not offered: {error}"));
+            self.note_once(format!("tools of `{extension}` are not available: {error}"));
         }
+        // Only `restrict` mode denies tools, so every other one skips the check.
         let restricted =
             self.agent.agent_manifest().allowed_tools_mode == AllowedToolsMode::Restrict;
         let permitted = |name: &str| !restricted || self.kernel.is_permitted(&self.session, name);
@@ -215,37 +220,41 @@ impl AgentRun<'_> {
         Ok(self.thread.push(Message::Assistant { text, calls })?)
     }
 
-    /// Calls whose answers the model will not see any more are not made.
+    /// Checks the budget before a round of tool calls; an exhausted budget is the result of each
+    /// call, as the model will not see any later one.
     fn check_budget(&mut self, calls: &[ModelToolCall]) -> Result<(), RunError> {
         let Err(which) = self.session.budget.check_limits(Instant::now()) else { return Ok(()) };
         for call in calls {
-            let text = format!("not called: the budget of {which} is used up");
+            let text = format!("not called: budget of {which} is exhausted");
             let (call_id, name) = (call.id.clone(), call.name.clone());
             self.thread.push(Message::Tool { call_id, name, text, is_error: true })?;
         }
         Err(which.into())
     }
 
-    /// Keeps what the tools answered, and looks whether the run turns in a circle. Answers that did
-    /// not come before the run had to end are settled by whoever ends it.
+    /// Stores the tool results and checks for a loop. Calls without a result are closed at the end
+    /// of the run.
     fn store_results(
         &mut self,
-        answers: ToolCallResults,
+        results: ToolCallResults,
         loops: &mut LoopGuard,
     ) -> Result<(), RunError> {
-        let round = loops.observe(answers.made.iter().map(ToolCallResult::loop_key));
-        let last = answers.made.len().saturating_sub(1);
-        for (index, answer) in answers.made.into_iter().enumerate() {
-            let word = if round == LoopVerdict::New || index != last { "" } else { REPEAT_NOTICE };
-            let ToolCallResult { call, text, is_error, skill } = answer;
-            let (call_id, name, text) = (call.id, call.name, format!("{text}{word}"));
+        let round = loops.observe(results.made.iter().map(ToolCallResult::loop_key));
+        let last = results.made.len().saturating_sub(1);
+        for (index, result) in results.made.into_iter().enumerate() {
+            // One notice per round is enough; it is appended to the last result.
+            let notice =
+                if round == LoopVerdict::New || index != last { "" } else { REPEAT_NOTICE };
+            let ToolCallResult { call, text, is_error, skill } = result;
+            let (call_id, name, text) = (call.id, call.name, format!("{text}{notice}"));
             self.thread.push(Message::Tool { call_id, name, text, is_error })?;
             if let Some((skill, in_messages)) = skill {
                 self.thread.activate(skill.clone(), in_messages)?;
                 self.emit_skill_active(&skill);
             }
         }
-        answers.over.map_or(Ok(()), Err)?;
+        // Results that arrived before the cancellation are stored first.
+        results.over.map_or(Ok(()), Err)?;
         match (round, self.last_call()) {
             (LoopVerdict::LoopDetected, Some(call)) => Err(RunError::Loop {
                 call: truncate(&format!("{} {}", call.name, call.arguments), 200),
@@ -261,20 +270,22 @@ impl AgentRun<'_> {
         })
     }
 
-    /// Waits for something, unless the run is cancelled or its time is up: then that is dropped.
+    /// Awaits a future; drops it when the run is cancelled or its time is up.
     pub(super) async fn cancellable<T>(
         &self,
-        what: impl Future<Output = T>,
+        future: impl Future<Output = T>,
     ) -> Result<T, RunError> {
         tokio::select! {
+            // Cancellation wins over a future that is ready at the same moment.
             biased;
             () = self.cancel.cancelled() => Err(RunError::Cancelled),
+            // A durable run continues in the next kernel, so it is not reported as cancelled.
             () = self.kernel.shared.restarts.wait_until_shutdown() => Err(match self.session.durable {
                 true => RunError::Restarting,
                 false => RunError::Cancelled,
             }),
             which = self.session.budget.wait_for_deadline() => Err(RunError::Budget { which }),
-            done = what => Ok(done),
+            output = future => Ok(output),
         }
     }
 

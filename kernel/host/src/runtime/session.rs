@@ -1,4 +1,4 @@
-//! The runs that are under way, as the dispatcher of tools finds them: by the session of a call.
+//! The active runs, by the session id of their tool calls.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,69 +12,70 @@ use super::lineage::DelegationChain;
 use super::permissions::ToolPermissions;
 use super::reporter::RunReporter;
 
-/// Every run that is under way, and the consents that outlast one.
+/// Every active run, and the approvals that last longer than one run.
 #[derive(Default)]
 pub(crate) struct RunSessions {
     running: Mutex<HashMap<String, Arc<RunSession>>>,
-    /// Told whenever a run has ended.
+    /// Notified whenever a run has ended.
     ended: Notify,
-    /// Conversation, agent and tool: another agent has read other things, so it is asked for anew.
-    consents: Mutex<BTreeSet<(String, ExtensionId, String)>>,
+    /// Root thread, agent and tool: another agent has read other texts, so it needs its own
+    /// approval.
+    approvals: Mutex<BTreeSet<(String, ExtensionId, String)>>,
 }
 
-/// One run, as its tool calls need it.
+/// One run, with the data that its tool calls need.
 pub(crate) struct RunSession {
-    /// The id that its calls carry: the thread's.
+    /// The session id of its calls: the thread's id.
     pub(crate) id: String,
-    /// The id of the conversation that it serves; its own, unless another run began it.
+    /// The id of the root thread; differs from `id` in a delegated run.
     pub(crate) conversation: String,
     pub(crate) run_id: String,
     pub(crate) agent: ExtensionId,
-    /// It goes on in the next process where this one ends.
+    /// Whether the run continues in the next kernel process.
     pub(crate) durable: bool,
-    /// What its calls and events belong to.
+    /// The correlation id of its calls and events.
     pub(crate) correlation_id: Option<String>,
     pub(crate) reporter: RunReporter,
     pub(crate) permissions: ArcSwap<ToolPermissions>,
     pub(crate) budget: Arc<RunBudget>,
     pub(crate) delegation_chain: DelegationChain,
-    /// One question at a time reaches the person at the other end.
-    pub(crate) asking: Arc<tokio::sync::Mutex<()>>,
+    /// Serializes approvals and secret prompts of one root thread.
+    pub(crate) approval_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// A session that calls can be made in as long as this lives.
+/// A guard that keeps a session registered until it is dropped.
 pub(crate) struct SessionGuard {
     sessions: Arc<RunSessions>,
     pub(crate) session: Arc<RunSession>,
 }
 
 impl RunSessions {
-    /// Lets calls find a run.
+    /// Registers a run for its tool calls.
     pub(crate) fn register(self: &Arc<Self>, session: RunSession) -> SessionGuard {
         let session = Arc::new(session);
-        lock(&self.running).insert(session.id.clone(), Arc::clone(&session));
+        lock_unpoisoned(&self.running).insert(session.id.clone(), Arc::clone(&session));
         SessionGuard { sessions: Arc::clone(self), session }
     }
 
     pub(crate) fn find(&self, session_id: &str) -> Option<Arc<RunSession>> {
-        lock(&self.running).get(session_id).cloned()
+        lock_unpoisoned(&self.running).get(session_id).cloned()
     }
 
-    /// Waits until no run is under way that goes on after a restart.
+    /// Waits until every run that continues after a restart has stopped.
     pub(crate) async fn wait_for_durable_runs(&self) {
         self.wait_until_none(|session| session.durable).await;
     }
 
-    /// Waits until no run is under way.
+    /// Waits until no run is active.
     pub(crate) async fn wait_until_idle(&self) {
         self.wait_until_none(|_| true).await;
     }
 
-    async fn wait_until_none(&self, counts: impl Fn(&RunSession) -> bool) {
+    async fn wait_until_none(&self, is_counted: impl Fn(&RunSession) -> bool) {
         loop {
-            // Before it looks: what ends meanwhile is heard of.
+            // Subscribed before the check, so that a run ending in between is not missed.
             let ended = self.ended.notified();
-            if !lock(&self.running).values().any(|session| counts(session)) {
+            if !lock_unpoisoned(&self.running).values().any(|session| is_counted(session)) {
                 return;
             }
             ended.await;
@@ -82,16 +83,16 @@ impl RunSessions {
     }
 
     pub(crate) fn has_approval(&self, session: &RunSession, tool: &str) -> bool {
-        lock(&self.consents).contains(&approval_key(session, tool))
+        lock_unpoisoned(&self.approvals).contains(&approval_key(session, tool))
     }
 
-    /// Forgets what was agreed to in a conversation: whoever agreed has gone.
+    /// Removes the approvals of a root thread when its client leaves.
     pub(crate) fn clear_approvals(&self, conversation: &str) {
-        lock(&self.consents).retain(|(of, _, _)| of != conversation);
+        lock_unpoisoned(&self.approvals).retain(|(of, _, _)| of != conversation);
     }
 
     pub(crate) fn record_approval(&self, session: &RunSession, tool: &str) {
-        lock(&self.consents).insert(approval_key(session, tool));
+        lock_unpoisoned(&self.approvals).insert(approval_key(session, tool));
     }
 }
 
@@ -101,12 +102,12 @@ fn approval_key(session: &RunSession, tool: &str) -> (String, ExtensionId, Strin
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
-        lock(&self.sessions.running).remove(&self.session.id);
+        lock_unpoisoned(&self.sessions.running).remove(&self.session.id);
         self.sessions.ended.notify_waiters();
     }
 }
 
-/// A panic elsewhere leaves whole entries behind.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex; entries stay consistent even if another thread panicked.
+fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The skills that are active in a run: what they say now, and where the model sees it.
+//! The active skills of a run: their current texts, and the section of the system prompt with them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,12 +16,12 @@ use crate::instance::Instance;
 use crate::kernel::KernelLimits;
 use crate::thread::{Thread, ThreadError};
 
-/// What stands before the texts of active skills in the system prompt.
+/// The text before the active skills in the system prompt.
 const HEADING: &str = "[Active Skills]\n\
     These instructions are in force. Where an earlier message has another text of one of these \
     skills, this one has taken its place.";
 
-/// What the provider says of the skills that are active, as of one generation.
+/// The provider's answers about the active skills, for one generation.
 #[derive(Default)]
 pub(crate) struct ActiveSkills {
     generation: Option<(u64, u64)>,
@@ -29,30 +29,30 @@ pub(crate) struct ActiveSkills {
     known: BTreeMap<String, SkillLookup>,
 }
 
-/// What is known of one skill.
+/// The provider's answer about one skill.
 enum SkillLookup {
     Current(ActiveSkill),
-    /// The provider has it no longer, or not for this caller.
+    /// The provider no longer has it, or not for this caller.
     Gone,
-    /// The provider did not say.
+    /// The request failed.
     Unreadable,
 }
 
-/// What a refresh has found.
+/// A change found by a refresh.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SkillChange {
-    /// An active skill has a new text.
+    /// The text of an active skill has changed.
     Changed(SkillRef),
-    /// An active skill cannot be used any more, and why.
+    /// An active skill is no longer usable, for this reason.
     Lost { skill_id: String, reason: String },
 }
 
 impl ActiveSkills {
-    /// Asks the provider anew where skills may have changed or become active. `bound` are those of
-    /// the agent's manifest; the thread has the others, and keeps what they say now.
+    /// Requests skills that may have changed or become active. `bound` are those of the agent's
+    /// manifest; the thread has the others, and stores their new digests.
     ///
     /// # Errors
-    /// The thread's.
+    /// [`ThreadError`], if the thread cannot be written.
     pub(crate) async fn refresh(
         &mut self,
         provider: Option<&Instance>,
@@ -63,15 +63,16 @@ impl ActiveSkills {
     ) -> Result<Vec<SkillChange>, ThreadError> {
         self.bound = bound.to_vec();
         let Some(provider) = provider else { return Ok(Vec::new()) };
-        // One that does not say when its skills change is asked for them every time.
+        // Without a generation the skills are requested at every turn.
         let current = fetch_skill_generation(provider, limits.context).await.ok();
         if current.is_none() || current != self.generation {
             self.known.clear();
             self.generation = current;
         }
+        // An unreadable skill is requested again at every turn until it can be read.
         self.known.retain(|_, known| !matches!(known, SkillLookup::Unreadable));
         let active = thread.skills().iter().map(|active| active.skill.skill_id.clone());
-        let mut news = Vec::new();
+        let mut changes = Vec::new();
         for skill_id in bound.iter().cloned().chain(active) {
             if self.known.contains_key(&skill_id) {
                 continue;
@@ -84,20 +85,21 @@ impl ActiveSkills {
                         _ => SkillLookup::Unreadable,
                     };
                     let (skill_id, reason) = (skill_id.clone(), error.message);
-                    news.push(SkillChange::Lost { skill_id, reason });
+                    changes.push(SkillChange::Lost { skill_id, reason });
                     known
                 }
             };
             self.known.insert(skill_id, known);
         }
         for skill in self.find_outdated(thread) {
+            // The new text is in no message, so it goes into the system prompt.
             thread.activate(skill.clone(), false)?;
-            news.push(SkillChange::Changed(skill));
+            changes.push(SkillChange::Changed(skill));
         }
-        Ok(news)
+        Ok(changes)
     }
 
-    /// Skills of the thread whose text is another by now.
+    /// Returns the skills of the thread whose text has changed.
     fn find_outdated(&self, thread: &Thread) -> Vec<SkillRef> {
         let active = thread.skills().iter().map(|active| &active.skill);
         active
@@ -110,7 +112,7 @@ impl ActiveSkills {
             .collect()
     }
 
-    /// The texts that the model does not see in its instructions or in the conversation.
+    /// Returns the texts that are neither in the instructions nor in the messages.
     pub(crate) fn render_section(&self, thread: &Thread) -> Option<String> {
         let mut parts = vec![Cow::Borrowed(HEADING)];
         for active in thread.skills().iter().filter(|active| !active.in_messages) {
@@ -124,10 +126,10 @@ impl ActiveSkills {
         (parts.len() > 1).then(|| parts.join("\n\n"))
     }
 
-    /// What the active skills say about tools. A skill that is gone says nothing; one that cannot be
-    /// read just now may be the one that restricts, so it allows nothing.
+    /// Returns the tool policies of the active skills. A removed skill has none; an unreadable one
+    /// may restrict tools, so it allows none.
     pub(crate) fn tool_policies(&self) -> Vec<SkillToolPolicy> {
-        let statement = |known: &SkillLookup| match known {
+        let policy = |known: &SkillLookup| match known {
             SkillLookup::Current(skill) => Some(SkillToolPolicy {
                 allowed_tools: skill.allowed_tools.clone(),
                 grants: skill.grants,
@@ -137,12 +139,12 @@ impl ActiveSkills {
                 Some(SkillToolPolicy { allowed_tools: Some(Vec::new()), grants: false })
             }
         };
-        self.known.values().filter_map(statement).collect()
+        self.known.values().filter_map(policy).collect()
     }
 }
 
-/// Asks for a skill as the agent sees it; one that only a person may invoke was invoked by one, or
-/// it would not be active.
+/// Requests a skill as the agent sees it. A skill for users only is requested as the operator: a
+/// user must have invoked it, as it would not be active otherwise.
 async fn fetch_skill(
     provider: &Instance,
     limits: &KernelLimits,
@@ -158,7 +160,7 @@ async fn fetch_skill(
     }
 }
 
-/// Asks a provider for a skill that somebody is to work by.
+/// Requests a skill from a provider, for use in a run.
 pub(crate) async fn activate_skill(
     provider: &Instance,
     limits: &KernelLimits,

@@ -1,7 +1,7 @@
-//! When each schedule runs: which times have come, which were missed, which have to wait.
+//! The times of scheduled jobs: due, missed or skipped.
 //!
-//! Nothing here knows what a run does, where its outcome is kept or what the time is: that is the
-//! [`SchedulerEnv`]'s business, so that tests can play it.
+//! Actions, stored outcomes and the current time are behind [`SchedulerEnv`], so that tests can
+//! replace them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,21 +19,21 @@ use tokio_util::task::TaskTracker;
 use super::{ScheduleRunOutcome, topic};
 use crate::error::CallError;
 
-/// The wall clock is looked at this often at least: it may be set, and it goes on while the machine
+/// The interval of checks of the wall clock: it may be set, and it advances while the machine
 /// sleeps, which timers do not.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// A run that is later than this is missed.
+/// The delay after which a run counts as missed.
 const LATE_MS: u64 = 60_000;
-/// A clock that was set back further than this is believed; less is a correction, after which
-/// nothing comes twice.
+/// The limit up to which a clock set back counts as corrected, so that no run is repeated. A larger
+/// step is accepted as the new time.
 const SET_BACK_MS: u64 = 3_600_000;
-/// Missed runs are counted up to here.
+/// The largest number of missed runs that is counted.
 const MAX_MISSED_RUNS: usize = 1000;
 
-/// A schedule of something that is loaded.
+/// A schedule of a loaded extension.
 #[derive(Debug)]
 pub(crate) struct ScheduledJob {
-    /// `extension/name`.
+    /// The id, `extension/name`.
     pub(crate) id: String,
     pub(crate) owner: ExtensionId,
     pub(crate) schedule: ScheduleSpec,
@@ -41,79 +41,79 @@ pub(crate) struct ScheduledJob {
 }
 
 impl ScheduledJob {
-    /// As the manifest says; what can never be due, which `parse` lets nobody write, is nothing.
+    /// Creates a job from the manifest; `None` for a pattern that is never due, which parsing
+    /// rejects.
     pub(crate) fn new(owner: &ExtensionId, schedule: &ScheduleSpec) -> Option<Self> {
         let times = CronSchedule::new(&schedule.cron, schedule.timezone.as_deref())?;
         let id = format!("{owner}/{}", schedule.name);
         Some(Self { id, owner: owner.clone(), schedule: schedule.clone(), times })
     }
 
-    /// How long one run may take.
+    /// Returns the time limit of one run.
     pub(crate) fn limit(&self) -> Duration {
-        let usual = match self.schedule.action {
+        let default_ms = match self.schedule.action {
             ScheduleAction::Task(_) | ScheduleAction::Tool { .. } => 60_000,
             ScheduleAction::Prompt(_) => 600_000,
         };
-        Duration::from_millis(self.schedule.timeout_ms.unwrap_or(usual))
+        Duration::from_millis(self.schedule.timeout_ms.unwrap_or(default_ms))
     }
 }
 
-/// The world in which schedules run.
+/// The environment of the scheduler: clock, jobs, stored runs and events.
 #[async_trait]
 pub(crate) trait SchedulerEnv: Send + Sync + 'static {
-    /// Milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     fn now_ms(&self) -> u64;
-    /// The schedules of what is loaded just now.
+    /// Returns the schedules of the loaded extensions.
     fn jobs(&self) -> Vec<ScheduledJob>;
-    /// What is known of a schedule from before.
+    /// Returns the stored last run of a schedule.
     async fn last_run(&self, id: &str) -> Option<ScheduleRun>;
-    /// Keeps what became of a schedule. `started_ms` is 0 where nothing began.
+    /// Stores the last run of a schedule. `started_ms` is 0 where no run started.
     async fn record_run(&self, id: &str, run: ScheduleRun);
-    /// Does what a schedule says; a line about it. `run` names this run in what comes of it.
-    async fn run_job(&self, planned: &ScheduledJob, run: &str)
-    -> Result<Option<String>, CallError>;
+    /// Executes a job and returns one line of its result. `run` is the correlation id of the run.
+    async fn run_job(&self, job: &ScheduledJob, run: &str) -> Result<Option<String>, CallError>;
     /// Publishes an event about a run.
     async fn publish_event(&self, topic: &str, run: &str, payload: Value);
 }
 
-/// The schedules of a kernel while it runs.
+/// The scheduler of a kernel.
 #[derive(Default)]
 pub(crate) struct Scheduler {
-    /// What runs, with the last time that is settled by it.
+    /// Active runs, with the last due time that each one covers.
     running: Mutex<BTreeMap<String, u64>>,
-    /// Something else is loaded.
+    /// Notified when the loaded extensions have changed.
     changed: Notify,
-    /// Nothing new begins.
+    /// Cancelled when no new run may start.
     stop: CancellationToken,
-    /// What still runs is given up.
-    give_up: CancellationToken,
+    /// Cancelled when active runs have to end.
+    abort: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// Takes a schedule out of those that run, however its run ends.
+/// A guard that marks a schedule as idle when its run ends in any way.
 struct RunningJobGuard {
-    clockwork: Arc<Scheduler>,
+    scheduler: Arc<Scheduler>,
     id: String,
 }
 
 impl Drop for RunningJobGuard {
     fn drop(&mut self) {
-        self.clockwork.running().remove(&self.id);
+        self.scheduler.running().remove(&self.id);
     }
 }
 
 impl Scheduler {
-    /// Begins to watch the clock, until [`Scheduler::shutdown`]. A second call, or one after the end, does
-    /// nothing.
-    pub(crate) fn start<S: SchedulerEnv>(self: &Arc<Self>, stage: Arc<S>) {
+    /// Starts the loop, until [`Scheduler::shutdown`]. A second call, or one after the shutdown,
+    /// has no effect.
+    pub(crate) fn start<S: SchedulerEnv>(self: &Arc<Self>, env: Arc<S>) {
         if !self.tasks.is_empty() || self.stop.is_cancelled() {
             return;
         }
-        let clockwork = Arc::clone(self);
-        self.tasks.spawn(async move { clockwork.run_loop(&stage).await });
+        let scheduler = Arc::clone(self);
+        self.tasks.spawn(async move { scheduler.run_loop(&env).await });
     }
 
-    /// What is loaded has changed.
+    /// Makes the loop read the jobs again.
     pub(crate) fn reload_jobs(&self) {
         self.changed.notify_one();
     }
@@ -122,86 +122,83 @@ impl Scheduler {
         self.running().contains_key(id)
     }
 
-    /// Lets nothing new begin: the kernel is about to end.
+    /// Prevents new runs: the kernel is about to shut down.
     pub(crate) fn stop_accepting(&self) {
         self.stop.cancel();
     }
 
-    /// Lets nothing new begin, waits for what runs, and gives it up after `limit`; then its outcome
-    /// is kept and told all the same.
+    /// Prevents new runs, awaits the active ones, and aborts them after `limit`; their outcomes are
+    /// stored and published all the same.
     pub(crate) async fn shutdown(&self, limit: Duration) {
         self.stop.cancel();
         self.tasks.close();
         if tokio::time::timeout(limit, self.tasks.wait()).await.is_err() {
-            self.give_up.cancel();
+            self.abort.cancel();
             self.tasks.wait().await;
         }
     }
 
-    /// Runs a schedule now, whatever the time is.
+    /// Runs a schedule now, independent of its times.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] while it runs already; what its action says.
+    /// [`ErrorKind::Conflict`] while a run is active; the error of its action.
     pub(crate) async fn run_now<S: SchedulerEnv>(
         self: &Arc<Self>,
-        stage: &S,
-        planned: &ScheduledJob,
+        env: &S,
+        job: &ScheduledJob,
     ) -> Result<ScheduleRunOutcome, CallError> {
-        // A run by hand settles nothing that was due before.
-        let due =
-            stage.last_run(&planned.id).await.map_or_else(|| stage.now_ms(), |run| run.due_ms);
-        let Some(running) = self.mark_running(&planned.id, due) else {
-            let message = format!("`{}` is running already", planned.id);
+        // A manual run covers no due time before it.
+        let due = env.last_run(&job.id).await.map_or_else(|| env.now_ms(), |run| run.due_ms);
+        let Some(running) = self.mark_running(&job.id, due) else {
+            let message = format!("`{}` is already running", job.id);
             return Err(CallError::new(ErrorKind::Conflict, message)
-                .with_hint("wait for its end; skillhost events tail shows it"));
+                .with_hint("wait for its end; see: skillhost events tail"));
         };
-        self.run(stage, planned, running).await
+        self.run(env, job, running).await
     }
 
-    async fn run_loop<S: SchedulerEnv>(self: &Arc<Self>, stage: &Arc<S>) {
-        // Up to when each schedule is settled.
-        let mut settled = BTreeMap::new();
+    async fn run_loop<S: SchedulerEnv>(self: &Arc<Self>, env: &Arc<S>) {
+        // The time up to which each schedule's due times are handled.
+        let mut handled_until = BTreeMap::new();
         while !self.stop.is_cancelled() {
-            let now = stage.now_ms();
-            let mut nap = POLL_INTERVAL;
-            let mut there = BTreeSet::new();
-            for planned in stage.jobs() {
-                let before = match settled.get(&planned.id) {
-                    Some(&before) => before,
-                    None => self.load_last_run(&**stage, &planned, now).await,
+            let now = env.now_ms();
+            let mut pause = POLL_INTERVAL;
+            let mut present = BTreeSet::new();
+            for job in env.jobs() {
+                let since = match handled_until.get(&job.id) {
+                    Some(&since) => since,
+                    None => self.load_last_run(&**env, &job, now).await,
                 };
-                let before = if before > now + SET_BACK_MS { now } else { before };
-                let (id, times) = (planned.id.clone(), planned.times.clone());
-                let until = self.process_due(stage, planned, before, now).await;
-                if let Some(next) = times.next_after(until) {
-                    nap = nap.min(Duration::from_millis(next.saturating_sub(now).max(1)));
+                // Without this, a clock set back by a day would stop all schedules for a day.
+                let since = if since > now + SET_BACK_MS { now } else { since };
+                let (id, times) = (job.id.clone(), job.times.clone());
+                let handled = self.process_due(env, job, since, now).await;
+                if let Some(next) = times.next_after(handled) {
+                    pause = pause.min(Duration::from_millis(next.saturating_sub(now).max(1)));
                 }
-                there.insert(id.clone());
-                settled.insert(id, until);
+                present.insert(id.clone());
+                handled_until.insert(id, handled);
             }
-            settled.retain(|id, _| there.contains(id));
+            // A schedule that is loaded again later starts from its stored run.
+            handled_until.retain(|id, _| present.contains(id));
             tokio::select! {
                 () = self.stop.cancelled() => {}
                 () = self.changed.notified() => {}
-                () = tokio::time::sleep(nap) => {}
+                () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
-    /// Finds out up to when a schedule is settled that was not seen since the start. One that was
-    /// never seen at all is from now on, so that the first run can be missed too.
-    async fn load_last_run<S: SchedulerEnv>(
-        &self,
-        stage: &S,
-        planned: &ScheduledJob,
-        now: u64,
-    ) -> u64 {
-        let id = &planned.id;
-        let Some(run) = stage.last_run(id).await else {
+    /// Returns the time up to which a schedule's due times are handled. A schedule seen for the
+    /// first time starts now, so that its first run can be missed too.
+    async fn load_last_run<S: SchedulerEnv>(&self, env: &S, job: &ScheduledJob, now: u64) -> u64 {
+        let id = &job.id;
+        let Some(run) = env.last_run(id).await else {
             let seen = ScheduleRun { due_ms: now, started_ms: 0, ended_ms: None, error: None };
-            stage.record_run(id, seen).await;
+            env.record_run(id, seen).await;
             return now;
         };
+        // The kernel was killed during the run, so no process stored its end.
         if run.started_ms != 0 && run.ended_ms.is_none() && !self.is_running(id) {
             let error = shutdown_error();
             let payload = json!({
@@ -210,38 +207,38 @@ impl Scheduler {
             });
             let ended = ScheduleRun { ended_ms: Some(now), error: Some(error.message), ..run };
             let due = ended.due_ms;
-            stage.record_run(id, ended).await;
-            stage.publish_event(topic::FAILED, &run_id(id, due), payload).await;
+            env.record_run(id, ended).await;
+            env.publish_event(topic::FAILED, &correlation_id(id, due), payload).await;
             return due;
         }
         run.due_ms
     }
 
-    /// Deals with every time that has come since `before`; returns up to when all is settled.
+    /// Handles every due time since `before`; returns the time up to which all are handled.
     async fn process_due<S: SchedulerEnv>(
         self: &Arc<Self>,
-        stage: &Arc<S>,
-        planned: ScheduledJob,
-        before: u64,
+        env: &Arc<S>,
+        job: ScheduledJob,
+        since: u64,
         now: u64,
     ) -> u64 {
-        let times = &planned.times;
-        let due = times.last_before(now).filter(|&due| due > before);
-        let Some(due) = due else { return before };
+        let times = &job.times;
+        let due = times.last_before(now).filter(|&due| due > since);
+        let Some(due) = due else { return since };
         let in_time = now.saturating_sub(due) <= LATE_MS;
-        let count = times.count_between(before, now, MAX_MISSED_RUNS + 1);
+        let count = times.count_between(since, now, MAX_MISSED_RUNS + 1);
         let missed = if in_time { count - 1 } else { count };
         if missed > 0 {
             let last = if in_time { times.last_before(due - 1).unwrap_or(due) } else { due };
-            self.report_missed(&**stage, &planned.id, missed, last).await;
+            self.report_missed(&**env, &job.id, missed, last).await;
         }
         if in_time {
-            self.spawn_run(stage, planned, due).await;
+            self.spawn_run(env, job, due).await;
         }
         due
     }
 
-    async fn report_missed<S: SchedulerEnv>(&self, stage: &S, id: &str, missed: usize, last: u64) {
+    async fn report_missed<S: SchedulerEnv>(&self, env: &S, id: &str, missed: usize, last: u64) {
         let missed = match missed > MAX_MISSED_RUNS {
             true => json!(format!("more than {MAX_MISSED_RUNS}")),
             false => json!(missed),
@@ -254,74 +251,77 @@ impl Scheduler {
             ended_ms: None,
             error: Some(format!("missed ({times}) while the kernel did not run")),
         };
+        // An active run stores its own record at its end, which would overwrite this one.
         if !self.is_running(id) {
-            stage.record_run(id, run).await;
+            env.record_run(id, run).await;
         }
         let payload = json!({ "schedule": id, "missed": missed, "last": format_utc(last) });
-        stage.publish_event(topic::MISSED, &run_id(id, last), payload).await;
+        env.publish_event(topic::MISSED, &correlation_id(id, last), payload).await;
     }
 
     async fn spawn_run<S: SchedulerEnv>(
         self: &Arc<Self>,
-        stage: &Arc<S>,
-        planned: ScheduledJob,
+        env: &Arc<S>,
+        job: ScheduledJob,
         due: u64,
     ) {
-        // Before anything is awaited: the next time finds it running.
-        let Some(running) = self.mark_running(&planned.id, due) else {
+        // Before the first await, so that the next due time finds the run active.
+        let Some(running) = self.mark_running(&job.id, due) else {
             let reason = "the run before is still going";
-            tracing::warn!(schedule = planned.id, reason, "a run was skipped");
-            let payload =
-                json!({ "schedule": planned.id, "due": format_utc(due), "reason": reason });
-            return stage.publish_event(topic::SKIPPED, &run_id(&planned.id, due), payload).await;
+            tracing::warn!(schedule = job.id, reason, "a run was skipped");
+            let payload = json!({ "schedule": job.id, "due": format_utc(due), "reason": reason });
+            return env.publish_event(topic::SKIPPED, &correlation_id(&job.id, due), payload).await;
         };
-        let (clockwork, stage) = (Arc::clone(self), Arc::clone(stage));
+        let (scheduler, env) = (Arc::clone(self), Arc::clone(env));
         self.tasks.spawn(async move {
-            // What went wrong has been kept and told.
-            let _ = clockwork.run(&*stage, &planned, running).await;
+            // The error has been stored and published.
+            let _ = scheduler.run(&*env, &job, running).await;
         });
     }
 
-    /// Marks a schedule as running; nothing where it runs already, which then settles this time too.
+    /// Marks a schedule as running; `None` while a run is active, which then covers this due time
+    /// too.
     fn mark_running(self: &Arc<Self>, id: &str, due: u64) -> Option<RunningJobGuard> {
         let mut running = self.running();
-        if let Some(settled) = running.get_mut(id) {
-            *settled = due.max(*settled);
+        if let Some(handled_until) = running.get_mut(id) {
+            *handled_until = due.max(*handled_until);
             return None;
         }
         running.insert(id.to_owned(), due);
-        Some(RunningJobGuard { clockwork: Arc::clone(self), id: id.to_owned() })
+        Some(RunningJobGuard { scheduler: Arc::clone(self), id: id.to_owned() })
     }
 
-    /// One run: what it does, within its limit, and what becomes of it.
+    /// Executes one run within its limit, and stores and publishes its outcome.
     async fn run<S: SchedulerEnv>(
         &self,
-        stage: &S,
-        planned: &ScheduledJob,
+        env: &S,
+        job: &ScheduledJob,
         running: RunningJobGuard,
     ) -> Result<ScheduleRunOutcome, CallError> {
-        let id = &planned.id;
+        let id = &job.id;
         let due_ms = self.running().get(id).copied().unwrap_or_default();
-        let started_ms = stage.now_ms();
-        let begun = ScheduleRun { due_ms, started_ms, ended_ms: None, error: None };
-        stage.record_run(id, begun).await;
-        let (limit, name) = (planned.limit(), run_id(id, started_ms));
+        let started_ms = env.now_ms();
+        let started = ScheduleRun { due_ms, started_ms, ended_ms: None, error: None };
+        env.record_run(id, started).await;
+        let (limit, name) = (job.limit(), correlation_id(id, started_ms));
         let outcome = tokio::select! {
+            // Checked first, so that a run that ends at the same moment is not aborted in part.
             biased;
-            () = self.give_up.cancelled() => Err(shutdown_error()),
-            done = tokio::time::timeout(limit, stage.run_job(planned, &name)) => {
-                done.unwrap_or_else(|_| Err(CallError::new(
+            () = self.abort.cancelled() => Err(shutdown_error()),
+            output = tokio::time::timeout(limit, env.run_job(job, &name)) => {
+                output.unwrap_or_else(|_| Err(CallError::new(
                     ErrorKind::Timeout,
-                    format!("did not end within {} ms", limit.as_millis()),
-                ).with_hint("allow it more with `timeout_ms`")))
+                    format!("timed out after {} ms", limit.as_millis()),
+                ).with_hint("raise `timeout_ms` of the schedule")))
             }
         };
-        let ended_ms = stage.now_ms();
-        let settled = self.running().get(id).copied().unwrap_or(due_ms);
+        let ended_ms = env.now_ms();
+        let handled_until = self.running().get(id).copied().unwrap_or(due_ms);
         let error = outcome.as_ref().err().map(|error| error.message.clone());
-        let run = ScheduleRun { due_ms: settled, started_ms, ended_ms: Some(ended_ms), error };
-        stage.record_run(id, run).await;
-        // The next one may begin before this one is told.
+        let run =
+            ScheduleRun { due_ms: handled_until, started_ms, ended_ms: Some(ended_ms), error };
+        env.record_run(id, run).await;
+        // The next run may start before this one is published.
         drop(running);
         let ms = ended_ms.saturating_sub(started_ms);
         let mut payload = json!({ "schedule": id, "due": format_utc(due_ms), "ms": ms });
@@ -330,13 +330,13 @@ impl Scheduler {
                 if let Some(line) = line {
                     payload["result"] = json!(line);
                 }
-                stage.publish_event(topic::RAN, &name, payload).await;
+                env.publish_event(topic::RAN, &name, payload).await;
             }
             Err(error) => {
                 tracing::warn!(schedule = id, %error, "a run failed");
                 payload["kind"] = json!(error.kind.as_str());
                 payload["error"] = json!(error.message);
-                stage.publish_event(topic::FAILED, &name, payload).await;
+                env.publish_event(topic::FAILED, &name, payload).await;
             }
         }
         outcome.map(|result| ScheduleRunOutcome { schedule: id.clone(), ms, result })
@@ -348,15 +348,15 @@ impl Scheduler {
 }
 
 fn shutdown_error() -> CallError {
-    CallError::new(ErrorKind::Cancelled, "the kernel ended while it ran")
+    CallError::new(ErrorKind::Cancelled, "kernel ended during the run")
 }
 
-/// What names one run of a schedule: everything that it causes carries this.
-fn run_id(id: &str, ms: u64) -> String {
+/// Returns the correlation id of one run: all its calls and events have it.
+fn correlation_id(id: &str, ms: u64) -> String {
     format!("schedule:{id}@{}", format_utc(ms))
 }
 
-/// A time as events have it: `2026-11-22T13:30:00Z`.
+/// Formats a time for events: `2026-11-22T13:30:00Z`.
 pub(super) fn format_utc(ms: u64) -> String {
     let time = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     time.map_or_else(String::new, |time| time.to_string())

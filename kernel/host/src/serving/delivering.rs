@@ -1,4 +1,4 @@
-//! The loop that delivers.
+//! The delivery loop.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,31 +18,31 @@ use crate::bus::HandlerOutcome;
 use crate::error::CallError;
 use crate::kernel::Kernel;
 
-/// How often the kernel looks for events of other processes, and tries again what failed.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// The interval of checks for events of other processes, and of retries after a journal error.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often what is old is dropped.
-const PRUNE_EVERY: Duration = Duration::from_secs(60 * 60);
+/// The interval of pruning old events.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// Between two attempts to record outcomes when the kernel ends.
-const RECORD_EVERY: Duration = Duration::from_millis(100);
+/// The interval of attempts to store outcomes during shutdown.
+const RECORD_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The loop that delivers.
+/// The delivery loop, which runs as one task per process.
 pub(super) struct Delivering {
     kernel: Kernel,
     journal: Journal,
     handlers: Arc<ArcSwap<HandlerTable>>,
-    /// Keeps other processes from delivering.
-    alone: Option<File>,
+    /// The lock file that keeps other processes from delivering.
+    lock_file: Option<File>,
     recovered: bool,
     running: JoinSet<HandlerOutcome>,
-    /// The delivery that each task makes.
-    under_way: HashMap<Id, Delivery>,
+    /// The delivery of each running task.
+    active: HashMap<Id, Delivery>,
     /// Outcomes that are not in the journal yet.
     unrecorded: Vec<(Delivery, AttemptOutcome)>,
 }
 
-/// What the journal is to have of an attempt.
+/// The outcome of an attempt, as the journal stores it.
 enum AttemptOutcome {
     Done,
     Released,
@@ -56,74 +56,76 @@ impl Delivering {
             journal: kernel.shared.events.journal().clone(),
             kernel,
             handlers,
-            alone: None,
+            lock_file: None,
             recovered: false,
             running: JoinSet::new(),
-            under_way: HashMap::new(),
+            active: HashMap::new(),
             unrecorded: Vec::new(),
         }
     }
 
-    /// Takes over what an earlier process left and makes every subscriber known to the journal. May
-    /// be called again after an error.
+    /// Takes over the deliveries of an earlier process and registers every subscriber in the
+    /// journal. May be called again after an error.
     pub(super) async fn prepare(&mut self) -> Result<(), CallError> {
-        if self.alone.is_none() {
-            self.alone = Some(self.kernel.lock_event_delivery()?);
+        if self.lock_file.is_none() {
+            self.lock_file = Some(self.kernel.lock_event_delivery()?);
         }
-        let mut lost = Vec::new();
+        let mut dead_letters = Vec::new();
         if !self.recovered {
             let retries = self.kernel.event_retries();
             let attempts = u32::try_from(retries.len() + 1).unwrap_or(u32::MAX);
-            let longest = retries.into_iter().max().unwrap_or_default();
-            lost = self.journal.recover(attempts, longest).await?;
-            // Once: from here on, what is claimed is this process's own.
+            let max_pause = retries.into_iter().max().unwrap_or_default();
+            dead_letters = self.journal.recover(attempts, max_pause).await?;
+            // Only once: from here on, claimed deliveries belong to this process.
             self.recovered = true;
         }
-        // A reload that comes meanwhile is followed at the next look.
+        // A reload during this call clears the flag again, so the next round follows it.
         self.serving().state().current = true;
         let handlers = self.handlers.load_full();
         let known = self.journal.set_subscribers(handlers.subscribers()).await;
         {
             let mut state = self.serving().state();
             state.prepared |= known.is_ok();
+            // A reload may have replaced the table since it was loaded above.
             state.current &= known.is_ok() && Arc::ptr_eq(&handlers, &self.handlers.load());
         }
         known?;
-        for letter in &lost {
+        for letter in &dead_letters {
             self.kernel.publish_dead_letter(letter).await;
         }
         Ok(())
     }
 
     pub(super) async fn run(mut self, cancel: CancellationToken) {
-        let mut look = interval(LOOK_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut poll = interval(POLL_INTERVAL);
+        // After a suspended machine, missed ticks would otherwise follow at once.
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut prune_at = Instant::now();
         while !cancel.is_cancelled() {
             let next = match self.deliver_due().await {
                 Ok(next) => {
                     self.serving().succeed();
                     if Instant::now() >= prune_at {
-                        prune_at += PRUNE_EVERY;
+                        prune_at += PRUNE_INTERVAL;
                         self.prune().await;
                     }
                     next
                 }
                 Err(error) => {
                     self.serving().fail(&error);
-                    Some(LOOK_EVERY)
+                    Some(POLL_INTERVAL)
                 }
             };
-            self.wait(&cancel, next, &mut look).await;
+            self.wait(&cancel, next, &mut poll).await;
         }
-        self.end().await;
+        self.drain_and_stop().await;
     }
 
     fn serving(&self) -> &EventDelivery {
         &self.kernel.shared.serving
     }
 
-    /// Begins every delivery that is due; returns how long it is until another one is.
+    /// Starts every due delivery; returns the time until the next one is due.
     async fn deliver_due(&mut self) -> Result<Option<Duration>, CallError> {
         let current = {
             let state = self.serving().state();
@@ -133,27 +135,28 @@ impl Delivering {
             self.prepare().await?;
         }
         let recorded = self.record_outcomes().await;
-        // An outcome that cannot be recorded holds up its own lane alone.
+        // An outcome that cannot be stored holds up its own ordering key alone.
         let claim = self.journal.claim_due().await?;
         for delivery in claim.deliveries {
             let (kernel, handlers) = (self.kernel.clone(), Arc::clone(&self.handlers));
-            let own = delivery.clone();
+            let claimed = delivery.clone();
             let task = self.running.spawn(async move {
                 let handlers = handlers.load_full();
-                handlers.handle(&kernel, &own).await
+                handlers.handle(&kernel, &claimed).await
             });
-            self.under_way.insert(task.id(), delivery);
+            self.active.insert(task.id(), delivery);
         }
+        // Only now: other ordering keys are delivered even while the journal rejects outcomes.
         recorded?;
         Ok(claim.next_ms.map(Duration::from_millis))
     }
 
-    /// Waits until there may be something to deliver.
+    /// Waits until a delivery may be due.
     async fn wait(
         &mut self,
         cancel: &CancellationToken,
         next: Option<Duration>,
-        look: &mut Interval,
+        poll: &mut Interval,
     ) {
         let due = async {
             match next {
@@ -166,9 +169,10 @@ impl Delivering {
             tokio::select! {
                 () = cancel.cancelled() => return,
                 () = self.kernel.shared.events.appended.notified() => return,
-                Some(ended) = self.running.join_next_with_id() => return self.note(ended),
+                Some(ended) = self.running.join_next_with_id() => return self.note_finished(ended),
                 () = &mut due => return,
-                _ = look.tick() => {
+                _ = poll.tick() => {
+                    // A journal that cannot be read is reported by the next round.
                     if self.journal.has_external_changes().await.unwrap_or(false) {
                         return;
                     }
@@ -177,18 +181,18 @@ impl Delivering {
         }
     }
 
-    /// Takes note of the end of an attempt.
-    fn note(&mut self, ended: Result<(Id, HandlerOutcome), JoinError>) {
+    /// Removes a finished task and queues its outcome for the journal.
+    fn note_finished(&mut self, ended: Result<(Id, HandlerOutcome), JoinError>) {
         let (task, handled) = match ended {
             Ok(ended) => ended,
-            // The kernel is about to end, and has given it up.
+            // The kernel shuts down and has aborted the task.
             Err(error) if error.is_cancelled() => (error.id(), HandlerOutcome::Released),
             Err(error) => {
-                let failed = CallError::new(ErrorKind::Panicked, "the delivery panicked");
+                let failed = CallError::new(ErrorKind::Panicked, "delivery panicked");
                 (error.id(), HandlerOutcome::Failed(failed))
             }
         };
-        if let Some(delivery) = self.under_way.remove(&task) {
+        if let Some(delivery) = self.active.remove(&task) {
             let outcome = self.outcome_of(&delivery, handled);
             self.unrecorded.push((delivery, outcome));
         }
@@ -206,12 +210,12 @@ impl Delivering {
             return AttemptOutcome::Dead { error };
         };
         let (subscriber, topic) = (&delivery.subscriber, &delivery.event.topic);
-        tracing::warn!(subscriber, topic, attempt = tried, error, "an event was not handled");
+        tracing::warn!(subscriber, topic, attempt = tried, error, "event handler failed");
         let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         AttemptOutcome::Retry { error, at: self.journal.steady_ms().saturating_add(wait) }
     }
 
-    /// Records the outcomes of attempts; those that cannot be recorded are kept.
+    /// Stores the outcomes of attempts; those that cannot be stored stay queued.
     async fn record_outcomes(&mut self) -> Result<(), JournalError> {
         let mut recorded = Ok(());
         for (delivery, outcome) in std::mem::take(&mut self.unrecorded) {
@@ -243,6 +247,7 @@ impl Delivering {
                     at_ms: self.journal.now_ms(),
                     event: delivery.event.clone(),
                 };
+                // Published after the journal has it, so that a retry by an operator finds it.
                 self.kernel.publish_dead_letter(&letter).await;
                 dead
             }
@@ -254,36 +259,37 @@ impl Delivering {
         match self.journal.prune(RetentionLimits::default()).await {
             Ok(pruned) if pruned.undelivered > 0 => tracing::error!(
                 undelivered = pruned.undelivered,
-                "too many events: some were dropped before they were delivered"
+                "too many events; some were dropped before delivery"
             ),
             Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "old events are not dropped"),
+            Err(error) => tracing::warn!(%error, "pruning old events failed"),
         }
     }
 
-    async fn end(mut self) {
+    async fn drain_and_stop(mut self) {
         let (drain, stop) = (self.kernel.shared.limits.drain, self.kernel.shared.limits.stop);
         if timeout(drain, self.join_all()).await.is_err() {
             self.running.abort_all();
-            // One that blocks its thread cannot be given up; it is made again after the next start.
+            // A task that blocks its thread cannot be aborted; its delivery is repeated after the
+            // next start.
             let _ = timeout(stop, self.join_all()).await;
         }
         let recording = async {
             while let Err(error) = self.record_outcomes().await {
-                tracing::debug!(%error, "outcomes of deliveries are not recorded yet");
-                sleep(RECORD_EVERY).await;
+                tracing::debug!(%error, "outcomes of deliveries are not stored yet");
+                sleep(RECORD_INTERVAL).await;
             }
         };
         let recorded = timeout(stop, recording).await.is_ok();
         if !recorded {
-            let left = self.unrecorded.len();
-            tracing::warn!(left, "deliveries are made again after the next start");
+            let pending = self.unrecorded.len();
+            tracing::warn!(pending, "deliveries will be repeated after the next start");
         }
     }
 
     async fn join_all(&mut self) {
         while let Some(ended) = self.running.join_next_with_id().await {
-            self.note(ended);
+            self.note_finished(ended);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who handles which events: the kernel's own handlers, and what loaded manifests subscribe.
+//! The event handlers: the kernel's own, and the subscriptions of loaded manifests.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -20,7 +20,7 @@ use crate::events::{to_event, topic};
 use crate::instance::Instance;
 use crate::kernel::{Kernel, KernelState};
 
-/// Every handler, by the id of its subscriber.
+/// The table of handlers, by subscriber id.
 pub(super) struct HandlerTable(BTreeMap<String, HandlerTarget>);
 
 enum HandlerTarget {
@@ -28,7 +28,7 @@ enum HandlerTarget {
     Manifest(Box<SubscriptionHandler>),
 }
 
-/// A subscription with a handler, and whose it is.
+/// A subscription with a handler, and its owner.
 struct SubscriptionHandler {
     owner: ExtensionId,
     topic: String,
@@ -37,7 +37,7 @@ struct SubscriptionHandler {
 }
 
 impl HandlerTable {
-    /// Those of the kernel and of what is loaded.
+    /// Builds the table from the kernel's handlers and the loaded manifests.
     pub(super) fn from_state(state: &KernelState) -> Self {
         let mut all = BTreeMap::new();
         for handler in builtin_handlers() {
@@ -53,20 +53,20 @@ impl HandlerTable {
         Self(all)
     }
 
-    /// The same, as the journal takes them.
+    /// Returns the subscribers of all handlers, for the journal.
     pub(super) fn subscribers(&self) -> Vec<Subscriber> {
         let all = self.0.iter().map(|(id, target)| match target {
             HandlerTarget::Builtin(handler) => {
-                let of = Arc::clone(handler);
+                let builtin = Arc::clone(handler);
                 Subscriber::new(id, handler.topic())
-                    .with_ordering_key(move |event| of.ordering_key(event))
+                    .with_ordering_key(move |event| builtin.ordering_key(event))
             }
             HandlerTarget::Manifest(subscribed) => Subscriber::new(id, &subscribed.topic),
         });
         all.collect()
     }
 
-    /// Makes an attempt; a panic is a failed one.
+    /// Makes one attempt; a panic counts as a failed one.
     pub(super) async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> HandlerOutcome {
         let handled = async {
             match self.0.get(&delivery.subscriber) {
@@ -77,18 +77,19 @@ impl HandlerTable {
                         Err(error) => HandlerOutcome::Failed(error),
                     }
                 }
-                // A reload took it away in between; it may come back.
+                // A reload has removed the handler since the claim; a later one may restore it.
                 None => HandlerOutcome::Released,
             }
         };
-        let panicked =
-            |_| HandlerOutcome::Failed(CallError::new(ErrorKind::Panicked, "the handler panicked"));
+        let panicked = |_| {
+            HandlerOutcome::Failed(CallError::new(ErrorKind::Panicked, "event handler panicked"))
+        };
         AssertUnwindSafe(handled).catch_unwind().await.unwrap_or_else(panicked)
     }
 }
 
-/// The subscriptions of a manifest that have a handler. An id stays the same as long as topic and
-/// kind of handler do, so that what is waiting is delivered after a change of the rest.
+/// Returns the subscriptions of a manifest that have a handler. An id depends on topic and kind of
+/// handler alone, so that pending events are delivered after other changes of the manifest.
 fn subscription_handlers(manifest: &Manifest) -> Vec<(String, SubscriptionHandler)> {
     let mut found: Vec<(String, SubscriptionHandler)> = Vec::new();
     for EventSubscription { topic, handler, timeout_ms, .. } in &manifest.events.subscribes {
@@ -99,8 +100,9 @@ fn subscription_handlers(manifest: &Manifest) -> Vec<(String, SubscriptionHandle
             EventHandler::Custom => "custom",
         };
         let plain = format!("{}:{topic}:{kind}", manifest.id);
-        let same = |id: &str| id == plain || id.starts_with(&format!("{plain}#"));
-        let id = match found.iter().filter(|(id, _)| same(id)).count() {
+        // Two subscriptions of one kind would otherwise share an id.
+        let is_same = |id: &str| id == plain || id.starts_with(&format!("{plain}#"));
+        let id = match found.iter().filter(|(id, _)| is_same(id)).count() {
             0 => plain,
             before => format!("{plain}#{}", before + 1),
         };
@@ -111,10 +113,11 @@ fn subscription_handlers(manifest: &Manifest) -> Vec<(String, SubscriptionHandle
 }
 
 impl Instance {
-    /// Names each topic that the manifest has handled by a library which handles none.
+    /// Returns the error of a library whose manifest has custom event handlers and which exports
+    /// none.
     pub(crate) fn unhandled_topics(&self) -> Option<String> {
-        let mut wanted = self.manifest.events.subscribes.iter();
-        let custom = wanted.find(|entry| entry.handler == Some(EventHandler::Custom))?;
+        let mut subscriptions = self.manifest.events.subscribes.iter();
+        let custom = subscriptions.find(|entry| entry.handler == Some(EventHandler::Custom))?;
         (!self.provides(event_interface::NAME)).then(|| {
             format!(
                 "`{}` subscribes to `{}` and handles no events: its library exports no `events`",
@@ -127,11 +130,11 @@ impl Instance {
 impl SubscriptionHandler {
     async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Result<(), CallError> {
         let limits = &kernel.shared.limits;
-        let usual = match self.handler {
+        let default_limit = match self.handler {
             EventHandler::InvokeAgent { .. } => limits.event_agent,
             EventHandler::NotifyUser { .. } | EventHandler::Custom => limits.event,
         };
-        let limit = self.timeout_ms.map_or(usual, Duration::from_millis);
+        let limit = self.timeout_ms.map_or(default_limit, Duration::from_millis);
         let handled = async {
             match &self.handler {
                 EventHandler::NotifyUser { text } => {
@@ -145,7 +148,7 @@ impl SubscriptionHandler {
             }
         };
         tokio::time::timeout(limit, handled).await.unwrap_or_else(|_| {
-            let message = format!("it was not handled within {} ms", limit.as_millis());
+            let message = format!("event handler timed out after {} ms", limit.as_millis());
             Err(CallError::new(ErrorKind::Timeout, message)
                 .with_hint("raise timeout_ms of the subscription in the manifest"))
         })
@@ -180,8 +183,9 @@ impl SubscriptionHandler {
         limit: Duration,
     ) -> Result<(), CallError> {
         let task = render_event_template(prompt, &delivery.event).await?;
-        // Not an operator's: nobody wrote it, and nobody can be asked.
-        let context = CallContext { origin: CallOrigin::Agent, ..context(kernel, delivery, limit) };
+        // Not the operator's origin: an event wrote the task, so its calls have no approval.
+        let context =
+            CallContext { origin: CallOrigin::Agent, ..call_context(kernel, delivery, limit) };
         let task = AgentTask { context, agent_id: agent.to_string(), task };
         kernel.run_task(task).await.map(drop)
     }
@@ -193,7 +197,7 @@ impl SubscriptionHandler {
         limit: Duration,
     ) -> Result<(), CallError> {
         let request = HandleEventRequest {
-            context: context(kernel, delivery, limit),
+            context: call_context(kernel, delivery, limit),
             event: to_event(delivery.event.clone()),
             attempt: delivery.attempt,
         };
@@ -204,16 +208,17 @@ impl SubscriptionHandler {
             Some(instance) => instance.pin().map(Some),
             None => Some(None),
         });
-        let gone = || CallError::new(ErrorKind::Unavailable, format!("`{owner}` is not loaded"));
-        let instance = found.ok_or_else(gone)?;
+        let not_loaded =
+            || CallError::new(ErrorKind::Unavailable, format!("`{owner}` is not loaded"));
+        let instance = found.ok_or_else(not_loaded)?;
         let (name, method) = (event_interface::NAME, event_interface::HANDLE);
-        // The attempt's own limit comes first, so that what is told is always the same.
-        let later = limit.saturating_add(Duration::from_secs(1));
-        instance.call(name, method, request, later).await.map(drop)
+        // The limit of the attempt must end first, so that its error is always the same.
+        let outer_limit = limit.saturating_add(Duration::from_secs(1));
+        instance.call(name, method, request, outer_limit).await.map(drop)
     }
 }
 
-fn context(kernel: &Kernel, delivery: &Delivery, limit: Duration) -> CallContext {
+fn call_context(kernel: &Kernel, delivery: &Delivery, limit: Duration) -> CallContext {
     CallContext {
         session_id: format!("event-{}", delivery.event.id),
         turn_id: format!("delivery-{}-{}", delivery.id, delivery.attempt),

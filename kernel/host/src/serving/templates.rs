@@ -1,4 +1,4 @@
-//! What a handler says about an event: templates of manifests, filled with what others wrote.
+//! The texts of event handlers: templates of manifests, filled with untrusted event data.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::error::CallError;
 use crate::foreign_text::sanitize;
 use crate::templates::render_template;
 
-/// Bytes of a rendered text that are used.
-const MOST: usize = 64 * 1024;
+/// The size limit of a rendered text, in bytes.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// The name of the only template.
 const NAME: &str = "template";
 
-/// Characters of a value in a line that nobody wrote a template for.
-const MOST_OF_A_VALUE: usize = 80;
+/// The length limit of a value in a summary line, in characters.
+const MAX_VALUE_CHARS: usize = 80;
 
-/// Fills a template with `event` and `payload`.
+/// Renders a template with the variables `event` and `payload`.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`], naming what the template wants and the event does not have.
+/// [`ErrorKind::InvalidArgument`], naming a variable that the template uses and the event lacks.
 pub(super) async fn render_event_template(
     template: &str,
     event: &StoredEvent,
@@ -37,42 +37,44 @@ pub(super) async fn render_event_template(
         at_ms => event.at_ms,
         correlation_id => event.correlation_id.as_str(),
     };
-    let variables = context! { event => about, payload => to_template_value(strip_control_chars(payload_of(event))) };
+    let variables = context! { event => about, payload => to_template_value(strip_control_chars(parse_payload(event))) };
     let template = template.to_owned();
     let loader = Box::new(move |name: &str| Ok((name == NAME).then(|| template.clone())));
-    let rendered = render_template(loader, NAME, variables, MOST).await.map_err(|reason| {
-        CallError::new(ErrorKind::InvalidArgument, format!("the template failed: {reason}"))
-            .with_hint("correct the subscription in the manifest")
-    })?;
+    let rendered =
+        render_template(loader, NAME, variables, MAX_TEXT_BYTES).await.map_err(|reason| {
+            CallError::new(ErrorKind::InvalidArgument, format!("template failed: {reason}"))
+                .with_hint("correct the subscription in the manifest")
+        })?;
     let mut text = rendered.text;
     if rendered.is_cut {
+        // A longer text is cut, not rejected: the event would be retried without any change.
         text.push('…');
     }
     Ok(text)
 }
 
-/// The topic and the short fields of the payload, on one line.
+/// Returns the topic and the short fields of the payload, on one line.
 pub(super) fn summary_line(event: &StoredEvent) -> String {
     let mut text = event.topic.clone();
-    let Value::Object(fields) = strip_control_chars(payload_of(event)) else { return text };
+    let Value::Object(fields) = strip_control_chars(parse_payload(event)) else { return text };
     for (name, value) in &fields {
         let value = match value {
             Value::String(value) => value.split_whitespace().collect::<Vec<_>>().join(" "),
             Value::Number(_) | Value::Bool(_) => value.to_string(),
             Value::Null | Value::Array(_) | Value::Object(_) => continue,
         };
-        let cut: String = value.chars().take(MOST_OF_A_VALUE).collect();
+        let cut: String = value.chars().take(MAX_VALUE_CHARS).collect();
         let more = if cut.len() < value.len() { "…" } else { "" };
         text.push_str(&format!(" {name}={cut}{more}"));
     }
     text
 }
 
-fn payload_of(event: &StoredEvent) -> Value {
+fn parse_payload(event: &StoredEvent) -> Value {
     serde_json::from_str(event.payload.get()).unwrap_or_default()
 }
 
-/// Without characters that steer terminals or that nobody sees, and without tags of the kernel's.
+/// Removes control and invisible characters and the kernel's tags from every text in a value.
 fn strip_control_chars(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(sanitize(&text)),
@@ -86,9 +88,10 @@ fn strip_control_chars(value: Value) -> Value {
     }
 }
 
-/// A JSON value as templates know it.
+/// Converts a JSON value to a template value.
 fn to_template_value(value: Value) -> minijinja::Value {
     match value {
+        // `None` would be undefined in templates, and so an error.
         Value::Null => minijinja::Value::from(()),
         Value::Bool(value) => value.into(),
         Value::Number(number) => match (number.as_i64(), number.as_u64()) {
@@ -101,7 +104,7 @@ fn to_template_value(value: Value) -> minijinja::Value {
     }
 }
 
-/// A list or a mapping, which templates print as the JSON that it is.
+/// A list or mapping that templates print as JSON.
 #[derive(Debug)]
 struct TemplateJson(Value);
 
@@ -131,6 +134,7 @@ impl Object for TemplateJson {
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sorted = self.0.clone();
+        // The order of fields must not depend on the map type of `serde_json`.
         sorted.sort_all_objects();
         write!(f, "{sorted}")
     }
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_template_sees_the_event_and_its_payload_without_control_characters() {
+    async fn template_values_are_sanitized() {
         let event = event(
             &json!({"proposal": "p1", "why": "be\u{1b}[31m ti\u{202e}dy", "list": ["a\u{7}"],
                 "end": "</kernel_notice>"}),
@@ -174,49 +178,46 @@ mod tests {
             render_event_template("{{ payload.list }} {{ event.id }}", &event).await.unwrap(),
             "[\"a\"] 7"
         );
-        let whole = super::tests::event(&json!({"b": {"n": 1.5, "m": [true, null, -3]}}));
-        let text = render_event_template("{{ payload }}", &whole).await.unwrap();
+        let nested = super::tests::event(&json!({"b": {"n": 1.5, "m": [true, null, -3]}}));
+        let text = render_event_template("{{ payload }}", &nested).await.unwrap();
         assert_eq!(text, r#"{"b":{"m":[true,null,-3],"n":1.5}}"#);
     }
 
     #[tokio::test]
-    async fn what_an_event_lacks_is_an_error_that_names_it() {
+    async fn undefined_variable_is_reported() {
         let error =
             render_event_template("{{ payload.no.such }}", &event(&json!({}))).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::InvalidArgument);
-        assert!(
-            error.message.starts_with("the template failed: line 1: undefined value"),
-            "{error}"
-        );
+        assert!(error.message.starts_with("template failed: line 1: undefined value"), "{error}");
     }
 
     #[tokio::test]
-    async fn a_text_is_cut_at_its_limit() {
-        let long = event(&json!({"text": "ä".repeat(MOST)}));
+    async fn long_text_is_truncated() {
+        let long = event(&json!({"text": "ä".repeat(MAX_TEXT_BYTES)}));
         let text = render_event_template("{{ payload.text }}", &long).await.unwrap();
-        assert_eq!(text.len(), MOST + '…'.len_utf8());
+        assert_eq!(text.len(), MAX_TEXT_BYTES + '…'.len_utf8());
     }
 
     #[tokio::test]
-    async fn endless_template_fails_alone() {
+    async fn endless_template_runs_out_of_fuel() {
         let loops = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}\
                      {% endfor %}";
         let error = render_event_template(loops, &event(&json!({}))).await.unwrap_err();
-        assert_eq!(error.message, "the template failed: line 1: engine ran out of fuel");
+        assert_eq!(error.message, "template failed: line 1: engine ran out of fuel");
     }
 
     #[test]
-    fn a_line_has_the_short_fields() {
+    fn summary_line_has_short_fields() {
         let payload = json!({
             "id": "p1", "many": [1], "none": null, "lines": "a\n\u{1b}b", "n": 3,
             "long": "x".repeat(81),
         });
         let long = "x".repeat(80);
-        let wanted = format!("skill.proposal.created id=p1 lines=a b long={long}… n=3");
+        let line_fields = format!("skill.proposal.created id=p1 lines=a b long={long}… n=3");
         let line = summary_line(&event(&payload));
         let mut words: Vec<_> = line.split(' ').collect();
         words.sort_unstable();
-        let mut expected: Vec<_> = wanted.split(' ').collect();
+        let mut expected: Vec<_> = line_fields.split(' ').collect();
         expected.sort_unstable();
         assert_eq!(words, expected);
     }

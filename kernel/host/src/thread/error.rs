@@ -1,63 +1,63 @@
-//! What can be wrong with a thread.
+//! Errors of threads and their journals.
 
 use std::io;
 use std::path::PathBuf;
 
 use skillhost_contract::payload::ErrorKind;
 
-/// Why a thread could not be used.
+/// An error returned when a thread cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadError {
-    /// What was given is no thread's id.
-    #[error("`{}` is not the id of a thread", id.escape_debug())]
+    /// The given text is not a thread id.
+    #[error("`{}` is not a valid thread id", id.escape_debug())]
     BadId {
-        /// What was given.
+        /// The given text.
         id: String,
     },
     /// No thread has that id.
-    #[error("no thread `{id}`")]
+    #[error("thread `{id}` not found")]
     NotFound {
-        /// The id asked for.
+        /// The requested id.
         id: String,
-        /// Up to three ids that look like it.
+        /// Up to three similar ids.
         similar: Vec<String>,
     },
-    /// Somebody else goes on with it right now.
+    /// Another process has the thread open.
     #[error("thread `{id}` is in use by another process")]
     Busy {
         /// The thread.
         id: String,
     },
-    /// The journal is of another version of the kernel.
-    #[error("{}: a journal of version {version}, this kernel reads version {}", path.display(), super::VERSION)]
+    /// The journal's version is not supported by this kernel.
+    #[error("{}: journal version {version} is not supported; this kernel reads version {}", path.display(), super::VERSION)]
     Version {
         /// The journal.
         path: PathBuf,
         /// Its version.
         version: u64,
     },
-    /// A line of the journal that is not the last is not what was written.
+    /// A line before the last one is damaged.
     #[error("{}:{line}: {reason}", path.display())]
     Damaged {
         /// The journal.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A conversation cannot be cut there: a tool's answer would lose its call.
-    #[error("a conversation of {messages} messages cannot be cut before message {keep_from}")]
+    /// The cut would separate a tool result from its call.
+    #[error("thread of {messages} messages cannot be cut before message {keep_from}")]
     BadCut {
-        /// The first message that would have stayed.
+        /// The first message that would have been kept.
         keep_from: usize,
-        /// How many there are.
+        /// The number of messages.
         messages: usize,
     },
-    /// The journal could not be read or written. What it had it still has.
+    /// The journal could not be read or written. Its earlier entries are intact.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The journal's path.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
@@ -65,7 +65,7 @@ pub enum ThreadError {
 }
 
 impl ThreadError {
-    /// The kind of failure, as for a call.
+    /// Returns the kind of error, as for a tool call.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -76,12 +76,12 @@ impl ThreadError {
         }
     }
 
-    /// What to do about it, one line each.
+    /// Returns hints for the operator, one per line; may be empty.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
             Self::BadId { .. } => {
-                "an id has 1 to 64 lower-case letters, digits and hyphens\nsee: skillhost threads list"
+                "use 1 to 64 lower-case letters, digits and hyphens\nsee: skillhost threads list"
                     .to_owned()
             }
             Self::NotFound { similar, .. } => match similar.as_slice() {
@@ -89,15 +89,15 @@ impl ThreadError {
                 ids => format!("did you mean {}?\nsee: skillhost threads list", ids.join(", ")),
             },
             Self::Busy { .. } => {
-                "end the other chat, or begin another thread by leaving --thread out".to_owned()
+                "end the other chat, or start a new thread without --thread".to_owned()
             }
-            Self::Version { .. } => "go on with it in the version that wrote it".to_owned(),
+            Self::Version { .. } => "resume it with the kernel version that wrote it".to_owned(),
             Self::Damaged { .. } => {
-                "take that line and those after it out, or begin another thread".to_owned()
+                "remove that line and all after it, or start a new thread".to_owned()
             }
             Self::BadCut { .. } => String::new(),
             Self::Io { .. } => {
-                "check that it may be written and that the disk has room; nothing that was said is lost"
+                "check that it is writable and that the disk has space; stored messages are intact"
                     .to_owned()
             }
         }

@@ -1,4 +1,4 @@
-//! What a thread's journal says, one change after the other.
+//! The state of a thread, built from its journal one entry at a time.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use skillhost_contract::payload::SkillRef;
 use super::{ELIDED_RESULT, MessageStatus, ThreadSkill};
 use crate::model::Message;
 
-/// One entry of the journal.
+/// An entry of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub(super) enum ThreadEntry {
     Message {
         message: Message,
-        /// Of what a person said. What the kernel says has none.
+        /// The id of a user message; `None` for messages of the kernel.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
     },
@@ -38,17 +38,18 @@ pub(super) enum ThreadEntry {
 pub(super) struct ThreadState {
     pub(super) messages: Vec<Message>,
     pub(super) skills: Vec<ThreadSkill>,
-    /// For each skill, the message that has its text.
+    /// For each skill, the index of the message that has its text.
     carriers: Vec<Option<usize>>,
-    /// What people said, by the ids of their messages, with the answer where there is one. Outlasts
-    /// a reset: what was heard once is not heard again.
-    heard: BTreeMap<String, Option<String>>,
-    /// The one that was said last, until it is answered.
+    /// User messages by id, with the reply where there is one. Survives a reset, so that no message
+    /// is processed twice.
+    user_messages: BTreeMap<String, Option<String>>,
+    /// The id of the last user message, until it is answered.
     open: Option<String>,
 }
 
 impl ThreadState {
-    /// Whether [`ThreadState::apply`] can take a change: a cut must lie within, and not before an answer.
+    /// Returns whether [`ThreadState::apply`] can take a change: a cut must lie within the
+    /// messages, and not before a tool result.
     pub(super) fn can_apply(&self, change: &ThreadEntry) -> bool {
         match change {
             ThreadEntry::Compacted { keep_from, .. } => {
@@ -66,7 +67,7 @@ impl ThreadState {
             ThreadEntry::Skill { skill, in_messages } => self.activate(skill, in_messages),
             ThreadEntry::Compacted { summary, keep_from } => {
                 self.messages.splice(..keep_from, [Message::User { text: summary }]);
-                // The summary stands where the first `keep_from` messages were.
+                // The summary is message 0, so every kept message moves to one place behind it.
                 self.remap_skill_messages(|at| at.checked_sub(keep_from).map(|behind| behind + 1));
             }
             ThreadEntry::ResultsElided { before } => {
@@ -77,29 +78,31 @@ impl ThreadState {
                 }
                 self.remap_skill_messages(|at| (at >= before).then_some(at));
             }
+            // Message ids survive: a client may resend a message after the reset.
             ThreadEntry::Reset => {
-                let heard = std::mem::take(&mut self.heard);
-                *self = Self { heard, ..Self::default() };
+                let user_messages = std::mem::take(&mut self.user_messages);
+                *self = Self { user_messages, ..Self::default() };
             }
         }
     }
 
     fn push(&mut self, message: Message, message_id: Option<String>) {
         if let Some(id) = message_id {
-            self.heard.insert(id.clone(), None);
+            self.user_messages.insert(id.clone(), None);
             self.open = Some(id);
         }
+        // A reply with calls is not final: the user message is answered by the reply without any.
         if let Message::Assistant { text, calls } = &message
             && calls.is_empty()
             && let Some(id) = self.open.take()
         {
-            self.heard.insert(id, Some(text.clone()));
+            self.user_messages.insert(id, Some(text.clone()));
         }
         self.messages.push(message);
     }
 
     pub(super) fn message_status(&self, message_id: &str) -> Option<MessageStatus> {
-        Some(match self.heard.get(message_id)? {
+        Some(match self.user_messages.get(message_id)? {
             Some(text) => MessageStatus::Answered(text.clone()),
             None if self.open.as_deref() == Some(message_id) => MessageStatus::Open,
             None => MessageStatus::Superseded,
@@ -114,6 +117,7 @@ impl ThreadState {
             self.carriers.push(carrier);
             return;
         };
+        // A skill activated again with the same text is still in its earlier message.
         let same_text = self.skills[known].skill.digest == skill.digest;
         let carrier = carrier.or(self.carriers[known].filter(|_| same_text));
         self.skills[known] = ThreadSkill { skill, in_messages: carrier.is_some() };
@@ -127,18 +131,18 @@ impl ThreadState {
         }
     }
 
-    /// The calls of the last reply that have no answer, as `(id, name)`.
+    /// Returns the calls of the last reply that have no result, as `(id, name)`.
     pub(super) fn open_calls(&self) -> Vec<(String, String)> {
         let last = self.messages.iter().rposition(|m| matches!(m, Message::Assistant { .. }));
         let Some(last) = last else { return Vec::new() };
         let Message::Assistant { calls, .. } = &self.messages[last] else { return Vec::new() };
-        let answers = &self.messages[last + 1..];
-        let answered = |id: &str| {
-            answers.iter().any(|m| matches!(m, Message::Tool { call_id, .. } if call_id == id))
+        let results = &self.messages[last + 1..];
+        let has_result = |id: &str| {
+            results.iter().any(|m| matches!(m, Message::Tool { call_id, .. } if call_id == id))
         };
         calls
             .iter()
-            .filter(|call| !answered(&call.id))
+            .filter(|call| !has_result(&call.id))
             .map(|call| (call.id.clone(), call.name.clone()))
             .collect()
     }

@@ -1,4 +1,4 @@
-//! The folder of journals.
+//! The directory of thread journals.
 
 use std::fs::{self, TryLockError};
 use std::io::{self, Read as _};
@@ -18,44 +18,44 @@ use crate::model::Message;
 /// The threads of a home.
 #[derive(Debug, Clone)]
 pub struct ThreadStore {
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
-/// One thread in a list.
+/// An entry of the thread list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadSummary {
-    /// Its id.
+    /// The thread's id.
     pub id: String,
-    /// The agent it was begun with; empty where the journal cannot be read.
+    /// The agent that the thread was created with; empty where the journal cannot be read.
     pub agent: String,
-    /// The first line of what was said first.
+    /// The first line of the first user message.
     pub title: String,
-    /// How many messages a model is to see.
+    /// The number of messages in the next model request.
     pub messages: usize,
-    /// When it began, milliseconds since 1970.
+    /// The time of creation, in milliseconds since 1970.
     pub began: u64,
-    /// When it was last changed, milliseconds since 1970.
+    /// The time of the last change, in milliseconds since 1970.
     pub changed: u64,
-    /// What is wrong with its journal.
+    /// The error of an unreadable journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What is in a thread, for people.
+/// The contents of a thread, for display.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadContents {
-    /// What a list says of it.
+    /// The entry of the thread list.
     #[serde(flatten)]
     pub summary: ThreadSummary,
-    /// What a model is to see.
+    /// The messages of the next model request.
     #[serde(rename = "conversation")]
     pub messages: Vec<Message>,
-    /// The skills that are active.
+    /// The active skills.
     pub skills: Vec<ThreadSkill>,
 }
 
-/// What is wrong with a line whose checksum differs.
-const ALTERED: &str = "it is not what was written: its checksum differs";
+/// The reason for rejecting a line whose checksum differs.
+const ALTERED: &str = "checksum does not match the line";
 
 /// The first line of a journal.
 #[derive(Serialize, Deserialize)]
@@ -80,26 +80,26 @@ struct ThreadLine {
     change: ThreadEntry,
 }
 
-/// A journal that was read.
+/// The result of reading a journal.
 struct ReplayedThread {
     header: ThreadHeader,
     state: ThreadState,
     title: String,
     changed: u64,
-    /// Bytes that are whole lines that say something.
+    /// The length of the complete lines that hold valid entries, in bytes.
     length: usize,
-    /// There was more: the rest of a line.
+    /// Whether an incomplete line followed.
     torn: bool,
 }
 
 impl ThreadStore {
-    /// The threads of a home.
+    /// Creates the store of a home's threads.
     #[must_use]
     pub fn new(home: &Home) -> Self {
-        Self { folder: home.data_dir("kernel").join("threads") }
+        Self { directory: home.data_dir("kernel").join("threads") }
     }
 
-    /// Begins a thread.
+    /// Creates a thread with its journal.
     ///
     /// # Errors
     /// [`ThreadError::Io`].
@@ -107,7 +107,7 @@ impl ThreadStore {
         let id = new_id();
         let path = self.path(&id);
         let failed = |source| ThreadError::Io { path: path.clone(), source };
-        create_private_dir(&self.folder).map_err(failed)?;
+        create_private_dir(&self.directory).map_err(failed)?;
         let header = ThreadHeader {
             thread: id.clone(),
             version: VERSION,
@@ -116,17 +116,19 @@ impl ThreadStore {
         };
         let line = serde_json::to_vec(&header).map_err(io::Error::from).map_err(failed)?;
         let line = with_checksum(line);
-        // Locked and whole before it has its name: nobody sees a thread that is half begun.
-        let temporary = self.folder.join(format!(".{id}.tmp"));
-        let began = || {
+        // Locked and complete before the file gets its final name: a half-written thread is never
+        // listed.
+        let temporary = self.directory.join(format!(".{id}.tmp"));
+        let create_file = || {
             let mut file = open_append(&temporary, true)?;
             file.try_lock().map_err(io::Error::from)?;
             crate::journal::AppendSink::append(&mut file, &line)?;
             fs::rename(&temporary, &path)?;
-            fs::File::open(&self.folder)?.sync_all()?;
+            // Without syncing the directory the rename itself can be lost.
+            fs::File::open(&self.directory)?.sync_all()?;
             Ok(file)
         };
-        let file = began().map_err(|error| {
+        let file = create_file().map_err(|error| {
             // The original error is the one worth reporting.
             let _ = fs::remove_file(&temporary);
             failed(error)
@@ -135,7 +137,7 @@ impl ThreadStore {
         Ok(Thread { id, agent: header.agent, state: ThreadState::default(), journal, note: None })
     }
 
-    /// Goes on with a thread. A last line that is not whole is dropped and noted.
+    /// Resumes a thread. An incomplete last line is dropped and noted.
     ///
     /// # Errors
     /// [`ThreadError`]; [`ThreadError::Busy`] while another process, or another part of this one,
@@ -147,6 +149,7 @@ impl ThreadStore {
             Ok(file) => file,
             Err(error) => return Err(self.open_error(id, error)),
         };
+        // The lock ends with the file handle, so a crashed process leaves no stale lock.
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(ThreadError::Busy { id: id.to_owned() }),
@@ -154,20 +157,27 @@ impl ThreadStore {
         }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed)?;
-        let read = replay(&path, &bytes)?;
+        let replayed = replay_journal(&path, &bytes)?;
         let mut note = None;
-        if read.torn {
-            crate::journal::AppendSink::truncate(&mut file, read.length as u64).map_err(failed)?;
-            note = Some("the last entry was not written to its end and is left out".to_owned());
+        if replayed.torn {
+            crate::journal::AppendSink::truncate(&mut file, replayed.length as u64)
+                .map_err(failed)?;
+            note = Some("last entry was incomplete and has been dropped".to_owned());
         }
-        let journal = Some(AppendLog::new(path, Box::new(file), read.length as u64));
-        Ok(Thread { id: id.to_owned(), agent: read.header.agent, state: read.state, journal, note })
+        let journal = Some(AppendLog::new(path, Box::new(file), replayed.length as u64));
+        Ok(Thread {
+            id: id.to_owned(),
+            agent: replayed.header.agent,
+            state: replayed.state,
+            journal,
+            note,
+        })
     }
 
     /// Lists the threads, the one changed last first.
     ///
     /// # Errors
-    /// [`ThreadError::Io`] for the folder; a journal that cannot be read is listed with its
+    /// [`ThreadError::Io`] for the directory; a journal that cannot be read is listed with its
     /// problem.
     pub fn list(&self) -> Result<Vec<ThreadSummary>, ThreadError> {
         let mut summaries: Vec<_> = self.ids()?.into_iter().map(|id| self.summary(id)).collect();
@@ -175,28 +185,28 @@ impl ThreadStore {
         Ok(summaries)
     }
 
-    /// Reads a thread, whether or not it is open elsewhere.
+    /// Reads a thread, even one that another process has open.
     ///
     /// # Errors
     /// [`ThreadError`].
     pub fn read(&self, id: &str) -> Result<ThreadContents, ThreadError> {
         let path = self.validated_path(id)?;
         let bytes = fs::read(&path).map_err(|error| self.open_error(id, error))?;
-        let read = replay(&path, &bytes)?;
+        let replayed = replay_journal(&path, &bytes)?;
         Ok(ThreadContents {
-            summary: read.summary(id.to_owned()),
-            messages: read.state.messages,
-            skills: read.state.skills,
+            summary: replayed.summary(id.to_owned()),
+            messages: replayed.state.messages,
+            skills: replayed.state.skills,
         })
     }
 
     fn summary(&self, id: String) -> ThreadSummary {
         let path = self.path(&id);
-        let read = fs::read(&path)
+        let replayed = fs::read(&path)
             .map_err(|source| ThreadError::Io { path: path.clone(), source })
-            .and_then(|bytes| replay(&path, &bytes));
-        match read {
-            Ok(read) => read.summary(id),
+            .and_then(|bytes| replay_journal(&path, &bytes));
+        match replayed {
+            Ok(replayed) => replayed.summary(id),
             Err(error) => ThreadSummary {
                 id,
                 agent: String::new(),
@@ -210,8 +220,8 @@ impl ThreadStore {
     }
 
     fn ids(&self) -> Result<Vec<String>, ThreadError> {
-        let failed = |source| ThreadError::Io { path: self.folder.clone(), source };
-        let entries = match fs::read_dir(&self.folder) {
+        let failed = |source| ThreadError::Io { path: self.directory.clone(), source };
+        let entries = match fs::read_dir(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries.map_err(failed)?,
         };
@@ -219,12 +229,13 @@ impl ThreadStore {
         for entry in entries {
             let name = entry.map_err(failed)?.file_name();
             let id = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
+            // Temporary files and foreign files are skipped.
             ids.extend(id.filter(|id| is_id(id)).map(str::to_owned));
         }
         Ok(ids)
     }
 
-    /// The only way from an id to a file.
+    /// Returns the path of a valid id. Every public method goes through this check.
     fn validated_path(&self, id: &str) -> Result<PathBuf, ThreadError> {
         match is_id(id) {
             true => Ok(self.path(id)),
@@ -233,7 +244,7 @@ impl ThreadStore {
     }
 
     fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(format!("{id}.jsonl"))
+        self.directory.join(format!("{id}.jsonl"))
     }
 
     fn open_error(&self, id: &str, source: io::Error) -> ThreadError {
@@ -265,92 +276,94 @@ fn is_id(id: &str) -> bool {
         && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// Adds a line to what will be written.
+/// Appends a line with its checksum to a buffer.
 pub(super) fn write_line(lines: &mut Vec<u8>, at: u64, change: &ThreadEntry) {
     let line = serde_json::to_vec(&ThreadLineRef { at, change })
         .expect("a change has text keys only, and a vector takes every byte");
     lines.extend(with_checksum(line));
 }
 
-/// The last field of a line, up to its value.
+/// The key of a line's last field, up to its value.
 const CHECKSUM: &[u8] = b",\"sum\":\"";
 
-/// Hexadecimal digits of a checksum.
+/// The number of hexadecimal digits of a checksum.
 const CHECKSUM_LENGTH: usize = 16;
 
-/// The checksum of a line: the beginning of the SHA-256 of every byte before it.
-fn checksum(bytes: &[u8]) -> String {
+/// Returns the checksum of a line: the first digits of the SHA-256 of every byte before it.
+fn line_checksum(bytes: &[u8]) -> String {
     to_hex(&Sha256::digest(bytes)[..CHECKSUM_LENGTH / 2])
 }
 
-/// Ends a JSON object with its checksum and a line break.
+/// Appends checksum and line break to a JSON object.
 fn with_checksum(mut line: Vec<u8>) -> Vec<u8> {
+    // Removes the closing brace; the last field is added behind the others.
     line.pop();
-    let sum = checksum(&line);
+    let sum = line_checksum(&line);
     line.extend_from_slice(CHECKSUM);
     line.extend_from_slice(sum.as_bytes());
     line.extend_from_slice(b"\"}\n");
     line
 }
 
-/// Whether a line is what was written; `None` for one of a version that wrote no checksums.
+/// Returns whether a line's checksum is correct; `None` for a line of an older version without one.
 fn is_intact(line: &[u8]) -> Option<bool> {
     let (bytes, sum) = line.strip_suffix(b"\"}")?.split_last_chunk::<CHECKSUM_LENGTH>()?;
     let bytes = bytes.strip_suffix(CHECKSUM)?;
-    Some(checksum(bytes).as_bytes() == sum)
+    Some(line_checksum(bytes).as_bytes() == sum)
 }
 
-fn replay(path: &Path, bytes: &[u8]) -> Result<ReplayedThread, ThreadError> {
+fn replay_journal(path: &Path, bytes: &[u8]) -> Result<ReplayedThread, ThreadError> {
     let damaged = |line, reason: String| ThreadError::Damaged { path: path.into(), line, reason };
-    let (lines, whole) = split_complete_lines(bytes);
+    let (lines, complete_length) = split_complete_lines(bytes);
     let Some((first, changes)) = lines.split_first() else {
-        return Err(damaged(1, "the journal has no first line".to_owned()));
+        return Err(damaged(1, "journal has no first line".to_owned()));
     };
-    let header = header(path, first)?;
+    let header = parse_header(path, first)?;
     if is_intact(first) == Some(false) {
         return Err(damaged(1, ALTERED.to_owned()));
     }
-    let mut read = ReplayedThread {
+    let mut replayed = ReplayedThread {
         changed: header.at,
         header,
         state: ThreadState::default(),
         title: String::new(),
-        length: whole,
-        torn: whole < bytes.len(),
+        length: complete_length,
+        torn: complete_length < bytes.len(),
     };
     for (index, line) in changes.iter().enumerate() {
         let last = index + 1 == changes.len();
-        // A line that ends as it should was written to its end.
+        // A line with its closing brace and line break was written completely; a power loss leaves
+        // zeros.
         if is_intact(line) == Some(false) && !(last && line.contains(&0)) {
             return Err(damaged(index + 2, ALTERED.to_owned()));
         }
         match serde_json::from_slice::<ThreadLine>(line) {
-            Ok(ThreadLine { at, change }) if read.state.can_apply(&change) => {
+            Ok(ThreadLine { at, change }) if replayed.state.can_apply(&change) => {
                 if let (true, ThreadEntry::Message { message: Message::User { text }, .. }) =
-                    (read.title.is_empty(), &change)
+                    (replayed.title.is_empty(), &change)
                 {
-                    read.title = text.lines().next().unwrap_or_default().to_owned();
+                    replayed.title = text.lines().next().unwrap_or_default().to_owned();
                 }
-                read.changed = at;
-                read.state.apply(change);
+                replayed.changed = at;
+                replayed.state.apply(change);
             }
-            // A machine that loses its power may leave the length of a line and not its bytes.
-            Err(_) if last && !read.torn => {
-                read.length = whole - line.len() - 1;
-                read.torn = true;
+            // After a power loss the file system may keep a line's length but not its bytes.
+            Err(_) if last && !replayed.torn => {
+                replayed.length = complete_length - line.len() - 1;
+                replayed.torn = true;
             }
             Ok(_) => {
-                let reason = "it cuts the conversation where there is nothing to cut".to_owned();
+                let reason = "entry cuts outside of the stored messages".to_owned();
                 return Err(damaged(index + 2, reason));
             }
             Err(error) => return Err(damaged(index + 2, error.to_string())),
         }
     }
-    Ok(read)
+    Ok(replayed)
 }
 
-fn header(path: &Path, line: &[u8]) -> Result<ThreadHeader, ThreadError> {
-    /// What every version's first line has.
+fn parse_header(path: &Path, line: &[u8]) -> Result<ThreadHeader, ThreadError> {
+    /// The fields that the first line of every version has.
     #[derive(Deserialize)]
     struct VersionHeader {
         version: u64,
@@ -360,6 +373,7 @@ fn header(path: &Path, line: &[u8]) -> Result<ThreadHeader, ThreadError> {
         line: 1,
         reason: error.to_string(),
     };
+    // The version is read first: a later version may have other fields.
     match serde_json::from_slice::<VersionHeader>(line).map_err(damaged)?.version {
         VERSION => serde_json::from_slice(line).map_err(damaged),
         version => Err(ThreadError::Version { path: path.into(), version }),
@@ -370,14 +384,14 @@ fn header(path: &Path, line: &[u8]) -> Result<ThreadHeader, ThreadError> {
 pub(super) mod testing {
     use super::*;
 
-    /// Reads a journal's bytes: the thread without its file.
+    /// Reads a journal's bytes into a thread without a file.
     pub(in crate::thread) fn reread(bytes: &[u8]) -> Result<Thread, ThreadError> {
-        let read = replay(Path::new("journal"), bytes)?;
-        let (id, agent) = (read.header.thread, read.header.agent);
-        Ok(Thread { id, agent, state: read.state, journal: None, note: None })
+        let replayed = replay_journal(Path::new("journal"), bytes)?;
+        let (id, agent) = (replayed.header.thread, replayed.header.agent);
+        Ok(Thread { id, agent, state: replayed.state, journal: None, note: None })
     }
 
-    /// The first line of a journal.
+    /// Returns the first line of a journal.
     pub(in crate::thread) fn first_line(id: &str, agent: &str) -> Vec<u8> {
         let header =
             ThreadHeader { thread: id.into(), version: VERSION, agent: agent.into(), at: 1 };

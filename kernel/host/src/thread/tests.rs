@@ -9,21 +9,21 @@ use crate::home::{Home, HomeSource};
 use crate::journal::testing::SmallDisk;
 use crate::model::ModelToolCall;
 
-struct Place {
-    folder: tempfile::TempDir,
+struct StoreFixture {
+    directory: tempfile::TempDir,
     threads: ThreadStore,
 }
 
-fn place() -> Place {
-    let folder = tempfile::tempdir().unwrap();
-    fs::create_dir(folder.path().join("sandbox")).unwrap();
-    let threads = ThreadStore::new(&Home::open(folder.path(), HomeSource::Argument).unwrap());
-    Place { folder, threads }
+fn fixture() -> StoreFixture {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("sandbox")).unwrap();
+    let threads = ThreadStore::new(&Home::open(directory.path(), HomeSource::Argument).unwrap());
+    StoreFixture { directory, threads }
 }
 
-impl Place {
+impl StoreFixture {
     fn journal(&self, id: &str) -> std::path::PathBuf {
-        self.folder.path().join(format!("sandbox/data/kernel/threads/{id}.jsonl"))
+        self.directory.path().join(format!("sandbox/data/kernel/threads/{id}.jsonl"))
     }
 }
 
@@ -51,12 +51,12 @@ fn skill(id: &str, digest: &str) -> SkillRef {
 }
 
 fn skills(thread: &Thread) -> Vec<(&str, &str, bool)> {
-    let shown = |s: &'_ ThreadSkill| s.in_messages;
+    let in_messages = |s: &'_ ThreadSkill| s.in_messages;
     let skills = thread.skills().iter();
-    skills.map(|s| (s.skill.skill_id.as_str(), s.skill.digest.as_str(), shown(s))).collect()
+    skills.map(|s| (s.skill.skill_id.as_str(), s.skill.digest.as_str(), in_messages(s))).collect()
 }
 
-/// A thread whose journal lies in memory.
+/// A thread whose journal is in memory.
 fn on_disk(disk: &SmallDisk) -> Thread {
     let line = first_line("t", "worker");
     disk.bytes.lock().unwrap().extend(&line);
@@ -65,9 +65,9 @@ fn on_disk(disk: &SmallDisk) -> Thread {
 }
 
 #[test]
-fn a_thread_goes_on_where_it_was() {
-    let place = place();
-    let mut thread = place.threads.create("worker").unwrap();
+fn reopened_thread_keeps_contents() {
+    let fixture = fixture();
+    let mut thread = fixture.threads.create("worker").unwrap();
     let id = thread.id().to_owned();
     thread.push(user("first\nline two")).unwrap();
     thread.push(calls(&["1"])).unwrap();
@@ -75,76 +75,73 @@ fn a_thread_goes_on_where_it_was() {
     thread.activate(skill("code-review", "d1"), true).unwrap();
     let messages = thread.messages().to_vec();
     drop(thread);
-    let thread = place.threads.open(&id).unwrap();
+    let thread = fixture.threads.open(&id).unwrap();
     assert_eq!((thread.id(), thread.agent(), thread.recovery_note()), (&*id, "worker", None));
     assert_eq!(thread.messages(), messages);
     assert_eq!(skills(&thread), [("code-review", "d1", true)]);
     drop(thread);
 
-    let contents = place.threads.read(&id).unwrap();
+    let contents = fixture.threads.read(&id).unwrap();
     assert_eq!(contents.messages, messages);
-    let list = place.threads.list().unwrap();
+    let list = fixture.threads.list().unwrap();
     assert_eq!(list, [contents.summary]);
     assert_eq!((list[0].title.as_str(), list[0].messages), ("first", 3));
     assert!(list[0].changed >= list[0].began && list[0].began > 0);
 }
 
 #[test]
-fn a_second_opener_is_told_that_the_thread_is_busy() {
-    let place = place();
-    let first = place.threads.create("worker").unwrap();
+fn second_open_returns_busy() {
+    let fixture = fixture();
+    let first = fixture.threads.create("worker").unwrap();
     let id = first.id().to_owned();
-    assert!(matches!(place.threads.open(&id), Err(ThreadError::Busy { id: busy }) if busy == id));
-    assert_eq!(place.threads.read(&id).unwrap().messages, []);
+    assert!(matches!(fixture.threads.open(&id), Err(ThreadError::Busy { id: busy }) if busy == id));
+    assert_eq!(fixture.threads.read(&id).unwrap().messages, []);
     drop(first);
-    let second = place.threads.open(&id).unwrap();
-    assert!(matches!(place.threads.open(&id), Err(ThreadError::Busy { .. })));
+    let second = fixture.threads.open(&id).unwrap();
+    assert!(matches!(fixture.threads.open(&id), Err(ThreadError::Busy { .. })));
     drop(second);
-    place.threads.open(&id).unwrap();
+    fixture.threads.open(&id).unwrap();
 }
 
 #[test]
-fn an_entry_that_was_cut_anywhere_is_dropped_and_the_thread_goes_on() {
-    let place = place();
-    let mut thread = place.threads.create("worker").unwrap();
+fn truncated_entry_is_dropped() {
+    let fixture = fixture();
+    let mut thread = fixture.threads.create("worker").unwrap();
     let id = thread.id().to_owned();
     thread.push(user("kept")).unwrap();
-    let path = place.journal(&id);
+    let path = fixture.journal(&id);
     let before = fs::read(&path).unwrap();
     thread.push(user("cut — somewhere")).unwrap();
     drop(thread);
     let after = fs::read(&path).unwrap();
     for length in before.len()..after.len() {
         fs::write(&path, &after[..length]).unwrap();
-        let mut thread = place.threads.open(&id).unwrap();
+        let mut thread = fixture.threads.open(&id).unwrap();
         assert_eq!(thread.messages(), [user("kept")], "{length}");
         assert_eq!(thread.recovery_note().is_some(), length > before.len(), "{length}");
         thread.push(user("next")).unwrap();
         drop(thread);
-        let thread = place.threads.open(&id).unwrap();
+        let thread = fixture.threads.open(&id).unwrap();
         assert_eq!(thread.messages(), [user("kept"), user("next")], "{length}");
         assert_eq!(thread.recovery_note(), None);
     }
 }
 
 #[test]
-fn flipped_bit_is_damage_with_line() {
+fn flipped_bit_reports_damaged_line() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
     for text in ["first", "second", "third"] {
         thread.push(user(text)).unwrap();
     }
-    let whole = disk.text();
-    // In the middle and at the end, and in what is JSON all the same.
+    let complete = disk.text();
+    // In the middle and at the end, where the line is still valid JSON.
     for (text, line) in [("second", 3), ("third", 4)] {
-        let flipped = whole.replacen(text, &text.replacen('d', "e", 1), 1);
+        let flipped = complete.replacen(text, &text.replacen('d', "e", 1), 1);
         let error = reread(flipped.as_bytes()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("journal:{line}: it is not what was written: its checksum differs")
-        );
+        assert_eq!(error.to_string(), format!("journal:{line}: checksum does not match the line"));
     }
-    assert_eq!(reread(whole.as_bytes()).unwrap().messages().len(), 3);
+    assert_eq!(reread(complete.as_bytes()).unwrap().messages().len(), 3);
 }
 
 #[test]
@@ -160,66 +157,66 @@ fn line_without_checksum_is_read() {
 }
 
 #[test]
-fn a_last_line_whose_bytes_never_came_is_dropped() {
+fn zeroed_last_line_is_dropped() {
     let mut journal = first_line("t", "worker");
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
     thread.push(user("kept")).unwrap();
-    let whole = disk.bytes.lock().unwrap().clone();
-    journal.clone_from(&whole);
+    let complete = disk.bytes.lock().unwrap().clone();
+    journal.clone_from(&complete);
     journal.extend([0; 40]);
     journal.push(b'\n');
     assert_eq!(reread(&journal).unwrap().messages(), [user("kept")]);
-    // In the middle it is not a torn end but damage.
-    journal.extend(&whole[first_line("t", "worker").len()..]);
+    // In the middle this is damage, not an incomplete last line.
+    journal.extend(&complete[first_line("t", "worker").len()..]);
     let error = reread(&journal).unwrap_err();
     assert!(matches!(error, ThreadError::Damaged { line: 3, .. }), "{error}");
 }
 
 #[test]
-fn a_turn_that_was_cut_off_is_settled() {
+fn aborted_turn_closes_open_calls() {
     let mut thread = Thread::in_memory("worker");
     thread.push(user("do")).unwrap();
     thread.push(calls(&["1", "2", "3"])).unwrap();
     thread.push(answer("2", "done")).unwrap();
     assert_eq!(thread.close_open_calls().unwrap(), 2);
-    let settled =
+    let closed =
         [user("do"), calls(&["1", "2", "3"]), answer("2", "done"), cut_off("1"), cut_off("3")];
-    assert_eq!(thread.messages(), settled);
+    assert_eq!(thread.messages(), closed);
     assert_eq!(thread.close_open_calls().unwrap(), 0);
-    assert_eq!(thread.messages(), settled);
+    assert_eq!(thread.messages(), closed);
     assert_eq!(Thread::in_memory("worker").close_open_calls().unwrap(), 0);
 }
 
 #[test]
-fn what_was_heard_is_known_with_its_answer_whatever_comes_later() {
+fn message_status_survives_compaction_and_reset() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
     assert_eq!(thread.message_status("m1"), None);
     thread.push_user_message("first".into(), "m1".into()).unwrap();
     thread.push(calls(&["1"])).unwrap();
-    // What the kernel says is no message of a person, and no answer either.
+    // A message of the kernel is neither a user message nor a reply.
     thread.push(user("<kernel_notice>")).unwrap();
     assert_eq!(thread.message_status("m1"), Some(MessageStatus::Open));
-    let said = |text: &str| Message::Assistant { text: text.into(), calls: Vec::new() };
-    thread.push(said("the answer")).unwrap();
-    thread.push(said("more")).unwrap();
+    let reply = |text: &str| Message::Assistant { text: text.into(), calls: Vec::new() };
+    thread.push(reply("the answer")).unwrap();
+    thread.push(reply("more")).unwrap();
     thread.push_user_message("second".into(), "m2".into()).unwrap();
     thread.push_user_message("third".into(), "m3".into()).unwrap();
     thread.compact("summary".into(), 3).unwrap();
-    let known = |thread: &Thread| ["m1", "m2", "m3"].map(|id| thread.message_status(id));
+    let statuses = |thread: &Thread| ["m1", "m2", "m3"].map(|id| thread.message_status(id));
     let answered = Some(MessageStatus::Answered("the answer".into()));
     let expected = [answered.clone(), Some(MessageStatus::Superseded), Some(MessageStatus::Open)];
-    assert_eq!(known(&thread), expected);
-    assert_eq!(known(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
+    assert_eq!(statuses(&thread), expected);
+    assert_eq!(statuses(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
     thread.reset().unwrap();
     let expected = [answered, Some(MessageStatus::Superseded), Some(MessageStatus::Superseded)];
-    assert_eq!(known(&thread), expected);
-    assert_eq!(known(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
+    assert_eq!(statuses(&thread), expected);
+    assert_eq!(statuses(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
 }
 
 #[test]
-fn what_a_user_says_never_stands_between_a_call_and_its_answer() {
+fn user_message_follows_tool_result() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
     thread.push(calls(&["1"])).unwrap();
@@ -230,7 +227,7 @@ fn what_a_user_says_never_stands_between_a_call_and_its_answer() {
 }
 
 #[test]
-fn a_compaction_forgets_which_texts_are_there_and_not_which_skills_are_active() {
+fn compaction_keeps_skills_active() {
     let mut thread = Thread::in_memory("worker");
     thread.push(user("one")).unwrap();
     thread.push(calls(&["1"])).unwrap();
@@ -250,7 +247,7 @@ fn a_compaction_forgets_which_texts_are_there_and_not_which_skills_are_active() 
     assert_eq!(thread.messages(), [user("summary"), calls(&["2"]), answer("2", "new text")]);
     let expected = [("old", "d1", false), ("invoked", "d2", false), ("new", "d3", true)];
     assert_eq!(skills(&thread), expected);
-    // What comes next finds the text where the compaction moved it.
+    // Later changes find the text at its new index after the compaction.
     thread.elide_tool_results(2).unwrap();
     assert_eq!(skills(&thread), expected);
     thread.compact("shorter".into(), 1).unwrap();
@@ -261,7 +258,7 @@ fn a_compaction_forgets_which_texts_are_there_and_not_which_skills_are_active() 
 }
 
 #[test]
-fn a_skill_is_in_the_messages_in_the_text_that_was_activated_last() {
+fn in_messages_follows_latest_digest() {
     let mut thread = Thread::in_memory("worker");
     thread.activate(skill("s", "d1"), true).unwrap();
     assert_eq!(skills(&thread), [("s", "d1", false)], "there is no message that could have it");
@@ -275,7 +272,7 @@ fn a_skill_is_in_the_messages_in_the_text_that_was_activated_last() {
 }
 
 #[test]
-fn answers_can_be_left_out_and_everything_forgotten() {
+fn elision_and_reset_remove_contents() {
     let mut thread = Thread::in_memory("worker");
     thread.push(calls(&["1"])).unwrap();
     thread.push(answer("1", "long")).unwrap();
@@ -291,7 +288,7 @@ fn answers_can_be_left_out_and_everything_forgotten() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_and_nothing_is_lost() {
+fn full_disk_keeps_earlier_entries() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
     thread.push(user("kept")).unwrap();
@@ -309,11 +306,12 @@ fn a_full_disk_is_an_error_and_nothing_is_lost() {
 }
 
 #[test]
-fn ids_are_checked_before_they_name_a_file() {
-    let place = place();
-    let thread = place.threads.create("worker").unwrap();
-    // A journal that a path would reach.
-    fs::copy(place.journal(thread.id()), place.folder.path().join("sandbox/data/x.jsonl")).unwrap();
+fn invalid_ids_are_rejected() {
+    let fixture = fixture();
+    let thread = fixture.threads.create("worker").unwrap();
+    // A journal that a relative path would reach.
+    fs::copy(fixture.journal(thread.id()), fixture.directory.path().join("sandbox/data/x.jsonl"))
+        .unwrap();
     let long = "a".repeat(65);
     for id in ["", "../../x", "..", ".", "/x", "a/b", "a.b", "A", "a b", "a\0", "ü", "a_b", &long]
     {
@@ -321,33 +319,33 @@ fn ids_are_checked_before_they_name_a_file() {
             Err(ThreadError::BadId { id: bad }) => assert_eq!(bad, id),
             other => panic!("{id}: {other:?}"),
         };
-        bad(place.threads.open(id).map(drop));
-        bad(place.threads.read(id).map(drop));
+        bad(fixture.threads.open(id).map(drop));
+        bad(fixture.threads.read(id).map(drop));
     }
     let mut wrong = thread.id().to_owned();
     wrong.replace_range(25..26, "-");
-    let error = place.threads.open(&wrong).unwrap_err();
+    let error = fixture.threads.open(&wrong).unwrap_err();
     assert!(
         matches!(&error, ThreadError::NotFound { similar, .. } if similar == &[thread.id()]),
         "{error}"
     );
-    assert_eq!(error.to_string(), format!("no thread `{wrong}`"));
+    assert_eq!(error.to_string(), format!("thread `{wrong}` not found"));
 }
 
 #[test]
-fn a_journal_of_another_version_is_refused_and_listed() {
-    let place = place();
-    let id = place.threads.create("worker").unwrap().id().to_owned();
-    let path = place.journal(&id);
+fn unsupported_version_is_rejected_and_listed() {
+    let fixture = fixture();
+    let id = fixture.threads.create("worker").unwrap().id().to_owned();
+    let path = fixture.journal(&id);
     let header = fs::read_to_string(&path).unwrap().replace("\"version\":1", "\"version\":2");
     fs::write(&path, &header).unwrap();
-    let error = place.threads.open(&id).unwrap_err();
+    let error = fixture.threads.open(&id).unwrap_err();
     assert!(matches!(error, ThreadError::Version { version: 2, .. }), "{error}");
-    let list = place.threads.list().unwrap();
+    let list = fixture.threads.list().unwrap();
     assert_eq!(list[0].problem.as_deref(), Some(&*error.to_string()));
     assert_eq!(fs::read_to_string(&path).unwrap(), header);
     fs::write(&path, "").unwrap();
-    let error = place.threads.open(&id).unwrap_err();
+    let error = fixture.threads.open(&id).unwrap_err();
     assert!(matches!(error, ThreadError::Damaged { line: 1, .. }), "{error}");
 }
 
@@ -406,7 +404,7 @@ fn perform(thread: &mut Thread, act: Act) -> bool {
 
 proptest! {
     #[test]
-    fn a_journal_gives_back_what_was_done(
+    fn replayed_journal_equals_thread(
         acts in prop::collection::vec((act(), any::<bool>()), 0..24),
     ) {
         let disk = SmallDisk::with_room(usize::MAX);
@@ -414,7 +412,7 @@ proptest! {
         let mut reference = Thread::in_memory("worker");
         for (act, full) in acts {
             if full {
-                // On a full disk nothing happens, but what needs no room.
+                // On a full disk every change fails, except for one that writes no line.
                 let room = disk.bytes.lock().unwrap().len();
                 *disk.room.lock().unwrap() = room;
                 let before = thread.state.clone();

@@ -164,7 +164,7 @@ async fn unknown_tool_fails_its_agent() {
         rig.rejection("guide"),
         format!(
             "resolve: {place}: uses_tools: no extension or tool `aa` is loaded\nhint: did you mean \
-             a?\ncorrect uses_tools, or install and enable what it names"
+             a?\ncorrect uses_tools, or install and enable the missing extension"
         )
     );
     assert_eq!(rig.kernel.refresh_agent("other").await.unwrap().instructions().problem, None);

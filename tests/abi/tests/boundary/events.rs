@@ -34,7 +34,7 @@ async fn notice_names_its_extension() {
 #[tokio::test(flavor = "multi_thread")]
 async fn restart_requires_supervisor() {
     let rig = Rig::boot(home_with("a", "")).await;
-    let refused = "nothing is there that would start the kernel again".to_owned();
+    let refused = "restart requires a supervisor".to_owned();
     let restart = json!({"do": "restart", "reason": "new extension"});
     assert_eq!(rig.fault("a", restart).await, (ErrorKind::Unavailable, refused));
     rig.kernel.shutdown().await;
@@ -49,7 +49,7 @@ async fn extension_requests_one_restart() {
     let event = next(&mut events, topic::RESTART_REQUESTED).await;
     assert_eq!((&*event.source, event.payload.get()), ("a", r#"{"text":"new extension"}"#));
     rig.kernel.wait_for_restart_request().await;
-    let refused = (ErrorKind::Conflict, "a restart is under way".to_owned());
+    let refused = (ErrorKind::Conflict, "a restart is already in progress".to_owned());
     assert_eq!(rig.fault("a", restart).await, refused);
     rig.kernel.drain_runs().await;
     let (kernel, home) = (rig.kernel, rig.home);

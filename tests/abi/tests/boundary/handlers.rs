@@ -145,7 +145,7 @@ async fn slow_or_panicking_handler_fails() {
     errors.sort();
     assert_eq!(
         errors,
-        ["it was not handled within 20 ms", "the extension panicked: event panicked"]
+        ["event handler timed out after 20 ms", "the extension panicked: event panicked"]
     );
     rig.kernel.shutdown().await;
 }

@@ -83,7 +83,7 @@ async fn scheduled_tool_cannot_require_approval() {
     rig.kernel.shutdown().await;
     for approval in ["unless_granted", "always"] {
         let rig = Rig::boot(scheduled(&say, &format!("config: {{approval: {approval}}}"))).await;
-        let denied = "the tool `a` needs consent, and a schedule can ask nobody".to_owned();
+        let denied = "tool `a` requires approval, but a schedule has no approval channel".to_owned();
         assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::Denied, denied));
         rig.kernel.shutdown().await;
     }
@@ -96,7 +96,7 @@ async fn nested_scheduled_call_has_no_approval() {
     let rig = Rig::boot(home).await;
     let (kind, message) = run(&rig).await.unwrap_err();
     assert_eq!(kind, ErrorKind::Denied);
-    assert!(message.contains("`b` needs consent, and nobody can be asked here"), "{message}");
+    assert!(message.contains("`b` requires approval, but no approval channel is available"), "{message}");
     rig.kernel.shutdown().await;
 }
 
@@ -104,9 +104,9 @@ async fn nested_scheduled_call_has_no_approval() {
 async fn schedule_requires_own_tool() {
     let home = misbehaving(scheduled("tool: b, arguments: {do: build}", ""), "b", "");
     let rig = Rig::boot(home).await;
-    let note = "the schedule `a/x` names the tool `b`, which `a` does not have";
+    let note = "schedule `a/x` names tool `b`, which `a` does not have";
     assert!(rig.kernel.report().notes.iter().any(|found| found == note));
-    let refused = "`b` is no tool of `a`".to_owned();
+    let refused = "`b` is not a tool of `a`".to_owned();
     assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::NotFound, refused));
     rig.kernel.shutdown().await;
 }
@@ -121,7 +121,7 @@ async fn overdue_task_is_cancelled() {
         let held = gate.reached("a task").await;
         held.given_up().await;
     });
-    let ((), late) = (held, "did not end within 50 ms".to_owned());
+    let ((), late) = (held, "timed out after 50 ms".to_owned());
     assert_eq!(ran.unwrap_err(), (ErrorKind::Timeout, late));
     rig.kernel.shutdown().await;
 
@@ -131,7 +131,7 @@ async fn overdue_task_is_cancelled() {
     let kernel = rig.kernel.clone();
     let running = tokio::spawn(async move { kernel.run_schedule("a/x").await });
     let held = gate.reached("a task").await;
-    let twice = "`a/x` is running already".to_owned();
+    let twice = "`a/x` is already running".to_owned();
     assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::Conflict, twice));
     running.abort();
     held.given_up().await;

@@ -153,7 +153,7 @@ fn ctrl_c_cancels_turn_then_exits() {
     chat.send("Talk\r");
     chat.wait_for("It begins.");
     chat.signal(Signal::INT);
-    chat.wait_for("error: the run was cancelled");
+    chat.wait_for("error: run was cancelled");
     chat.wait_for("> ");
     chat.send("Still there?\r");
     chat.wait_for("Here I am.");

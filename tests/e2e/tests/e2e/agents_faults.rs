@@ -80,7 +80,7 @@ fn ctrl_c_cancels_hanging_tool_call() {
     let output = run.interrupt().exits(130);
     drop(blocked);
     assert_eq!(output.stdout, "I try it.\n");
-    assert!(output.stderr.contains("error: the run was cancelled\n"), "{output}");
+    assert!(output.stderr.contains("error: run was cancelled\n"), "{output}");
     assert_thread_resumes(&mock, &home);
 }
 
@@ -149,7 +149,7 @@ fn busy_thread_is_rejected() {
         output.stderr.lines().filter(|line| !line.starts_with("note: ")).collect::<Vec<_>>(),
         [
             format!("error: thread `{thread}` is in use by another process"),
-            "hint: end the other chat, or begin another thread by leaving --thread out".to_owned(),
+            "hint: end the other chat, or start a new thread without --thread".to_owned(),
         ]
     );
     mock.release();
@@ -206,7 +206,7 @@ fn empty_reply_is_retried_once() {
     let home = agents_home(&mock);
     assert_eq!(ask_agent(&home, "worker", "Hi").success().stdout, "Sorry. Here I am.\n");
     let output = ask_agent(&home, "worker", "Hi").exits(1);
-    assert!(output.stderr.contains("said nothing"), "{output}");
+    assert!(output.stderr.contains("returned an empty reply"), "{output}");
     assert_eq!(mock.requests().len(), 4);
 }
 
@@ -216,7 +216,7 @@ fn reply_is_printed_once() {
     let home = agents_home(&mock);
     let output = ask_agent(&home, "worker", "Hi").success();
     assert_eq!(output.stdout, "Cut sh\n");
-    assert!(output.stderr.contains("was cut off: it is too long"), "{output}");
+    assert!(output.stderr.contains("was truncated at the output limit"), "{output}");
 
     mock.push(Step::text("I say it.").call("echo", r#"{"text":"x"}"#));
     mock.push(Step::text("In one piece."));
@@ -256,12 +256,12 @@ fn unknown_agent_or_thread_gets_hint() {
     );
     assert_eq!(
         error(&["ask", "--thread", "0", "Hi"], 3),
-        "error: no thread `0`\nhint: see: skillhost threads list"
+        "error: thread `0` not found\nhint: see: skillhost threads list"
     );
     assert_eq!(
         error(&["threads", "show", "../x"], 2),
-        "error: `../x` is not the id of a thread\n\
-         hint: an id has 1 to 64 lower-case letters, digits and hyphens\n\
+        "error: `../x` is not a valid thread id\n\
+         hint: use 1 to 64 lower-case letters, digits and hyphens\n\
          hint: see: skillhost threads list"
     );
     mock.push(Step::text("Hi."));
@@ -287,7 +287,7 @@ fn damaged_thread_is_reported() {
     let contents = std::fs::read(home.path(&path)).unwrap();
     home.write(&path, &contents[..contents.len() - 3]);
     let output = ask_in_thread(&home, &thread, "Go on").success();
-    let note = format!("thread {thread}: the last entry was not written to its end");
+    let note = format!("thread {thread}: last entry was incomplete and has been dropped");
     assert!(output.stderr.contains(&note), "{output}");
     assert_eq!(format_messages(&mock.requests()[1]), "user: Count\nuser: Go on\n");
 

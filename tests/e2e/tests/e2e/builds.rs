@@ -382,7 +382,7 @@ fn agent_build_uses_approved_files() {
     assert_eq!(requests.len(), 4);
     let result = |number: usize| requests[number].last_text();
     assert!(
-        result(1).contains("the files of `brew` are not those that were shown any more"),
+        result(1).contains("files of `brew` have changed since they were shown"),
         "{}",
         result(1)
     );

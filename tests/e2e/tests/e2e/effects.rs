@@ -116,6 +116,6 @@ fn binary_move_into_extensions_is_denied() {
     home.write("sandbox/build/libevil.so", b"\x7fELF\0");
     home.skillhost(["ask", "--agent", "worker", "--approve", "move_path", "Move"]).success();
     let denied = mock.requests()[1].last_text();
-    assert!(denied.contains("cannot be shown whole to a person"), "{denied}");
+    assert!(denied.contains("cannot be shown in full for approval"), "{denied}");
     assert!(!home.path("sandbox/extensions/evil").exists());
 }

@@ -133,7 +133,7 @@ fn full_disk_rejects_messages_until_freed() {
     let kernel = run_in_shell(&home, "trap '' 25; ulimit -S -f 0; ");
     kernel.line_with("running; Ctrl-C ends it");
     let denied = home.skillhost(["ask", "--agent", "plain", "What is it?"]).exits(5);
-    assert!(denied.stderr.contains("the kernel does not accept messages yet: "), "{denied}");
+    assert!(denied.stderr.contains("kernel does not accept messages yet: "), "{denied}");
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
     assert!(doctor.stdout.contains("unhealthy events: not delivered: "), "{doctor}");
     let doctor = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
@@ -141,7 +141,7 @@ fn full_disk_rejects_messages_until_freed() {
 
     let usual = getrlimit(Resource::Fsize);
     prlimit(Some(pid_of(kernel.id())), Resource::Fsize, usual).unwrap();
-    kernel.line_with("events are delivered again");
+    kernel.line_with("event delivery resumed");
     let output = home.skillhost(["ask", "--agent", "plain", "What is it?"]).success();
     assert_eq!(output.stdout, "Tea.\n");
     assert_eq!(mock.requests().len(), 1);

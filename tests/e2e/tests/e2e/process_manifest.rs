@@ -218,7 +218,7 @@ fn operator_arguments_are_validated() {
     insta::assert_snapshot!(call_tool(&home, "echo", r#"{"text": 1}"#), @r#"
     exit 2
     --- stderr
-    error: the arguments of `echo` are not valid: `/text`: 1 is not of type "string"
+    error: arguments of `echo` are not valid: `/text`: 1 is not of type "string"
     hint: see the tool's input schema: skillhost tool list --json
     "#);
 }

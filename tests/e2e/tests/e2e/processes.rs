@@ -354,7 +354,7 @@ fn python_template_runs_unchanged() {
     insta::assert_snapshot!(home.skillhost(call_args("count_words", r#"{"txet":"one two"}"#)), @"
     exit 2
     --- stderr
-    error: the arguments of `count_words` are not valid: there is no field `txet`; did you mean text?; the field `text` is missing
+    error: arguments of `count_words` are not valid: unknown field `txet`; did you mean text?; field `text` is missing
     hint: see the tool's input schema: skillhost tool list --json
     ");
     let settings = "extensions: {word_count: {most_words: 1}}\n";

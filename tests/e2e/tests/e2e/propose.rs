@@ -155,7 +155,7 @@ fn proposal_errors_help_the_model() {
     hint: give the reason for the change: the decision is based on it
     ");
     insta::assert_snapshot!(rejection(json!({ "new_content": "x", "approve": true })), @"
-    invalid_argument: the arguments of `propose_skill_update` are not valid: there is no field `approve`
+    invalid_argument: arguments of `propose_skill_update` are not valid: unknown field `approve`
     hint: see the tool's input schema: skillhost tool list --json
     ");
     assert_eq!(proposal_files(&home), Vec::<String>::new());

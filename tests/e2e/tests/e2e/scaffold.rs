@@ -56,7 +56,7 @@ fn new_extension_builds_loads_and_reloads() {
     insta::assert_snapshot!(call_tool(&home, "{}"), @"
     exit 2
     --- stderr
-    error: the arguments of `tea_time_greet` are not valid: the field `name` is missing
+    error: arguments of `tea_time_greet` are not valid: field `name` is missing
     hint: see the tool's input schema: skillhost tool list --json
     ");
 

@@ -80,7 +80,7 @@ fn restart_loads_extension_and_resumes_run() {
     assert_eq!(roles, ["user", "assistant", "tool", "user"]);
     let notice = &messages[3].text;
     assert!(notice.starts_with("<kernel_notice nonce=\""), "{notice}");
-    assert!(notice.contains("as asked: There are new tools.\n"), "{notice}");
+    assert!(notice.contains("as requested: There are new tools.\n"), "{notice}");
     assert!(notice.contains(", late.\n"), "{notice}");
     assert!(notice.contains("\nNot loaded: broken: "), "{notice}");
     // The next message has no second notice of the restart.
@@ -165,7 +165,7 @@ fn crashing_message_becomes_dead_letter() {
         kernel = wait_for_start(&supervisor);
     }
     let output = ask.finish().exits(1);
-    assert!(output.stderr.contains("error: it was given up after 4 attempts"), "{output}");
+    assert!(output.stderr.contains("error: delivery failed after 4 attempts"), "{output}");
     assert!(output.stderr.contains("skillhost events retry"), "{output}");
     assert_eq!(mock.requests().len(), 4);
     supervisor.interrupt().success();
@@ -207,7 +207,7 @@ fn second_supervisor_is_rejected() {
     let supervisor = start_supervised(&home);
     let output = home.skillhost(["run", "--supervised"]).exits(4);
     let expected = format!(
-        "error: the kernel of this home is supervised already, by process {}\n\
+        "error: kernel of this home is already supervised, by process {}\n\
          hint: stop the other one, or use another --home\n",
         supervisor.id()
     );
@@ -255,7 +255,7 @@ fn concurrent_restart_request_is_rejected() {
     fast.wait_for("waiting for it");
     mock.release();
     approve_call(&mut slow, "request_restart");
-    slow.wait_for("a restart is under way");
+    slow.wait_for("a restart is already in progress");
     slow.wait_for("Slow is back.");
     fast.wait_for("Fast is back.");
     assert_eq!((slow.finish().output.status, fast.finish().output.status), (0, 0));
@@ -297,7 +297,7 @@ fn restart_requires_supervisor() {
     person.wait_for("I cannot.");
     assert_eq!(person.finish().output.status, 0);
     let result = mock.requests()[1].last_text();
-    assert!(result.contains("nothing is there that would start the kernel again"), "{result}");
+    assert!(result.contains("restart requires a supervisor"), "{result}");
     assert!(result.contains("skillhost run --supervised"), "{result}");
     kernel.interrupt().success();
 }

@@ -154,7 +154,7 @@ fn ctrl_c_cancels_only_the_run() {
     let run = home.spawn(["ask", "--agent", "worker", "Talk"]);
     run.line_with("It begins.");
     let output = run.interrupt().exits(130);
-    assert!(output.stderr.contains("error: the run was cancelled\n"), "{output}");
+    assert!(output.stderr.contains("error: run was cancelled\n"), "{output}");
     let output = ask_in_thread(&home, &last_thread(&home), "Still there?").success();
     assert_eq!(output.stdout, "Here I am.\n");
     assert_eq!(format_messages(&mock.requests()[1]), "user: Talk\nuser: Still there?\n");

@@ -238,37 +238,37 @@ fn invalid_calls_are_reported() {
     insta::assert_snapshot!(call("echo", "{\"text\":"), @r#"
     exit 2
     --- stderr
-    error: the arguments are not JSON: EOF while parsing a value at line 1 column 8
-    hint: arguments are one JSON object, such as {"skill_id": "code-review"}
+    error: arguments are not valid JSON: EOF while parsing a value at line 1 column 8
+    hint: pass one JSON object, such as {"skill_id": "code-review"}
     "#);
     insta::assert_snapshot!(call("echo", "[\"text\"]"), @r#"
     exit 2
     --- stderr
-    error: the arguments are not a JSON object
-    hint: arguments are one JSON object, such as {"skill_id": "code-review"}
+    error: arguments are not a JSON object
+    hint: pass one JSON object, such as {"skill_id": "code-review"}
     "#);
     insta::assert_snapshot!(call("echo", ""), @r#"
     exit 2
     --- stderr
-    error: the arguments are not JSON: EOF while parsing a value at line 1 column 0
-    hint: arguments are one JSON object, such as {"skill_id": "code-review"}
+    error: arguments are not valid JSON: EOF while parsing a value at line 1 column 0
+    hint: pass one JSON object, such as {"skill_id": "code-review"}
     "#);
     insta::assert_snapshot!(call("echo", "{}"), @"
     exit 2
     --- stderr
-    error: the arguments of `echo` are not valid: the field `text` is missing
+    error: arguments of `echo` are not valid: field `text` is missing
     hint: see the tool's input schema: skillhost tool list --json
     ");
     insta::assert_snapshot!(call("echo", r#"{"text":"a","loud":true}"#), @"
     exit 2
     --- stderr
-    error: the arguments of `echo` are not valid: there is no field `loud`
+    error: arguments of `echo` are not valid: unknown field `loud`
     hint: see the tool's input schema: skillhost tool list --json
     ");
     insta::assert_snapshot!(call("echo", r#"{"text":1}"#), @r#"
     exit 2
     --- stderr
-    error: the arguments of `echo` are not valid: `/text`: 1 is not of type "string"
+    error: arguments of `echo` are not valid: `/text`: 1 is not of type "string"
     hint: see the tool's input schema: skillhost tool list --json
     "#);
     insta::assert_snapshot!(call("read_skil", "{}"), @"
@@ -293,7 +293,7 @@ fn invalid_calls_are_reported() {
     insta::assert_snapshot!(call("list_skills", r#"{"limit":-1}"#), @"
     exit 2
     --- stderr
-    error: the arguments of `list_skills` are not valid: `/limit`: -1 is less than the minimum of 1
+    error: arguments of `list_skills` are not valid: `/limit`: -1 is less than the minimum of 1
     hint: see the tool's input schema: skillhost tool list --json
     ");
     insta::assert_snapshot!(home.skillhost(["tool", "call", "zzz", "{}", "--json"]), @r#"

@@ -37,7 +37,7 @@ async fn approval_request_contains_all_facts() {
     };
     assert_eq!(*person.asked.lock().unwrap(), [request("x"), request("y")]);
     assert_eq!(thread.messages()[2], answer("1", "a", "x"));
-    let refused = "denied: the call of `a` was refused: not that\nhint: do not make the same call \
+    let refused = "denied: call of `a` was not approved: not that\nhint: do not make the same call \
                    again; find another way or ask the user";
     assert_eq!(stage.last(), failure("2", "a", refused));
     let approvals: Vec<_> = stage
@@ -93,7 +93,7 @@ async fn late_approval_counts_as_denial() {
     let stage = Stage::set_with(home, vec![("worker", script)], limits, None).await;
     let person = Arc::new(Person::default());
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
-    let refused = "denied: the call of `a` was refused: nobody answered within 1 ms\nhint: do not \
+    let refused = "denied: call of `a` was not approved: approval timed out after 1 ms\nhint: do not \
                    make the same call again; find another way or ask the user";
     assert_eq!(stage.last(), failure("1", "a", refused));
     stage.end().await;
@@ -129,7 +129,7 @@ async fn nested_tool_call_requires_approval() {
     stage.say_as(&mut thread, "go", &person).await.unwrap();
     let asked: Vec<_> = person.asked.lock().unwrap().iter().map(|a| a.tool.clone()).collect();
     assert_eq!(asked, ["a", "a"]);
-    let refused = "denied: the call of `a` was refused: no\nhint: do not make the same call again; \
+    let refused = "denied: call of `a` was not approved: no\nhint: do not make the same call again; \
                    find another way or ask the user";
     assert_eq!(thread.messages()[2], failure("1", "b", refused));
     assert_eq!(thread.messages()[4], answer("1", "b", "x"));
@@ -151,8 +151,8 @@ async fn approval_requires_run_or_operator() {
                 (error.kind(), error.to_string(), error.hint()),
                 (
                     ErrorKind::Denied,
-                    "the tool `a` needs consent, and nobody can be asked here".into(),
-                    "a person can consent in `skillhost chat`, or call it: skillhost tool call a"
+                    "tool `a` requires approval, but no approval channel is available".into(),
+                    "approve it in `skillhost chat`, or run: skillhost tool call a"
                         .into()
                 )
             );

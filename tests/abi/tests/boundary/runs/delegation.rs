@@ -83,7 +83,7 @@ async fn agent_is_tool_under_its_id() {
         (tool.name.as_str(), tool.description.as_str()),
         (
             "helper",
-            "Hands a task to the agent `helper` and waits for its answer. Does the work of helper."
+            "Delegates a task to the agent `helper` and waits for its reply. Does the work of helper."
         )
     );
     assert_eq!(stage.last(), answer("1", "helper", "It is hot."));
@@ -121,8 +121,8 @@ async fn cyclic_or_busy_delegation_is_rejected() {
         stage.asked("helper")[1].messages[2],
         refused(
             "1",
-            "`worker` did not do it: the task came from `worker`, and cannot go back to it\nhint: \
-             answer with what you have"
+            "`worker` failed: task came from `worker` and cannot be delegated back to it\nhint: \
+             reply with the results so far"
         )
     );
     assert_eq!(
@@ -131,8 +131,8 @@ async fn cyclic_or_busy_delegation_is_rejected() {
             answer("1", "delegate_task", "helped"),
             refused(
                 "2",
-                "`helper` did not do it: `helper` works on another task of this \
-                 conversation\nhint: hand it the task when it has answered"
+                "`helper` failed: agent `helper` is busy with another task of this \
+                 thread\nhint: delegate the task after it has replied"
             ),
         ]
     );
@@ -141,12 +141,12 @@ async fn cyclic_or_busy_delegation_is_rejected() {
         [
             refused(
                 "3",
-                "`nobody` did not do it: agent `nobody` not found\nhint: see: skillhost agent list"
+                "`nobody` failed: agent `nobody` not found\nhint: see: skillhost agent list"
             ),
             refused(
                 "4",
-                "`worker` did not do it: the task came from `worker`, and cannot go back to \
-                 it\nhint: answer with what you have"
+                "`worker` failed: task came from `worker` and cannot be delegated back to it\nhint: \
+             reply with the results so far"
             ),
         ]
     );
@@ -171,8 +171,8 @@ async fn delegation_depth_is_limited_to_four() {
         failure(
             "1",
             "delegate_task",
-            "`five` did not do it: the task was handed on 4 times already\nhint: do it yourself, \
-             or answer with what you have"
+            "`five` failed: task was already delegated 4 times\nhint: do it yourself, or reply with \
+             the results so far"
         )
     );
     assert_eq!(stage.last(), answer("1", "delegate_task", "one"));
@@ -189,7 +189,7 @@ async fn helper_usage_counts_for_caller() {
     let error = stage.say(&mut thread, "go").await.unwrap_err();
     assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Tokens(30) }), "{error:?}");
     assert_eq!(stage.asked("helper").len(), 2);
-    let told = "`helper` did not do it: the budget of 30 tokens is used up\nhint: go on in the same \
+    let told = "`helper` failed: budget of 30 tokens is exhausted\nhint: continue in the same \
                 thread, or raise agent.limits.max_tokens_per_invocation in the manifest";
     assert_eq!(thread.messages().last(), Some(&failure("1", "delegate_task", told)));
     stage.end().await;
@@ -269,8 +269,8 @@ async fn extension_delegates_to_agent() {
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
     assert_eq!(person.asked.lock().unwrap().len(), 0);
     assert_eq!(stage.last(), answer("1", "a", "refused"));
-    let denied = "denied: the tool `b` needs consent, and nobody can be asked here\nhint: a person \
-                  can consent in `skillhost chat`, or call it: skillhost tool call b";
+    let denied = "denied: tool `b` requires approval, but no approval channel is available\nhint: \
+                  approve it in `skillhost chat`, or run: skillhost tool call b";
     assert_eq!(stage.asked("helper")[1].messages[2], failure("1", "b", denied));
 
     assert_eq!(stage.rig.done("a", run).await, "and again");
@@ -347,8 +347,8 @@ async fn created_agent_cannot_exceed_creator() {
     let attempts = [
         (
             json!({"uses_tools": ["b", "aa"]}),
-            "invalid_argument: uses_tools: you have no tool `b`\nuses_tools: you have no tool `aa`; did \
-          you mean a?\nhint: uses_tools takes names of tools that you have yourself",
+            "invalid_argument: uses_tools: tool `b` is not available to you\nuses_tools: tool `aa` is not \
+          available to you; did you mean a?\nhint: list only tools that you have yourself",
         ),
         (
             json!({"uses_skills": ["coffee"]}),
@@ -356,13 +356,13 @@ async fn created_agent_cannot_exceed_creator() {
         ),
         (
             json!({"id": "helper"}),
-            "conflict: the id `helper` is taken\nhint: choose another id, or hand the task to the agent \
-          that has it",
+            "conflict: id `helper` is already in use\nhint: choose another id, or delegate the task to \
+          the agent that has it",
         ),
         (
             json!({"id": "kernel"}),
-            "conflict: the id `kernel` is taken\nhint: choose another id, or hand the task to the agent \
-          that has it",
+            "conflict: id `kernel` is already in use\nhint: choose another id, or delegate the task to \
+          the agent that has it",
         ),
         (
             json!({"name": "two\nlines"}),

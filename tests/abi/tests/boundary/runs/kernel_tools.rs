@@ -82,13 +82,13 @@ async fn secret_request_requires_declaration() {
     let cases = [
         (
             "SKILLHOST_T_FEEDS",
-            "not_found: no manifest lists the secret `SKILLHOST_T_FEEDS`\nhint: did you mean \
+            "not_found: secret `SKILLHOST_T_FEEDS` is not listed in any manifest\nhint: did you mean \
              SKILLHOST_T_FEED?",
         ),
         (
             "PATH",
-            "conflict: `PATH` is set in the kernel's environment, which wins\nhint: the person who \
-             runs the kernel can change or unset the variable",
+            "conflict: `PATH` is set in the kernel's environment, which takes precedence\nhint: \
+             change or unset the variable before the kernel is started",
         ),
     ];
     for (name, refused) in cases {
@@ -109,8 +109,8 @@ async fn secret_request_requires_declaration() {
         &Arc::default(),
     )
     .await;
-    let refused = "denied: `SKILLHOST_T_FEED` was not given: not now\nhint: do not ask for it again \
-                   unless the person says so";
+    let refused = "denied: `SKILLHOST_T_FEED` was not provided: not now\nhint: request it again only \
+                   if the user says so";
     assert_eq!(stage.last(), failure("1", "request_secure_input", refused));
     stage.end().await;
 }
@@ -121,7 +121,7 @@ async fn configuration_applies_at_once() {
     let person = Person::saying([ApprovalDecision::Once]);
     let home = keeper("config: {block: old, priority: 5}");
     let (stage, _) = once(home, "configure_extension", wanted, &person).await;
-    let said = "`a` is loaded again with the new configuration.";
+    let said = "`a` was reloaded with the new configuration.";
     assert_eq!(stage.last(), answer("1", "configure_extension", said));
     assert!(person.asked.lock().unwrap()[0].always);
     let block = stage.rig.kernel.context_block("a", &crate::rig::operator(), "").await.unwrap();
@@ -140,7 +140,7 @@ async fn rejected_configuration_changes_no_state() {
     let person = Person::saying([ApprovalDecision::Once]);
     let (stage, _) = once(home, "configure_extension", wanted, &person).await;
     let told = format!("{:?}", stage.last());
-    assert!(told.contains("The configuration is what it was."), "{told}");
+    assert!(told.contains("The configuration is unchanged."), "{told}");
     assert!(told.contains("priority") || told.contains("invalid type"), "{told}");
     let kept = std::fs::read(stage.rig.home.path("sandbox/data/kernel/configured.json")).unwrap();
     let kept: Value = serde_json::from_slice(&kept).unwrap();
@@ -156,8 +156,8 @@ async fn operator_settings_cannot_be_overridden() {
     let wanted = json!({"id": "a", "values": {"block": "yours"}});
     let (stage, _) =
         once(home, "configure_extension", wanted, &Person::saying([ApprovalDecision::Once])).await;
-    let refused = "conflict: `block` of `a` is set in the operator's settings, which win\nhint: the \
-                   operator can change it in skillhost.yaml";
+    let refused = "conflict: `block` of `a` is set in the operator's settings, which take \
+                   precedence\nhint: ask the operator to change it in skillhost.yaml";
     assert_eq!(stage.last(), failure("1", "configure_extension", refused));
     assert!(!stage.rig.home.path("sandbox/data/kernel/configured.json").exists());
     stage.end().await;
@@ -187,8 +187,8 @@ async fn doctor_reports_failed_and_missing_extensions() {
     stage.say(&mut thread, "go").await.unwrap();
     let version = stage.rig.kernel.report().loaded[0].version.clone();
     let said = format!(
-        "2 things are wrong:\n- `new` was rejected in phase approve: it is not approved\n  hint: review, \
-         build and approve it: skillhost ext build new\n- `b` is not well: health failed\n  hint: try \
+        "2 findings:\n- `new` was rejected in phase approve: it is not approved\n  hint: review, \
+         build and approve it: skillhost ext build new\n- `b` is not healthy: health failed\n  hint: try \
          less\nLoaded: a {version}, b {version}\nAgents: worker\n- Note: `worker` optionally depends on `registry`, which does \
          not exist\n"
     );

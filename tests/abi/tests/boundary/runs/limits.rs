@@ -14,8 +14,8 @@ use super::stage::{
 };
 use crate::rig::patient;
 
-const WORD: &str = "\n\n(This is the same call with the same answer again. Do something else, or \
-                    answer with what you have.)";
+const WORD: &str = "\n\n(This call was repeated with the same result. Try something else, or reply \
+                    with the results so far.)";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn turn_limit_keeps_last_reply() {
@@ -27,7 +27,7 @@ async fn turn_limit_keeps_last_reply() {
     assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Turns(2) }), "{error:?}");
     assert_eq!(
         error.hint(),
-        "go on in the same thread, or raise agent.limits.max_turns in the manifest"
+        "continue in the same thread, or raise agent.limits.max_turns in the manifest"
     );
     assert_eq!(
         thread.messages(),
@@ -36,7 +36,7 @@ async fn turn_limit_keeps_last_reply() {
             called([one]),
             answer("1", "a", "x"),
             called([two]),
-            failure("2", "a", "not called: the budget of 2 turns is used up"),
+            failure("2", "a", "not called: budget of 2 turns is exhausted"),
         ]
     );
     // Another run has a budget of its own.
@@ -63,7 +63,7 @@ async fn token_limit_keeps_complete_reply() {
     assert_eq!(stage.say(&mut thread, "go").await.unwrap().text, "there");
     let error = stage.say(&mut thread, "go").await.unwrap_err();
     assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Tokens(12) }), "{error:?}");
-    assert_eq!(error.to_string(), "the budget of 12 tokens is used up");
+    assert_eq!(error.to_string(), "budget of 12 tokens is exhausted");
     stage.end().await;
 }
 
@@ -86,7 +86,7 @@ async fn repeated_call_is_noted_then_stopped() {
     let error = stage.say(&mut thread, "go").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        r#"the model makes the same call again and again: a {"do":"say","text":"tea"}"#
+        r#"model repeats the same call: a {"do":"say","text":"tea"}"#
     );
     assert!(matches!(error, RunError::Loop { .. }), "{error:?}");
     let told = answer("1", "a", &format!("tea{WORD}"));
@@ -148,7 +148,7 @@ async fn full_window_is_compacted_by_summary() {
     assert_eq!((outcome.turns, outcome.usage.input), (4, 50));
     let asked = stage.asked("worker");
     let question = &asked[3];
-    assert!(question.system.starts_with("You summarise the older part"), "{}", question.system);
+    assert!(question.system.starts_with("You summarize the older part"), "{}", question.system);
     assert_eq!((question.tools.len(), question.messages.len()), (0, 1));
     let summary = "(Summary of the conversation so far. A model wrote it from what users, agents and \
                    tools said: it tells what happened, and gives no orders.)\n\
@@ -192,7 +192,7 @@ async fn failed_summary_drops_older_results() {
     }
     expected.extend(flood("3"));
     assert_eq!(stage.asked("worker")[4].messages, expected);
-    assert_eq!(person.notes(), ["no summary was made: script/worker: it failed"]);
+    assert_eq!(person.notes(), ["summary failed: script/worker: it failed"]);
     stage.end().await;
 }
 
@@ -216,7 +216,7 @@ async fn too_long_request_is_shortened() {
     thread.reset().unwrap();
     let error = stage.say(&mut thread, "again").await.unwrap_err();
     assert!(matches!(error, RunError::ContextOverflow { .. }), "{error:?}");
-    assert_eq!(error.hint(), "begin a new thread, or choose a model with a larger window");
+    assert_eq!(error.hint(), "start a new thread, or choose a model with a larger window");
     stage.end().await;
 }
 

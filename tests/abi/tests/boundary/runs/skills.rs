@@ -64,7 +64,7 @@ async fn read_skill_repeats_only_after_change() {
             user("three"),
         ]
     );
-    assert_eq!(person.notes(), ["the skill `tea` has changed; its new text is in force"]);
+    assert_eq!(person.notes(), ["skill `tea` has changed; its new text applies"]);
     let active: Vec<_> = person
         .told()
         .into_iter()
@@ -139,7 +139,7 @@ async fn removed_skill_is_reported_to_run() {
     stage.rig.done("registry", json!({"do": "forget", "id": "tea"})).await;
     stage.say_as(&mut thread, "go", &person).await.unwrap();
     assert_eq!(stage.asked("worker")[0].system, "You are worker.");
-    assert_eq!(person.notes(), ["the skill `tea` is not active: no skill `tea`"]);
+    assert_eq!(person.notes(), ["skill `tea` is not active: no skill `tea`"]);
     stage.end().await;
 }
 
@@ -218,7 +218,7 @@ async fn restricting_skills_intersect_tools() {
             failure(
                 "4",
                 "b",
-                "denied: the active skills do not allow the tool `a`\nhint: they allow b"
+                "denied: tool `a` is not allowed by the active skills\nhint: use one of: b"
             ),
             answer("5", "b", "y"),
         ]
@@ -236,7 +236,7 @@ async fn unreadable_skill_restricts_every_tool() {
     stage.say_as(&mut stage.thread(), "go", &person).await.unwrap();
     assert_eq!(stage.asked("worker")[0].tools, []);
     let notes = person.notes();
-    assert_eq!(notes, ["the skill `tea` is not active: the extension panicked: activate panicked"]);
+    assert_eq!(notes, ["skill `tea` is not active: the extension panicked: activate panicked"]);
     assert!(matches!(&stage.last(), Message::User { .. }));
     stage.end().await;
 }

@@ -168,7 +168,7 @@ async fn tool_errors_reach_model() {
     let (outcome, ()) = tokio::join!(stage.say(&mut thread, "go"), given_up);
     assert_eq!(outcome.unwrap().text, "sorry");
     let flood = format!(
-        "{}\n(cut off: these are 65536 of 1048576 bytes; ask for a part)",
+        "{}\n(truncated: 65536 of 1048576 bytes; request a part)",
         "x".repeat(65_536)
     );
     assert_eq!(
@@ -204,7 +204,7 @@ async fn invalid_call_is_explained_to_model() {
     stage.say(&mut thread, "go").await.unwrap();
     let repair = |mistake: &str| {
         format!(
-            "`a` was not called: its arguments are wrong.\n- {mistake}\nIts schema: \
+            "`a` was not called: its arguments are not valid.\n- {mistake}\nIts schema: \
              {{\"properties\":{{\"do\":{{\"type\":\"string\"}}}},\"required\":[\"do\"],\"type\":\
              \"object\"}}\nCall it again with corrected arguments."
         )
@@ -215,11 +215,11 @@ async fn invalid_call_is_explained_to_model() {
             failure(
                 "1",
                 "a",
-                &repair("they are not JSON: EOF while parsing a value at line 1 column 7")
+                &repair("not valid JSON: EOF while parsing a value at line 1 column 7")
             ),
-            failure("2", "a", &repair("the field `do` is missing")),
-            failure("3", "aa", "there is no tool `aa`; did you mean a?\nThe tools are: a"),
-            failure("4", "secret", "there is no tool `secret`\nThe tools are: a"),
+            failure("2", "a", &repair("field `do` is missing")),
+            failure("3", "aa", "tool `aa` not found; did you mean a?\nThe tools are: a"),
+            failure("4", "secret", "tool `secret` not found\nThe tools are: a"),
         ]
     );
     assert_eq!(stage.last(), answer("5", "a", "better"));
@@ -240,7 +240,7 @@ async fn empty_reply_is_retried_once() {
     assert!(matches!(error, RunError::EmptyReply { only_reasoning: true, .. }), "{error:?}");
     assert_eq!(
         (error.kind(), error.to_string()),
-        (ErrorKind::Failed, "script/worker said nothing".into())
+        (ErrorKind::Failed, "model `script/worker` returned an empty reply".into())
     );
     assert_eq!(thread.messages().last(), Some(&user("and now?")));
     stage.end().await;
@@ -252,7 +252,7 @@ async fn truncated_reply_is_reported() {
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
     let outcome = stage.say_as(&mut thread, "go", &person).await.unwrap();
     assert_eq!(outcome.text, "half");
-    assert_eq!(person.notes(), ["the reply to request 1 was cut off: it is too long"]);
+    assert_eq!(person.notes(), ["reply to request 1 was truncated at the output limit"]);
     stage.end().await;
 }
 
