@@ -82,7 +82,7 @@ pub struct ResolvedInstructions {
     pub problem: Option<AgentError>,
     /// The provider's `number` and its generation.
     pub(crate) generation: Option<(u64, u64)>,
-    /// Whether the error is a missing tool.
+    /// True if the error is a missing tool.
     pub(crate) lacks_tools: bool,
 }
 
@@ -288,7 +288,7 @@ pub(crate) fn find_missing_tools(
     let optional =
         |name: &str| manifest.depends_on.iter().any(|needed| needed.optional && needed.id == *name);
     let missing = agent.uses_tools.iter().filter(|used| {
-        // `ADDED` covers tools of agents created later, so it is never missing.
+        // `ADDED` names everything in the sandbox, which may be empty at first.
         used.value != ADDED
             && !usable.contains(used.as_str())
             && !state.instances.contains_key(used.as_str())

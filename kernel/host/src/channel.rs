@@ -62,9 +62,9 @@ pub struct ApprovalRequest {
     pub extension: String,
     /// The arguments, as JSON text written by the model.
     pub arguments: String,
-    /// Whether the call may destroy data.
+    /// True if the call may destroy data.
     pub destructive: bool,
-    /// Whether an approval for the session is not offered: this tool, or this effect, requires one
+    /// True if an approval for the session is not offered: this tool, or this effect, requires one
     /// for every call.
     pub always: bool,
     /// Text about the call beyond its arguments, such as the files of an extension to be built, or
@@ -126,7 +126,7 @@ pub enum RunEvent {
         agent_id: String,
         /// The tool.
         tool: String,
-        /// Whether it failed; the model received the reason.
+        /// True if it failed; the model received the reason.
         is_error: bool,
         /// The first line of the result.
         summary: String,

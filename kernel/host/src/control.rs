@@ -247,7 +247,7 @@ async fn handle_connection(
     let mut read = BufReader::new(read);
     let mut request = String::new();
     let limit = kernel.shared.limits.control;
-    within(limit, (&mut read).take(LINE_LIMIT).read_line(&mut request)).await?;
+    with_timeout(limit, (&mut read).take(LINE_LIMIT).read_line(&mut request)).await?;
     // The limit is for connections without a request, so the slot is free from here on.
     drop(silent_slots);
     if !request.ends_with('\n') && (request.len() as u64) < LINE_LIMIT {
@@ -273,11 +273,14 @@ async fn handle_connection(
                 .with_hint("restart `skillhost run` if its version differs"),
         ),
     };
-    within(limit, write_line(&mut write, &reply)).await
+    with_timeout(limit, write_line(&mut write, &reply)).await
 }
 
 /// Limits the time that a peer has for reading or writing.
-async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn with_timeout<T>(
+    limit: Duration,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
@@ -340,7 +343,7 @@ pub async fn execute_request(
             Err(CallError::new(ErrorKind::InvalidArgument, message).into())
         }
         ControlRequest::Report => to_raw_json(&*kernel.report()),
-        ControlRequest::Diagnose => to_raw_json(&answers::diagnose(kernel).await),
+        ControlRequest::Diagnose => to_raw_json(&answers::diagnose_extensions(kernel).await),
         ControlRequest::Schedules => to_raw_json(&kernel.list_schedules().await),
         ControlRequest::RunSchedule { id } => to_raw_json(&kernel.run_schedule(&id).await?),
     }
@@ -422,7 +425,7 @@ pub async fn send_request(
     path: &Path,
     request: &ControlRequest,
 ) -> Result<ControlResponse, RequestError> {
-    let mut stream = endpoint::connect(path).await.map_err(RequestError::NotSent)?;
+    let mut stream = endpoint::connect_socket(path).await.map_err(RequestError::NotSent)?;
     // A kernel ignores an incomplete line, so a failed write has no effect.
     write_line(&mut stream, request).await.map_err(RequestError::NotSent)?;
     let mut line = String::new();

@@ -65,7 +65,7 @@ pub struct EventBus {
     next: AtomicU64,
     started_ms: u64,
     /// The ids of keyed events that listeners have received.
-    delivered_keys: Mutex<BTreeSet<i64>>,
+    delivered_ids: Mutex<BTreeSet<i64>>,
 }
 
 struct Subscription {
@@ -85,7 +85,7 @@ impl EventBus {
         let (sender, _) = broadcast::channel(BUFFER);
         Self {
             started_ms: journal.now_ms(),
-            delivered_keys: Mutex::default(),
+            delivered_ids: Mutex::default(),
             journal,
             appended: Notify::new(),
             sender,
@@ -144,14 +144,14 @@ impl EventBus {
     /// Notifies the listeners, unless they have received the event before.
     fn notify_once(&self, event: &Arc<Event>) {
         if event.key.is_some() {
-            let mut delivered_keys =
-                self.delivered_keys.lock().unwrap_or_else(PoisonError::into_inner);
-            if !delivered_keys.insert(event.id) {
+            let mut delivered_ids =
+                self.delivered_ids.lock().unwrap_or_else(PoisonError::into_inner);
+            if !delivered_ids.insert(event.id) {
                 return;
             }
             // The oldest id is the least likely to be published again.
-            if delivered_keys.len() > MAX_REMEMBERED_EVENTS {
-                delivered_keys.pop_first();
+            if delivered_ids.len() > MAX_REMEMBERED_EVENTS {
+                delivered_ids.pop_first();
             }
         }
         let _ = self.sender.send(Arc::clone(event));
@@ -301,7 +301,7 @@ mod tests {
         assert_eq!((first.id, first.correlation_id.as_deref()), (1, Some("event-1")));
         assert_eq!(listener.try_recv().unwrap().id, 1);
         assert_eq!(bus.publish(event).await.unwrap().id, 1);
-        assert!(listener.try_recv().is_err(), "the same event is not told again");
+        assert!(listener.try_recv().is_err(), "the same event is not delivered again");
         let kept = bus.journal().find("a.b", "k").await.unwrap().unwrap();
         assert_eq!((kept.id, kept.at_ms, kept.payload.get()), (1, 7, r#"{"n":1}"#));
     }
@@ -309,15 +309,15 @@ mod tests {
     #[tokio::test]
     async fn broken_journal_still_notifies_listeners() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("kernel"), "no folder").unwrap();
+        std::fs::write(directory.path().join("kernel"), "not a directory").unwrap();
         let bus = bus(&directory);
         let mut listener = bus.subscribe_all();
         let payload = || serde_json::value::to_raw_value(&json!(1)).unwrap();
         let lost = bus.publish(Event::new("a", "mine", payload())).await.unwrap_err();
         assert_eq!(lost.kind, ErrorKind::Io);
         assert_eq!(listener.try_recv().unwrap().id, 0);
-        let refused = bus.publish(Event::new("a b", "mine", payload())).await.unwrap_err();
-        assert_eq!(refused.kind, ErrorKind::InvalidArgument);
+        let rejected = bus.publish(Event::new("a b", "mine", payload())).await.unwrap_err();
+        assert_eq!(rejected.kind, ErrorKind::InvalidArgument);
         assert!(listener.try_recv().is_err());
     }
 }

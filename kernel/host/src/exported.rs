@@ -88,7 +88,7 @@ impl PublishedSkillClient<'_> {
     /// The error of the provider.
     pub async fn skills(self) -> Result<PublishedSkills, CallError> {
         let request = PublishedRequest { context: self.context };
-        match call(self.kernel, skill_interface::LIST_PUBLISHED, &request).await {
+        match call_skill_provider(self.kernel, skill_interface::LIST_PUBLISHED, &request).await {
             Err(error) if error.kind == ErrorKind::Unavailable => Ok(PublishedSkills::default()),
             other => other,
         }
@@ -113,7 +113,7 @@ impl PublishedSkillClient<'_> {
     /// The error of the provider.
     pub async fn details(self, skill_ids: Vec<String>) -> Result<Vec<PublishedDetails>, CallError> {
         let request = PublishedDetailsRequest { context: self.context, skill_ids };
-        call(self.kernel, skill_interface::PUBLISHED_DETAILS, &request).await
+        call_skill_provider(self.kernel, skill_interface::PUBLISHED_DETAILS, &request).await
     }
 
     /// Returns a number that changes whenever the details of these skills may; `None` from a
@@ -121,7 +121,9 @@ impl PublishedSkillClient<'_> {
     pub async fn stamp(self, skill_ids: Vec<String>) -> Option<u64> {
         let request = PublishedDetailsRequest { context: self.context, skill_ids };
         // A provider built before stamps were added does not know the method.
-        call(self.kernel, skill_interface::PUBLISHED_STAMP, &request).await.unwrap_or_default()
+        call_skill_provider(self.kernel, skill_interface::PUBLISHED_STAMP, &request)
+            .await
+            .unwrap_or_default()
     }
 
     /// Reads a file of a skill.
@@ -130,7 +132,7 @@ impl PublishedSkillClient<'_> {
     /// The error of the provider.
     pub async fn read(self, uri: String) -> Result<PublishedBody, CallError> {
         let request = PublishedUriRequest { context: self.context, uri };
-        call(self.kernel, skill_interface::READ_PUBLISHED, &request).await
+        call_skill_provider(self.kernel, skill_interface::READ_PUBLISHED, &request).await
     }
 
     /// Lists a directory of a skill.
@@ -139,7 +141,7 @@ impl PublishedSkillClient<'_> {
     /// The error of the provider.
     pub async fn directory(self, uri: String) -> Result<Vec<PublishedEntry>, CallError> {
         let request = PublishedUriRequest { context: self.context, uri };
-        call(self.kernel, skill_interface::READ_PUBLISHED_DIRECTORY, &request).await
+        call_skill_provider(self.kernel, skill_interface::READ_PUBLISHED_DIRECTORY, &request).await
     }
 
     /// Returns the prompt of a skill that a user invokes.
@@ -152,7 +154,7 @@ impl PublishedSkillClient<'_> {
         arguments: std::collections::BTreeMap<String, String>,
     ) -> Result<PublishedPrompt, CallError> {
         let request = PublishedPromptRequest { context: self.context, skill_id, arguments };
-        call(self.kernel, skill_interface::PUBLISHED_PROMPT, &request).await
+        call_skill_provider(self.kernel, skill_interface::PUBLISHED_PROMPT, &request).await
     }
 
     /// Returns a proposal for review, if it can be shown completely. The caller decides on the
@@ -162,7 +164,7 @@ impl PublishedSkillClient<'_> {
     /// The error of the provider.
     pub async fn review_offer(self, proposal: String) -> Result<Option<ReviewOffer>, CallError> {
         let request = ReviewRequest { context: self.context, proposal };
-        call(self.kernel, skill_interface::OFFER_REVIEW, &request).await
+        call_skill_provider(self.kernel, skill_interface::OFFER_REVIEW, &request).await
     }
 
     /// Submits a person's decision on an offer; returns its outcome, for the model.
@@ -178,12 +180,12 @@ impl PublishedSkillClient<'_> {
         let ReviewOffer { proposal, digest, .. } = offer;
         let context = self.context;
         let decision = ReviewDecision { context, proposal, digest, approve, reason };
-        call(self.kernel, skill_interface::DECIDE, &decision).await
+        call_skill_provider(self.kernel, skill_interface::DECIDE, &decision).await
     }
 }
 
 /// Calls the skill provider.
-async fn call<T: DeserializeOwned>(
+async fn call_skill_provider<T: DeserializeOwned>(
     kernel: &Kernel,
     method: &str,
     request: &impl Serialize,

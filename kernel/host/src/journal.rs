@@ -33,7 +33,7 @@ pub(crate) struct AppendLog {
     disk: Box<dyn AppendSink>,
     /// The length of the complete lines, in bytes.
     length: u64,
-    /// Whether a failed write left bytes behind `length` that could not be removed.
+    /// True if a failed write left bytes behind `length` that could not be removed.
     torn: bool,
 }
 
@@ -97,7 +97,7 @@ pub(crate) mod testing {
     pub(crate) struct SmallDisk {
         pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
         pub(crate) room: Arc<Mutex<usize>>,
-        /// Whether the bytes of a failed write cannot be removed.
+        /// True if the bytes of a failed write cannot be removed.
         pub(crate) stuck: Arc<Mutex<bool>>,
     }
 

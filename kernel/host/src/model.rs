@@ -83,7 +83,7 @@ pub struct ModelRequest {
     pub messages: Vec<Message>,
     /// The tools that the model may call.
     pub tools: Vec<ModelTool>,
-    /// Whether the model may call several tools at once; `None` for the model's default.
+    /// True if the model may call several tools at once; `None` for the model's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
     /// The parameters of the model from the manifest (such as `temperature`); a JSON object.
@@ -116,7 +116,7 @@ pub enum Message {
         name: String,
         /// The text for the model.
         text: String,
-        /// Whether the call failed.
+        /// True if the call failed.
         #[serde(default)]
         is_error: bool,
     },
@@ -155,7 +155,7 @@ pub struct ModelReply {
     pub usage: TokenUsage,
     /// The reason why the reply ended.
     pub stop: StopReason,
-    /// Whether the reply has reasoning and no text.
+    /// True if the reply has reasoning and no text.
     pub only_reasoning: bool,
 }
 
@@ -168,7 +168,7 @@ pub struct TokenUsage {
     pub output: u64,
     /// Input tokens that the provider had cached from an earlier request.
     pub cached: u64,
-    /// Whether the usage is estimated as a quarter of the characters, without data of the provider.
+    /// True if the usage is estimated as a quarter of the characters, without data of the provider.
     pub estimated: bool,
 }
 

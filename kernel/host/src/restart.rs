@@ -48,7 +48,7 @@ enum RestartPhase {
     Requested,
     /// The kernel shuts down.
     Ending {
-        /// Whether another kernel is started at once.
+        /// True if another kernel is started at once.
         again: bool,
     },
 }

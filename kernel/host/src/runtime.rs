@@ -115,7 +115,7 @@ pub enum RunError {
     EmptyReply {
         /// The model.
         model: String,
-        /// Whether the reply had reasoning, but no text.
+        /// True if the reply had reasoning, but no text.
         only_reasoning: bool,
     },
     /// The messages do not fit into the model's window, even after compaction.

@@ -55,7 +55,7 @@ pub struct ScheduleSummary {
     pub next_ms: Option<u64>,
     /// The next due time for display, in the schedule's time zone.
     pub next: String,
-    /// Whether a run is active.
+    /// True if a run is active.
     pub running: bool,
     /// The last run; `None` before the first due time.
     pub last: Option<LastRun>,

@@ -44,10 +44,10 @@ struct RunningDelivery {
 /// The state of event delivery.
 #[derive(Default)]
 struct DeliveryState {
-    /// Whether deliveries of an earlier process are taken over and the journal has every
+    /// True if deliveries of an earlier process are taken over and the journal has every
     /// subscriber.
     prepared: bool,
-    /// Whether the subscribers in the journal match the loaded extensions.
+    /// True if the subscribers in the journal match the loaded extensions.
     current: bool,
     /// The last error, until the next success.
     problem: Option<CallError>,
@@ -64,7 +64,7 @@ impl EventDelivery {
 
     fn fail(&self, error: &CallError) {
         let known = self.state().problem.replace(error.clone());
-        // Logged once per cause: the loop tries again every few seconds.
+        // Logged once per cause: the loop tries again twice a second.
         if known.is_none_or(|known| known.message != error.message) {
             let hint = error.hint.as_str();
             tracing::error!(%error, hint, "event delivery failed; retrying");

@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rendered {
     pub(crate) text: String,
-    /// Whether the text was cut at the limit.
+    /// True if the text was cut at the limit.
     pub(crate) is_cut: bool,
 }
 
@@ -62,7 +62,7 @@ fn render_blocking(
     let mut output = LimitedOutput { bytes: Vec::new(), limit, is_cut: false };
     let rendered = environment.get_template(name)?.render_captured_to(variables, &mut output);
     match rendered {
-        // The sink's own error is no failure: it only marks the cut.
+        // The sink's own error only marks the cut.
         Err(error) if !output.is_cut => return Err(error),
         Ok(_) | Err(_) => {}
     }

@@ -49,7 +49,7 @@ pub enum MessageStatus {
     Superseded,
 }
 
-/// A conversation with an agent. An open thread is locked against every other opener.
+/// A stored conversation with an agent. An open thread is locked against every other opener.
 pub struct Thread {
     id: String,
     agent: String,

@@ -47,7 +47,7 @@ pub struct AgentSummary {
     pub id: ExtensionId,
     /// The display name.
     pub name: String,
-    /// Whether it can take a turn.
+    /// True if it can take a turn.
     pub state: AgentStatus,
     /// The reason for the error state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub struct AgentDetails {
 /// The state of all extensions and of event delivery.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExtensionDiagnosis {
-    /// Whether no extension was rejected, every library is healthy and events are delivered.
+    /// True if no extension was rejected, every library is healthy and events are delivered.
     pub healthy: bool,
     /// The load report of the start, with later reloads.
     pub report: LoadReport,
@@ -97,7 +97,7 @@ pub struct ExtensionDiagnosis {
 /// The health of a library, as it reports it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExtensionHealth {
-    /// Whether the library can work.
+    /// True if the library can work.
     pub ok: bool,
     /// The error of an unhealthy library.
     pub error: Option<CallError>,
@@ -155,7 +155,7 @@ pub(super) async fn describe_agent(kernel: &Kernel, id: &str) -> Result<AgentDet
     })
 }
 
-pub(super) async fn diagnose(kernel: &Kernel) -> ExtensionDiagnosis {
+pub(super) async fn diagnose_extensions(kernel: &Kernel) -> ExtensionDiagnosis {
     let health: BTreeMap<_, _> = kernel
         .check_health()
         .await

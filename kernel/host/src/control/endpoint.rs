@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 /// # Errors
 /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when none runs;
 /// [`io::ErrorKind::PermissionDenied`] when the directory or the listener belongs to another user.
-pub(super) async fn connect(path: &Path) -> io::Result<UnixStream> {
+pub(super) async fn connect_socket(path: &Path) -> io::Result<UnixStream> {
     if let Some(directory) = path.parent() {
         check_directory(directory)?;
     }
@@ -133,7 +133,7 @@ mod tests {
             let listener = tokio::net::UnixListener::bind(directory.join("s.sock")).unwrap();
             for error in [
                 prepare_directory(&directory).unwrap_err(),
-                connect(&directory.join("s.sock")).await.unwrap_err(),
+                connect_socket(&directory.join("s.sock")).await.unwrap_err(),
             ] {
                 assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
                 assert!(error.to_string().contains(message), "{error}");

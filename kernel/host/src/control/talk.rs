@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
-use super::{ControlRequest, LINE_LIMIT, endpoint, within, write_line};
+use super::{ControlRequest, LINE_LIMIT, endpoint, with_timeout, write_line};
 use crate::channel::{ApprovalDecision, ApprovalRequest, RunEvent, SecretPrompt, SecretReply};
 use crate::error::CallError;
 use crate::kernel::Kernel;
@@ -72,7 +72,7 @@ pub enum ServerMessage {
     /// The kernel shuts down. The message is stored, and the next kernel resumes its run.
     #[serde(rename = "ending")]
     ShuttingDown {
-        /// Whether the next kernel starts at once.
+        /// True if the next kernel starts at once.
         again: bool,
     },
     /// The message was answered.
@@ -152,7 +152,7 @@ impl MessageConnection {
     /// # Errors
     /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when no kernel runs.
     pub async fn open(path: &Path, request: &ControlRequest) -> io::Result<Self> {
-        let (read, mut write) = endpoint::connect(path).await?.into_split();
+        let (read, mut write) = endpoint::connect_socket(path).await?.into_split();
         write_line(&mut write, request).await?;
         Ok(Self { lines: spawn_line_reader(read), write })
     }
@@ -202,7 +202,7 @@ pub(super) async fn serve_messages(
             line = server_lines.recv() => match line {
                 // A client that does not read is disconnected; it can attach again and receive the
                 // full reply.
-                Some(line) => within(limit, write_line(&mut write, &line)).await?,
+                Some(line) => with_timeout(limit, write_line(&mut write, &line)).await?,
                 None => return Ok(()),
             },
             message = client_lines.recv() => match message.transpose()? {

@@ -201,9 +201,9 @@ impl Kernel {
         );
         let session = RunSession {
             id: thread.id().to_owned(),
-            conversation: parent
+            root_thread_id: parent
                 .as_ref()
-                .map_or_else(|| thread.id().to_owned(), |parent| parent.conversation.clone()),
+                .map_or_else(|| thread.id().to_owned(), |parent| parent.root_thread_id.clone()),
             run_id: run_id.clone(),
             agent: agent.manifest.id.clone(),
             durable: message_id.is_some(),

@@ -161,7 +161,7 @@ impl AgentRun<'_> {
         match self.kernel.invoke_tool(context, &call.name, arguments).await {
             Ok(ToolOutput { text, is_error, skill, .. }) => {
                 let (text, is_complete) = truncate_result(text);
-                // A truncated text is no complete skill, so it is loaded again for the next turn.
+                // A truncated skill is incomplete, so it is loaded again for the next turn.
                 let skill = skill.filter(|_| !is_error).map(|skill| (skill, is_complete));
                 ToolCallResult { call: call.clone(), text, is_error, skill }
             }

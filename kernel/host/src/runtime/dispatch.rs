@@ -32,7 +32,7 @@ struct Call<'a> {
     arguments: &'a str,
     /// Text for the approval beyond the arguments.
     details: Option<&'a str>,
-    /// Whether the effect requires approval every time.
+    /// True if the effect requires approval every time.
     is_protected: bool,
 }
 

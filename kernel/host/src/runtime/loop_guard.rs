@@ -40,7 +40,7 @@ impl LoopGuard {
     ) -> LoopVerdict {
         let mut digest = Sha256::new();
         for (name, arguments, result) in calls {
-            for part in [name, &canonicalize(arguments), result] {
+            for part in [name, &canonicalize_arguments(arguments), result] {
                 // The length separates the parts: moving a character between two of them changes
                 // the digest.
                 digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
@@ -59,7 +59,7 @@ impl LoopGuard {
 }
 
 /// Returns arguments with sort_fields keys and standard spacing; text that is not JSON stays unchanged.
-fn canonicalize(arguments: &str) -> String {
+fn canonicalize_arguments(arguments: &str) -> String {
     serde_json::from_str::<Value>(arguments)
         .map_or_else(|_| arguments.to_owned(), |value| sort_fields(value).to_string())
 }

@@ -10,7 +10,7 @@ use skillhost_manifest::AllowedToolsMode;
 pub(crate) struct SkillToolPolicy {
     /// The tools it names; `None` without such a list.
     pub(crate) allowed_tools: Option<Vec<String>>,
-    /// Whether the named tools need no further approval.
+    /// True if the named tools need no further approval.
     pub(crate) grants: bool,
 }
 

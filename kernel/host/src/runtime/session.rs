@@ -28,10 +28,10 @@ pub(crate) struct RunSession {
     /// The session id of its calls: the thread's id.
     pub(crate) id: String,
     /// The id of the root thread; differs from `id` in a delegated run.
-    pub(crate) conversation: String,
+    pub(crate) root_thread_id: String,
     pub(crate) run_id: String,
     pub(crate) agent: ExtensionId,
-    /// Whether the run continues in the next kernel process.
+    /// True if the run continues in the next kernel process.
     pub(crate) durable: bool,
     /// The correlation id of its calls and events.
     pub(crate) correlation_id: Option<String>,
@@ -87,8 +87,8 @@ impl RunSessions {
     }
 
     /// Removes the approvals of a root thread when its client leaves.
-    pub(crate) fn clear_approvals(&self, conversation: &str) {
-        lock_unpoisoned(&self.approvals).retain(|(of, _, _)| of != conversation);
+    pub(crate) fn clear_approvals(&self, root_thread_id: &str) {
+        lock_unpoisoned(&self.approvals).retain(|(root, _, _)| root != root_thread_id);
     }
 
     pub(crate) fn record_approval(&self, session: &RunSession, tool: &str) {
@@ -97,7 +97,7 @@ impl RunSessions {
 }
 
 fn approval_key(session: &RunSession, tool: &str) -> (String, ExtensionId, String) {
-    (session.conversation.clone(), session.agent.clone(), tool.to_owned())
+    (session.root_thread_id.clone(), session.agent.clone(), tool.to_owned())
 }
 
 impl Drop for SessionGuard {

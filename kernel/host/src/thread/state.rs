@@ -33,7 +33,7 @@ pub(super) enum ThreadEntry {
     Reset,
 }
 
-/// A conversation and the skills that are active in it.
+/// The messages of a thread, with its active skills.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ThreadState {
     pub(super) messages: Vec<Message>,

@@ -88,7 +88,7 @@ struct ReplayedThread {
     changed: u64,
     /// The length of the complete lines that hold valid entries, in bytes.
     length: usize,
-    /// Whether an incomplete line followed.
+    /// True if an incomplete line followed.
     torn: bool,
 }
 

@@ -261,7 +261,7 @@ fn compaction_keeps_skills_active() {
 fn in_messages_follows_latest_digest() {
     let mut thread = Thread::in_memory("worker");
     thread.activate(skill("s", "d1"), true).unwrap();
-    assert_eq!(skills(&thread), [("s", "d1", false)], "there is no message that could have it");
+    assert_eq!(skills(&thread), [("s", "d1", false)], "no message could have it");
     thread.push(answer("1", "text")).unwrap();
     thread.activate(skill("s", "d1"), true).unwrap();
     assert_eq!(skills(&thread), [("s", "d1", true)]);
