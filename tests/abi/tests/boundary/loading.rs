@@ -106,7 +106,7 @@ async fn tool_has_one_owner() {
     let error = rig.tool("mine", json!({"do": "build"})).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the tool `mine` is not available: its extension `b` was rejected in phase wire: the tool \
+        "tool `mine` is not available: its extension `b` was rejected in phase wire: the tool \
          `shared` of `b` is already provided by `a`"
     );
     // It was shut down, not just omitted.

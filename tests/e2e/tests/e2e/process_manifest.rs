@@ -236,7 +236,7 @@ fn invalid_tool_schema_is_rejected() {
 fn rejected_extension_tool_has_reason() {
     let home = sample_home("panic", "mcp: {tools: [echo]}\n");
     let output = call_tool(&home, "echo", "{}").exits(3);
-    let message = "error: the tool `echo` is not available: its extension `sample` was rejected in \
+    let message = "error: tool `echo` is not available: its extension `sample` was rejected in \
                    phase start: ended with exit code 101 before it answered the handshake\n";
     assert!(output.stderr.starts_with(message), "{output}");
     let home = add_process(sample_home("good", ""), "weather", "good", "tools: {prefix: echo}\n");

@@ -237,7 +237,7 @@ async fn run_continues_without_transcript() {
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
     assert_eq!(stage.say_as(&mut thread, "go", &person).await.unwrap().text, "done");
     let notes = person.notes();
-    assert!(notes.len() == 1 && notes[0].starts_with("the transcript "), "{notes:?}");
+    assert!(notes.len() == 1 && notes[0].starts_with("writing the transcript "), "{notes:?}");
     let busy = skillhost_kernel::ThreadStore::new(stage.rig.kernel.home()).open(thread.id());
     assert!(matches!(busy, Err(ThreadError::Busy { .. })));
     stage.end().await;
