@@ -22,13 +22,13 @@ pub use explain::explain_catalog;
 /// A turn as far as its block depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockRequest<'a> {
-    /// What the agent may be shown.
+    /// The scope of the agent.
     pub scope: AgentScope<'a>,
-    /// The session, which keeps what it was shown.
+    /// The session, whose listed skills are remembered.
     pub session_id: &'a str,
     /// The agent: several may speak in one session.
     pub agent_id: &'a str,
-    /// What the user says.
+    /// The text of the user's message.
     pub prompt: &'a str,
     /// The most characters of the block.
     pub budget_chars: usize,
@@ -37,11 +37,13 @@ pub struct BlockRequest<'a> {
 /// Finds the skills that fit a prompt, the best first, among those that may be shown.
 pub type MatchFn<'a> = &'a dyn Fn(&dyn Fn(&Skill) -> bool) -> RankedSkills;
 
-/// Makes the blocks of turns and remembers what each session was shown and has read.
+/// A builder of the catalog blocks of turns. It remembers the skills that each session was offered
+/// and has read.
 ///
-/// A block that lists every skill is rendered once and shared by all. Where there are too many, a
-/// session is shown its agent's bound skills, what it read lately and what fits its prompt; later
-/// turns add to that, so that the beginning of its prompt stays as it is.
+/// A block that lists every skill is rendered once and shared by all sessions. Above the limit, a
+/// session is offered its agent's bound skills, the skills it read lately and the skills that match
+/// its prompt. Later turns append to that list, so that the beginning of the prompt does not
+/// change.
 #[derive(Debug)]
 pub struct CatalogBlocks {
     full_limit: usize,
@@ -49,16 +51,16 @@ pub struct CatalogBlocks {
 }
 
 impl CatalogBlocks {
-    /// Makes blocks that list up to so many skills without asking what matters.
+    /// Creates a builder that lists every skill up to this limit, without a search.
     #[must_use]
     pub fn new(full_limit: usize) -> Self {
         Self { full_limit, memory: Mutex::default() }
     }
 
-    /// Returns the block of a turn where it needs no search and was rendered before: the full
-    /// listing, or what the session was shown for the same prompt.
+    /// Returns the block of a turn if it needs no search and was rendered before: the full listing,
+    /// or the block of the session for the same prompt.
     ///
-    /// Does not wait: while another turn holds the sessions, a picked block counts as not at hand.
+    /// Does not wait: while another turn holds the sessions, a picked block counts as not rendered.
     /// A full listing costs no lock and no allocation.
     #[must_use]
     pub fn cached_block(
@@ -85,8 +87,8 @@ impl CatalogBlocks {
         (known.mark == block_key(snapshot, turn)).then(|| Arc::clone(&known.text))
     }
 
-    /// Returns the block of a turn; nothing if its agent is shown no skills. Asks for matches only
-    /// where not all skills are listed.
+    /// Returns the block of a turn, or `None` if the agent sees no skills. Searches for matches
+    /// only above the limit of full listings.
     #[must_use]
     pub fn render_block(
         &self,
@@ -117,7 +119,7 @@ impl CatalogBlocks {
         Some(text)
     }
 
-    /// Takes note that a session read a skill.
+    /// Records that a session read a skill.
     pub fn record_read(&self, session_id: &str, agent_id: &str, skill_id: &str) {
         self.memory().record_read(session_id, agent_id, skill_id);
     }
@@ -129,12 +131,13 @@ impl CatalogBlocks {
     }
 
     fn memory(&self) -> MutexGuard<'_, SessionMemory> {
-        // What is remembered is replaced as a whole.
+        // Every field of the session is replaced, so a panic of another holder leaves no mixed
+        // state.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the block of a turn is picked from.
+/// The skills from which the block of a turn is picked.
 struct BlockCandidates<'s> {
     stable: Vec<&'s Arc<Skill>>,
     found: RankedSkills,
@@ -155,8 +158,8 @@ impl<'s> BlockCandidates<'s> {
         Self { stable, found }
     }
 
-    /// Adds to what the session was shown, or begins anew where that has changed or there is no
-    /// room.
+    /// Appends to the lines of the session, or starts a new list if an earlier line has changed or
+    /// the budget is exceeded.
     fn render(
         &self,
         snapshot: &Snapshot,
@@ -182,8 +185,8 @@ impl<'s> BlockCandidates<'s> {
     }
 }
 
-/// Returns which of the skills a session was shown are no longer there for it; nothing if one of
-/// them has become another.
+/// Returns the skills of a session that were removed from its scope, or `None` if the line of one
+/// of them has changed.
 fn removed_since<'k>(
     snapshot: &Snapshot,
     view: &CatalogView,
@@ -219,7 +222,7 @@ fn line_hash(snapshot: &Snapshot, skill: &Skill) -> u64 {
     hasher.finish()
 }
 
-/// Tells turns apart whose blocks may differ.
+/// Returns a key that differs between turns whose blocks may differ.
 fn block_key(snapshot: &Snapshot, turn: &BlockRequest<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (snapshot.generation(), turn.prompt, turn.scope, turn.budget_chars).hash(&mut hasher);

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use skill_format::Digest;
 
-/// What an entry takes beside its text and key, roughly.
+/// The approximate size of an entry in addition to its text and key.
 const OVERHEAD: u64 = 160;
 
-/// A text that was whole and parsed.
+/// A complete and parsed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValidText {
     pub(crate) text: Arc<str>,
@@ -16,7 +16,7 @@ pub(crate) struct ValidText {
     pub(crate) digest: Digest,
 }
 
-/// Keeps the texts used last, up to a number of bytes.
+/// A cache of the most recently used texts, up to a number of bytes.
 #[derive(Debug)]
 pub(crate) struct TextCache {
     limit: u64,
@@ -43,7 +43,7 @@ impl TextCache {
         Self { limit, inner: Mutex::default() }
     }
 
-    /// Keeps a text that somebody asked for or that is new, at the cost of those used longest ago.
+    /// Inserts a requested or new text; evicts the least recently used ones.
     pub(crate) fn insert(&self, key: &str, good: ValidText) {
         let cost = cost(key, &good);
         if cost > self.limit {
@@ -58,7 +58,7 @@ impl TextCache {
         }
     }
 
-    /// Keeps a text that was only passed by, where there is room.
+    /// Inserts a text of a pass if there is room without an eviction.
     pub(crate) fn insert_if_room(&self, key: &str, good: ValidText) {
         let cost = cost(key, &good);
         let mut inner = self.lock();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_first() {
+    fn least_recent_text_is_evicted_first() {
         let each = 1_000 + 1 + OVERHEAD;
         let cache = TextCache::new(3 * each);
         for (key, c) in [("1", 'a'), ("2", 'b'), ("3", 'c')] {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_holds_whatever_comes() {
+    fn cache_size_stays_bounded() {
         let cache = TextCache::new(5_000);
         for i in 0..200_usize {
             cache.insert(&format!("p{}", i % 17), text('p', i * 31 % 6_000));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_evicts_nobody_and_never_leaves_an_older_text() {
+    fn passed_text_evicts_no_other() {
         let cache = TextCache::new(2_000);
         cache.insert("a", text('a', 1_000));
         cache.insert_if_room("b", text('b', 1_000));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_beyond_the_bound_is_not_kept() {
+    fn oversized_text_is_not_cached() {
         let cache = TextCache::new(1_000);
         cache.insert("a", text('a', 100));
         cache.insert("a", text('b', 5_000));

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-/// Tells the time that file stamps are compared with.
+/// A clock for comparisons with file stamps.
 pub trait Clock: Send + Sync {
     /// Returns the current time.
     fn now(&self) -> SystemTime;
@@ -19,7 +19,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is told to move; for tests.
+/// A clock that advances only on request; for tests.
 #[derive(Debug)]
 pub struct ManualClock(Mutex<SystemTime>);
 

@@ -1,7 +1,7 @@
-//! Finds and reads skills anywhere on disk: for checking files, where nothing is loaded.
+//! Finds and reads skills in any directory, for checks of files without a registry.
 //!
-//! Unlike a [`Store`](crate::Store) it has no roots and remembers nothing. It never waits for a
-//! file, never reads through a link, and goes on after whatever it cannot read.
+//! Unlike a [`Store`](crate::Store) it has no roots and no memory. It never blocks on a file, never
+//! reads through a link, and continues after an unreadable entry.
 
 mod files;
 mod resource;
@@ -20,10 +20,10 @@ use skill_rules::FileEntry;
 use crate::disk::{FileKind, FileStat, stat_file};
 use crate::reading::read_bytes;
 
-/// What was found: a skill, or something that keeps one from being looked at.
+/// A result of the search: a skill, or a problem that prevents its examination.
 #[derive(Debug)]
 pub enum FoundItem {
-    /// A directory with a SKILL.md, in whatever spelling.
+    /// A directory with a SKILL.md, in any case.
     Skill(FoundSkill),
     /// Something that could not be looked at, or is not there.
     Problem(FoundProblem),
@@ -32,7 +32,7 @@ pub enum FoundItem {
 /// A directory with a SKILL.md.
 #[derive(Debug)]
 pub struct FoundSkill {
-    /// The directory, as the path that led to it names it: what people are shown.
+    /// The directory, with the path that led to it, for reports.
     pub dir: PathBuf,
     /// The directory's own name; empty for the root of the file system.
     pub dir_name: String,
@@ -42,18 +42,18 @@ pub struct FoundSkill {
     stat: FileStat,
 }
 
-/// Says what could not be looked at.
+/// A problem that prevents the examination of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundProblem {
     /// The file or directory, as the path that led to it names it.
     pub path: PathBuf,
-    /// What kind of problem it is.
+    /// The kind of the problem.
     pub kind: ProblemKind,
     /// The id of the rule that explains it.
     pub rule: &'static str,
-    /// What is wrong: a lower-case fragment without a final period.
+    /// The message: a lower-case fragment without a final period.
     pub message: String,
-    /// What to do about it.
+    /// The hint: the next step for the user.
     pub help: &'static str,
 }
 
@@ -62,39 +62,39 @@ pub struct FoundProblem {
 pub enum ProblemKind {
     /// The path does not exist.
     NotFound,
-    /// There is no SKILL.md.
+    /// No SKILL.md exists.
     NoSkill,
     /// The file cannot be a SKILL.md: its kind, its size or its directory's name is wrong.
     Unusable,
     /// The system refused to read it, or it changed all the while.
     Unreadable,
-    /// A link that leads elsewhere was not followed; nothing is wrong with it.
+    /// A link that leads elsewhere was not followed; it is not an error.
     Link,
-    /// There was more to search than is searched.
+    /// A limit of the search was reached.
     Limit,
 }
 
-/// The bytes of a skill's SKILL.md, and what else is in its directory if that was asked for.
+/// The bytes of a skill's SKILL.md, and the other files of its directory if requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillFiles {
     /// The name of the file as it is spelt.
     pub file_name: String,
     /// Its bytes; at most [`FILE_LIMIT`] of them.
     pub bytes: Vec<u8>,
-    /// The files of the directory, sorted by path; nothing if they were not asked for.
+    /// The files of the directory, sorted by path; `None` if not requested.
     pub files: Option<Vec<FileEntry>>,
 }
 
-/// Finds the skills a path stands for, in a fixed order, and hands them on one by one.
+/// Finds the skills of a path, in a fixed order, and passes them to a callback one by one.
 ///
-/// The path is a SKILL.md, a skill's directory, or a folder with skills somewhere below it. A
-/// directory with a SKILL.md is not searched further; `.git` and `node_modules` are not entered, and
-/// links are not followed, except in the path itself. At most 500,000 directories are opened, 32
-/// levels deep; a limit that is reached is a [`ProblemKind::Limit`].
+/// The path is a SKILL.md, a skill's directory, or a directory with skills somewhere below it. A
+/// directory with a SKILL.md is not searched further; `.git` and `node_modules` are not entered,
+/// and links are not followed, except in the path itself. At most 500,000 directories are opened,
+/// 32 levels deep; a limit that is reached is a [`ProblemKind::Limit`].
 ///
 /// # Errors
-/// Never fails as a whole: what cannot be looked at is a [`FoundItem::Problem`]. Searching ends early
-/// only where `each` says so.
+/// Never fails: a path that cannot be examined is a [`FoundItem::Problem`]. The search ends early
+/// only if `each` breaks.
 pub fn find_skills<B>(
     path: &Path,
     each: &mut dyn FnMut(FoundItem) -> ControlFlow<B>,
@@ -187,7 +187,7 @@ impl FoundProblem {
         }
     }
 
-    /// What is wrong with a file by what `stat` says of it.
+    /// Creates the problem of a file from its `stat` result.
     fn from_stat(path: &Path, stat: &FileStat) -> Self {
         let (rule, message, help) = match stat.kind {
             FileKind::Regular => (
@@ -213,7 +213,7 @@ impl FoundProblem {
     }
 }
 
-/// Takes an opened SKILL.md for a skill if it is a regular file.
+/// Converts an opened SKILL.md into a skill if it is a regular file.
 fn to_found_item(dir: PathBuf, dir_name: &str, file_name: &str, file: File) -> FoundItem {
     let path = dir.join(file_name);
     match stat_file(&file) {

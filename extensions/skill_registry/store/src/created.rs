@@ -10,26 +10,26 @@ use crate::ledger::AgentAuthor;
 /// The skills that agents created, by id; all others are the operator's own.
 pub type CreatedSkills = BTreeMap<SkillId, CreatedSkill>;
 
-/// A skill that an agent created: until a person approves its files as they are, it grants nothing
-/// and cannot be bound.
+/// A skill that an agent created: until a person approves its current files, it grants nothing and
+/// cannot be bound.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CreatedSkill {
     /// The agent.
     pub author: AgentAuthor,
-    /// The digest of the tree that a person approved.
+    /// The digest of the approved tree.
     pub approved: Option<Digest>,
-    /// The digest of the tree when it was last looked at; nothing if it changed since.
+    /// The digest of the tree at the last check; `None` if the tree changed since.
     pub tree: Option<Digest>,
 }
 
 impl CreatedSkill {
-    /// Tells whether a person approved the files as they are.
+    /// Returns whether a person approved the current files.
     #[must_use]
     pub fn is_approved(&self) -> bool {
         self.approved.is_some() && self.approved == self.tree
     }
 
-    /// Says who created it, on one line.
+    /// Returns the author, on one line.
     pub(crate) fn author_line(&self) -> String {
         match self.author.agent_id.as_str() {
             "" if self.author == AgentAuthor::default() => "an unknown author".to_owned(),

@@ -21,7 +21,7 @@ pub(crate) use unix::{RootDir, stat_file};
 #[cfg(not(unix))]
 pub(crate) use portable::stat_file;
 
-/// What a directory entry or an open file is.
+/// The type of a directory entry or of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FileKind {
     Regular,
@@ -48,7 +48,7 @@ impl FileKind {
     }
 }
 
-/// What `stat` says about a file.
+/// The result of `stat` for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStat {
     pub(crate) kind: FileKind,
@@ -67,7 +67,7 @@ pub(crate) struct DirectoryListing {
 }
 
 impl DirectoryListing {
-    /// Takes up an entry that may be a directory; plain files are of no interest to a scan.
+    /// Adds an entry that may be a directory; a scan ignores plain files.
     fn push(&mut self, name: &str, kind: FileKind) {
         let first = |known: &str| name < known;
         if name.eq_ignore_ascii_case("skill.md") && self.skill_file.as_deref().is_none_or(first) {
@@ -86,7 +86,7 @@ impl DirectoryListing {
         }
     }
 
-    /// Brings the entries into a fixed order, so that what a limit cuts does not depend on the disk.
+    /// Sorts the entries, so that the cut of a limit does not depend on the disk's order.
     fn sorted(mut self) -> Self {
         let names = &self.names;
         let name = |range: &Range<u32>| &names[range.start as usize..range.end as usize];

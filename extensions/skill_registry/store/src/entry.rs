@@ -1,4 +1,4 @@
-//! What a scan remembers of the directories it listed and the skills it found there.
+//! The directories that a scan listed and the skills it found in them.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ pub(crate) struct ScannedDirectory {
     /// Its path below the root; empty for the root itself.
     pub(crate) rel: Arc<str>,
     pub(crate) signature: FileSignature,
-    /// The next poll has to list it again whatever its stamp says.
+    /// `true` if the next poll has to list it again despite an unchanged stamp.
     pub(crate) unsettled: bool,
-    /// Whether all its subdirectories were seen: only then is absence a fact.
+    /// `true` if all its subdirectories were listed: only then is an absence reliable.
     pub(crate) complete: bool,
     /// The skills directly below it, by name.
     pub(crate) entries: Vec<ScanEntry>,
 }
 
 impl ScannedDirectory {
-    /// Makes a directory of which nothing is known.
+    /// Creates an unlisted directory.
     pub(crate) fn empty(root: u16, rel: Arc<str>) -> Self {
         let (signature, entries) = (FileSignature::default(), Vec::new());
         Self { root, rel, signature, unsettled: false, complete: false, entries }
     }
 
-    /// Returns what containers are sorted by.
+    /// Returns the sort key of containers.
     pub(crate) fn key(&self) -> (u16, &str) {
         (self.root, &self.rel)
     }
@@ -44,27 +44,27 @@ impl ScannedDirectory {
 #[derive(Clone, Debug)]
 pub(crate) struct ScanEntry {
     pub(crate) subject: EntryContent,
-    /// What `stat` said of SKILL.md when it was last looked at.
+    /// The `stat` result of SKILL.md at the last examination.
     pub(crate) signature: FileSignature,
     pub(crate) link: Option<Box<LinkTarget>>,
     pub(crate) problems: Box<[Arc<ScanProblem>]>,
     pub(crate) file: SkillFile,
     /// The stamp was too young to be trusted.
     pub(crate) racy: bool,
-    /// The file has to be read again whatever its stamp says.
+    /// `true` if the file has to be read again despite an unchanged stamp.
     pub(crate) dirty: bool,
-    /// The file was not there at the last look; it goes if it is still gone at the next.
+    /// `true` if the file was absent at the last poll; a second absence removes the entry.
     pub(crate) missing: bool,
     /// The file is broken and an earlier version is served.
     pub(crate) broken: bool,
 }
 
-/// What an entry serves.
+/// The content that an entry serves.
 #[derive(Clone, Debug)]
 pub(crate) enum EntryContent {
-    /// A skill: what the file says now or what it said when it was last good.
+    /// A skill: the current content of the file, or its last good content.
     Skill(Arc<Skill>),
-    /// Nothing; the directory of this name was refused.
+    /// An empty entry; the directory of this name was rejected.
     Refused(Box<str>),
 }
 
@@ -83,7 +83,7 @@ impl ScanEntry {
         }
     }
 
-    /// Tells whether the next poll has to look closer even if no stamp moved.
+    /// Returns whether the next poll has to examine the file despite unchanged stamps.
     pub(crate) fn needs_recheck(&self) -> bool {
         self.racy || self.dirty || self.missing
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_small() {
+    fn entry_size_is_bounded() {
         assert!(size_of::<ScanEntry>() <= 104, "{}", size_of::<ScanEntry>());
     }
 }

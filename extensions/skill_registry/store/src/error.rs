@@ -1,14 +1,14 @@
-//! Why a store cannot be opened, and why a tool does not answer.
+//! The errors of opening a store and of tools.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 use skill_format::sanitize_line;
 
-/// Says why a store cannot be opened or its generation not be recorded.
+/// An error of opening a store or of writing its generation.
 ///
-/// Nothing on disk prevents a store from opening: a root that is missing or a skill that is broken
-/// is a [`CostProblem`](crate::CostProblem) of the snapshot.
+/// A problem on disk does not prevent a store from opening: a missing root or an invalid skill is a
+/// [`CostProblem`](crate::CostProblem) of the snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -23,10 +23,10 @@ pub enum StoreError {
     Ignore {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// There are more roots than can be counted.
+    /// The number of roots exceeds the limit.
     #[error("at most {0} roots are possible")]
     TooManyRoots(usize),
     /// The generation file cannot be written.
@@ -34,7 +34,7 @@ pub enum StoreError {
     Generation {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
 }
@@ -45,7 +45,7 @@ pub enum StoreError {
 pub enum ErrorKind {
     /// The skill or the file does not exist.
     NotFound,
-    /// The arguments are not what the tool takes.
+    /// The arguments do not match the schema of the tool.
     InvalidArgument,
     /// The caller may not have this.
     Denied,
@@ -57,15 +57,15 @@ pub enum ErrorKind {
     Io,
 }
 
-/// Says why a tool did not answer, and what to do about it.
+/// An error of a tool, with a hint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct RegistryError {
-    /// What kind of failure it is.
+    /// The kind of the error.
     pub kind: ErrorKind,
-    /// What went wrong.
+    /// The message.
     pub message: String,
-    /// What to do about it.
+    /// The hint: the next step for the caller.
     pub hint: String,
     /// Up to three names that may have been meant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -77,8 +77,8 @@ impl RegistryError {
         Self { kind, message, hint: hint.into(), similar: Vec::new() }
     }
 
-    /// Makes an error about a name that does not exist; the hint lists what may have been meant,
-    /// else it is `otherwise`.
+    /// Creates an error about an unknown name; the hint lists similar names, else it is
+    /// `otherwise`.
     pub(crate) fn not_found(message: String, similar: Vec<String>, otherwise: &str) -> Self {
         let quoted: Vec<String> =
             similar.iter().map(|name| format!("`{}`", sanitize_line(name))).collect();

@@ -1,4 +1,4 @@
-//! What changed between two snapshots.
+//! The differences between two snapshots.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -9,9 +9,9 @@ use skill_format::{Digest, SkillId};
 
 use crate::skill::Skill;
 
-/// A change of what an id stands for.
+/// A change of the skill behind an id.
 ///
-/// A digest is missing only where the text was never read, which a full pass makes up for.
+/// A digest is missing only if the text was never read, which a full pass corrects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum SkillEvent {
@@ -73,7 +73,7 @@ impl SkillEvent {
 
 /// Compares two lists of skills that are sorted by id.
 ///
-/// The events are in the order of the ids; a rename stands where the new id does.
+/// The events are in the order of the ids; a rename has the position of the new id.
 pub(crate) fn diff_skills(old: &[Arc<Skill>], new: &[Arc<Skill>]) -> Vec<SkillEvent> {
     let mut events = Vec::new();
     let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
@@ -111,7 +111,7 @@ fn changed(before: &Arc<Skill>, after: &Arc<Skill>) -> Option<SkillEvent> {
     (!same).then(|| SkillEvent::Changed { id: after.id().clone(), old, new })
 }
 
-/// Makes one event of a removal and an addition of the same content.
+/// Joins a removal and an addition of the same content into one event.
 fn pair_renames(events: &mut Vec<SkillEvent>) {
     let mut removed: HashMap<Digest, VecDeque<SkillId>> = HashMap::new();
     for event in events.iter() {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lists_are_compared_by_id_and_digest() {
+    fn lists_differ_by_id_and_digest() {
         let (one, two, three) =
             (Digest::compute(b"1"), Digest::compute(b"2"), Digest::compute(b"3"));
         let kept = skill("kept", Some(one));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_form_has_hexadecimal_digests() {
+    fn event_digests_are_hexadecimal() {
         let digest = Digest::compute(b"abc");
         let event = SkillEvent::Changed { id: id("x"), old: None, new: Some(digest) };
         assert_eq!(

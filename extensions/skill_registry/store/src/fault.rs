@@ -1,7 +1,7 @@
-//! Steps that can be made to fail, so that tests can see what a failure leaves behind.
+//! Failpoints, by which tests examine the state after a failure.
 //!
-//! Every write, flush, rename and commit of the ledger passes [`failpoint`] first. Without the feature
-//! `failpoints`, which no product build has, a step is nothing.
+//! Every write, flush, rename and commit of the ledger passes [`failpoint`] first. Without the
+//! feature `failpoints`, which no product build has, a failpoint compiles to an empty function.
 
 #[cfg(feature = "failpoints")]
 use std::cell::{Cell, RefCell};
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 #[cfg(feature = "failpoints")]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What happens at a step.
+/// The effect of a failpoint.
 #[cfg(feature = "failpoints")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
@@ -35,8 +35,8 @@ thread_local! {
 #[cfg(feature = "failpoints")]
 type FailpointHook = Box<dyn FnOnce()>;
 
-/// Does something right before this thread's next step of a name: what somebody else may do in the
-/// last moment.
+/// Runs a closure right before this thread's next step of a name: a concurrent change at the last
+/// moment.
 #[cfg(feature = "failpoints")]
 pub fn set_hook(name: &'static str, deed: impl FnOnce() + 'static) {
     HOOK.set(Some((name, Box::new(deed))));
@@ -50,22 +50,22 @@ fn call_hook(name: &str) {
     }
 }
 
-/// Lets the `at`th step of this thread fail, counted from 1 from now on; the steps after it succeed.
+/// Makes the `at`th step of this thread fail, counted from 1 from now on; later steps succeed.
 #[cfg(feature = "failpoints")]
 pub fn arm_fault(at: usize, fault: InjectedFault) {
     STEPS.set(0);
     PLAN.set(Some((at, fault)));
 }
 
-/// Lets no step of this thread fail any more; returns how many there were.
+/// Disables the failure of this thread; returns the number of steps so far.
 #[cfg(feature = "failpoints")]
 pub fn disarm_faults() -> usize {
     PLAN.set(None);
     STEPS.replace(0)
 }
 
-/// The step and the fault that the environment asks of the whole process, in `SKILL_STORE_FAULT_AT`
-/// and `SKILL_STORE_FAULT` (`eio`, `enospc`, `short`, otherwise an abort).
+/// The step and the fault from the environment of the process, in `SKILL_STORE_FAULT_AT` and
+/// `SKILL_STORE_FAULT` (`eio`, `enospc`, `short`, otherwise an abort).
 #[cfg(feature = "failpoints")]
 fn from_environment() -> Option<(usize, InjectedFault)> {
     static PLANNED: OnceLock<Option<(usize, InjectedFault)>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! What a running registry finds: for a prompt, for a query, for whoever asks why.
+//! The search of a running registry: for a prompt, for a query, and for explanations.
 
 use std::sync::Arc;
 use std::thread;
@@ -19,23 +19,23 @@ use crate::tools::{ListSkillsArgs, SearchContext, SkillAccess, ToolAnswer, searc
 /// So many matches of a prompt are looked at.
 const MATCHES: usize = 100;
 
-/// How long somebody waits for the first index.
+/// The time that a query waits for the first index.
 const INDEX_WAIT: Duration = Duration::from_secs(1);
 
-/// Finds skills in a store; makes the index when it is first needed, beside whoever needs it.
+/// A finder for the skills of a store; builds the index in the background at the first use.
 #[derive(Debug)]
 pub struct SkillFinder {
     store: Arc<Store>,
     searcher: SkillSearcher,
     ranker: Ranker,
     blocks: CatalogBlocks,
-    /// What an embedding model says of the skills.
+    /// The vectors of an embedding model.
     pub vectors: EmbeddingVectors,
     config: RegistryConfig,
 }
 
 impl SkillFinder {
-    /// Makes a finder that keeps what it can in a ledger's database; reads and opens nothing.
+    /// Creates a finder that persists its data in a ledger's database; reads and opens no file.
     #[must_use]
     pub fn new(config: RegistryConfig, store: &Arc<Store>, ledger: &Ledger) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl SkillFinder {
         &self.config
     }
 
-    /// Tells whether the settings ask for an embedding model.
+    /// Returns whether the settings enable an embedding model.
     #[must_use]
     pub fn uses_embeddings(&self) -> bool {
         self.config.search_embeddings == SearchEmbeddings::Auto
@@ -66,7 +66,7 @@ impl SkillFinder {
         self.blocks.cached_block(&self.store.snapshot(), turn)
     }
 
-    /// Returns the block of a turn; nothing if its agent is shown no skills.
+    /// Returns the block of a turn, or `None` if its agent sees no skills.
     #[must_use]
     pub fn block(
         self: &Arc<Self>,
@@ -78,7 +78,7 @@ impl SkillFinder {
             .render_block(snapshot, turn, &|admits| self.matches(snapshot, turn, near, admits))
     }
 
-    /// Says why a turn's block is as it is.
+    /// Explains the content of a turn's block.
     #[must_use]
     pub fn explain(
         self: &Arc<Self>,
@@ -91,7 +91,7 @@ impl SkillFinder {
         })
     }
 
-    /// Takes note that a session was handed something out of a skill.
+    /// Records that a session received content of a skill.
     pub fn record_read(&self, session_id: &str, agent_id: &str, read: &SkillAccess) {
         if read.path.is_none() {
             self.blocks.record_read(session_id, agent_id, &read.skill_id);
@@ -116,8 +116,8 @@ impl SkillFinder {
         search_skills(&search, audience, args)
     }
 
-    /// Says what a person should know: what is wrong, and what to do about it. `ledger` is what is
-    /// wrong with the ledger.
+    /// Returns the state of the registry for an operator: the problems and their hints. `ledger` is
+    /// the error of the ledger.
     #[must_use]
     pub fn warning(&self, ledger: Option<LedgerError>) -> Option<(String, String)> {
         let snapshot = self.store.snapshot();
@@ -141,10 +141,10 @@ impl SkillFinder {
         told(all, "correct extensions.skill_registry.skills in skillhost.yaml")
     }
 
-    /// Brings what is searched up to a snapshot, where there are so many skills that every turn
-    /// needs a search; tells whether there are.
+    /// Updates the index to a snapshot if there are so many skills that every turn needs a search;
+    /// returns whether there are.
     ///
-    /// A database that cannot be used only keeps less for the next start; the ledger tells of it.
+    /// A database error only affects the next start; the ledger reports it.
     pub fn ensure_index(&self, snapshot: &Arc<Snapshot>) -> bool {
         let many = snapshot.skills().len() > self.config.l1_full_limit;
         if many {
@@ -168,7 +168,8 @@ impl SkillFinder {
         self.searcher.search(&self.store, snapshot, &ask)
     }
 
-    /// Has the first index made, and waits for it for a moment: what is there then has to do.
+    /// Starts building the first index and waits for it for a moment; afterwards the query uses the
+    /// available data.
     fn start_index(self: &Arc<Self>, snapshot: &Arc<Snapshot>) {
         if self.searcher.generation().is_some() {
             return;

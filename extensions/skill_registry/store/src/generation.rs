@@ -1,4 +1,4 @@
-//! How a write by another process is noticed before the next poll.
+//! The generation file, by which a store detects writes of other processes before the next poll.
 
 use std::fs;
 use std::io::Write as _;
@@ -28,7 +28,7 @@ impl GenerationFile {
     /// The file's name in the registry's data directory.
     pub const NAME: &str = "generation";
 
-    /// Looks after the file in a data directory; it need not exist.
+    /// Watches the file in a data directory; it need not exist.
     #[must_use]
     pub fn new(data_dir: &Path) -> Self {
         let path = data_dir.join(Self::NAME);
@@ -36,7 +36,7 @@ impl GenerationFile {
         Self { path, seen }
     }
 
-    /// Tells whether the file was touched since it was last asked; costs one `stat`.
+    /// Returns whether the file was touched since the last call; costs one `stat`.
     pub fn has_changed(&self) -> bool {
         let now = stamp(&self.path);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +45,7 @@ impl GenerationFile {
         moved
     }
 
-    /// Says that something was written; every registry looks at its next turn.
+    /// Announces a write; every registry checks the file at its next turn.
     ///
     /// # Errors
     /// [`StoreError::Generation`] if the file cannot be replaced.
@@ -55,7 +55,7 @@ impl GenerationFile {
     }
 }
 
-/// Replaces the file as a whole, so that its identity changes even where the clock stands still.
+/// Replaces the file, so that its identity changes even if the clock does not advance.
 fn replace(data_dir: &Path, path: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -70,7 +70,7 @@ fn replace(data_dir: &Path, path: &Path) -> std::io::Result<()> {
         fs::rename(&temporary, path)
     })();
     if written.is_err() {
-        // The error is told; a leftover would only add to it.
+        // The first error is returned; an error of the cleanup would only hide it.
         let _ = fs::remove_file(&temporary);
         return written;
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_touch_is_seen_once() {
+    fn each_touch_is_seen_once() {
         let temp = tempfile::tempdir().unwrap();
         let data = temp.path().join("data/skill_registry");
         let file = GenerationFile::new(&data);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_written_is_an_error() {
+    fn unwritable_directory_is_error() {
         let temp = tempfile::tempdir().unwrap();
         let blocked = temp.path().join("file");
         fs::write(&blocked, "").unwrap();

@@ -1,4 +1,4 @@
-//! Which directories a scan does not enter.
+//! The directories that a scan does not enter.
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -26,7 +26,7 @@ impl IgnorePatterns {
         set.build().map(Self).map_err(|error| fail(&patterns.join(", "), &error))
     }
 
-    /// Tells whether the directory `name`, whose path below its root is `rel`, is left out.
+    /// Returns whether the directory `name`, whose path below its root is `rel`, is ignored.
     pub(crate) fn matches(&self, name: &str, rel: &str) -> bool {
         ALWAYS.contains(&name) || is_temporary(name) || (!self.0.is_empty() && self.0.is_match(rel))
     }
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_pattern_is_named() {
+    fn bad_pattern_is_named() {
         let error = IgnorePatterns::new(&["ok".to_owned(), "a[".to_owned()]).unwrap_err();
         assert!(error.to_string().starts_with("ignore pattern `a[`: "), "{error}");
     }

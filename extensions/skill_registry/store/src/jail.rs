@@ -1,8 +1,8 @@
-//! The way to a file of a skill that no path can leave.
+//! The jail of a skill's files: no path leads out of it.
 //!
-//! A path is first refused or accepted as text. Then every component is opened relative to the one
-//! before, without following a link, and what is read is the very descriptor that was examined. So
-//! there is no moment at which somebody who swaps a directory for a link could lead the reader out.
+//! A path is first accepted or rejected as text. Then every component is opened relative to the
+//! previous one, without following a link, and the descriptor that was examined is the one that is
+//! read. So no directory can be replaced by a link between check and use.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -17,11 +17,11 @@ use crate::skill::Skill;
 
 /// A path below a skill's directory that cannot lead out of it as text.
 ///
-/// Components are separated by `/`. There is no decoding: `%2e%2e` is a name like any other.
+/// Components are separated by `/`. Escapes are not decoded: `%2e%2e` is a name like any other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RelPath(Box<str>);
 
-/// Says why a path is refused before the disk is touched.
+/// The reason why a path is rejected before any access to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelPathError {
@@ -40,10 +40,10 @@ pub enum RelPathError {
     /// The path has a backslash.
     #[error("a path cannot contain a backslash")]
     Backslash,
-    /// The path begins with `/`.
+    /// The path starts with `/`.
     #[error("a path cannot be absolute")]
     Absolute,
-    /// The path begins with a drive letter.
+    /// The path starts with a drive letter.
     #[error("a path cannot begin with a drive")]
     Drive,
     /// The path has an empty component: a doubled or a trailing slash.
@@ -119,16 +119,16 @@ impl fmt::Display for RelPath {
     }
 }
 
-/// Says why a file in the jail was not opened.
+/// The reason why a file in the jail was not opened.
 #[derive(Debug)]
 pub(crate) enum JailError {
-    /// There is nothing of that name.
+    /// No entry of that name exists.
     NotFound,
     /// A component of the path is a symbolic link.
     Link,
     /// The path leads to a directory.
     Directory,
-    /// The path leads to something that is no file.
+    /// The path leads to an entry that is not a file.
     NotRegular,
     /// The system failed.
     Io(io::Error),
@@ -153,7 +153,7 @@ pub(crate) fn open_skill(skill: &Skill) -> Result<Dir, JailError> {
     open_below(&root.path, &rel, false)
 }
 
-/// Opens a directory below a root, component after component; makes what is missing if told to.
+/// Opens a directory below a root, component by component; creates missing ones if `make` is set.
 pub(crate) fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, JailError> {
     if make {
         // Links in the root's own path are the operator's.
@@ -170,8 +170,8 @@ pub(crate) fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, Jail
     Ok(dir)
 }
 
-/// Opens the directory a file of a skill lies in, and tells the file's name there; makes what is
-/// missing above it if told to. Nothing stands for the directory itself.
+/// Opens the parent directory of a skill's file and returns the file's name; creates missing
+/// directories if `make` is set. `None` means the skill's directory itself.
 pub(crate) fn open_parent<'p>(
     dir: &Dir,
     path: &'p RelPath,
@@ -207,7 +207,7 @@ pub(crate) fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), J
     Ok((file, metadata))
 }
 
-/// Opens a directory in a directory, made and brought to the disk if it is not there.
+/// Opens a directory in a directory; creates and syncs it if it is missing.
 fn open_or_create_component(dir: &Dir, component: &str) -> Result<Dir, JailError> {
     match dir.symlink_metadata(component) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -222,7 +222,7 @@ fn open_or_create_component(dir: &Dir, component: &str) -> Result<Dir, JailError
     open_component(dir, component)
 }
 
-/// Brings what a directory lists to the disk.
+/// Syncs the entries of a directory to the disk.
 pub(crate) fn sync_directory(dir: &Dir) -> io::Result<()> {
     fault::failpoint("dir.sync")?;
     #[cfg(unix)]
@@ -234,7 +234,7 @@ fn open_component(dir: &Dir, component: &str) -> Result<Dir, JailError> {
     dir.open_dir_nofollow(component).map_err(|error| explain(dir, component, error))
 }
 
-/// Finds out what the component is that could not be opened; only the message depends on it.
+/// Determines the reason why a component could not be opened; only the message depends on it.
 fn explain(dir: &Dir, component: &str, error: io::Error) -> JailError {
     match dir.symlink_metadata(component) {
         Ok(metadata) if metadata.is_symlink() => JailError::Link,
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_has_its_own_refusal() {
+    fn path_rules_have_distinct_errors() {
         let long = "a".repeat(256);
         let deep = "a/".repeat(32) + "a";
         let very_long = format!("{}b", "a/".repeat(600));
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_only_look_dangerous_are_paths() {
+    fn odd_but_safe_names_are_accepted() {
         for path in ["a", "...", "..a/b", "a..", "%2e%2e/b", "~/x", "a b/ü/技能.md", "ab:c", "$X"]
         {
             assert_eq!(RelPath::new(path).map(|path| path.to_string()), Ok(path.to_owned()));

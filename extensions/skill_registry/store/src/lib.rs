@@ -1,4 +1,4 @@
-//! Finds skills on disk, notices what happens to them, serves what they say, and changes them under
+//! Finds skills on disk, watches them for changes, serves their content, and changes them under
 //! human review.
 //!
 //! ```
@@ -10,7 +10,7 @@
 //! # fn main() -> Result<(), StoreError> {
 //! let options = RegistryConfig::default().options("path/to/home".as_ref(), None);
 //! let store = Store::open(options, Arc::new(SystemClock))?;
-//! let snapshot = store.snapshot(); // everybody reads one consistent state
+//! let snapshot = store.snapshot(); // every reader sees one consistent state
 //! let answer = list_skills(&snapshot, Audience::Operator, &ListArgs::default());
 //! assert_eq!(answer.text, "There are no skills.");
 //! let report = store.poll(); // by stat alone, unless something changed
@@ -19,21 +19,20 @@
 //! # }
 //! ```
 //!
-//! Where to look:
+//! The modules:
 //! - `walk` finds the directories that are skills, `reading` reads them, `resolve` decides which of
 //!   several an id stands for, and [`Store`] publishes the result as a [`Snapshot`].
 //! - [`Store::poll`] compares stamps (`signature`) and runs the same walk again where they moved.
-//! - Everything that is named from outside goes through `jail`: an id is looked up, a [`RelPath`] is
-//!   checked as text and then opened component by component, without following links.
-//! - `tools` answers the registry's tools and the offline commands alike; `publish` makes what MCP
-//!   clients are given beside them.
+//! - Every name from outside goes through `jail`: an id is looked up, a [`RelPath`] is checked as text
+//!   and then opened component by component, without following links.
+//! - `tools` implements the registry's tools and the offline commands; `publish` builds the resources
+//!   and prompts of MCP clients.
+//! - [`Ledger`] stores the proposals of agents, the decisions of people and the versions of skills;
+//!   `db` is the only module with SQL.
 //!
-//! - [`Ledger`] keeps what agents propose, what people decide and the versions of skills; `db` is the
-//!   only place with SQL.
-//!
-//! Only the ledger writes to a skill, and only what a person approved or rolled back to;
-//! [`replace_file`] does when a person's command tells it to. Beside that the data directory and the
-//! [`GenerationFile`] in it are all that is written.
+//! Only the ledger writes to a skill, and only a version that a person approved or rolled back to;
+//! [`replace_file`] writes for a person's command. All other writes go to the data directory, which
+//! also holds the [`GenerationFile`].
 
 mod block;
 mod cache;

@@ -1,4 +1,4 @@
-//! One writer at a time, across processes and across copies of the program in one process.
+//! A lock for one writer at a time, across processes and across store instances in one process.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -9,36 +9,35 @@ use std::time::{Duration, Instant};
 
 use crate::ledger::{LedgerError, LedgerErrorKind};
 
-/// The file whose lock is the ledger.
+/// The file that locks the ledger.
 const LOCK: &str = "lock";
 
-/// The file whose lock lets one wait for the other: whoever has just let go of the ledger has to
-/// queue behind those that wait for it.
+/// The file that locks the queue: a process that has just released the ledger has to queue behind
+/// the waiting ones.
 const TURN: &str = "turn";
 
 /// The pause between two attempts; grows up to the longest.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(4);
 
-/// How many bytes of names are read.
+/// The limit on the bytes of names that are read.
 const MOST_NAMES: u64 = 64 << 10;
 
-/// The lock, held until it is dropped.
+/// A lock on the ledger, held until it is dropped.
 ///
-/// While it is held the last line of its file names the holder. Names that are found there by the
-/// next holder are of processes that did not come to the end; they stay until somebody has seen to
-/// what those left.
+/// While it is held, the last line of its file names the holder. Names found by the next holder
+/// belong to processes that were killed; they stay until recovery has handled their changes.
 #[derive(Debug)]
 pub(crate) struct LedgerLock {
     file: File,
     /// The processes that held it before and ended without letting go.
     pub(crate) left_by: Vec<String>,
-    /// How much of the file stays when this one lets go.
+    /// The length of the file that stays after the release.
     stays: Cell<u64>,
 }
 
 impl LedgerLock {
-    /// Takes the lock of a directory, waiting no longer than told.
+    /// Acquires the lock of a directory; waits at most for `wait`.
     pub(crate) fn acquire(dir: &Path, wait: Duration) -> Result<Self, LedgerError> {
         let path = dir.join(LOCK);
         let failed = |error| LedgerError::io("locked", &path, &error);
@@ -57,7 +56,8 @@ impl LedgerLock {
         Ok(Self { file, left_by, stays: Cell::new(stays) })
     }
 
-    /// Forgets those that ended without letting go: what they left is seen to.
+    /// Removes the names of processes that ended without a release, after their changes were
+    /// recovered.
     pub(crate) fn clear_stale_holders(&self) {
         self.stays.set(0);
     }
@@ -75,7 +75,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
 
-/// Takes the lock of a file; tells whether that was possible in time.
+/// Acquires the lock of a file; returns `false` if the deadline passes first.
 fn lock(file: &File, until: Instant) -> io::Result<bool> {
     let mut pause = MIN_RETRY_DELAY;
     loop {
@@ -89,7 +89,7 @@ fn lock(file: &File, until: Instant) -> io::Result<bool> {
     }
 }
 
-/// Returns who is named in the file; names that are none are what a crash can leave, too.
+/// Returns the names in the file; a crash can also leave invalid names.
 fn read_holders(file: &mut File) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     file.rewind()?;
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holds_it_and_the_others_wait_no_longer_than_told() {
+    fn waiting_for_lock_times_out() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join(LOCK);
         let wait = Duration::from_millis(20);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn holders_that_died_are_named_until_somebody_has_seen_to_it() {
+    fn dead_holders_stay_until_recovery() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join(LOCK);
         std::fs::write(&path, "4711\n").unwrap();

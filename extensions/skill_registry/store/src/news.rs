@@ -1,4 +1,4 @@
-//! What a registry's log says of the skill folders.
+//! The messages about the skill directories in a registry's log.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,21 +12,21 @@ use crate::snapshot::Snapshot;
 /// A line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogMessage {
-    /// Whether somebody should do something about it.
+    /// `true` if the operator should act on it.
     pub warning: bool,
-    /// The text; whatever it quotes is harmless.
+    /// The text; control characters of quoted text are escaped.
     pub text: String,
 }
 
 impl LogMessage {
-    /// Makes a warning; the text may quote anybody's.
+    /// Creates a warning; the text may quote untrusted content.
     #[must_use]
     pub fn warning(text: &str) -> Self {
         Self { warning: true, text: sanitize_line(text) }
     }
 }
 
-/// Finds out what is news in a snapshot.
+/// A detector of reportable changes between snapshots.
 #[derive(Debug, Default)]
 pub struct ChangeLog {
     /// The versions of skills that were called large.
@@ -34,20 +34,19 @@ pub struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Says at the start what is left out and what cannot be searched.
+    /// Reports at the start the skipped files and the limits of the search.
     #[must_use]
     pub fn initial_messages(snapshot: &Snapshot) -> Vec<LogMessage> {
         let skipped = snapshot.problems().iter().filter(|problem| problem.skipped);
         skipped.map(|problem| line(problem)).collect()
     }
 
-    /// Says what is wrong and was not before, and once of each version of a skill that it should be
-    /// split.
+    /// Reports new problems, and once per version of a skill that it should be split.
     pub fn messages_since(&self, before: &Snapshot, after: &Snapshot) -> Vec<LogMessage> {
         let mut large = self.large.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lines = Vec::new();
         for skill in after.large_skills() {
-            // What was only listed so far has no digest, and its size is an estimate.
+            // A text that was only listed has no digest, and its size is an estimate.
             let Some(digest) = skill.digest() else { continue };
             if large.insert((skill.id().clone(), digest)) {
                 let (id, tokens) = (skill.id(), skill.tokens());
@@ -65,12 +64,12 @@ impl ChangeLog {
     }
 }
 
-/// What makes two findings the same, whatever line they have moved to.
+/// Returns the identity of a finding, independent of its line number.
 fn key(problem: &ScanProblem) -> (&Path, &str) {
     (&problem.path, problem.diagnostic.rule)
 }
 
-/// The finding may quote anybody's text.
+/// The finding may quote untrusted content.
 fn line(problem: &ScanProblem) -> LogMessage {
     let warning = problem.diagnostic.severity != Severity::Note;
     LogMessage { warning, text: sanitize_line(&problem.to_string()) }

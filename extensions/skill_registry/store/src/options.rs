@@ -1,4 +1,4 @@
-//! What a store is told: the roots, the limits and the extension's settings.
+//! The options of a store: the roots, the limits and the extension's settings.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::reviewing::ReviewConfig;
 use crate::state::{SkillState, SkillStates};
 
-/// Says how far the skills of a root are trusted.
+/// The trust in the skills of a root.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustLevel {
     /// The operator answers for the skills: they may be bound to agents.
     Operator,
-    /// Anybody may have written the skills: they are listed with their origin, cannot be bound and
-    /// grant nothing. What a root gets whose trust is not stated.
+    /// Untrusted: the skills are listed with their origin, cannot be bound and grant nothing. The
+    /// default of a root without a stated trust.
     #[default]
     Untrusted,
 }
@@ -29,19 +29,19 @@ pub struct SkillRoot {
     pub label: String,
     /// The directory; it may appear later.
     pub path: PathBuf,
-    /// How far its skills are trusted.
+    /// The trust in its skills.
     #[serde(default)]
     pub trust: TrustLevel,
 }
 
-/// Bounds what one scan may cost.
+/// The limits of one scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanLimits {
-    /// How many levels below its root a skill's directory may lie.
+    /// The maximum number of levels between a root and a skill's directory.
     pub depth: usize,
-    /// How many directories are opened and listed, over all roots.
+    /// The maximum number of opened directories, over all roots.
     pub directories: usize,
-    /// How many skills are taken, over all roots.
+    /// The maximum number of skills, over all roots.
     pub skills: usize,
 }
 
@@ -59,15 +59,15 @@ pub struct StoreOptions {
     /// Glob patterns of directories to skip, relative to their root. A pattern without `/` is
     /// compared with the directory's name.
     pub ignore: Vec<String>,
-    /// The most memory, in bytes, that the last good texts may take.
+    /// The maximum memory of the last good texts, in bytes.
     pub cache_bytes: u64,
     /// The catalog's budget in characters where the model's window is not known.
     pub l1_budget_chars: usize,
     /// Up to this many visible skills the catalog lists all of them.
     pub l1_full_limit: usize,
-    /// By id or glob: how far a skill is offered.
+    /// The states of skills, by id or glob.
     pub skills: BTreeMap<String, SkillState>,
-    /// How much time may pass between two polls that read every file.
+    /// The interval between polls that read every file.
     pub full_pass: Duration,
     /// Bounds of a scan.
     pub limits: ScanLimits,
@@ -104,20 +104,20 @@ pub struct RegistryConfig {
     pub l1_full_limit: usize,
     /// Glob patterns of directories that are not searched.
     pub ignore: Vec<String>,
-    /// By id or glob over ids: how far a skill is offered. An id goes before globs; of several globs
+    /// The states of skills, by id or by glob over ids. An id goes before globs; of several globs
     /// the strictest counts.
     pub skills: BTreeMap<String, SkillState>,
-    /// Whether queries are compared in meaning too.
+    /// The mode of semantic search.
     pub search_embeddings: SearchEmbeddings,
-    /// Who decides about proposals.
+    /// The settings of the review of proposals.
     pub review: ReviewConfig,
 }
 
-/// Tells whether an embedding model takes part in searches.
+/// The use of an embedding model in searches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchEmbeddings {
-    /// That of the extension `embedding`, where it is loaded.
+    /// Uses the extension `embedding` if it is loaded.
     Auto,
     /// None: words alone count.
     #[default]
@@ -125,16 +125,16 @@ pub enum SearchEmbeddings {
 }
 
 impl RegistryConfig {
-    /// The catalog's budget in characters unless settings say otherwise.
+    /// The default of the catalog's budget, in characters.
     pub const DEFAULT_BUDGET_CHARS: usize = 8_000;
 
-    /// Up to so many visible skills are all listed unless settings say otherwise.
+    /// The default of the number of visible skills up to which all are listed.
     pub const DEFAULT_FULL_LIMIT: usize = 40;
 
-    /// Turns the settings into options for a home.
+    /// Converts the settings into options for a home.
     ///
-    /// `share_dir` is what an installed copy of the product shares; its `skills` become the last
-    /// root, labelled `shipped`, unless settings use that label themselves.
+    /// `share_dir` is the shared directory of an installed copy; its `skills` become the last root,
+    /// labelled `shipped`, unless settings use that label themselves.
     #[must_use]
     pub fn options(&self, home: &Path, share_dir: Option<&Path>) -> StoreOptions {
         let mut roots: Vec<SkillRoot> = self.roots.clone();
@@ -160,7 +160,7 @@ impl RegistryConfig {
         }
     }
 
-    /// Returns what the settings say of a skill, whatever its SKILL.md allows.
+    /// Returns the state that the settings give to a skill, before the limits of its SKILL.md.
     #[must_use]
     pub fn state_of(&self, id: &str) -> SkillState {
         SkillStates::new(&self.skills).state_for(id).map_or(SkillState::On, |(state, _)| state)
@@ -168,8 +168,8 @@ impl RegistryConfig {
 
     /// Returns the catalog's budget in characters for a model.
     ///
-    /// Where the context window (in tokens) is known, the catalog may take 2 % of it, a token being
-    /// four characters.
+    /// If the context window (in tokens) is known, the catalog may take 2 % of it, at four
+    /// characters per token.
     #[must_use]
     pub fn budget_chars(&self, context_window: Option<u32>) -> usize {
         // 2 % of the window times four characters is eight hundredths of it.
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_roots_are_relative_to_the_home_and_shipped_skills_come_last() {
+    fn roots_resolve_shipped_last() {
         let mut config = RegistryConfig::default();
         config.roots.push(SkillRoot {
             label: "abs".into(),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_window_decides_the_budget() {
+    fn context_window_sets_budget() {
         let config = RegistryConfig { l1_budget_chars: 5_000, ..RegistryConfig::default() };
         assert_eq!(config.budget_chars(None), 5_000);
         assert_eq!(config.budget_chars(Some(200_000)), 16_000);

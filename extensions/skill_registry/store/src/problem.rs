@@ -1,4 +1,4 @@
-//! What a scan has to say about what it could not take as it is.
+//! The problems that a scan reports.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ pub struct ScanProblem {
     pub path: PathBuf,
     /// The skill it belongs to, where it has an id.
     pub skill: Option<SkillId>,
-    /// Whether the file or directory was left out because of it.
+    /// `true` if the file or directory was skipped because of it.
     pub skipped: bool,
-    /// What was found.
+    /// The diagnostic.
     #[serde(flatten)]
     pub diagnostic: Diagnostic,
 }
 
 impl ScanProblem {
-    /// Makes a finding about a whole file or directory.
+    /// Creates a finding about a complete file or directory.
     pub(crate) fn for_path(
         path: PathBuf,
         skill: Option<SkillId>,
@@ -40,7 +40,7 @@ impl fmt::Display for ScanProblem {
     }
 }
 
-/// A diagnostic of the store about something as a whole, in the making.
+/// A builder for a diagnostic about a complete file or directory.
 #[derive(Clone, Debug)]
 pub(crate) struct ProblemDraft {
     pub(crate) rule: &'static str,
@@ -50,7 +50,7 @@ pub(crate) struct ProblemDraft {
 }
 
 impl ProblemDraft {
-    /// Says that an earlier text is served.
+    /// Creates the note that an earlier text is served.
     pub(crate) fn last_good(digest: Option<Digest>) -> Self {
         let version = digest.map_or_else(String::new, |digest| digest.short());
         Self::warning(
@@ -86,12 +86,12 @@ impl From<ProblemDraft> for Diagnostic {
     }
 }
 
-/// Says that a scan did not see everything, and why.
+/// The reasons why a scan is partial.
 ///
-/// A partial scan keeps every entry whose absence it has not seen.
+/// A partial scan retains every entry whose absence it has not observed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartialScan {
-    /// Each thing that cut the scan short.
+    /// The reasons, one per cut.
     pub reasons: Vec<PartialReason>,
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for PartialScan {
     }
 }
 
-/// One thing that cut a scan short.
+/// A reason why a scan is partial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -125,10 +125,10 @@ pub enum PartialReason {
         /// The directory.
         #[serde(serialize_with = "lossy")]
         path: PathBuf,
-        /// What the system said.
+        /// The message of the system.
         message: String,
     },
-    /// A root that had skills is not there any more; its entries are kept.
+    /// A root that had skills is missing; its entries are retained.
     RootVanished {
         /// The root's label.
         label: String,
@@ -155,7 +155,7 @@ impl fmt::Display for PartialReason {
     }
 }
 
-/// Writes a path as text; what is not UTF-8 is replaced.
+/// Serializes a path as text; bytes that are not UTF-8 are replaced.
 fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_is_one_flat_object() {
+    fn problem_serializes_flat() {
         let found = ProblemDraft::error("scan.example", "it is odd".into(), "make it even");
         let problem = ScanProblem::for_path("a/b".into(), SkillId::new("b").ok(), true, found);
         assert_eq!(problem.to_string(), "a/b: error[scan.example]: it is odd");
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reasons_of_a_partial_scan_are_one_line() {
+    fn partial_reasons_fit_one_line() {
         let reasons = vec![
             PartialReason::SkillLimit { limit: 3 },
             PartialReason::Unreadable { path: "a/b".into(), message: "no".into() },

@@ -1,7 +1,7 @@
-//! The file a person can read a proposal in, and from which a lost database is made again.
+//! The readable file of a proposal, from which a lost database is restored.
 //!
-//! The texts of a proposal come from a model. So that none of them can pass for another part of the
-//! file, values of the frontmatter are quoted, the diff stands in a fence longer than any in it, and
+//! The texts of a proposal come from a model. So that none of them can imitate another part of the
+//! file, values of the frontmatter are quoted, the diff has a fence longer than any in it, and
 //! every line of the justification and the evidence is quoted with `>`.
 
 use std::fmt::Write as _;
@@ -12,10 +12,10 @@ use ulid::Ulid;
 use crate::jail::RelPath;
 use crate::ledger::{AgentAuthor, Proposal, format_rfc3339};
 
-/// The largest file that is taken for a proposal, in bytes.
+/// The maximum size of a proposal file, in bytes.
 pub(crate) const LIMIT: u64 = 8 << 20;
 
-/// What a file says of a proposal, checked. Its state is never taken from a file.
+/// The checked content of a proposal file. The state is never read from a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RecoveredProposal {
     pub(crate) id: String,
@@ -75,7 +75,7 @@ pub(crate) fn render_proposal(proposal: &Proposal) -> String {
     text
 }
 
-/// Reads a proposal back; nothing if the file is not one.
+/// Parses a proposal file; returns `None` if the text is not one.
 pub(crate) fn parse_proposal(text: &str) -> Option<RecoveredProposal> {
     let fences = skill_format::find_fences(text)?;
     let Value::Mapping(fields) = tree::parse_frontmatter(&text[fences.yaml], 2).root else {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn proposal_file_round_trips() {
         let mut proposal = proposal();
         for decided in [false, true] {
             if decided {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_no_proposals() {
+    fn other_files_are_not_proposals() {
         let good = render_proposal(&proposal());
         for bad in [
             String::new(),

@@ -1,11 +1,11 @@
 //! Skills as the Skills extension of MCP publishes them: entries with a manifest, files and
 //! directories under `skill://` URIs.
 //!
-//! Nothing here speaks a protocol: the server maps these values to its messages. A skill's files are
-//! `skill://<id>/<path>`, or `skill://<id>/<name>/<path>` where the frontmatter has another name than
-//! the directory, because the last segment before `SKILL.md` is the name. What the manifest lists is
-//! what can be read, byte for byte; links, special files, `.git` and `node_modules` are not part of a
-//! published skill.
+//! This module is independent of the protocol: the server maps these values to its messages. A
+//! skill's files are `skill://<id>/<path>`, or `skill://<id>/<name>/<path>` if the frontmatter has
+//! another name than the directory, because the last segment before `SKILL.md` is the name. Every
+//! file in the manifest can be read, byte for byte; links, special files, `.git` and `node_modules`
+//! are not part of a published skill.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -47,13 +47,13 @@ pub use uri::{UriTarget, locate_uri, skill_uris};
 use file::PublishedText;
 use listed::{FileListing, ListedFile};
 
-/// The most files of a skill whose manifest is published.
+/// The limit on the files of a skill with a published manifest.
 const MAX_FILES: usize = 512;
 
-/// The most bytes, over all files, of a skill whose manifest is published.
+/// The limit on the total bytes of a skill with a published manifest.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// One skill as it is published.
+/// A published skill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SkillEntry {
     /// The skill's id.
@@ -72,22 +72,22 @@ pub struct SkillEntry {
     pub resources: FileManifest,
     /// The label of the root it was found in.
     pub source: String,
-    /// How far it is trusted.
+    /// The trust in its root.
     pub trust: TrustLevel,
-    /// The agent that created it, while nobody has approved it as it is.
+    /// The agent that created it, until a person approves its current files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unapproved_by: Option<String>,
-    /// Whether models are offered the skill.
+    /// `true` if models are offered the skill.
     pub model_invocable: bool,
-    /// Whether users get a prompt for it.
+    /// `true` if users get a prompt for it.
     pub user_invocable: bool,
     /// A hint about the arguments of its prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
     /// The arguments of its prompt.
     pub arguments: Vec<PromptArgument>,
-    /// Why the entry is not in `skills/list`: a strict reader would refuse it. Its files are served
-    /// as any others.
+    /// The reason why the entry is not in `skills/list`: a strict parser would reject it. Its files
+    /// are still served.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unlisted: Option<String>,
 }
@@ -111,7 +111,7 @@ impl Serialize for FileManifest {
     }
 }
 
-/// One file of a published skill.
+/// A file of a published skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ManifestFile {
     /// Its URI.
@@ -123,10 +123,10 @@ pub struct ManifestFile {
     pub digest: Digest,
     /// Its size in bytes.
     pub size: u64,
-    /// Its MIME type, where its extension tells.
+    /// The MIME type, if the extension is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<&'static str>,
-    /// Whether somebody may execute it; not on the wire.
+    /// `true` if a user has execute permission; not on the wire.
     #[serde(skip)]
     pub executable: bool,
 }
@@ -135,7 +135,7 @@ fn with_algorithm<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok
     serializer.collect_str(&format_args!("sha256:{digest}"))
 }
 
-/// What could be published of several skills.
+/// The entries of several skills, and the reasons for omitted ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PublishedEntries {
     /// The entries, in the order of the skills.
@@ -144,31 +144,31 @@ pub struct PublishedEntries {
     pub left_out: Vec<(String, RegistryError)>,
 }
 
-/// Makes entries, and remembers the digests of files that did not change since.
+/// A builder of entries that caches the digests of unchanged files.
 #[derive(Debug, Default)]
 pub struct SkillPublisher {
     kept: Mutex<HashMap<String, CachedEntry>>,
-    /// Entries made, each of which had something new.
+    /// The number of entries built with new content.
     made: AtomicU64,
 }
 
-/// An entry with what `stat` said of its files.
+/// An entry with the `stat` results of its files.
 #[derive(Clone, Debug)]
 struct CachedEntry {
     entry: Arc<SkillEntry>,
     /// Changes whenever the entry does.
     serial: u64,
     files: Arc<[CachedFile]>,
-    /// Whether nothing but a stamp can change the entry.
+    /// `true` if only a changed stamp can change the entry.
     settled: bool,
 }
 
-/// What is known of one file.
+/// The cached facts of one file.
 #[derive(Clone, Debug)]
 struct CachedFile {
     path: String,
     signature: FileSignature,
-    /// Nothing where the manifest is not published or the file cannot be read.
+    /// `None` if the manifest is not published or the file cannot be read.
     digest: Option<Digest>,
     /// The stamp was old enough, when the file was read, to be trusted.
     settled: bool,
@@ -177,14 +177,13 @@ struct CachedFile {
 }
 
 impl SkillPublisher {
-    /// Makes a publisher that knows nothing yet.
+    /// Creates a publisher with an empty cache.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes the entries of skills of a snapshot. What did not change since the last time is only
-    /// looked at by `stat`.
+    /// Builds the entries of skills of a snapshot. Unchanged files cost one `stat` each.
     pub fn entries<'s>(
         &self,
         store: &Store,
@@ -202,7 +201,7 @@ impl SkillPublisher {
         published
     }
 
-    /// Makes the entry of one skill.
+    /// Builds the entry of one skill.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if its directory is gone, [`ErrorKind::Io`](crate::ErrorKind::Io) if it cannot be read and
@@ -216,8 +215,8 @@ impl SkillPublisher {
         Ok(self.refresh(store, snapshot, skill)?.0)
     }
 
-    /// Returns a number that changes whenever the entry of one of these skills does. What did not
-    /// change since the last time is only looked at by `stat`.
+    /// Returns a number that changes whenever the entry of one of these skills does. Unchanged
+    /// files cost one `stat` each.
     pub fn stamp<'s>(
         &self,
         store: &Store,
@@ -234,7 +233,7 @@ impl SkillPublisher {
         hasher.finish()
     }
 
-    /// Makes the entry of one skill, with its serial number.
+    /// Builds the entry of one skill, with its serial number.
     fn refresh(
         &self,
         store: &Store,
@@ -271,7 +270,7 @@ impl SkillPublisher {
         Ok((entry, serial))
     }
 
-    /// Drops what is known of skills that are gone, once they are as many as those that are not.
+    /// Drops the cached entries of removed skills once they outnumber the current ones.
     fn forget_what_is_gone(&self, snapshot: &Snapshot) {
         let mut kept = self.lock();
         if kept.len() > 2 * snapshot.skills().len() {
@@ -286,7 +285,7 @@ impl SkillPublisher {
     }
 }
 
-/// Puts together what does not depend on a skill's other files.
+/// Builds the part of an entry that does not depend on a skill's other files.
 fn describe(skill: &Skill, text: &PublishedText, resources: FileManifest) -> SkillEntry {
     let root = uri::root_uri(skill);
     let name = skill.name().to_owned();
@@ -323,7 +322,7 @@ fn describe(skill: &Skill, text: &PublishedText, resources: FileManifest) -> Ski
     }
 }
 
-/// Makes the manifest of a skill and what to remember of its files.
+/// Builds the manifest of a skill and the cache of its files.
 fn manifest(
     store: &Store,
     dir: &cap_std::fs::Dir,
@@ -349,7 +348,8 @@ fn manifest(
         mime_type: file::known_mime(path),
         executable: cfg!(unix) && mode & 0o111 != 0,
     };
-    // What is served is this text, whatever lies on the disk, or nothing does.
+    // The last good text is served instead of the file on disk, so the digest has to be that of the
+    // text.
     let own = Digest::compute(&text.bytes);
     let mut files = vec![entry(listed::SKILL_MD, own, text.bytes.len() as u64, 0)];
     let mut remembered = Vec::with_capacity(listing.files.len());
@@ -386,7 +386,7 @@ fn manifest(
         remembered.push(learned);
     }
     let total: u64 = files.iter().map(|file| file.size).sum();
-    // What a manifest lists can be read.
+    // A file over the limit cannot be read and must not be in the manifest.
     if dynamic || total > MAX_BYTES || remembered.iter().any(|file| !file.fits) {
         return (FileManifest::Dynamic, remembered);
     }

@@ -1,4 +1,4 @@
-//! Reading a SKILL.md: up to the closing fence for a listing, whole for everything else.
+//! Reading of a SKILL.md: up to the closing fence for a listing, completely for all other uses.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -11,13 +11,13 @@ use crate::disk::{FileKind, FileStat, stat_file};
 use crate::problem::ProblemDraft;
 use crate::skill::TextFacts;
 
-/// How much is read first: nearly every frontmatter ends before.
+/// The size of the first read; nearly every frontmatter ends before it.
 const FIRST_READ: usize = 4 << 10;
 
-/// How often a file is read again that changed while it was read.
+/// The number of attempts to read a file that changes during the read.
 const ATTEMPTS: usize = 3;
 
-/// What reading a file came to.
+/// The outcome of reading a file.
 #[derive(Debug)]
 pub(crate) enum ReadOutcome {
     /// The file is a skill.
@@ -26,17 +26,17 @@ pub(crate) enum ReadOutcome {
     Invalid(Vec<Diagnostic>),
 }
 
-/// What a good file says.
+/// The content of a valid file.
 #[derive(Debug)]
 pub(crate) struct ValidSkill {
     pub(crate) frontmatter: Frontmatter,
     pub(crate) diagnostics: Vec<Diagnostic>,
     pub(crate) estimate: TokenCount,
-    /// The text and what was counted; only where the whole file was read.
+    /// The text and its measures; set only if the complete file was read.
     pub(crate) whole: Option<CompleteText>,
 }
 
-/// A whole text.
+/// A complete text with its measures.
 #[derive(Clone, Debug)]
 pub(crate) struct CompleteText {
     pub(crate) good: ValidText,
@@ -44,7 +44,7 @@ pub(crate) struct CompleteText {
     pub(crate) known: TextFacts,
 }
 
-/// Refuses what cannot be a SKILL.md by its kind or size alone.
+/// Rejects a file that cannot be a SKILL.md because of its type or size.
 pub(crate) fn reject_by_stat(stat: &FileStat) -> Option<ProblemDraft> {
     if stat.kind != FileKind::Regular {
         let message = format!("it is {}, not a regular file", stat.kind.describe());
@@ -58,7 +58,7 @@ pub(crate) fn reject_by_stat(stat: &FileStat) -> Option<ProblemDraft> {
     })
 }
 
-/// Reads a file up to its closing fence; `stat` is what the open file said before.
+/// Reads a file up to its closing fence; `stat` is the state of the open file before.
 pub(crate) fn read_head(
     file: &mut File,
     stat: &FileStat,
@@ -116,18 +116,20 @@ fn read_full(file: &mut File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// The bytes of a file and what `stat` said of exactly these bytes.
+/// The bytes of a file and the `stat` result of exactly these bytes.
 #[derive(Debug)]
 pub(crate) struct FileBytes {
     pub(crate) bytes: Vec<u8>,
     pub(crate) stat: FileStat,
-    /// Whether the file was still being written after several attempts.
+    /// `true` if the file was still being written after several attempts.
     pub(crate) torn: bool,
 }
 
-/// Reads a whole file, again if it changed meanwhile; nothing if it is refused unread.
+/// Reads a complete file, repeated if it changed during the read; returns `None` if it is rejected
+/// unread.
 ///
-/// `before` is what the open file said before; the same is said after reading, or `torn`.
+/// `before` is the state of the open file before the read; a different state afterwards sets
+/// `torn`.
 pub(crate) fn read_bytes(
     file: &mut File,
     before: FileStat,
@@ -152,7 +154,7 @@ pub(crate) fn read_bytes(
     unreachable!("the last attempt returns")
 }
 
-/// Parses a whole file's bytes.
+/// Parses the bytes of a complete file.
 pub(crate) fn parse_complete(dir_name: &str, bytes: &[u8]) -> ReadOutcome {
     let skill = match skill_format::parse_skill(dir_name, bytes) {
         Ok(skill) => skill,
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_stops_at_the_closing_fence() {
+    fn listing_stops_at_closing_fence() {
         let head = "---\nname: demo\ndescription: A demo.\n---\n";
         let text = format!("{head}{}", "body\n".repeat(4_000));
         let (reading, position) = head_of(text.as_bytes());
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_frontmatter_is_read_on() {
+    fn long_frontmatter_is_read_completely() {
         let long = "word ".repeat(3_000);
         let text = format!("---\nname: demo\ndescription: A demo.\nlicense: {long}\n---\nbody");
         let (reading, _) = head_of(text.as_bytes());
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_fences_is_bad_and_not_read_on() {
+    fn file_without_fences_is_rejected() {
         let (reading, position) = head_of(&b"just text\n".repeat(10_000));
         let ReadOutcome::Invalid(diagnostics) = reading else { panic!("{reading:?}") };
         assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_texts_are_hashed_and_counted() {
+    fn complete_texts_are_hashed_and_counted() {
         let bytes = "---\nname: demo\ndescription: A demo.\n---\nééééé".as_bytes();
         let (mut file, stat) = file_of(bytes);
         let read = read_bytes(&mut file, stat).unwrap().unwrap();
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_while_it_is_read_is_read_again() {
+    fn file_changed_during_read_is_reread() {
         let (mut file, stat) = file_of(b"now this");
         let mut earlier = stat;
         earlier.signature.size = 3;
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn too_large_files_are_refused_unread() {
+    fn oversized_files_are_rejected_unread() {
         let (mut file, _) = file_of(b"");
         file.set_len(10 << 30).unwrap();
         let stat = stat_file(&file).unwrap();

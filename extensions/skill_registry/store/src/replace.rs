@@ -1,4 +1,4 @@
-//! How `fmt` and `lint --fix` write: the whole file or nothing, and only over what was read.
+//! Atomic replacement of a file for `fmt` and `lint --fix`, only over the bytes that were read.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +11,7 @@ use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use crate::temporary;
 
-/// Says why a file was not replaced; it is as it was.
+/// An error of a replacement; the file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplaceError {
@@ -21,7 +21,7 @@ pub enum ReplaceError {
         /// The file.
         path: PathBuf,
     },
-    /// The path leads to a symbolic link or to something else that is no regular file.
+    /// The path leads to a symbolic link or to another entry that is not a regular file.
     #[error("{path} is not a regular file", path = path.display())]
     NotRegular {
         /// The path.
@@ -32,17 +32,17 @@ pub enum ReplaceError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// Replaces a file as a whole, if it still has the bytes that were read.
+/// Replaces a file if it still has the bytes that were read.
 ///
-/// Whoever reads the file meanwhile, or after a crash, sees the old text or the new one. The new
-/// text is a new file with the permissions of the old, and with its owner where the process may give
-/// files away; a hard link to the old file keeps the old text. Somebody who writes between the last
-/// look at the file and its replacement, a few microseconds, is not noticed.
+/// A reader sees the old text or the new one, also after a crash. The new text is a new file with
+/// the permissions of the old one, and with its owner if the process may change owners; a hard link
+/// to the old file keeps the old text. A write between the last check of the file and its
+/// replacement, a few microseconds, is not detected.
 ///
 /// # Errors
 /// [`ReplaceError::Changed`] if the bytes are not `expected`, [`ReplaceError::NotRegular`] if the
@@ -89,7 +89,7 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), ReplaceErrorK
     if before.permissions().readonly() {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied).into());
     }
-    // A leftover that stays is in nobody's way.
+    // A leftover file does no harm: the next writer in the directory removes it.
     let _ = temporary::sweep(&dir, false);
     let temporary = temporary_name();
     let written =
@@ -100,7 +100,7 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), ReplaceErrorK
             Ok(dir.rename(&temporary, &dir, name)?)
         });
     if written.is_err() {
-        // The error is told; a leftover would only add to it.
+        // The first error is returned; an error of the cleanup would only hide it.
         let _ = dir.remove_file(&temporary);
         return written;
     }
@@ -138,7 +138,8 @@ fn write(dir: &Dir, temporary: &str, old: &Metadata, new: &[u8]) -> io::Result<(
         use cap_std::fs::MetadataExt as _;
         let made = file.metadata()?;
         if (made.uid(), made.gid()) != (old.uid(), old.gid()) {
-            // Only root may give files away; for others the new text matters more than its owner.
+            // Only root may change owners; for other users the new text matters more than its
+            // owner.
             let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
         }
     }
@@ -146,7 +147,7 @@ fn write(dir: &Dir, temporary: &str, old: &Metadata, new: &[u8]) -> io::Result<(
     file.sync_all()
 }
 
-/// Tells whether a name still stands for the file that was read, unwritten since.
+/// Returns whether a name still refers to the file that was read, without a write since.
 fn is_same_file(read: &Metadata, now: &Metadata) -> io::Result<bool> {
     let identity = |metadata: &Metadata| (metadata.dev(), metadata.ino(), metadata.len());
     Ok(identity(read) == identity(now) && read.modified()? == now.modified()?)
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_new_and_nothing_else_is_there() {
+    fn replacement_leaves_no_other_file() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("SKILL.md");
         fs::write(&path, "old").unwrap();
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_changed_stays() {
+    fn changed_file_is_not_replaced() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("SKILL.md");
         for now in ["old and more", "ol", "", "OLD"] {
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_another_or_was_written_to_is_not_the_same() {
+    fn other_or_rewritten_file_differs() {
         let temp = tempfile::tempdir().unwrap();
         let dir = Dir::open_ambient_dir(temp.path(), ambient_authority()).unwrap();
         let look = |name| dir.symlink_metadata(name).unwrap();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_to_nothing_is_an_io_error() {
+    fn missing_path_is_io_error() {
         let temp = tempfile::tempdir().unwrap();
         for path in ["SKILL.md", "gone/SKILL.md"] {
             let refused = replace_file(&temp.path().join(path), b"", b"new").unwrap_err();
@@ -236,7 +237,7 @@ mod tests {
         use super::*;
 
         #[test]
-        fn the_mode_is_kept() {
+        fn replacement_preserves_mode() {
             let temp = tempfile::tempdir().unwrap();
             let path = temp.path().join("SKILL.md");
             for mode in [0o600, 0o644, 0o755, 0o666] {
@@ -248,7 +249,7 @@ mod tests {
         }
 
         #[test]
-        fn a_file_that_may_not_be_written_stays() {
+        fn readonly_file_is_not_replaced() {
             let temp = tempfile::tempdir().unwrap();
             let path = temp.path().join("SKILL.md");
             fs::write(&path, "old").unwrap();
@@ -263,7 +264,7 @@ mod tests {
         }
 
         #[test]
-        fn a_link_is_neither_followed_nor_replaced() {
+        fn symlink_is_not_replaced() {
             let temp = tempfile::tempdir().unwrap();
             let target = temp.path().join("target");
             fs::write(&target, "old").unwrap();
@@ -280,7 +281,7 @@ mod tests {
         }
 
         #[test]
-        fn a_fifo_is_not_waited_for() {
+        fn fifo_does_not_block_replacement() {
             let temp = tempfile::tempdir().unwrap();
             let path = temp.path().join("SKILL.md");
             let mode = rustix::fs::Mode::RUSR;
@@ -291,7 +292,7 @@ mod tests {
         }
 
         #[test]
-        fn a_folder_reached_through_a_link_is_worked_in() {
+        fn linked_directory_is_followed() {
             let temp = tempfile::tempdir().unwrap();
             fs::create_dir(temp.path().join("real")).unwrap();
             fs::write(temp.path().join("real/SKILL.md"), "old").unwrap();

@@ -1,4 +1,4 @@
-//! Which of several directories an id stands for.
+//! The resolution of an id that several directories claim.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::problem::{ProblemDraft, ScanProblem};
 use crate::skill::Skill;
 use crate::tree;
 
-/// A skill whose id another one has taken.
+/// A skill whose id belongs to another one.
 #[derive(Clone, Debug)]
 pub struct ShadowedSkill {
     /// The name it is reachable by: `id@label`, with `#2` and so on where its root has several.
@@ -25,26 +25,27 @@ impl PartialEq for ShadowedSkill {
     }
 }
 
-/// Remembers which skills are the same in every file, so that it is found out once.
+/// A cache of skills that are the same in every file, so that each pair is compared once.
 ///
-/// The keys are the addresses of the two skills, which the verdict keeps alive.
+/// The keys are the addresses of the two skills; the value keeps both alive, so that an address is
+/// not reused.
 pub(crate) type CopyCache = HashMap<(usize, usize), CopyCheck>;
 
-/// Whether two skills are the same in every file.
+/// The result of comparing two skills file by file.
 #[derive(Debug)]
 pub(crate) struct CopyCheck {
     identical: bool,
     _of: [Arc<Skill>; 2],
 }
 
-/// What the ids stand for.
+/// The resolved ids.
 #[derive(Debug, Default)]
 pub(crate) struct ResolvedIds {
     /// Sorted by id.
     pub(crate) skills: Vec<Arc<Skill>>,
     /// Sorted by name.
     pub(crate) shadowed: Vec<ShadowedSkill>,
-    /// Those that are the same as the winner, sorted by id.
+    /// The copies of the winner, sorted by id.
     pub(crate) copies: Vec<Arc<Skill>>,
     pub(crate) problems: Vec<Arc<ScanProblem>>,
 }
@@ -82,7 +83,7 @@ pub(crate) fn resolve_ids(
 }
 
 impl ResolvedIds {
-    /// Takes up all the skills with one id, the winner first.
+    /// Adds all skills with one id, the winner first.
     fn group(&mut self, group: &[&Arc<Skill>], known: &mut CopyCache, used: &mut CopyCache) {
         let Some((winner, others)) = group.split_first() else { return };
         self.skills.push(Arc::clone(winner));
@@ -132,7 +133,7 @@ impl ResolvedIds {
         }
     }
 
-    /// Reports ids that differ in nothing but case: on some file systems they are one.
+    /// Reports ids that differ only in case: on some file systems they are one.
     fn case_collisions(&mut self) {
         let upper = |id: &SkillId| id.as_str().chars().any(char::is_uppercase);
         if !self.skills.iter().any(|skill| upper(&skill.id)) {

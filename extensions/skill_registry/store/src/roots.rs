@@ -10,7 +10,7 @@ use crate::disk::RootDir;
 use crate::options::SkillRoot;
 use crate::skill::LinkTarget;
 
-/// Tells whether a root could be opened.
+/// The outcome of opening a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootStatus {
     Open,
@@ -47,24 +47,24 @@ impl OpenRoot {
 
 /// Finds the other roots that lie inside the root with this index, as paths below it.
 ///
-/// What lies in them is theirs: it has their label and no more than their trust.
+/// Skills below an inner root belong to it: they have its label and at most its trust.
 pub(crate) fn nested_roots(roots: &[OpenRoot], index: usize) -> Vec<String> {
     let below = |(at, inner): (usize, &OpenRoot)| {
         let rel = inner.canonical()?.strip_prefix(roots[index].canonical()?).ok()?.to_str()?;
         (at != index && !rel.is_empty()).then(|| rel.to_owned())
     };
-    // With one root there is nothing to find out.
+    // A single root cannot contain another one.
     if roots.len() == 1 { Vec::new() } else { roots.iter().enumerate().filter_map(below).collect() }
 }
 
-/// Where a link in a root leads.
+/// The target of a link in a root.
 #[derive(Debug)]
 pub(crate) enum LinkResolution {
-    /// To a directory inside a root.
+    /// A directory inside a root.
     Inside(LinkTarget),
-    /// To a directory outside every root, or to a root itself.
+    /// A directory outside every root, or a root itself.
     Outside(PathBuf),
-    /// To something that is no directory.
+    /// A target that is not a directory.
     NotDirectory,
     /// Nowhere, for this reason.
     Dangling(std::io::Error),
@@ -88,7 +88,7 @@ pub(crate) fn resolve_link(roots: &[OpenRoot], index: usize, rel: &str) -> LinkR
         .filter_map(|(index, root)| Some((index, target.strip_prefix(root.canonical()?).ok()?)))
         .filter_map(|(index, below)| Some((index, below.to_str()?)))
         .filter(|(_, below)| !below.is_empty())
-        // The innermost root says how far the target is trusted.
+        // The innermost root limits the trust of the target.
         .min_by_key(|(_, below)| below.len());
     match best {
         Some((at, below)) => LinkResolution::Inside(LinkTarget {

@@ -1,22 +1,22 @@
-//! Who looks: an operator, or a model within the scope of its agent.
+//! The audience of a call: an operator, or a model within the scope of its agent.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use crate::state::{UnmatchedPattern, invalid_glob, no_match};
 
-/// Tells who is shown something: what a model may not have, it is not told of.
+/// The audience of a result; a model gets no sign of a skill outside its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Audience<'a> {
-    /// A model of which nothing else is known.
+    /// A model without a known agent.
     Model,
     /// A model within the scope of its agent, or of the protocol it comes through.
     Agent(AgentScope<'a>),
-    /// A person who runs the registry.
+    /// A person who operates the registry.
     Operator,
 }
 
 impl<'a> Audience<'a> {
-    /// Returns the scope of a model; nothing for an operator, who has none.
+    /// Returns the scope of a model, or `None` for an operator.
     #[must_use]
     pub fn scope(self) -> Option<AgentScope<'a>> {
         match self {
@@ -27,27 +27,27 @@ impl<'a> Audience<'a> {
     }
 }
 
-/// What an agent's manifest says about the skills it has.
+/// The skills section of an agent's manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AgentScope<'a> {
-    /// Which skills the agent is shown.
+    /// The skills that the agent sees.
     pub catalog: CatalogScope<'a>,
     /// The skills that are bound into its instructions. It may read them and their files in any
     /// case, unless they are off: it has been given them already.
     pub bound: &'a [String],
 }
 
-/// Which skills an agent is shown.
+/// The selection of skills that an agent sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CatalogScope<'a> {
     /// Every skill that models are offered.
     #[default]
     All,
-    /// Those of them that are bound.
+    /// The bound ones of them.
     Declared,
     /// None.
     None,
-    /// Those of them whose id matches a glob of `include` and none of `exclude`.
+    /// Those of them whose id matches a glob of `include` and no glob of `exclude`.
     Globs {
         /// Globs over ids; none of them, no skill.
         include: &'a [String],
@@ -56,7 +56,7 @@ pub enum CatalogScope<'a> {
     },
 }
 
-/// A scope that outlives the call it came with, ready to be asked.
+/// A compiled scope that outlives its call.
 #[derive(Debug)]
 pub(crate) struct OwnedScope {
     pub(crate) bound: Box<[String]>,
@@ -85,7 +85,7 @@ impl OwnedScope {
         Self { bound: scope.bound.into(), catalog }
     }
 
-    /// Tells whether it was made of this scope.
+    /// Returns whether it was compiled from this scope.
     pub(crate) fn matches_scope(&self, scope: AgentScope<'_>) -> bool {
         let same = match (&self.catalog, scope.catalog) {
             (OwnedCatalog::All, CatalogScope::All)
@@ -100,20 +100,20 @@ impl OwnedScope {
         same && *self.bound == *scope.bound
     }
 
-    /// Tells whether the scope has an id that is bound or not.
+    /// Returns whether the scope includes an id; `is_bound` decides about a declared one.
     pub(crate) fn includes(&self, id: &str, is_bound: impl FnOnce() -> bool) -> bool {
         match &self.catalog {
             OwnedCatalog::All => true,
             OwnedCatalog::Declared => is_bound(),
             OwnedCatalog::None => false,
-            // What cannot be read as a glob must not show what it was written to hide.
+            // An invalid glob must not reveal the skills that it was written to hide.
             OwnedCatalog::Globs { include, exclude } => {
                 exclude.broken.is_empty() && include.set.is_match(id) && !exclude.set.is_match(id)
             }
         }
     }
 
-    /// Tells which globs match none of the ids, and which are no globs.
+    /// Returns the globs that match no id, and the invalid ones.
     pub(crate) fn unmatched<'s>(
         &self,
         ids: impl Iterator<Item = &'s str> + Clone,
@@ -127,7 +127,7 @@ impl OwnedScope {
 #[derive(Debug)]
 struct IdGlobs {
     patterns: Box<[String]>,
-    /// Those that are globs.
+    /// The valid globs.
     compiled: Vec<Glob>,
     set: GlobSet,
     broken: Vec<UnmatchedPattern>,
@@ -147,7 +147,8 @@ impl IdGlobs {
             set
         });
         let set = set.build().unwrap_or_else(|error| {
-            // Each is a glob and together they are too much: none is taken, all are told.
+            // Each glob is valid, but together they exceed a limit: none is used and all are
+            // reported.
             broken_ones.push(invalid_glob(&patterns.join(", "), &error));
             GlobSet::empty()
         });

@@ -1,9 +1,9 @@
-//! Finds the skills that fit a request.
+//! The search for skills that match a query.
 //!
-//! A [`SkillSearcher`] keeps an index of every text, made when somebody first asks and renewed by what
-//! changed. Whoever asks while it is renewed is answered from the index before; whoever asks before
-//! there is one, from the catalog that the database keeps across starts, else from what a listing
-//! says. What is gone from the snapshot is in no answer.
+//! A [`SkillSearcher`] holds an index of every text, built at the first query and renewed by the
+//! changes. During a renewal a query uses the previous index; before the first index it uses the
+//! catalog in the database, else the frontmatter of the listing. A skill that is gone from the
+//! snapshot is in no result.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -31,38 +31,38 @@ mod meaning;
 mod text;
 mod turn;
 
-/// Up to so many texts are read and indexed while somebody waits for an answer; more are somebody
-/// else's work, see [`SkillSearcher::build_index`].
+/// The limit on the texts that are read and indexed during a query; more are left to
+/// [`SkillSearcher::build_index`].
 const AT_ONCE: usize = 64;
 
-/// How long an answer waits for others to let go of the database.
+/// The time that a query waits for the lock of the database.
 const DATABASE_WAIT: Duration = Duration::from_millis(200);
 
-/// Somebody's request.
+/// A query for skills.
 #[derive(Clone, Copy)]
 pub struct SkillQuery<'a> {
-    /// What is wanted, in anybody's words.
+    /// The query, as free text.
     pub query: &'a str,
-    /// At most this many skills are answered.
+    /// The limit on the number of hits.
     pub limit: usize,
-    /// Only skills that have all of these tags, whatever the case.
+    /// Only skills that have all of these tags, in any case.
     pub tags: &'a [String],
-    /// Only skills of which this is true.
+    /// Only skills that this predicate admits.
     pub admits: &'a dyn Fn(&Skill) -> bool,
-    /// What makes a skill fit.
+    /// The ranker of the hits.
     pub ranker: &'a Ranker,
-    /// How near the skills are to the query, where an embedding model is at hand.
+    /// The similarity of skills to the query, if an embedding model is available.
     pub semantics: Option<&'a dyn EmbeddingSimilarity>,
 }
 
-/// What an index answers, the best first.
+/// The hits of a query, the best first.
 #[derive(Clone, Debug)]
 pub struct RankedSkills {
     /// The skills.
     pub hits: Vec<RankedSkill>,
-    /// How many there are without the limit; a ranker compares a hundred or so at most.
+    /// The number of hits without the limit; a ranker compares about a hundred at most.
     pub matched: usize,
-    /// What they were found in.
+    /// The source of the hits.
     pub by: RankingSource,
 }
 
@@ -71,25 +71,25 @@ pub struct RankedSkills {
 pub struct RankedSkill {
     /// The skill as the snapshot has it.
     pub skill: Arc<Skill>,
-    /// How well it fits; comparable only within one answer.
+    /// The score; comparable only within one result.
     pub score: f64,
     /// The fields in which words of the query occur.
     pub fields: Vec<&'static str>,
 }
 
-/// Tells what an answer was found in.
+/// The source that ranked a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingSource {
     /// The index of every text.
     Index {
         /// The generation of the snapshot it was last renewed for.
         generation: u64,
-        /// Whether that is the snapshot that was asked about.
+        /// `true` if that is the snapshot of the query.
         current: bool,
     },
-    /// The catalog in the database: there is no index yet.
+    /// The catalog in the database: the index is not built yet.
     Catalog,
-    /// Names, descriptions and tags: there is no index yet and nothing in the database.
+    /// Names, descriptions and tags: the index is not built yet and the database has no catalog.
     Names,
 }
 
@@ -104,7 +104,8 @@ impl RankingSource {
         }
     }
 
-    /// Says what an answer lacks that was not found in the index; nothing for one that was.
+    /// Returns the limits of a result that does not come from the index, or `None` for one that
+    /// does.
     #[must_use]
     pub const fn quality_warning(self) -> Option<&'static str> {
         match self {
@@ -117,22 +118,21 @@ impl RankingSource {
     }
 }
 
-/// What [`SkillSearcher::search_filtered`] answers.
+/// The result of [`SkillSearcher::search_filtered`].
 #[derive(Clone, Debug)]
 pub struct SkillSearchResult {
     /// The skills.
     pub ranked: RankedSkills,
-    /// The phrases and beginnings of words that the query asks for and no skill has; then they
-    /// are left out of account.
+    /// The phrases and prefixes of the query that match no skill; they are ignored.
     pub unmet: Vec<String>,
 }
 
-/// Finds the skills of one store that fit a request.
+/// A searcher over the skills of one store.
 ///
-/// Cheap until somebody asks. Asking takes no lock that a renewal holds.
+/// Allocates little before the first query. A query takes no lock that a renewal holds.
 pub struct SkillSearcher {
     built: ArcSwapOption<SnapshotIndex>,
-    /// An index of what a listing says, for those who cannot wait.
+    /// An index of the listing, for queries that cannot wait.
     names: ArcSwapOption<(u64, Index)>,
     turn: RenewalLock,
     ledger: Option<Ledger>,
@@ -151,7 +151,7 @@ impl fmt::Debug for SkillSearcher {
 }
 
 impl SkillSearcher {
-    /// Makes a searcher without an index.
+    /// Creates a searcher without an index.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -162,8 +162,8 @@ impl SkillSearcher {
         }
     }
 
-    /// Makes a searcher that also has the catalog in a ledger's database, see
-    /// [`SkillSearcher::sync_catalog`]; opens nothing.
+    /// Creates a searcher that also uses the catalog in a ledger's database, see
+    /// [`SkillSearcher::sync_catalog`]; opens no file.
     #[must_use]
     pub fn with_catalog(ledger: &Ledger) -> Self {
         Self { ledger: Some(ledger.with_wait(DATABASE_WAIT)), ..Self::new() }
@@ -175,16 +175,16 @@ impl SkillSearcher {
         self.built.load().as_ref().map(|built| built.generation)
     }
 
-    /// Returns the bytes that the index takes.
+    /// Returns the size of the index in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.built.load().as_ref().map_or(0, |built| built.heap_bytes())
     }
 
-    /// Ranks the skills of a snapshot by how well they fit. The query is plain text, whatever is in
-    /// it.
+    /// Ranks the skills of a snapshot by their match with a query. The query is plain text without
+    /// a syntax.
     ///
-    /// Reads and indexes what is new if that is little; else answers from what there is.
+    /// Reads and indexes the changes if they are few; else uses the existing index.
     #[must_use]
     pub fn search(
         &self,
@@ -201,10 +201,10 @@ impl SkillSearcher {
         self.search_names(snapshot, ask)
     }
 
-    /// Ranks as [`SkillSearcher::search`] does, among the skills that have the phrases (`"…"`) and the
-    /// beginnings of words (`word*`) that the query asks for.
+    /// Ranks as [`SkillSearcher::search`] does, among the skills that have the phrases (`"…"`) and
+    /// the prefixes (`word*`) of the query.
     ///
-    /// If there are no such skills, that is said, and the words alone count.
+    /// If no skill has them, the result reports it, and only the words count.
     #[must_use]
     pub fn search_filtered(
         &self,
@@ -226,12 +226,12 @@ impl SkillSearcher {
         }
         let ids = ids(&holders);
         let among = |skill: &Skill| ids.contains(skill.id().as_str());
-        // A ranker knows whole words only.
+        // A ranker matches complete words only.
         let query = filters.expand_prefixes(ask.query, &holders);
         let inner = SkillQuery { query: &query, admits: &among, limit: usize::MAX, ..*ask };
         let mut ranked = self.search(store, snapshot, &inner);
         ranked.matched = holders.len();
-        // What has the phrase has it, whatever the ranker makes of its words.
+        // A skill with the phrase is a hit, even if the ranker ignores its words.
         let scored: HashSet<&str> = ranked.hits.iter().map(|hit| hit.skill.id().as_str()).collect();
         let rest: Vec<Arc<Skill>> = holders
             .iter()
@@ -247,8 +247,8 @@ impl SkillSearcher {
         SkillSearchResult { ranked, unmet: Vec::new() }
     }
 
-    /// Says how the skills that [`SkillSearcher::search_filtered`] ranks come by their score; nothing while there is
-    /// no index.
+    /// Explains the scores of the skills that [`SkillSearcher::search_filtered`] ranks; `None`
+    /// before the index is built.
     #[must_use]
     pub fn explain(
         &self,
@@ -268,7 +268,7 @@ impl SkillSearcher {
         }
     }
 
-    /// Finds what the query insists on, if it does, and the skills that have it.
+    /// Parses the filters of a query and finds the skills that meet them.
     fn apply_filters(
         &self,
         store: &Store,
@@ -284,8 +284,8 @@ impl SkillSearcher {
         Some((filters, holders))
     }
 
-    /// Makes the index, or renews it, for a snapshot, on this thread. Does nothing if it is that far
-    /// already; if somebody else is at it, waits and does what is left.
+    /// Builds or renews the index for a snapshot on this thread. Returns at once if the index is
+    /// current; waits for a renewal on another thread and then renews the rest.
     pub fn build_index(&self, store: &Store, snapshot: &Arc<Snapshot>) {
         if !self.is_for(snapshot) {
             let _mine = self.turn.acquire();
@@ -293,17 +293,17 @@ impl SkillSearcher {
         }
     }
 
-    /// Waits until the index is as new as a snapshot, while somebody else renews it; tells whether
-    /// it is.
+    /// Waits until another thread has renewed the index to a snapshot; returns `false` after the
+    /// timeout.
     #[must_use]
     pub fn wait_for_index(&self, snapshot: &Snapshot, limit: Duration) -> bool {
         self.turn.wait_until(limit, || self.is_for(snapshot))
     }
 
-    /// Brings the catalog in the database up to a snapshot; returns how many rows were renewed.
+    /// Updates the catalog in the database to a snapshot; returns the number of renewed rows.
     ///
     /// # Errors
-    /// Those of the disk and the database; what was renewed before stays renewed.
+    /// Those of the disk and the database; rows renewed before the error stay renewed.
     pub fn sync_catalog(&self, store: &Store, snapshot: &Snapshot) -> Result<usize, LedgerError> {
         match &self.ledger {
             Some(ledger) => catalog::sync_rows(ledger, store, snapshot),
@@ -315,7 +315,7 @@ impl SkillSearcher {
         self.generation().is_some_and(|generation| generation >= snapshot.generation())
     }
 
-    /// Returns an index to answer from; renewed, if that is little work and nobody is at it.
+    /// Returns an index for a query, renewed if few texts changed and no other thread renews it.
     fn usable_index(&self, store: &Store, snapshot: &Arc<Snapshot>) -> Option<Arc<SnapshotIndex>> {
         let built = self.built.load_full();
         if self.is_for(snapshot) {
@@ -363,7 +363,7 @@ fn ids(skills: &[Arc<Skill>]) -> HashSet<&str> {
     skills.iter().map(|skill| skill.id().as_str()).collect()
 }
 
-/// Asks an index for skills of a snapshot.
+/// Ranks the skills of a snapshot by an index.
 fn rank_skills(
     index: &Index,
     snapshot: &Snapshot,
@@ -384,7 +384,7 @@ fn rank_skills(
     RankedSkills { hits: hits.collect(), matched: found.len(), by }
 }
 
-/// Looks up a skill that an answer may name.
+/// Looks up a skill that a result may name.
 fn find_admitted<'s>(
     snapshot: &'s Snapshot,
     ask: &SkillQuery<'_>,

@@ -1,15 +1,14 @@
-//! How a change of a file is noticed without reading it.
+//! The stamp of a file, by which a change is detected without reading it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A stamp younger than this at the time it was taken proves nothing: a second write may have left
-/// the same one.
+/// The minimum age of a stamp that is trusted: a second write within it may leave an equal stamp.
 const RACY: Duration = Duration::from_secs(2);
 
-/// What `stat` says about a file, reduced to what changes with its content or its access.
+/// A `stat` result, reduced to the fields that change with the content or the access.
 ///
-/// Compared for equality only: time stamps lie in both directions. The default value stands for a
-/// file that could not be examined.
+/// Compared for equality only: time stamps may be wrong in both directions. The default value means
+/// a file that could not be examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileSignature {
     pub(crate) dev: u64,
@@ -22,10 +21,10 @@ pub(crate) struct FileSignature {
 }
 
 impl FileSignature {
-    /// Tells whether the stamp is too young, at `now`, to be trusted.
+    /// Returns whether the stamp is too young, at `now`, to be trusted.
     ///
-    /// The change time decides where there is one, because programs cannot set it. A stamp further
-    /// in the future comes from a clock that lies and is left to the full pass.
+    /// The change time decides if there is one, because programs cannot set it. A stamp further in
+    /// the future comes from a wrong clock and is left to the full pass.
     pub(crate) fn is_racy(&self, now: SystemTime) -> bool {
         let stamp = if self.ctime_ns == 0 { self.mtime_ns } else { self.ctime_ns };
         let now = match now.duration_since(UNIX_EPOCH) {
@@ -35,9 +34,9 @@ impl FileSignature {
         now.abs_diff(stamp) < RACY.as_nanos() as u64
     }
 
-    /// Tells whether both are the same file with the same content, wherever it lies now.
+    /// Returns whether both are the same file with the same content, in any directory.
     ///
-    /// A rename changes the change time of some file systems, so that is left out.
+    /// A rename updates the change time on some file systems, so the change time is ignored.
     pub(crate) fn same_content(&self, other: &Self) -> bool {
         (self.dev, self.ino, self.size, self.mtime_ns)
             == (other.dev, other.ino, other.size, other.mtime_ns)
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_change_time_makes_a_stamp_racy() {
+    fn only_change_time_makes_stamp_racy() {
         let at = |s: u64| UNIX_EPOCH + Duration::from_secs(s);
         let stamp = FileSignature {
             mtime_ns: 9_000_000_000_000_000_000,
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_could_not_be_examined_are_not_the_same() {
+    fn unexamined_files_are_never_equal() {
         let unknown = FileSignature::default();
         assert!(!unknown.same_content(&unknown));
         let file = FileSignature { ino: 7, ctime_ns: 1, ..unknown };

@@ -1,4 +1,4 @@
-//! One skill as the registry holds it: what a listing needs, and where the rest lies.
+//! One skill as the registry holds it: the data of a listing and the path of the rest.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -26,7 +26,7 @@ impl SkillFile {
     }
 }
 
-/// Where a skill directory really lies if its entry in the root is a link.
+/// The target of a skill directory whose entry in the root is a link.
 #[derive(Clone, Debug)]
 pub(crate) struct LinkTarget {
     /// The root the target lies in.
@@ -43,16 +43,16 @@ impl PartialEq for LinkTarget {
     }
 }
 
-/// What is known of a text once it was read whole.
+/// The facts of a text that was read completely.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TextFacts {
     pub(crate) digest: Digest,
     pub(crate) tokens: TokenCount,
 }
 
-/// What a skill says about itself and where it lies.
+/// The frontmatter of a skill and its path.
 ///
-/// Immutable, but for the digest, which is filled in when the text is first read whole. Kept small:
+/// Immutable except for the digest, which is set when the complete text is first read. Kept small:
 /// a registry holds thousands.
 #[derive(Debug)]
 pub struct Skill {
@@ -75,7 +75,7 @@ pub struct Skill {
     user_invocable: bool,
 }
 
-/// Where a skill was found.
+/// The location of a skill.
 #[derive(Clone, Debug)]
 pub(crate) struct SkillLocation {
     pub(crate) root: Arc<SkillRoot>,
@@ -131,7 +131,7 @@ impl Skill {
         &self.description
     }
 
-    /// Returns what the skill says about when to use it, beside the description.
+    /// Returns the `when_to_use` text, which complements the description.
     #[must_use]
     pub fn when_to_use(&self) -> Option<&str> {
         self.when_to_use.as_deref()
@@ -143,7 +143,7 @@ impl Skill {
         &self.tags
     }
 
-    /// Tells whether the skill has all of some tags, whatever the case.
+    /// Returns whether the skill has all of these tags, in any case.
     #[must_use]
     pub fn has_tags(&self, wanted: &[String]) -> bool {
         wanted.iter().all(|wanted| {
@@ -164,8 +164,8 @@ impl Skill {
         &self.root.label
     }
 
-    /// Returns how far the skill is trusted: no further than its root, nor than the root its
-    /// directory links to.
+    /// Returns the trust of the skill: at most that of its root and that of the root its directory
+    /// links to.
     #[must_use]
     pub fn trust(&self) -> TrustLevel {
         let linked = self.link.as_ref().map_or(TrustLevel::Operator, |link| link.root.trust);
@@ -190,42 +190,42 @@ impl Skill {
         self.size
     }
 
-    /// Returns what the body costs a model: estimated from its size until it was read whole.
+    /// Returns the cost of the body in tokens: estimated from its size until the text is read.
     #[must_use]
     pub fn tokens(&self) -> TokenCount {
         self.known.get().map_or(self.estimate, |known| known.tokens)
     }
 
-    /// Returns the digest of SKILL.md, if it was read whole already.
+    /// Returns the digest of SKILL.md, or `None` before the complete text is read.
     #[must_use]
     pub fn digest(&self) -> Option<Digest> {
         self.known.get().map(|known| known.digest)
     }
 
-    /// Tells whether models are offered the skill; operators always are.
+    /// Returns whether models are offered the skill; operators always are.
     #[must_use]
     pub fn is_model_invocable(&self) -> bool {
         !self.disable_model_invocation
     }
 
-    /// Tells whether users get a slash command or a prompt for it.
+    /// Returns whether users get a slash command or a prompt for it.
     #[must_use]
     pub fn is_user_invocable(&self) -> bool {
         self.user_invocable
     }
 
-    /// Returns what reading the whole text showed.
+    /// Returns the facts of the complete text.
     pub(crate) fn text_facts(&self) -> Option<TextFacts> {
         self.known.get().copied()
     }
 
-    /// Records what reading the whole text showed; the first reading counts.
+    /// Records the facts of the complete text; the first reading counts.
     pub(crate) fn set_text_facts(&self, known: TextFacts) {
         // A second value can only come from the same text.
         let _ = self.known.set(known);
     }
 
-    /// Tells whether both say the same about themselves and lie in the same place.
+    /// Returns whether both have the same frontmatter and the same path.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         self.id == other.id
             && self.name == other.name
@@ -251,7 +251,7 @@ impl Skill {
         }
     }
 
-    /// Returns what identifies the skill's place in the cache of texts.
+    /// Returns the skill's key in the cache of texts.
     pub(crate) fn cache_key(&self) -> String {
         format!("{}\0{}\0{}", self.root.label, self.parent, self.id)
     }
@@ -266,7 +266,7 @@ pub(crate) fn join_relative(parent: &str, name: &str) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// Makes a skill that lies nowhere.
+    /// Creates a skill without a directory.
     pub(crate) fn skill(id: &str, digest: Option<Digest>) -> Arc<Skill> {
         let root = SkillRoot { label: "r".into(), path: "/r".into(), trust: TrustLevel::Operator };
         let place = SkillLocation {
@@ -286,7 +286,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_estimate_gives_way_to_what_was_counted() {
+    fn counted_tokens_replace_estimate() {
         let skill = skill("a", None);
         assert_eq!((skill.tokens().get(), skill.digest()), (20, None));
         let digest = Digest::compute(b"x");
@@ -299,7 +299,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_link_is_trusted_no_further_than_its_target() {
+    fn target_limits_trust_of_link() {
         let with = |own: TrustLevel, target: Option<TrustLevel>| {
             let root = |trust| Arc::new(SkillRoot { label: "r".into(), path: "/r".into(), trust });
             let link = target
@@ -323,7 +323,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_skill_is_small() {
+    fn skill_size_is_bounded() {
         assert!(size_of::<Skill>() <= 208, "{}", size_of::<Skill>());
     }
 }

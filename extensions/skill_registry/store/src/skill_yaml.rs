@@ -1,4 +1,4 @@
-//! The `skill.yaml` beside a SKILL.md.
+//! The `skill.yaml` of a skill's directory.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -9,17 +9,17 @@ use skill_rules::extended::{SKILL_YAML, SKILL_YAML_LIMIT};
 
 use crate::jail::{self, JailError, RelPath};
 
-/// Says why a `skill.yaml` is there and was not read.
+/// The reason why an existing `skill.yaml` was not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillYamlError {
-    /// It is a link, a directory or something else that is no file.
+    /// A link, a directory or another entry that is not a regular file.
     #[error("it is not a regular file")]
     NotRegular,
-    /// It has more than [`SKILL_YAML_LIMIT`] bytes.
+    /// More than [`SKILL_YAML_LIMIT`] bytes.
     #[error("it has more than {SKILL_YAML_LIMIT} bytes")]
     TooLarge,
-    /// It is not UTF-8.
+    /// A text that is not UTF-8.
     #[error("it is not UTF-8")]
     NotUtf8,
     /// The system failed.
@@ -27,12 +27,12 @@ pub enum SkillYamlError {
     Io(#[from] io::Error),
 }
 
-/// Reads the `skill.yaml` of a skill's directory; nothing if there is none.
+/// Reads the `skill.yaml` of a skill's directory; returns `None` if there is no such file.
 ///
-/// No link is followed below the directory, and nothing that is no regular file is waited for.
+/// No link is followed below the directory, and special files do not block the read.
 ///
 /// # Errors
-/// Fails if there is one that cannot be read or may not be.
+/// Fails if the file exists and cannot be read or is not allowed.
 pub fn read_skill_yaml(dir: &Path) -> Result<Option<String>, SkillYamlError> {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
     read_in(&Dir::open_ambient_dir(dir, ambient_authority())?)

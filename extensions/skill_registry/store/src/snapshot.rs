@@ -1,4 +1,4 @@
-//! What the registry knows at one moment; never changes.
+//! The immutable state of the registry at one moment.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::skill::Skill;
 use crate::state::{SkillState, SkillStates, UnmatchedPattern};
 use crate::view::{CatalogView, CatalogViewCache, SharedCatalog};
 
-/// The skills, what was wrong, and what they look like in a prompt, at one moment.
+/// The skills, the problems and the rendered catalogs at one moment.
 ///
 /// A call that pins a snapshot sees one consistent state, however long it takes.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Snapshot {
         }
     }
 
-    /// Adds what the settings say of single skills.
+    /// Adds the states from the settings.
     pub(crate) fn with_states(self, states: Arc<SkillStates>) -> Self {
         Self { states, ..self }
     }
@@ -69,8 +69,8 @@ impl Snapshot {
         Self { created, ..self }
     }
 
-    /// Takes over what the snapshot before knew of skills that agents created; of those whose text
-    /// is another one, nobody has approved this one yet.
+    /// Adopts the creation data of the previous snapshot. A skill whose text has changed loses its
+    /// approval.
     pub(crate) fn carry_created_from(self, before: &Self) -> Self {
         let is_same = |id: &str| match (self.find_primary(id), before.find_primary(id)) {
             (Some(now), Some(then)) => Arc::ptr_eq(now, then),
@@ -88,7 +88,7 @@ impl Snapshot {
         self.with_created(created)
     }
 
-    /// Makes the same snapshot with another word on the skills that agents created.
+    /// Copies the snapshot with other data on the skills that agents created.
     pub(crate) fn with_new_created(&self, created: CreatedSkills) -> Self {
         Self {
             generation: self.generation + 1,
@@ -104,13 +104,14 @@ impl Snapshot {
         }
     }
 
-    /// Returns the skills that agents created, as far as the store was told.
+    /// Returns the skills that agents created, as set by the ledger.
     #[must_use]
     pub fn created(&self) -> &CreatedSkills {
         &self.created
     }
 
-    /// Returns what is known of a skill that an agent created and nobody has approved as it is.
+    /// Returns the creation data of a skill that an agent created and whose current files are not
+    /// approved.
     #[must_use]
     pub fn unapproved(&self, skill: &Skill) -> Option<&CreatedSkill> {
         self.created.get(skill.id()).filter(|created| !created.is_approved())
@@ -134,34 +135,33 @@ impl Snapshot {
         &self.skills
     }
 
-    /// Returns the skills whose id another one has taken, sorted by the name they go by.
+    /// Returns the skills whose id belongs to another one, sorted by their qualified name.
     #[must_use]
     pub fn shadowed(&self) -> &[ShadowedSkill] {
         &self.shadowed
     }
 
     /// Returns the skills that are the same in every file as the one that has their id, sorted by
-    /// id; there is no other name for them. As of the last change of anything else: that a copy
-    /// comes or goes is no change.
+    /// id; they have no other name. The list is as of the last change of anything else: an added or
+    /// removed copy is not a change.
     #[must_use]
     pub fn identical_copies(&self) -> &[Arc<Skill>] {
         &self.copies
     }
 
-    /// Returns what was found wrong or worth knowing.
+    /// Returns the findings of the scan.
     #[must_use]
     pub fn problems(&self) -> &[Arc<ScanProblem>] {
         &self.problems
     }
 
-    /// Says what the scan did not see, if it did not see everything.
+    /// Returns the reasons why the scan is partial, if it is.
     #[must_use]
     pub fn partial(&self) -> Option<&PartialScan> {
         self.partial.as_ref()
     }
 
-    /// Returns how far a skill is offered: what the settings say of its id, and not more than its
-    /// SKILL.md allows.
+    /// Returns the state of a skill: that of the settings, limited by its SKILL.md.
     #[must_use]
     pub fn state(&self, skill: &Skill) -> SkillState {
         let set =
@@ -170,26 +170,26 @@ impl Snapshot {
         set.max(own)
     }
 
-    /// Returns the id or glob of the settings that a skill has its state from; nothing if they do
-    /// not name it.
+    /// Returns the id or glob in the settings that defines a skill's state, or `None` if no setting
+    /// matches.
     #[must_use]
     pub fn matching_setting(&self, skill: &Skill) -> Option<&str> {
         self.states.state_for(skill.id.as_str()).map(|(_, pattern)| pattern)
     }
 
-    /// Tells which ids and globs of the settings no skill is meant by.
+    /// Returns the ids and globs of the settings that match no skill.
     #[must_use]
     pub fn unmatched_settings(&self) -> Vec<UnmatchedPattern> {
         self.states.unmatched(&self.skills)
     }
 
-    /// Tells which globs of a scope match no skill.
+    /// Returns the globs of a scope that match no skill.
     #[must_use]
     pub fn unmatched_globs(&self, scope: AgentScope<'_>) -> Vec<UnmatchedPattern> {
         self.view(scope).unmatched(self)
     }
 
-    /// Returns what models of a scope are shown, found out once.
+    /// Returns the view of a scope, computed once.
     pub(crate) fn view(&self, scope: AgentScope<'_>) -> &CatalogView {
         self.views.get(self, scope)
     }
@@ -211,13 +211,13 @@ impl Snapshot {
         all.iter().chain(listed.iter().map(|at| &self.skills[*at as usize]))
     }
 
-    /// Tells whether an audience is shown a skill: in the catalog, in lists and in hints.
+    /// Returns whether an audience sees a skill: in the catalog, in lists and in hints.
     #[must_use]
     pub fn is_shown(&self, audience: Audience<'_>, skill: &Skill) -> bool {
         audience.scope().is_none_or(|scope| self.view(scope).is_listed(self, skill))
     }
 
-    /// Tells whether an audience may read a skill: it is shown it, or it is bound to it.
+    /// Returns whether an audience may read a skill: it sees the skill or is bound to it.
     #[must_use]
     pub fn is_readable(&self, audience: Audience<'_>, skill: &Skill) -> bool {
         let Some(scope) = audience.scope() else { return true };
@@ -226,12 +226,12 @@ impl Snapshot {
             || view.is_bound(self, skill) && self.state(skill) != SkillState::Off
     }
 
-    /// Returns the skills whose body is called large: more than [`LARGE_SKILL`] tokens.
+    /// Returns the large skills, whose body has more than [`LARGE_SKILL`] tokens.
     pub fn large_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
         self.skills.iter().filter(|skill| skill.tokens().get() > LARGE_SKILL)
     }
 
-    /// Looks a skill up by its id, or by `id@label` if another root's skill is meant.
+    /// Looks a skill up by its id, or by `id@label` for the skill of another root.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<Skill>> {
         self.find_primary(name).or_else(|| {
@@ -255,8 +255,8 @@ impl Snapshot {
         suggest_similar(name, self.visible(audience).map(|skill| skill.id.as_str()))
     }
 
-    /// Returns the catalog of all the skills that models of a scope are shown, within a budget in
-    /// characters; nothing if there are none.
+    /// Returns the catalog of the skills that models of a scope see, within a budget in characters,
+    /// or `None` if they see no skills.
     ///
     /// Rendered once for each of the first sixteen budgets of a scope and shared from then on,
     /// without locks or allocations.
@@ -269,7 +269,7 @@ impl Snapshot {
         self.view(scope).catalog(self, budget_chars)
     }
 
-    /// Tells whether two snapshots say the same.
+    /// Returns whether two snapshots have the same content.
     pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         self.skills.len() == other.skills.len()
             && self.skills.iter().zip(&other.skills).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn one_rendering_per_budget_is_shared() {
+    fn renderings_are_shared_per_budget() {
         let snapshot = snapshot(&["a", "b"]);
         let all = AgentScope::default();
         assert!(snapshot.cached_view(all).is_none());
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(view.cached_catalog(90), Some(&Some(Arc::clone(&small))));
         assert_eq!(small.report.budget, 90);
         assert!(Arc::ptr_eq(&small, &snapshot.catalog(all, 90).unwrap()));
-        // Beyond what is kept, every asking renders; what is kept stays.
+        // Above the limit every call renders again; the cached renderings stay.
         for budget in 100..200 {
             assert_eq!(snapshot.catalog(all, budget).unwrap().report.budget, budget);
         }
@@ -333,12 +333,12 @@ mod tests {
     }
 
     #[test]
-    fn no_skills_no_block() {
+    fn empty_snapshot_has_no_block() {
         assert_eq!(snapshot(&[]).catalog(AgentScope::default(), 8_000), None);
     }
 
     #[test]
-    fn names_find_their_skill() {
+    fn names_resolve_to_skills() {
         let mut snapshot = snapshot(&["a", "b@x"]);
         snapshot.shadowed = vec![ShadowedSkill { name: "a@other".into(), skill: skill("a", None) }];
         let found = |name: &str| snapshot.get(name).map(|skill| skill.id().to_string());

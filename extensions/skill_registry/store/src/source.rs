@@ -14,33 +14,33 @@ use crate::reading::{FileBytes, ReadOutcome, ValidSkill, parse_complete, read_by
 use crate::skill::{Skill, SkillFile};
 use crate::store::Store;
 
-/// A skill's text with what it says about itself.
+/// The text of a skill with its frontmatter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SkillSource {
     /// The decoded text of SKILL.md.
     pub text: Arc<str>,
-    /// Where the body starts in the text.
+    /// The byte offset of the body in the text.
     pub body_start: usize,
-    /// What the frontmatter says.
+    /// The parsed frontmatter.
     pub frontmatter: Frontmatter,
-    /// What was noticed while parsing.
+    /// The findings of the parser.
     pub diagnostics: Vec<Diagnostic>,
     /// The digest of the file's bytes.
     pub digest: Digest,
-    /// What the body costs a model.
+    /// The cost of the body in tokens.
     pub tokens: TokenCount,
-    /// Whether this is what the disk says now.
+    /// The relation of the text to the file on disk.
     pub state: SourceState,
 }
 
-/// Tells how a text relates to the disk.
+/// The relation of a text to the file on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceState {
-    /// The text is what the file says now.
+    /// The text is the current content of the file.
     Current,
     /// The file is broken or gone; this is the last good text.
     LastGood {
-        /// What is wrong with the file.
+        /// The problem of the file.
         problem: Diagnostic,
     },
 }
@@ -54,11 +54,11 @@ impl SkillSource {
 }
 
 impl Store {
-    /// Reads a skill's SKILL.md as it is now; if it is broken or gone, answers with the last good
-    /// text and says so.
+    /// Reads a skill's current SKILL.md; if it is invalid or missing, returns the last good text
+    /// with the problem.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if the file is broken or gone and no good text of it is held.
+    /// [`ErrorKind::Io`] if the file is invalid or missing and no good text of it is cached.
     pub fn read(&self, skill: &Skill) -> Result<SkillSource, RegistryError> {
         let problem = match read_now(skill) {
             Ok(good) => {
@@ -83,8 +83,8 @@ impl Store {
         })
     }
 
-    /// Returns a skill's text as the snapshot knows it where that is held, else as [`Store::read`]
-    /// does; what is held for those who read skills stays as it is.
+    /// Returns a skill's text as the snapshot knows it if it is cached, else as [`Store::read`]
+    /// does. The order of the cache, which serves readers, does not change.
     pub(crate) fn read_cached(&self, skill: &Skill) -> Option<SkillSource> {
         let held = self.cache.peek(&skill.cache_key());
         let (known, held) = match held {
@@ -121,7 +121,7 @@ fn source(good: ValidSkill, state: SourceState) -> SkillSource {
     }
 }
 
-/// Reads and parses the file, or says what is wrong with it.
+/// Reads and parses the file, or returns its problem.
 fn read_now(skill: &Skill) -> Result<Box<ValidSkill>, Diagnostic> {
     match parse_complete(skill.id.as_str(), &bytes_now(skill)?.bytes) {
         ReadOutcome::Valid(good) => Ok(good),
@@ -129,7 +129,7 @@ fn read_now(skill: &Skill) -> Result<Box<ValidSkill>, Diagnostic> {
     }
 }
 
-/// Reads the file as it is, or says why it cannot be read.
+/// Reads the current bytes of the file, or returns the reason why they cannot be read.
 pub(crate) fn bytes_now(skill: &Skill) -> Result<FileBytes, Diagnostic> {
     let dir = jail::open_skill(skill).map_err(|error| describe(&error, "its directory"))?;
     let other = SkillFile::BOTH.into_iter().find(|file| *file != skill.file);

@@ -1,4 +1,4 @@
-//! What an operator's settings say of single skills.
+//! The states that an operator's settings give to single skills.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::skill::Skill;
 
-/// Says how far a skill is offered.
+/// The audiences that a skill is offered to.
 ///
 /// A later state is stricter. A skill whose SKILL.md sets `disable-model-invocation` is at least
-/// [`UserOnly`](SkillState::UserOnly), whatever the settings say.
+/// [`UserOnly`](SkillState::UserOnly), in spite of the settings.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -23,9 +23,9 @@ pub enum SkillState {
     On,
     /// The same, but the catalog of a prompt has its id alone.
     NameOnly,
-    /// Models neither see nor read it, except for an agent whose manifest binds it.
+    /// Hidden from models, except for an agent whose manifest binds it.
     UserOnly,
-    /// Nobody but an operator at the command line reads it, and it cannot be bound.
+    /// Readable only for an operator at the command line; cannot be bound.
     Off,
 }
 
@@ -47,7 +47,7 @@ impl SkillState {
 pub struct UnmatchedPattern {
     /// The id or glob.
     pub pattern: String,
-    /// Why it has no effect.
+    /// The reason why it has no effect.
     pub reason: String,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Display for UnmatchedPattern {
     }
 }
 
-/// The states of the settings, ready to be asked.
+/// The compiled states of the settings.
 #[derive(Debug, Default)]
 pub(crate) struct SkillStates {
     /// Sorted by pattern.
@@ -67,7 +67,7 @@ pub(crate) struct SkillStates {
 #[derive(Debug)]
 struct StateSetting {
     pattern: String,
-    /// What the pattern means beside the id that reads like it.
+    /// The pattern as a glob, in addition to its meaning as an id.
     glob: Result<Option<GlobMatcher>, globset::Error>,
     state: SkillState,
 }
@@ -79,7 +79,7 @@ impl StateSetting {
 }
 
 impl SkillStates {
-    /// Compiles what the settings say; a glob that is none is kept to be reported.
+    /// Compiles the settings; an invalid glob is retained for the report.
     pub(crate) fn new(settings: &BTreeMap<String, SkillState>) -> Self {
         let compile = |pattern: &str| match pattern.contains(['*', '?', '[', ']', '{', '}']) {
             true => Glob::new(pattern).map(|glob| Some(glob.compile_matcher())),
@@ -93,8 +93,8 @@ impl SkillStates {
         Self { settings: settings.collect() }
     }
 
-    /// Returns the state of an id and the setting that says so. An id goes before globs; of several
-    /// globs the strictest counts.
+    /// Returns the state of an id and the setting that defines it. An id goes before globs; of
+    /// several globs the strictest counts.
     pub(crate) fn state_for(&self, id: &str) -> Option<(SkillState, &str)> {
         let exact = self.settings.binary_search_by(|setting| setting.pattern.as_str().cmp(id));
         let found = match exact {
@@ -108,7 +108,7 @@ impl SkillStates {
         found.map(|setting| (setting.state, &*setting.pattern))
     }
 
-    /// Tells what the settings name that is not there.
+    /// Returns the settings that match no skill.
     pub(crate) fn unmatched(&self, skills: &[Arc<Skill>]) -> Vec<UnmatchedPattern> {
         let unmatched = self.settings.iter().filter(|setting| {
             let mut ids = skills.iter().map(|skill| skill.id().as_str());
@@ -123,12 +123,12 @@ impl SkillStates {
     }
 }
 
-/// Makes what is said of a pattern without an effect.
+/// Creates the report of a pattern without an effect.
 pub(crate) fn no_match(pattern: &str, reason: &str) -> UnmatchedPattern {
     UnmatchedPattern { pattern: pattern.to_owned(), reason: reason.to_owned() }
 }
 
-/// Makes what is said of a pattern that is no glob.
+/// Creates the report of an invalid glob.
 pub(crate) fn invalid_glob(pattern: &str, error: &globset::Error) -> UnmatchedPattern {
     UnmatchedPattern {
         pattern: pattern.to_owned(),
@@ -142,7 +142,7 @@ mod tests {
     use crate::skill::tests::skill;
 
     #[test]
-    fn an_id_goes_before_globs_and_the_strictest_glob_counts() {
+    fn id_precedes_strictest_glob() {
         let settings = serde_json::json!({
             "pdf": "on", "pdf-*": "user-only", "*-old": "off", "deploy": "name-only", "a[": "off",
             "b[1]": "off",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn every_state_has_one_name() {
+    fn states_have_one_name() {
         let states = [SkillState::On, SkillState::NameOnly, SkillState::UserOnly, SkillState::Off];
         assert!(states.is_sorted());
         for state in states {

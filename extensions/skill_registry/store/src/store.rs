@@ -27,7 +27,7 @@ mod quick;
 
 pub(crate) use last_good::{BrokenSkill, LastGoodText};
 
-/// Finds skills, notices what happens to them and serves what they say.
+/// A store of skills: it finds them, watches them for changes and serves their content.
 ///
 /// Reading a [`Snapshot`] takes no lock; polls run one at a time.
 pub struct Store {
@@ -41,7 +41,7 @@ pub struct Store {
     state: Mutex<PollState>,
 }
 
-/// What the last pass found.
+/// The result of the last pass.
 #[derive(Debug)]
 struct PollState {
     roots: Vec<RootStatus>,
@@ -52,20 +52,20 @@ struct PollState {
     unsettled: bool,
 }
 
-/// What a poll saw and cost.
+/// The result and the cost of a poll.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PollReport {
     /// The generation of the snapshot after the poll.
     pub generation: u64,
-    /// Whether the poll put a new snapshot in place.
+    /// `true` if the poll published a new snapshot.
     pub changed: bool,
-    /// What happened to the skills, in the order of their ids.
+    /// The changes of skills, in the order of their ids.
     pub events: Vec<SkillEvent>,
-    /// How many times a SKILL.md was opened.
+    /// The number of opened SKILL.md files.
     pub opened: usize,
-    /// How many times a file or a directory was examined.
+    /// The number of examined files and directories.
     pub stats: usize,
-    /// Whether every file was read.
+    /// `true` if every file was read.
     pub full_pass: bool,
 }
 
@@ -73,7 +73,7 @@ impl Store {
     /// Opens a store: scans the roots and reads every SKILL.md up to its closing fence.
     ///
     /// # Errors
-    /// Fails on options that contradict themselves. What is wrong on the disk is in the snapshot.
+    /// Fails on contradictory options. Problems on the disk are part of the snapshot.
     pub fn open(options: StoreOptions, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         check_labels(&options.roots)?;
         let ignore = IgnorePatterns::new(&options.ignore)?;
@@ -108,7 +108,7 @@ impl Store {
         self.snapshot.load_full()
     }
 
-    /// Returns what the store was opened with.
+    /// Returns the options of the store.
     #[must_use]
     pub fn options(&self) -> &StoreOptions {
         &self.options
@@ -119,15 +119,15 @@ impl Store {
         self.clock.now()
     }
 
-    /// Returns the bytes that the last good texts take.
+    /// Returns the size of the last good texts in bytes.
     #[must_use]
     pub fn cached_bytes(&self) -> u64 {
         self.cache.used_bytes()
     }
 
-    /// Takes note of which skills agents created; publishes a new snapshot if that changes anything.
+    /// Sets the skills that agents created; publishes a new snapshot if they changed.
     pub fn set_created(&self, created: CreatedSkills) {
-        // Not while a pass makes another one of the snapshot before.
+        // A concurrent pass would replace this snapshot with one built from the previous state.
         let _alone = self.lock();
         let before = self.snapshot.load();
         if *before.created() != created {
@@ -135,9 +135,10 @@ impl Store {
         }
     }
 
-    /// Looks for changes, by `stat` alone unless something changed, and publishes them at once.
+    /// Polls for changes, by `stat` alone if all stamps are equal, and publishes them at once.
     ///
-    /// Every [`full_pass`](StoreOptions::full_pass) it reads every file, whatever the stamps say.
+    /// Reads every file once per [`full_pass`](StoreOptions::full_pass), even if all stamps are
+    /// equal.
     pub fn poll(&self) -> PollReport {
         let mut state = self.lock();
         let now = self.clock.now();
@@ -148,8 +149,8 @@ impl Store {
         self.poll_with(&mut state, now, due)
     }
 
-    /// Reads every file now. After that every digest is known, and every text that fits is kept in
-    /// case its file breaks.
+    /// Reads every file now. Afterwards every digest is known, and every text that fits is cached
+    /// in case its file becomes invalid.
     pub fn poll_full(&self) -> PollReport {
         let mut state = self.lock();
         self.poll_with(&mut state, self.clock.now(), true)
@@ -174,7 +175,7 @@ impl Store {
         report
     }
 
-    /// Runs a pass and publishes what it found.
+    /// Runs a pass and publishes its result.
     fn run_scan(
         &self,
         state: &mut PollState,
@@ -223,7 +224,7 @@ impl Store {
         .with_copies(index.copies)
         .with_states(Arc::clone(&self.states))
         .carry_created_from(&before);
-        // Nobody was told of anything before the first pass, so nothing is news in it.
+        // No snapshot precedes the first pass, so it has no events.
         let first = mode == ScanMode::Listing;
         let changed = first || !after.has_same_content(&before);
         let events = if first { Vec::new() } else { diff_skills(before.skills(), after.skills()) };
@@ -240,7 +241,8 @@ impl Store {
     }
 
     fn lock(&self) -> MutexGuard<'_, PollState> {
-        // A pass that panicked has published nothing and left the state of the pass before.
+        // A pass that panicked has published no snapshot, so the state is that of the previous
+        // pass.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,10 @@
-//! The names of files that are not part of a skill: what this program and editors leave beside the
-//! files they write.
+//! The names of files that are not part of a skill: the temporary files of this program and of
+//! editors.
 //!
-//! Every writer of this program names its temporary files `.skillhost-tmp-<token>-<rest>`. The token
-//! is the id of the process, or the id of an intent of the ledger. No scan, listing, version, digest
-//! or export has them, so a writer that was killed changes nothing; the next writer in the directory
-//! removes what it left.
+//! Every writer of this program names its temporary files `.skillhost-tmp-<token>-<rest>`. The
+//! token is the id of the process, or the id of an intent of the ledger. No scan, listing, version,
+//! digest or export includes them, so a killed writer changes no skill; the next writer in the
+//! directory removes its files.
 
 use std::io;
 use std::path::Path;
@@ -25,7 +25,7 @@ const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// The number of entries of a directory that one sweep looks at.
 const MAX_SWEPT: usize = 10_000;
 
-/// The writer of a temporary file, as its name tells.
+/// The writer of a temporary file, parsed from its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TemporaryOwner {
     /// A process.
@@ -34,31 +34,31 @@ enum TemporaryOwner {
     Ledger,
 }
 
-/// Makes the name of a temporary file of this process.
+/// Returns a name for a temporary file of this process.
 #[must_use]
 pub fn temporary_name(rest: &str) -> String {
     format!("{TEMPORARY_PREFIX}{}-{rest}", std::process::id())
 }
 
-/// Tells whether a name is that of a temporary file or directory of this program.
+/// Returns whether a name is that of a temporary file or directory of this program.
 #[must_use]
 pub fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY_PREFIX) || former_owner(name).is_some()
 }
 
-/// Tells whether a file of this name in a skill's directory is not part of the skill: a temporary file
-/// of this program or of an editor.
+/// Returns whether a file of this name in a skill's directory is not part of the skill: a temporary
+/// file of this program or of an editor.
 pub(crate) fn is_leftover(name: &str) -> bool {
     is_temporary(name) || is_of_editor(name)
 }
 
-/// Tells whether a path below a skill's directory is not part of the skill.
+/// Returns whether a path below a skill's directory is not part of the skill.
 pub(crate) fn is_leftover_path(path: &str) -> bool {
     let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
     is_leftover(name) || above.split('/').any(is_temporary)
 }
 
-/// Tells whether a name is one that editors give to locks, probes, backups and texts in the making.
+/// Returns whether editors use a name for locks, probes, backups or unfinished texts.
 fn is_of_editor(name: &str) -> bool {
     let vim_swap = |name: &str| {
         let extension = name.strip_prefix('.').and_then(|rest| rest.rsplit_once('.'));
@@ -78,7 +78,8 @@ fn is_of_editor(name: &str) -> bool {
         || name.strip_prefix("sed").is_some_and(is_random)
 }
 
-/// Tells whether this is what `mkstemp` makes of `XXXXXX`; a word in lower case is not taken for it.
+/// Returns whether a text is a `mkstemp` expansion of `XXXXXX`; a word in lower case does not
+/// count.
 fn is_random(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() == 6
@@ -106,7 +107,7 @@ fn former_owner(name: &str) -> Option<u32> {
     process.parse().ok()
 }
 
-/// Removes what killed writers of this program left in a directory; returns the number of entries.
+/// Removes the temporary files of killed writers from a directory; returns the number of entries.
 ///
 /// # Errors
 /// Those of the disk.
@@ -114,10 +115,10 @@ pub fn sweep_directory(path: &Path) -> io::Result<usize> {
     sweep(&Dir::open_ambient_dir(path, ambient_authority())?, false)
 }
 
-/// Removes what processes that are gone left in a directory; returns the number of entries.
+/// Removes the temporary files of dead processes from a directory; returns the number of entries.
 ///
-/// With `ledger`, what interrupted changes of the ledger left goes as well; its caller holds the
-/// ledger's lock and has seen to every interrupted change.
+/// With `ledger`, files of interrupted changes of the ledger are removed, too; its caller holds the
+/// ledger's lock and has recovered every interrupted change.
 pub(crate) fn sweep(dir: &Dir, ledger: bool) -> io::Result<usize> {
     let mut swept = 0;
     for entry in dir.entries()?.take(MAX_SWEPT) {
@@ -143,7 +144,7 @@ pub(crate) fn sweep(dir: &Dir, ledger: bool) -> io::Result<usize> {
     Ok(swept)
 }
 
-/// Tells whether there is a process with an id.
+/// Returns whether a process with this id exists.
 #[cfg(unix)]
 fn is_running(process: u32) -> bool {
     use rustix::process::{Pid, test_kill_process};
@@ -151,7 +152,8 @@ fn is_running(process: u32) -> bool {
     id.is_some_and(|id| test_kill_process(id) != Err(rustix::io::Errno::SRCH))
 }
 
-/// Tells whether there is a process with an id; where that cannot be asked, its files only get old.
+/// Returns whether a process with this id exists; without a way to find out, its files are removed
+/// by age.
 #[cfg(not(unix))]
 fn is_running(_: u32) -> bool {
     true
@@ -232,7 +234,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let own = std::process::id();
         let (recent, old) = (Duration::from_secs(120), Duration::from_secs(7_200));
-        // No system gives a process this id.
+        // No system assigns this id to a process.
         for (name, age) in [
             (".skillhost-tmp-2147483646-0", recent),
             (".SKILL.md.2147483646-0.tmp", recent),

@@ -9,13 +9,13 @@ use crate::jail::{self, RelPath};
 use crate::skill::Skill;
 use crate::temporary::{is_leftover, is_temporary};
 
-/// How many entries of a skill's directory are looked at.
+/// The limit on the entries of a skill's directory.
 const MAX_ENTRIES: usize = 5_000;
 
-/// How deep a skill's directory is searched.
+/// The limit on the depth of a skill's directory.
 const MAX_DEPTH: usize = 8;
 
-/// How many bytes of two skills are compared before they count as different.
+/// The limit on the compared bytes of two skills; larger ones count as different.
 const MAX_COMPARED: u64 = 64 << 20;
 
 /// The regular files of a directory tree.
@@ -25,7 +25,7 @@ pub(crate) struct FileTree {
     pub(crate) files: Vec<String>,
     /// Entries that are neither regular files nor directories, and names that are not UTF-8.
     pub(crate) others: usize,
-    /// Whether the tree was too large or too deep to be seen whole.
+    /// `true` if the tree exceeds the limits.
     pub(crate) cut: bool,
 }
 
@@ -74,9 +74,9 @@ impl FileTree {
     }
 }
 
-/// Tells whether two skills are the same in every file: path, executable bit and content.
+/// Returns whether two skills are the same in every file: path, executable bit and content.
 ///
-/// What cannot be seen whole counts as different.
+/// A tree that exceeds the limits counts as different.
 pub(crate) fn are_identical(a: &Skill, b: &Skill) -> bool {
     if a.size() != b.size()
         || (a.digest().is_some() && b.digest().is_some() && a.digest() != b.digest())

@@ -1,4 +1,4 @@
-//! What one audience is shown of a snapshot; found out once.
+//! The part of a snapshot that one audience sees; computed once.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -11,23 +11,23 @@ use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::state::{SkillState, UnmatchedPattern};
 
-/// How many renderings a view keeps, one per budget. There is a budget for each size of a model's
-/// window, so more of them are hardly ever asked for.
+/// The number of renderings in a view, one per budget. There is one budget per size of a model's
+/// context window, so more of them are rare.
 const MAX_CATALOGS: usize = 16;
 
-/// A rendered catalog that is shared by everybody who asks.
+/// A rendered catalog, shared by all callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedCatalog {
     /// The block for the prompt.
     pub text: Arc<str>,
-    /// What was cut to fit the budget.
+    /// A report of the cuts that the budget required.
     pub report: RenderReport,
 }
 
 /// The renderings so far, each with its budget.
 type CatalogCache = [OnceLock<(usize, Option<Arc<SharedCatalog>>)>; MAX_CATALOGS];
 
-/// What models of one scope are shown.
+/// The skills that models of one scope see.
 #[derive(Debug)]
 pub(crate) struct CatalogView {
     scope: OwnedScope,
@@ -41,7 +41,7 @@ pub(crate) struct CatalogView {
 pub(crate) struct CatalogViewCache(OnceLock<Box<(CatalogView, CatalogViewCache)>>);
 
 impl CatalogViewCache {
-    /// Returns the view of a scope, made if nobody asked for it before.
+    /// Returns the view of a scope; creates it on the first call.
     pub(crate) fn get(&self, snapshot: &Snapshot, scope: AgentScope<'_>) -> &CatalogView {
         let mut views = self;
         loop {
@@ -55,7 +55,7 @@ impl CatalogViewCache {
         }
     }
 
-    /// Returns the view of a scope if somebody asked for it before.
+    /// Returns the view of a scope if it was created before.
     pub(crate) fn get_cached(&self, scope: AgentScope<'_>) -> Option<&CatalogView> {
         let mut views = self;
         loop {
@@ -81,24 +81,24 @@ impl CatalogView {
         view
     }
 
-    /// Tells whether a skill is offered: in the catalog, in lists and in hints.
+    /// Returns whether a skill is offered: in the catalog, in lists and in hints.
     pub(crate) fn is_listed(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         snapshot.state(skill) <= SkillState::NameOnly && self.contains(snapshot, skill)
     }
 
-    /// Tells whether a skill is offered and has its id to itself, as all have that are listed.
+    /// Returns whether a skill is offered under its own id, which holds for all listed skills.
     pub(crate) fn is_listed_primary(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         let winner = snapshot.find_primary(skill.id().as_str());
         winner.is_some_and(|winner| std::ptr::eq(&**winner, skill))
             && self.is_listed(snapshot, skill)
     }
 
-    /// Tells whether a skill is in the scope, whatever its state.
+    /// Returns whether a skill is in the scope, in any state.
     pub(crate) fn contains(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         self.scope.includes(skill.id().as_str(), || self.is_bound(snapshot, skill))
     }
 
-    /// Tells whether an id is in the scope, whether there is such a skill or not.
+    /// Returns whether an id is in the scope; the skill need not exist.
     pub(crate) fn contains_id(&self, snapshot: &Snapshot, id: &str) -> bool {
         match snapshot.get(id) {
             Some(skill) => self.contains(snapshot, skill),
@@ -106,7 +106,7 @@ impl CatalogView {
         }
     }
 
-    /// Tells whether a skill is one of the agent's own.
+    /// Returns whether a skill is bound to the agent.
     pub(crate) fn is_bound(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         let is_it =
             |name: &String| snapshot.get(name).is_some_and(|bound| std::ptr::eq(&**bound, skill));
@@ -131,20 +131,20 @@ impl CatalogView {
         &self.scope.bound
     }
 
-    /// Tells which globs of the scope have no effect.
+    /// Returns the globs of the scope that have no effect.
     pub(crate) fn unmatched(&self, snapshot: &Snapshot) -> Vec<UnmatchedPattern> {
         self.scope.unmatched(snapshot.skills().iter().map(|skill| skill.id().as_str()))
     }
 
-    /// Returns the catalog of everything that is listed, within a budget in characters; nothing if
-    /// that is nothing. Rendered once for each of the first budgets.
+    /// Returns the catalog of all listed skills within a budget in characters, or `None` if the
+    /// list is empty. Rendered once for each of the first budgets.
     pub(crate) fn catalog(
         &self,
         snapshot: &Snapshot,
         budget_chars: usize,
     ) -> Option<Arc<SharedCatalog>> {
         let render = || self.render(snapshot, budget_chars).map(Arc::new);
-        // Slots are taken in order and never given back: the first empty one ends the search.
+        // Slots are filled in order and never released: the first empty one ends the search.
         for slot in &self.catalogs {
             let (budget, catalog) = slot.get_or_init(|| (budget_chars, render()));
             if *budget == budget_chars {
@@ -176,8 +176,7 @@ impl CatalogView {
 }
 
 impl Snapshot {
-    /// What a skill's line in a prompt says of it; a model is told first where one comes from that
-    /// nobody answers for.
+    /// Returns a skill's line in a prompt; the origin of an untrusted skill comes first.
     pub(crate) fn catalog_line<'s>(&self, skill: &'s Skill) -> Cow<'s, str> {
         let description = match self.state(skill) {
             SkillState::On => skill.description(),

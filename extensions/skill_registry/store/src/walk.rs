@@ -1,7 +1,7 @@
-//! One pass over the roots: which directories are there, and which of them are skills.
+//! A pass over the roots, which finds the directories and the skills among them.
 //!
-//! The first pass reads every SKILL.md up to its closing fence. Later ones are given what the pass
-//! before found and read only what changed.
+//! The first pass reads every SKILL.md up to its closing fence. Later ones get the result of the
+//! previous pass and read only the changes.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::ErrorKind;
@@ -23,41 +23,41 @@ mod probe;
 
 use probe::CandidateDirectory;
 
-/// How much a pass reads.
+/// The amount of reading in a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScanMode {
     /// Every file up to its closing fence: the first pass.
     Listing,
-    /// What changed, whole.
+    /// The changed files, completely.
     Changes,
-    /// Every file, whole.
+    /// Every file, completely.
     Everything,
 }
 
-/// What a pass works with.
+/// The inputs of a pass.
 #[derive(Clone, Copy)]
 pub(crate) struct ScanContext<'a> {
     pub(crate) roots: &'a [OpenRoot],
     pub(crate) ignore: &'a IgnorePatterns,
     pub(crate) limits: ScanLimits,
     pub(crate) cache: &'a TextCache,
-    /// What the pass before found, sorted; empty at first.
+    /// The result of the previous pass, sorted; empty at first.
     pub(crate) previous: &'a [ScannedDirectory],
     pub(crate) mode: ScanMode,
     pub(crate) now: SystemTime,
 }
 
-/// What a pass found.
+/// The result of a pass.
 #[derive(Debug, Default)]
 pub(crate) struct ScanResult {
     /// Sorted by [`ScannedDirectory::key`].
     pub(crate) containers: Vec<ScannedDirectory>,
-    /// What is to be said about directories; entries carry their own problems.
+    /// The problems of directories; entries carry their own problems.
     pub(crate) problems: Vec<Arc<ScanProblem>>,
     pub(crate) partial: Vec<PartialReason>,
-    /// How many times a SKILL.md was opened.
+    /// The number of opened SKILL.md files.
     pub(crate) opened: usize,
-    /// How many times a file was examined.
+    /// The number of examined files.
     pub(crate) stats: usize,
     /// Skills in places where there was none before, with the stamps of their files.
     fresh: Vec<(Arc<Skill>, FileSignature)>,
@@ -87,11 +87,11 @@ pub(crate) fn scan_roots(setting: ScanContext<'_>) -> ScanResult {
 struct RootScanner<'a> {
     setting: ScanContext<'a>,
     walked: ScanResult,
-    /// What files are read into.
+    /// A buffer for the content of files.
     buffer: Vec<u8>,
-    /// What paths are put together in.
+    /// A buffer for paths.
     path: String,
-    /// Paths below the current root at which other roots begin.
+    /// The paths below the current root at which other roots start.
     inner_roots: Vec<String>,
     directories: usize,
     skills: usize,
@@ -147,7 +147,8 @@ impl RootScanner<'_> {
                         too_deep.1.get_or_insert_with(|| first.to_string());
                     }
                 }
-                // It went while we looked: its parent's listing of the next pass will say so.
+                // The directory was removed during the pass: the next listing of its parent reports
+                // it.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(error) => self.record_unreadable(index, next.rel, &error),
@@ -159,7 +160,7 @@ impl RootScanner<'_> {
         self.carry_over(index, start, &unvisited);
     }
 
-    /// Takes up one listed directory; returns the subdirectories that are not skills.
+    /// Adds a listed directory; returns the subdirectories that are not skills.
     fn add_listing(
         &mut self,
         index: usize,
@@ -197,7 +198,7 @@ impl RootScanner<'_> {
                 }
                 break;
             }
-            // Not every file system says in a listing what an entry is.
+            // Some file systems do not report the type of an entry in a listing.
             let kind = match kind {
                 FileKind::Unknown => dir.stat(&rel).map_or(kind, |stat| stat.kind),
                 _ => kind,
@@ -269,7 +270,7 @@ impl RootScanner<'_> {
         None
     }
 
-    /// Notes a directory that cannot be read; what was known of it stays.
+    /// Records a directory that cannot be read; its earlier entries stay.
     fn record_unreadable(&mut self, index: usize, rel: Arc<str>, error: &std::io::Error) {
         let opened = &self.setting.roots[index];
         let path = opened.root.path.join(&*rel);

@@ -1,4 +1,4 @@
-//! Says why a block is as it is.
+//! The explanation of a block.
 
 use std::collections::HashMap;
 
@@ -14,20 +14,20 @@ use crate::tools::ToolAnswer;
 
 use super::{BlockCandidates, BlockRequest, CatalogBlocks, MatchFn};
 
-/// How many matches the text names; the value has all of them.
+/// The limit on the matches in the text; the value has all of them.
 const NAMED: usize = 10;
 
-/// Why a skill has no line in a block.
+/// The reason why a skill has no line in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum OmissionReason {
-    /// The settings say `off`.
+    /// Its state is `off`.
     Off,
-    /// It is for users only.
+    /// It is offered to users only.
     UserOnly,
     /// The agent's catalog does not have it.
     Scope,
-    /// There is no room for it, or nothing in the prompt asks for it.
+    /// The budget is exhausted, or the prompt does not match it.
     Budget,
 }
 
@@ -42,26 +42,26 @@ impl OmissionReason {
     }
 }
 
-/// A skill and its place in the block.
+/// A skill and its position in the block.
 #[derive(Debug, Serialize)]
 struct ExplainedSkill<'s> {
     skill_id: &'s str,
     state: SkillState,
     trust: TrustLevel,
     bound: bool,
-    /// Whether the agent is shown it at all.
+    /// `true` if the agent sees it.
     visible: bool,
-    /// Whether it has a line.
+    /// `true` if it has a line.
     in_block: bool,
     absent: Option<OmissionReason>,
-    /// Its place among the matches, from 1.
+    /// The rank among the matches, from 1.
     rank: Option<usize>,
     score: Option<f64>,
     matched: &'s [&'static str],
 }
 
-/// Explains the block that an agent's first turn with a prompt gets: which skills the agent sees
-/// and why not, what the block cut, and how well each skill fits.
+/// Explains the block of an agent's first turn with a prompt: the skills that the agent sees, the
+/// reasons for the others, the cuts of the block, and the score of each skill.
 #[must_use]
 pub fn explain_catalog(
     blocks: &CatalogBlocks,

@@ -1,11 +1,11 @@
-//! What sessions were shown and have read.
+//! The skills that sessions were offered and have read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use skill_format::SessionLines;
 
-/// So many sessions are remembered; the one that was silent longest goes first.
+/// The limit on the remembered sessions; the least recently used one is dropped first.
 const SESSIONS: usize = 512;
 
 /// So many of the skills that a session read last are remembered.
@@ -18,11 +18,11 @@ type SessionKey = (Box<str>, Box<str>);
 #[derive(Debug, Default)]
 pub(super) struct SessionMemory {
     sessions: HashMap<SessionKey, (u64, SessionRecord)>,
-    /// Counts what happened, to tell what was long ago.
+    /// A counter of accesses, by which the oldest one is found.
     now: u64,
 }
 
-/// One session.
+/// The memory of one session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SessionRecord {
     pub(super) known: Option<Arc<LastBlock>>,
@@ -33,16 +33,16 @@ pub(super) struct SessionRecord {
 /// The last block of a session.
 #[derive(Debug)]
 pub(super) struct LastBlock {
-    /// What the block was made for.
+    /// The hash of the block's inputs.
     pub(super) mark: u64,
     pub(super) text: Arc<str>,
     pub(super) shown: SessionLines,
-    /// What stood for each of the shown skills, hashed.
+    /// The hashed lines of the listed skills.
     pub(super) lines: Vec<u64>,
 }
 
 impl SessionMemory {
-    /// Returns what is known of a session.
+    /// Returns the memory of a session.
     pub(super) fn session(&mut self, session_id: &str, agent_id: &str) -> SessionRecord {
         self.entry(session_id, agent_id).clone()
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_session_that_was_silent_longest_is_forgotten() {
+    fn least_recent_session_is_evicted() {
         let mut memory = SessionMemory::default();
         for number in 0..SESSIONS {
             memory.record_read(&number.to_string(), "agent", "skill");
@@ -103,12 +103,12 @@ mod tests {
         memory.record_read("new", "agent", "skill");
         assert_eq!(memory.sessions.len(), SESSIONS);
         assert_eq!(memory.session("0", "agent").read, ["skill".into(), "other".into()]);
-        // The second session had to go; asking for another one makes room again.
+        // The second session was evicted; reading it creates it again.
         assert_eq!(memory.session("1", "agent").read, Vec::<Box<str>>::new());
     }
 
     #[test]
-    fn what_was_read_last_is_remembered_once() {
+    fn repeated_readings_are_remembered_once() {
         let mut memory = SessionMemory::default();
         for number in 0..20 {
             memory.record_read("s", "a", &number.to_string());

@@ -1,4 +1,4 @@
-//! Lists what lies in a skill's directory.
+//! The listing of a skill's directory.
 
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
@@ -11,15 +11,15 @@ use skill_rules::{EntryKind, FileEntry};
 use super::FoundProblem;
 use crate::temporary::{is_leftover, is_temporary};
 
-/// How many entries are listed.
+/// The limit on the listed entries.
 const MAX_ENTRIES: usize = 5_000;
 
-/// How deep a skill's directory is listed.
+/// The limit on the listed depth.
 const MAX_DEPTH: usize = 8;
 
 /// Lists the files of a directory, sorted by path. Links are not followed; `.git` and
-/// `node_modules` are not entered. Temporary files of this program and of editors are left out. Beyond
-/// 5,000 entries or 8 levels nothing is listed.
+/// `node_modules` are not entered. Temporary files of this program and of editors are left out. The
+/// list is empty beyond 5,000 entries or 8 levels.
 pub(super) fn list_files(dir: &Path) -> Result<Vec<FileEntry>, FoundProblem> {
     let open = Dir::open_ambient_dir(dir, ambient_authority())
         .map_err(|error| FoundProblem::io(dir, &error))?;
@@ -30,7 +30,7 @@ pub(super) fn list_files(dir: &Path) -> Result<Vec<FileEntry>, FoundProblem> {
 }
 
 fn enter(dir: &Dir, shown: &Path, prefix: &str, depth: usize, entries: &mut Vec<FileEntry>) {
-    // What cannot be listed is missing from the list; opening it is where that is told.
+    // An entry that cannot be listed is left out; opening it reports the error.
     let Ok(listing) = dir.entries() else { return };
     for entry in listing.flatten() {
         if entries.len() >= MAX_ENTRIES {
@@ -63,7 +63,7 @@ fn enter(dir: &Dir, shown: &Path, prefix: &str, depth: usize, entries: &mut Vec<
     }
 }
 
-/// Tells whether a link leads out of the directory, also where its target does not exist.
+/// Returns whether a link leads out of the directory, even if its target does not exist.
 fn escapes(dir: &Path, path: &str) -> bool {
     let link = dir.join(path);
     let (Ok(root), resolved) = (std::fs::canonicalize(dir), std::fs::canonicalize(&link)) else {
@@ -80,7 +80,7 @@ fn escapes(dir: &Path, path: &str) -> bool {
     }
 }
 
-/// Tells whether a path relative to a directory leads out of it as text.
+/// Returns whether a path relative to a directory leads out of it as text.
 fn is_outside(path: &Path) -> bool {
     let mut inside = PathBuf::new();
     for component in path.components() {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_leave_by_dots_or_a_root() {
+    fn dots_or_root_leave_directory() {
         for (path, out) in [
             ("a/b", false),
             ("a/../b", false),

@@ -11,14 +11,14 @@ use crate::jail::{self, JailError, RelPath};
 /// The largest file that is read; as in `read_skill_resource`.
 const MAX_FILE: u64 = 16 << 20;
 
-/// What a file of a skill holds.
+/// The content of a file of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResourceContent {
     /// Text in UTF-8 without NUL.
     Text(String),
     /// Something else.
     Binary,
-    /// More than 16 MiB, which nobody is served.
+    /// More than 16 MiB, the limit for every client.
     TooLarge,
 }
 
@@ -26,7 +26,7 @@ impl FoundSkill {
     /// Reads a file of the skill's directory by its path relative to it; no link is followed.
     ///
     /// # Errors
-    /// Fails if there is no such regular file or the system refuses to read it.
+    /// Fails if the path is not a regular file or the system denies the read.
     pub fn read_resource(&self, path: &str) -> Result<ResourceContent, FoundProblem> {
         let shown = self.dir.join(path);
         let unusable = |message: String, help| FoundProblem {

@@ -1,4 +1,4 @@
-//! Looks for directories with a SKILL.md.
+//! The search for directories with a SKILL.md.
 
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::{FoundItem, FoundProblem, ProblemKind, to_found_item};
 use crate::disk::{FileKind, RootDir};
 
-/// How many directories are listed.
+/// The limit on the listed directories.
 const MAX_DIRECTORIES: usize = 500_000;
 
-/// How deep a folder is searched.
+/// The limit on the searched depth.
 const MAX_DEPTH: usize = 32;
 
 /// The spellings that are looked for first; others are found by listing.
@@ -47,7 +47,7 @@ pub(super) fn visit_skills<B>(path: &Path, each: VisitFn<'_, B>) -> ControlFlow<
     ControlFlow::Continue(())
 }
 
-/// Hands on the skill whose SKILL.md is named.
+/// Passes the skill of a named SKILL.md to the callback.
 pub(super) fn visit_single<B>(dir: &Path, file: &Path, each: VisitFn<'_, B>) -> ControlFlow<B> {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let found =
@@ -64,7 +64,7 @@ struct SkillWalker<'a> {
     root: RootDir,
     stack: Vec<PendingPath>,
     listed: usize,
-    /// Skills, and whatever else was said about files that should be some.
+    /// The number of skills and of problems with files that should be skills.
     found: usize,
 }
 
@@ -160,7 +160,7 @@ impl SkillWalker<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Says of a linked directory that it was not entered, unless it is met under its own name.
+    /// Reports a linked directory as not entered, unless it is found under its own name.
     fn link<B>(&self, rel: &str, each: VisitFn<'_, B>) -> ControlFlow<B> {
         let path = self.display_path(rel);
         let Ok(target) = std::fs::canonicalize(&path) else { return ControlFlow::Continue(()) };
@@ -227,7 +227,7 @@ fn not_utf8(path: PathBuf) -> FoundProblem {
     }
 }
 
-/// Why a SKILL.md could not be opened: a link says so by an error of its own.
+/// Converts an error of opening a SKILL.md; a link has an error of its own.
 fn open_problem(path: &Path, error: &std::io::Error) -> FoundProblem {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => FoundProblem {

@@ -1,4 +1,4 @@
-//! The same calls where there is no Unix: through cap-std, link by link.
+//! The same calls on platforms other than Unix: through cap-std, link by link.
 
 use std::fs::File;
 use std::io;
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_portable_calls_see_what_the_unix_calls_see() {
+    fn portable_and_unix_calls_agree() {
         let temp = tempfile::tempdir().unwrap();
         for dir in ["b/skill", "a", "c"] {
             std::fs::create_dir_all(temp.path().join(dir)).unwrap();

@@ -36,7 +36,7 @@ impl RootDir {
         Ok(convert(&stat))
     }
 
-    /// Opens a path below the root for reading, whatever it is, without ever waiting for it.
+    /// Opens any entry below the root for reading, without blocking.
     pub(crate) fn open_file(&self, rel: &str) -> io::Result<File> {
         self.open_beneath(rel, OFlags::RDONLY | OFlags::NONBLOCK).map(File::from)
     }
@@ -118,8 +118,8 @@ fn kind(file_type: FileType) -> FileKind {
     }
 }
 
-// The widths and signs of `struct stat` differ between platforms, so every conversion is written
-// out although some do nothing here.
+// The widths and signs of `struct stat` differ between platforms, so every conversion is explicit
+// although some are no-ops here.
 #[expect(clippy::unnecessary_cast, reason = "the field types differ between platforms")]
 fn convert(stat: &sys::Stat) -> FileStat {
     let nanos = |s: i64, ns: i64| s.wrapping_mul(1_000_000_000).wrapping_add(ns);
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_of_opening_refuse_links_and_read_the_rest() {
+    fn both_open_calls_reject_links() {
         let temp = tempfile::tempdir().unwrap();
         let inside = temp.path().join("root/a/b");
         std::fs::create_dir_all(&inside).unwrap();

@@ -8,22 +8,22 @@ use skill_format::{Frontmatter, Value};
 pub struct PromptArgument {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// The description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether the prompt makes no sense without it.
+    /// `true` if the prompt requires it.
     pub required: bool,
 }
 
 /// The name of the argument where a skill has only a hint, or none at all.
 const ALL: &str = "arguments";
 
-/// What of a body stands for all arguments.
+/// The placeholder for all arguments in a body.
 const PLACEHOLDER: &str = "$ARGUMENTS";
 
-/// Reads the arguments of a skill's prompt: a list of names, or of maps with `name`, `description` and
-/// `required`, or a map from names to descriptions. A skill without them takes one free text, which
-/// its hint describes.
+/// Parses the arguments of a skill's prompt: a list of names, or of maps with `name`, `description`
+/// and `required`, or a map from names to descriptions. A skill without arguments takes one free
+/// text, which its hint describes.
 pub(super) fn read_arguments(frontmatter: &Frontmatter) -> Vec<PromptArgument> {
     let mut arguments: Vec<PromptArgument> = match &frontmatter.arguments {
         Some(Value::Sequence(list)) => list.items.iter().filter_map(of_item).collect(),
@@ -74,9 +74,9 @@ fn of_pair(name: &str, value: &Value) -> PromptArgument {
     }
 }
 
-/// Puts what a user gave into the body of a skill: `$ARGUMENTS` becomes all values, in the order of
-/// the arguments and separated by blanks, and `$name` the value of that argument. What the body names
-/// nowhere is put after it. Values are never looked at for further names.
+/// Inserts a user's values into the body of a skill: `$ARGUMENTS` becomes all values, in the order
+/// of the arguments and separated by blanks, and `$name` the value of that argument. Values that
+/// the body does not name follow it. Placeholders inside values are not expanded.
 #[must_use]
 pub fn substitute_arguments(body: &str, arguments: &[(&str, &str)]) -> String {
     let given = || arguments.iter().filter(|(_, value)| !value.is_empty());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shape_of_arguments_is_read() {
+    fn all_argument_shapes_are_parsed() {
         let plain = |name: &str| (name.to_owned(), None, false);
         let with = |name: &str, text: &str| (name.to_owned(), Some(text.to_owned()), false);
         assert_eq!(of("license: MIT"), [plain("arguments")]);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn values_take_the_place_of_their_names_once() {
+    fn placeholders_are_expanded_once() {
         let body = "Review $file in $mode; costs $5.\nAll: $ARGUMENTS";
         let text = substitute_arguments(body, &[("file", "$mode a.rs"), ("mode", "strict")]);
         assert_eq!(text, "Review $mode a.rs in strict; costs $5.\nAll: $mode a.rs strict");

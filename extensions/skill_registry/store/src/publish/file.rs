@@ -25,17 +25,17 @@ use crate::tools;
 use super::listed::{HIDDEN, SKILL_MD, signature};
 use super::{MAX_BYTES, uri};
 
-/// How many entries of a directory are listed.
+/// The limit on the listed entries of a directory.
 const MAX_CHILDREN: usize = 5_000;
 
-/// The most bytes that a file's content takes in an answer: as JSON if it is a text, else in base64.
-/// Clients refuse messages that are not much larger.
+/// The limit on the bytes of a file's content in a result: as JSON for a text, else in base64.
+/// Clients reject messages that are not much larger.
 const MAX_CONTENT: u64 = 8 << 20;
 
-/// The MIME type of a text whose extension tells nothing.
+/// The MIME type of a text with an unknown extension.
 const PLAIN: &str = "text/plain";
 
-/// The MIME type of a file of which nothing is known.
+/// The MIME type of an unknown file.
 const UNKNOWN: &str = "application/octet-stream";
 
 /// A file of a published skill.
@@ -84,9 +84,9 @@ pub struct DirectoryChild {
     pub uri: String,
     /// Its name.
     pub name: String,
-    /// Whether it is a directory.
+    /// `true` for a directory.
     pub directory: bool,
-    /// Its MIME type, where its extension tells; `inode/directory` for a directory.
+    /// The MIME type, if the extension is known; `inode/directory` for a directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<&'static str>,
     /// The size of a file in bytes.
@@ -99,12 +99,12 @@ pub(super) struct PublishedText {
     pub(super) bytes: Vec<u8>,
     pub(super) decoded: Arc<str>,
     pub(super) frontmatter: Frontmatter,
-    /// What `stat` said of exactly these bytes; nothing if they are not what the disk says.
+    /// The `stat` result of exactly these bytes; `None` if they differ from the file on disk.
     pub(super) signature: Option<FileSignature>,
 }
 
 impl PublishedText {
-    /// Reads a skill's own file; if it is broken, its last good text is what is published.
+    /// Reads a skill's SKILL.md; if it is invalid, returns the last good text.
     pub(super) fn read(store: &Store, skill: &Skill) -> Result<Self, RegistryError> {
         if let Ok(read) = bytes_now(skill)
             && let ReadOutcome::Valid(good) = parse_complete(skill.id().as_str(), &read.bytes)
@@ -144,7 +144,7 @@ pub(super) fn published_skill<'s>(
     Ok(skill)
 }
 
-/// Reads a file of a published skill whole.
+/// Reads a complete file of a published skill.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for an unknown skill or file, [`ErrorKind::InvalidArgument`] and
@@ -190,11 +190,11 @@ pub fn read_published(
     Ok(PublishedFile { uri, path: path.as_str().to_owned(), mime_type, content })
 }
 
-/// Lists what lies directly in a directory of a published skill, by name; an empty path is the
-/// skill's own directory.
+/// Lists the entries of a directory of a published skill, by name; an empty path is the skill's own
+/// directory.
 ///
 /// # Errors
-/// As [`read_published`]; [`ErrorKind::InvalidArgument`] also for a path that is no directory.
+/// As [`read_published`]; [`ErrorKind::InvalidArgument`] also for a path that is not a directory.
 pub fn published_directory(
     snapshot: &Snapshot,
     audience: Audience<'_>,
@@ -260,17 +260,17 @@ pub fn published_directory(
     Ok(children)
 }
 
-/// Returns the MIME type that an extension tells.
+/// Returns the MIME type of a known extension.
 pub(super) fn known_mime(path: &str) -> Option<&'static str> {
     Some(mime_type(path)).filter(|mime| *mime != UNKNOWN)
 }
 
-/// Tells whether bytes are sent as a text: UTF-8 without NUL.
+/// Returns whether bytes are sent as a text: UTF-8 without NUL.
 fn is_text(bytes: &[u8]) -> bool {
     !bytes.contains(&0) && std::str::from_utf8(bytes).is_ok()
 }
 
-/// Tells whether bytes take no more room in an answer than clients grant it.
+/// Returns whether bytes fit into the size of a result that clients accept.
 fn fits_answer(bytes: &[u8]) -> bool {
     let escaped = |byte: &u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
@@ -284,18 +284,18 @@ fn fits_answer(bytes: &[u8]) -> bool {
     size <= MAX_CONTENT
 }
 
-/// What reading a file for its digest showed.
+/// A file that was read for its digest.
 pub(super) struct HashedFile {
     pub(super) digest: Digest,
-    /// What `stat` said before; the size is that of the bytes.
+    /// The `stat` result before the read; the size is that of the bytes.
     pub(super) signature: FileSignature,
-    /// Whether the file changed meanwhile.
+    /// `true` if the file changed during the read.
     pub(super) torn: bool,
-    /// Whether the file can be read as a resource.
+    /// `true` if the file can be read as a resource.
     pub(super) fits: bool,
 }
 
-/// Hashes a file below a skill's directory; nothing if it cannot be read or is too large.
+/// Hashes a file below a skill's directory; returns `None` if it cannot be read or is too large.
 pub(super) fn hash_file(dir: &Dir, path: &str) -> Option<HashedFile> {
     let (mut file, before) = jail::open_file(dir, &RelPath::new(path).ok()?).ok()?;
     let bytes = read_up_to(&mut file, MAX_BYTES).ok()??;
@@ -324,12 +324,12 @@ fn step(dir: &Dir, component: &str) -> Result<Dir, JailError> {
     match dir.symlink_metadata(component)? {
         found if found.is_symlink() => Err(JailError::Link),
         found if !found.is_dir() => Err(JailError::NotRegular),
-        // Whoever swaps it for a link now is refused here.
+        // A link that replaces the file after the check above is rejected here.
         _ => Ok(dir.open_dir_nofollow(component)?),
     }
 }
 
-/// Says why something of a skill cannot be had.
+/// Converts an error of the jail.
 pub(super) fn to_registry_error(error: JailError, skill: &Skill, path: &str) -> RegistryError {
     let id = skill.id();
     let shown: String = path.chars().take(128).collect();

@@ -1,8 +1,8 @@
 //! The frontmatter as JSON.
 //!
-//! Inside the registry no value has a type. Here it must: a client reads the YAML itself and refuses a
-//! skill whose entry says anything else, so plain scalars become what YAML 1.2's core schema makes of
-//! them.
+//! Inside the registry all values are untyped. Here they need a type: a client parses the YAML
+//! itself and rejects a skill whose entry differs, so plain scalars get the types of YAML 1.2's
+//! core schema.
 
 use serde_json::{Map, Number, Value as Json};
 use skill_format::tree::{self, Scalar};
@@ -14,7 +14,7 @@ pub(super) fn read_frontmatter(text: &str) -> Map<String, Json> {
     from_tree(&tree::parse_frontmatter(&text[fences.yaml.clone()], fences.open_line + 1).root)
 }
 
-/// As [`read_frontmatter`], from what the text between the fences was parsed to.
+/// Converts a parsed frontmatter as [`read_frontmatter`] does.
 pub(super) fn from_tree(root: &Value) -> Map<String, Json> {
     match root {
         Value::Mapping(root) => object(root),
@@ -49,7 +49,7 @@ fn text(scalar: &Scalar) -> Json {
     Json::String(scalar.text.clone())
 }
 
-/// Reads a number; nothing for one that JSON does not have, such as `.inf`.
+/// Parses a number; returns `None` for one that JSON does not have, such as `.inf`.
 fn number(text: &str) -> Option<Number> {
     for (prefix, radix) in [("0o", 8), ("0x", 16)] {
         if let Some(digits) = text.strip_prefix(prefix) {
@@ -70,7 +70,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn plain_scalars_have_the_types_of_the_core_schema() {
+    fn plain_scalars_follow_core_schema() {
         let text = "---\nname: a\nversion: 1.10\npatch: 1.2.3\nbig: 18446744073709551615\nhuge: \
                     99999999999999999999999\nhex: 0xff\noct: 0o17\nlead: 007\nneg: -3\nexp: 1e3\n\
                     inf: .inf\nflag: true\nno: no\nnull: ~\nempty:\nquoted: \"1.10\"\nsingle: 'true'\n\
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_frontmatter_has_no_keys() {
+    fn text_without_frontmatter_has_no_keys() {
         assert_eq!(read_frontmatter("just text"), Map::new());
         assert_eq!(read_frontmatter("---\n- a\n---\n"), Map::new());
     }

@@ -1,4 +1,4 @@
-//! The files of a published skill, with what `stat` says of each.
+//! The files of a published skill, with the `stat` result of each.
 
 use std::io;
 
@@ -12,10 +12,10 @@ use crate::temporary::{is_leftover, is_temporary};
 
 use super::CachedEntry;
 
-/// How many entries of a skill's directory are looked at.
+/// The limit on the entries of a skill's directory.
 const MAX_ENTRIES: usize = 5_000;
 
-/// How deep a skill's directory is searched.
+/// The limit on the depth of a skill's directory.
 const MAX_DEPTH: usize = 8;
 
 /// The name under which a skill's own file is published, however it is written on the disk.
@@ -37,13 +37,13 @@ pub(super) struct ListedFile {
 pub(super) struct FileListing {
     /// SKILL.md first, then by path.
     pub(super) files: Vec<ListedFile>,
-    /// Whether there is more than was looked at.
+    /// `true` if a limit cut the list.
     pub(super) cut: bool,
     seen: usize,
 }
 
 impl FileListing {
-    /// Lists what can be published of a skill whose own file has a name.
+    /// Lists the publishable files of a skill whose own file has a name.
     pub(super) fn list(dir: &Dir, own: SkillFile) -> io::Result<Self> {
         let mut listing = Self::default();
         listing.enter(dir, "", 0)?;
@@ -73,7 +73,7 @@ impl FileListing {
             }
             let path = format!("{prefix}{name}");
             if kind.is_file() {
-                // What is gone again was not there.
+                // The entry was removed after the listing.
                 let Ok(metadata) = entry.metadata() else { continue };
                 if RelPath::new(&path).is_ok() {
                     self.files.push(ListedFile { path, signature: signature(&metadata) });
@@ -89,7 +89,7 @@ impl FileListing {
         Ok(())
     }
 
-    /// Tells whether nothing changed since an entry was made.
+    /// Returns whether the files are the same as when an entry was built.
     pub(super) fn is_unchanged(&self, kept: &CachedEntry) -> bool {
         self.files.len() == kept.files.len()
             && self
@@ -100,7 +100,7 @@ impl FileListing {
     }
 }
 
-/// Reduces what `stat` says of a file to what changes with its content.
+/// Reduces a `stat` result to the fields that change with the content.
 #[cfg(unix)]
 pub(super) fn signature(metadata: &Metadata) -> FileSignature {
     use cap_std::fs::MetadataExt;
@@ -115,7 +115,7 @@ pub(super) fn signature(metadata: &Metadata) -> FileSignature {
     }
 }
 
-/// Reduces what `stat` says of a file to what changes with its content.
+/// Reduces a `stat` result to the fields that change with the content.
 #[cfg(not(unix))]
 pub(super) fn signature(metadata: &Metadata) -> FileSignature {
     let since = |time: cap_std::time::SystemTime| {

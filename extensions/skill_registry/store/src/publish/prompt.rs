@@ -1,4 +1,4 @@
-//! What a model is told when a person invokes a skill.
+//! The prompt that a model gets when a user invokes a skill.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use crate::store::Store;
 use super::argument::{read_arguments, substitute_arguments};
 use super::file::published_skill;
 
-/// A skill that a person invoked, ready for a model.
+/// A skill invoked by a user, rendered for a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillPrompt {
-    /// The instructions in their `<skill_content>` element, with what the person gave in its places.
+    /// The instructions in their `<skill_content>` element, with the user's values inserted.
     pub text: String,
     /// The digest of SKILL.md.
     #[serde(skip)]
     pub digest: Digest,
 }
 
-/// Makes the prompt of a skill from what a person gave, by the arguments' names. The audience is that
-/// of the model that gets it, whose scope holds for its person too.
+/// Renders the prompt of a skill from a user's values, by the arguments' names. The audience is
+/// that of the model that gets it; its scope also applies to its user.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for a skill that is unknown, off or out of scope, [`ErrorKind::Denied`] for one that persons do not
@@ -55,7 +55,7 @@ pub fn skill_prompt(
     }
     let source = store.read(skill)?;
     let declared = read_arguments(&source.frontmatter);
-    // In the order of their author, then whatever else was given.
+    // Declared arguments keep the order of their author; other values follow.
     let named = declared.iter().filter_map(|argument| given.get_key_value(&argument.name));
     let others = given.iter().filter(|(name, _)| declared.iter().all(|a| a.name != **name));
     let values: Vec<_> = named.chain(others).map(|(name, text)| (&**name, &**text)).collect();

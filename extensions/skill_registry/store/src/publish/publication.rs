@@ -1,7 +1,7 @@
-//! What clients outside of a kernel ask for, answered in the shapes that the kernel has on the wire.
+//! The data of clients outside of a kernel, in the shapes that the kernel has on the wire.
 //!
-//! Whoever serves clients hands these values on as they are: their fields are those of the kernel's
-//! contract, which this crate does not know.
+//! A server passes these values on unchanged: their fields are those of the kernel's contract, on
+//! which this crate does not depend.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub struct SkillSummaries {
     pub skills: Vec<SkillSummary>,
 }
 
-/// What is known of a skill without reading it.
+/// The facts of a skill that need no reading.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SkillSummary {
     /// Its id.
@@ -52,24 +52,24 @@ pub struct SkillSummary {
     pub uri: String,
     /// The frontmatter's name; the id where it has none.
     pub name: String,
-    /// What it is for.
+    /// The description.
     pub description: String,
     /// The label of the root it was found in.
     pub source: String,
-    /// Whether the operator answers for that root.
+    /// `true` if the operator trusts that root.
     pub trusted: bool,
-    /// Whether models are offered the skill.
+    /// `true` if models are offered the skill.
     pub model_invocable: bool,
-    /// Whether users get a prompt for it.
+    /// `true` if users get a prompt for it.
     pub user_invocable: bool,
 }
 
-/// Details of skills, and what could not be read.
+/// The details of skills, and the problems of those that cannot be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SkillDetailsBatch {
     /// In the order of the ids.
     pub details: Vec<SkillDetails>,
-    /// Why some are left out, for the log.
+    /// The reasons for omitted skills, for the log.
     pub notes: Vec<LogMessage>,
 }
 
@@ -80,12 +80,12 @@ pub struct SkillDetails {
     pub id: String,
     /// The frontmatter with every key, values as the author wrote them.
     pub frontmatter: Map<String, Value>,
-    /// Its files; nothing where they are too many or too large to be listed.
+    /// Its files; `None` if they are too many or too large to be listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<FileDetails>>,
     /// The arguments of its prompt.
     pub arguments: Vec<PromptArgument>,
-    /// Why it has no entry in `skills/list`.
+    /// The reason why it has no entry in `skills/list`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unlisted: Option<String>,
 }
@@ -103,10 +103,10 @@ pub struct FileDetails {
     pub sha256: String,
 }
 
-/// The whole of a file.
+/// The complete content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileBody {
-    /// What kind of file it is.
+    /// The MIME type.
     pub mime_type: &'static str,
     /// Its bytes.
     pub content: FileBodyContent,
@@ -118,7 +118,7 @@ pub struct FileBody {
 pub enum FileBodyContent {
     /// Exactly the bytes, which are UTF-8.
     Text(String),
-    /// Any others, in base64 with padding.
+    /// Other bytes, in base64 with padding.
     Base64(String),
 }
 
@@ -129,8 +129,8 @@ impl SkillPublication {
         Self { store, publisher: SkillPublisher::new() }
     }
 
-    /// Lists what an audience may see, without reading any of it. A skill that models are not offered
-    /// is among them if people may invoke it.
+    /// Lists the skills that an audience may see, without reading any file. A skill that models are
+    /// not offered is included if users may invoke it.
     #[must_use]
     pub fn list(&self, audience: Audience<'_>) -> SkillSummaries {
         let snapshot = self.store.snapshot();
@@ -162,7 +162,7 @@ impl SkillPublication {
         self.publisher.stamp(&self.store, &snapshot, seen_among(&snapshot, audience, ids))
     }
 
-    /// Reads the file that a URI names whole.
+    /// Reads the complete file that a URI names.
     ///
     /// # Errors
     /// Those of [`locate`] and [`read_published`].
@@ -175,7 +175,7 @@ impl SkillPublication {
         let place = locate_uri(&snapshot, audience, uri)?;
         let skill_id = place.skill.id().to_string();
         let file = read_published(&self.store, &snapshot, audience, &skill_id, &place.path)?;
-        // What a client does with a file nobody knows; a reading it is in any case.
+        // A client may use a file of an unknown kind in any way; it counts as a reading.
         let path = (file.uri != skill_uris(&place.skill).1).then_some(file.path);
         let (content, tokens) = match file.content {
             FileContent::Text(text) => {
@@ -204,7 +204,7 @@ impl SkillPublication {
         published_directory(&snapshot, audience, place.skill.id().as_str(), &place.path)
     }
 
-    /// Makes the prompt of a skill that a person invokes, who has what the audience has.
+    /// Renders the prompt of a skill that a user invokes, with the scope of the audience.
     ///
     /// # Errors
     /// Those of [`skill_prompt`].
@@ -225,7 +225,7 @@ impl SkillPublication {
     }
 }
 
-/// Returns what clients of an audience see, sorted by id.
+/// Returns the skills that clients of an audience see, sorted by id.
 fn published<'s>(
     snapshot: &'s Snapshot,
     audience: Audience<'s>,
@@ -243,7 +243,7 @@ fn seen_among<'s>(
     found.filter(move |skill| is_visible(snapshot, audience, skill))
 }
 
-/// Tells whether a skill is one that a model of this audience reads or its person invokes.
+/// Returns whether a model of this audience may read a skill or its user may invoke it.
 pub(super) fn is_visible(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> bool {
     let in_scope =
         audience.scope().is_none_or(|scope| snapshot.view(scope).contains(snapshot, skill));

@@ -1,7 +1,7 @@
-//! Strict reading of a SKILL.md, as clients of the Skills extension read it.
+//! Strict parsing of a SKILL.md, as clients of the Skills extension do it.
 //!
-//! The registry repairs what it can; a strict client refuses the whole list for one entry that it
-//! does not read back. So an entry is listed only if a second, strict YAML parser finds the same
+//! The registry repairs small errors; a strict client rejects the complete list for one entry that
+//! it does not read back. So an entry is listed only if a second, strict YAML parser finds the same
 //! frontmatter in the bytes of the file, and that frontmatter is valid by the Agent Skills
 //! specification.
 
@@ -19,16 +19,16 @@ const MAX_DESCRIPTION: usize = 1_024;
 /// The longest `compatibility`, in UTF-16 code units.
 const MAX_COMPATIBILITY: usize = 500;
 
-/// Explains why a SKILL.md has no entry in `skills/list`; `None` if nothing in it stands against one.
+/// Explains why a SKILL.md has no entry in `skills/list`; `None` if it may have one.
 #[must_use]
 pub fn explain_unlisted(bytes: &[u8]) -> Option<String> {
     read_strictly(bytes).err()
 }
 
-/// Reads the frontmatter of a SKILL.md as every strict reader does.
+/// Parses the frontmatter of a SKILL.md as every strict parser does.
 ///
 /// # Errors
-/// The first reason why strict readers refuse it, disagree about it or find it invalid.
+/// The first reason why strict parsers reject it, disagree about it or find it invalid.
 pub(super) fn read_strictly(bytes: &[u8]) -> Result<Map<String, Json>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "SKILL.md is not UTF-8".to_owned())?;
     let yaml = between_fences(text)?;
@@ -36,7 +36,8 @@ pub(super) fn read_strictly(bytes: &[u8]) -> Result<Map<String, Json>, String> {
         return Err("readers find different ends of the frontmatter".to_owned());
     }
     let lenient = tree::parse_frontmatter(yaml, 2);
-    // Before the strict parser, which expands aliases: what a stranger wrote stays small.
+    // This comes before the strict parser, which expands aliases: an untrusted file must not use
+    // much memory.
     let doubts = lenient.diagnostics.iter().filter(|found| found.severity <= Severity::Warning);
     if let Some(found) = doubts.min_by_key(|found| (found.line, found.column)) {
         return Err(format!("{} (line {})", found.message, found.line));
@@ -163,7 +164,7 @@ fn check_length(field: &str, text: &str, limit: usize) -> Result<(), String> {
     Err(format!("`{field}` has {length} characters, more than {limit}"))
 }
 
-/// Tells whether a name is one by the Agent Skills specification.
+/// Returns whether a name is valid by the Agent Skills specification.
 fn is_valid_name(name: &str) -> bool {
     let is_word = |word: &str| {
         !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
@@ -171,7 +172,7 @@ fn is_valid_name(name: &str) -> bool {
     name.len() <= MAX_NAME && name.split('-').all(is_word)
 }
 
-/// Tells whether a plain scalar may be a boolean, a number or a date to a parser of YAML 1.1.
+/// Returns whether a plain scalar may be a boolean, a number or a date to a parser of YAML 1.1.
 fn is_typed_by_yaml_1_1(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let is_flag = matches!(lower.as_str(), "y" | "n" | "yes" | "no" | "on" | "off" | "=");

@@ -11,7 +11,7 @@ use super::listed::SKILL_MD;
 
 const SCHEME: &str = "skill://";
 
-/// What a URI names.
+/// A parsed `skill://` URI.
 #[derive(Clone, Debug)]
 pub struct UriTarget {
     /// The skill.
@@ -20,14 +20,13 @@ pub struct UriTarget {
     pub path: String,
 }
 
-/// Finds the skill and the path that a URI names, as far as it names a skill.
+/// Finds the skill and the path that a URI names.
 ///
-/// Whether there is a file of that path is not looked at. Escapes are decoded once, so that
-/// `%252e` is the name `%2e`.
+/// The path need not exist. Escapes are decoded once, so that `%252e` is the name `%2e`.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidArgument`] for what is no URI of a file, [`ErrorKind::NotFound`] for an unknown
-/// skill, [`ErrorKind::Denied`] for a skill that this audience is not offered.
+/// [`ErrorKind::InvalidArgument`] for a URI that does not name a file, [`ErrorKind::NotFound`] for
+/// an unknown skill, [`ErrorKind::Denied`] for a skill that this audience is not offered.
 pub fn locate_uri(
     snapshot: &Snapshot,
     audience: Audience<'_>,
@@ -85,7 +84,7 @@ pub(super) fn join_path(root: &str, path: &str) -> String {
     uri
 }
 
-/// Tells whether a name can stand in a URI as it is: readers compare it with the segment undecoded.
+/// Returns whether a name can be in a URI as it is: clients compare it with the segment undecoded.
 pub(super) fn is_uri_safe(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.bytes().all(is_unreserved)
 }
@@ -97,7 +96,7 @@ fn name_segment(skill: &Skill) -> Option<&str> {
     (is_uri_safe(name) && name != skill.id().as_str()).then_some(name)
 }
 
-/// Tells whether a byte stands for itself in a segment (RFC 3986, `reg-name` and `segment`).
+/// Returns whether a byte is unreserved in a segment (RFC 3986, `reg-name` and `segment`).
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back_from_their_uris() {
+    fn names_round_trip_through_uris() {
         for name in ["a", "a b", "a/b c", "ü/技能.md", "%2e%2e/x", "a%", "#?&=+/;:@[]", "\0\n"] {
             let uri = join_path("skill://demo", name);
             assert!(uri.is_ascii() && !uri.contains(['#', '?', ' ']), "{uri}");
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_escapes_are_refused() {
+    fn broken_escapes_are_rejected() {
         for segment in ["%", "%2", "a%zz", "%+1", "%2f", "%c0%af", "%ff", "%u2215"] {
             assert_eq!(
                 decode_segment(segment).unwrap_err().kind,
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_names_stand_for_themselves() {
+    fn only_plain_names_are_unescaped() {
         let standing = ["a", "code-review", "A_b.c~", "v1.0(x)"].map(is_uri_safe);
         assert_eq!(standing, [true; 4]);
         let falling =

@@ -1,4 +1,4 @@
-//! An index and what it was made of.
+//! An index with the versions of the texts it was built from.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{RankedSkills, RankingSource, SkillQuery, find_admitted, rank_skills}
 /// So many characters of a body are indexed: no ranker looks further.
 const BODY_CHARS: usize = 12_000;
 
-/// How many hits an explanation tells of at most.
+/// The limit on the hits of an explanation.
 const MOST_EXPLAINED: usize = 100;
 
 /// An index of every text of a snapshot.
@@ -23,7 +23,7 @@ pub(super) struct SnapshotIndex {
     /// The generation of the snapshot.
     pub(super) generation: u64,
     index: Index,
-    /// What is indexed, sorted by id.
+    /// The indexed skills, sorted by id.
     entries: Vec<IndexedSkill>,
 }
 
@@ -31,23 +31,23 @@ pub(super) struct SnapshotIndex {
 #[derive(Clone)]
 struct IndexedSkill {
     skill: Arc<Skill>,
-    /// The digest of the text that was indexed; nothing where none could be had.
+    /// The digest of the indexed text; `None` if the text was not available.
     digest: Option<Digest>,
 }
 
 impl IndexedSkill {
-    /// Tells whether what is indexed is what a skill says.
+    /// Returns whether the indexed text is the current one of a skill.
     fn is_current(&self, skill: &Arc<Skill>) -> bool {
         match (self.digest, skill.digest()) {
-            // The same text says the same of itself, wherever it lies.
+            // Equal texts have equal fields, in any directory.
             (Some(indexed), Some(now)) => indexed == now,
-            // What was never read whole, or could not be read, is known by its place in memory.
+            // A skill without a digest is identified by its address in memory.
             _ => Arc::ptr_eq(&self.skill, skill),
         }
     }
 }
 
-/// What of a snapshot is not as it is indexed.
+/// The differences between a snapshot and the index.
 pub(super) struct IndexChanges<'s> {
     /// The skills to index.
     pub(super) put: Vec<&'s Arc<Skill>>,
@@ -65,7 +65,7 @@ impl SnapshotIndex {
         nothing.updated(store, snapshot)
     }
 
-    /// Compares what is indexed with a snapshot.
+    /// Compares the index with a snapshot.
     pub(super) fn changes<'s>(&'s self, snapshot: &'s Snapshot) -> IndexChanges<'s> {
         let mut changes = IndexChanges { put: Vec::new(), removed: Vec::new() };
         let mut entries = self.entries.iter().peekable();
@@ -82,7 +82,7 @@ impl SnapshotIndex {
         changes
     }
 
-    /// Makes the index of a snapshot out of this one, by reading what changed.
+    /// Builds the index of a snapshot from this one by reading the changes.
     pub(super) fn updated(&self, store: &Store, snapshot: &Snapshot) -> Self {
         let changes = self.changes(snapshot);
         let texts: Vec<SearchableText> = changes
@@ -132,7 +132,7 @@ impl SnapshotIndex {
     }
 }
 
-/// Makes an index of what a listing says of the skills; reads nothing.
+/// Builds an index from the frontmatter of the skills; reads no file.
 pub(super) fn build_name_index(snapshot: &Snapshot) -> Index {
     let names: Vec<String> = snapshot.skills().iter().map(|skill| display_name(skill)).collect();
     let documents = snapshot.skills().iter().zip(&names).map(|(skill, name)| Document {

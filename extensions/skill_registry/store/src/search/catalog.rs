@@ -1,4 +1,4 @@
-//! The catalog in the database: what can be searched before anything was read.
+//! The catalog in the database: searchable before any file is read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::filter::QueryFilter;
 use super::text::SearchableText;
 use super::{RankedSkill, RankedSkills, RankingSource, SkillQuery, SkillSearcher, find_admitted};
 
-/// So many rows are written at a time: nobody waits long for the database meanwhile.
+/// The rows per transaction; a small number keeps the database available to others.
 const BATCH: usize = 64;
 
-/// How long a batch waits for others to let go of the database.
+/// The time that a batch waits for the lock of the database.
 const KEEPING_WAIT: Duration = Duration::from_secs(1);
 
 /// So many words of a query count here.
@@ -27,23 +27,23 @@ const MOST_WORDS: usize = 32;
 /// So many skills the database ranks.
 const MOST_HITS: usize = 100;
 
-/// Which skills the database knows, by the digest of the text it knows, and which of them meet the
-/// filters.
+/// The skills in the database by the digest of their text, and those of them that meet the filters.
 pub(super) struct CatalogMatches {
     rows: HashMap<String, (Digest, bool)>,
 }
 
 impl CatalogMatches {
-    /// Tells whether a skill meets the filters; nothing if another text of it is known, or none.
+    /// Returns whether a skill meets the filters, or `None` if the database has another text of it
+    /// or none.
     pub(super) fn get(&self, skill: &Skill) -> Option<bool> {
         let (digest, holds) = self.rows.get(skill.id().as_str())?;
         (skill.digest() == Some(*digest)).then_some(*holds)
     }
 }
 
-/// Asks the database which skills meet some filters; nothing if it cannot tell.
+/// Queries the skills that meet filters; returns `None` if the database cannot decide it.
 pub(super) fn query_matches(ledger: &Ledger, filters: &[QueryFilter]) -> Option<CatalogMatches> {
-    // What the database takes for a word differs outside of ASCII.
+    // The database splits words outside of ASCII differently.
     if !filters.iter().all(|filter| filter.words.is_ascii()) {
         return None;
     }
@@ -51,7 +51,7 @@ pub(super) fn query_matches(ledger: &Ledger, filters: &[QueryFilter]) -> Option<
         .iter()
         .map(|filter| CatalogTerm { words: filter.words.clone(), prefix: filter.prefix })
         .collect();
-    // A database that cannot be used is said elsewhere; the texts can be read.
+    // The ledger reports a database error itself; the texts remain readable.
     let (rows, holders) = ledger.matching_catalog_rows(&terms).ok()?;
     let mut rows: HashMap<String, (Digest, bool)> =
         rows.into_iter().map(|(id, digest)| (id, (digest, false))).collect();
@@ -63,7 +63,7 @@ pub(super) fn query_matches(ledger: &Ledger, filters: &[QueryFilter]) -> Option<
     Some(CatalogMatches { rows })
 }
 
-/// Brings the rows of the database up to a snapshot; returns how many were written or removed.
+/// Updates the rows of the database to a snapshot; returns the number of changed rows.
 pub(super) fn sync_rows(
     ledger: &Ledger,
     store: &Store,
@@ -94,7 +94,7 @@ pub(super) fn sync_rows(
     Ok(written)
 }
 
-/// Makes the row of a text; nothing where there is none.
+/// Builds the row of a text; returns `None` if the skill has no text.
 fn row(text: &SearchableText) -> Option<CatalogRow> {
     let digest = text.digest?;
     let fields = text.fields().map(|(_, text)| text);
@@ -102,7 +102,7 @@ fn row(text: &SearchableText) -> Option<CatalogRow> {
 }
 
 impl SkillSearcher {
-    /// Ranks by what the database knows; nothing if that is nothing.
+    /// Ranks skills by the catalog in the database; returns `None` if it is empty.
     pub(super) fn search_catalog(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -110,7 +110,7 @@ impl SkillSearcher {
     ) -> Option<RankedSkills> {
         let words = terms(ask.query);
         let ledger = self.ledger.as_ref().filter(|_| !words.is_empty())?;
-        // A database that cannot be used is said elsewhere; there is a listing to search.
+        // The ledger reports a database error itself; the listing remains searchable.
         let found = ledger.rank_catalog(&words).ok()?;
         let mut hits: Vec<RankedSkill> = found
             .into_iter()

@@ -10,7 +10,7 @@ use crate::store::Store;
 use super::text::{SearchableText, display_name};
 use super::{SkillSearcher, catalog};
 
-/// So many filters of a query count; one that has more is no query by hand.
+/// The limit on the filters of a query; a larger query was not typed by a user.
 const MOST: usize = 8;
 
 /// So much of a query is looked through, in bytes.
@@ -19,7 +19,7 @@ const LONGEST: usize = 16 << 10;
 /// So many words stand for the beginning of a word.
 const EXPANSIONS: usize = 8;
 
-/// What every skill of an answer has to have.
+/// A filter that every skill of a result has to meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QueryFilters {
     filters: Vec<QueryFilter>,
@@ -30,17 +30,17 @@ pub(super) struct QueryFilters {
 pub(super) struct QueryFilter {
     /// The words in lower case, one space between them.
     pub(super) words: String,
-    /// Whether the last word may go on.
+    /// `true` if the last word may continue.
     pub(super) prefix: bool,
 }
 
 impl QueryFilters {
-    /// Finds `"…"` and `word*` in a query. A quote that is not closed and a star anywhere else mean
-    /// nothing.
+    /// Parses `"…"` and `word*` in a query. A quote that is not closed and a star in another
+    /// position are ignored.
     pub(super) fn parse(query: &str) -> Self {
         let query = &query[..query.floor_char_boundary(LONGEST)];
         let mut filters = Vec::new();
-        // Every other piece is quoted, unless the last quote is not closed.
+        // Every second part is quoted, unless the last quote is not closed.
         let pieces: Vec<&str> = query.split('"').collect();
         for (at, piece) in pieces.iter().enumerate() {
             if at % 2 == 1 && at + 1 < pieces.len() {
@@ -71,7 +71,7 @@ impl QueryFilters {
         self.filters.iter().map(shown).collect()
     }
 
-    /// Tells whether a text meets all filters, each in one field or another.
+    /// Returns whether a text meets all filters, each in any field.
     fn matches(&self, text: &SearchableText) -> bool {
         let fields = text.fields().map(|(_, text)| padded(&text));
         self.filters.iter().all(|filter| fields.iter().any(|field| filter.is_in(field)))
@@ -128,7 +128,7 @@ impl QueryFilter {
         is_word.then(|| Self { words: folded(stem), prefix: true })
     }
 
-    /// Tells whether the filter is met by a text that [`padded`] returned.
+    /// Returns whether the filter is met by a text that [`padded`] returned.
     fn is_in(&self, padded: &str) -> bool {
         // Scripts that put no spaces between words have their phrases anywhere.
         let start = if self.words.starts_with(is_unspaced) { "" } else { " " };
@@ -137,7 +137,7 @@ impl QueryFilter {
     }
 }
 
-/// Tells whether a character is of a script without spaces between words.
+/// Returns whether a character belongs to a script without spaces between words.
 fn is_unspaced(c: char) -> bool {
     matches!(c,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_written_as_a_filter_is_one() {
+    fn only_filter_syntax_is_parsed() {
         assert_eq!(shown("review a \"pull request\" on kube*"), ["\"pull request\"", "kube*"]);
         assert_eq!(shown("\"Node.js\" C++* \"K-8s\"*"), ["\"node js\"", "c*", "\"k 8s\""]);
         let nothing = [
@@ -220,13 +220,13 @@ mod tests {
             assert_eq!(shown(query), [""; 0], "{query}");
         }
         assert_eq!(shown(&"\"a\" ".repeat(50)).len(), MOST);
-        // What lies beyond the part that is looked through is not looked for.
+        // A match beyond the searched part of the text does not count.
         assert_eq!(shown(&format!("{}\"b\"", "é ".repeat(LONGEST))), [""; 0]);
         assert_eq!(shown("\"代码\" 代码*"), ["\"代码\"", "代码*"]);
     }
 
     #[test]
-    fn a_phrase_is_whole_words_and_a_beginning_is_not() {
+    fn phrase_matches_words_prefix_matches_beginnings() {
         let holds = |query: &str, text: &str| {
             QueryFilters::parse(query).filters.iter().all(|filter| filter.is_in(&padded(text)))
         };

@@ -1,7 +1,8 @@
-//! How near skills are to a query in meaning, where an embedding model is at hand.
+//! The semantic similarity of skills to a query, if an embedding model is available.
 //!
-//! The model is somebody else's. Here are the texts it is asked for, the vectors it made, which the
-//! database keeps by the digest of the text and the name of the model, and what they come to.
+//! The model belongs to the caller. This module holds the texts to embed, the vectors, which the
+//! database stores by the digest of the text and the name of the model, and the scores computed
+//! from them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,17 +23,17 @@ use super::text::SearchableText;
 /// So many sections of a body have a vector.
 const SECTIONS: usize = 40;
 
-/// The words of a section, and how many of them the next one repeats.
+/// The words of a section, and the number of them that the next section repeats.
 const WORDS: usize = 200;
 const REPEATED: usize = 40;
 
-/// About so many texts are asked for at a time.
+/// The approximate number of texts per request.
 const BATCH: usize = 128;
 
-/// How long nobody is asked after somebody failed.
+/// The pause after a failed request.
 const BACKOFF: Duration = Duration::from_secs(60);
 
-/// How long the vectors wait for others to let go of the database.
+/// The time that a write of vectors waits for the lock of the database.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// The vectors of a store's skills.
@@ -42,7 +43,7 @@ pub struct EmbeddingVectors {
     trouble: Mutex<Option<EmbeddingBackoff>>,
 }
 
-/// Why there are no vectors, and until when nobody is asked for some.
+/// The reason for missing vectors, and the end of the pause.
 struct EmbeddingBackoff {
     reason: String,
     until: Instant,
@@ -60,7 +61,7 @@ struct ModelVectors {
 /// section. A component is a byte, which costs about half a percent of a cosine.
 struct QuantizedVectors {
     components: Box<[i8]>,
-    /// What a byte of each vector stands for.
+    /// The value of one step of each vector's bytes.
     scales: Box<[f32]>,
 }
 
@@ -70,14 +71,14 @@ pub struct MissingVectors {
     skills: std::vec::IntoIter<Arc<Skill>>,
 }
 
-/// Texts to make vectors of.
+/// The texts of one embedding request.
 pub struct EmbeddingBatch {
     model: String,
     skills: Vec<(Digest, usize)>,
     texts: Vec<String>,
 }
 
-/// How near the skills of a snapshot are to a query.
+/// The similarity of the skills of a snapshot to a query.
 pub struct SimilarityScores {
     held: Arc<ModelVectors>,
     snapshot: Arc<Snapshot>,
@@ -93,22 +94,22 @@ impl fmt::Debug for EmbeddingVectors {
 }
 
 impl EmbeddingVectors {
-    /// Keeps vectors in a ledger's database; opens nothing.
+    /// Creates an empty set of vectors backed by a ledger's database; opens no file.
     #[must_use]
     pub fn new(ledger: &Ledger) -> Self {
         let ledger = ledger.with_wait(WAIT);
         Self { ledger, held: ArcSwapOption::empty(), trouble: Mutex::default() }
     }
 
-    /// Takes a model and the vectors of it that the database has, those of another model count no
-    /// more; returns the skills that lack some.
+    /// Selects a model and loads its vectors from the database; those of another model are dropped.
+    /// Returns the skills that lack vectors.
     #[must_use]
     pub fn load_model(&self, snapshot: &Snapshot, model: &str, dimension: usize) -> MissingVectors {
         let before = self.held.load_full();
         let before = before.filter(|held| held.model == model && held.dimension == dimension);
         let stored = match &before {
             Some(_) => Vec::new(),
-            // Without the database they are made again at each start.
+            // Without the database the vectors are computed again at each start.
             None => self.ledger.vectors(model).unwrap_or_default(),
         };
         let mut known = before.map_or_else(HashMap::new, |held| held.skills.clone());
@@ -127,17 +128,17 @@ impl EmbeddingVectors {
             }
         }
         let gone: Vec<Digest> = known.into_keys().collect();
-        // What stays behind is removed another time.
+        // Rows that stay after an error are removed by a later call.
         let _ = self.ledger.drop_vectors(model, &gone);
         let model = model.to_owned();
         self.held.store(Some(Arc::new(ModelVectors { model: model.clone(), dimension, skills })));
         MissingVectors { model, skills: missing.into_iter() }
     }
 
-    /// Keeps what the model made of a batch, a vector per text.
+    /// Stores the vectors of a batch, one per text.
     ///
     /// # Errors
-    /// Those of the disk and the database; the vectors are used all the same.
+    /// Those of the disk and the database; the vectors are used in spite of the error.
     pub fn store_batch(
         &self,
         batch: &EmbeddingBatch,
@@ -162,8 +163,8 @@ impl EmbeddingVectors {
         self.ledger.put_vectors(&model, &rows)
     }
 
-    /// Returns how near the skills of a snapshot are to a query with this vector; nothing before
-    /// there are vectors, or if this one is of another model.
+    /// Returns the similarity of the skills of a snapshot to a query with this vector; `None`
+    /// before any vectors exist, or if this one is of another model.
     #[must_use]
     pub fn similarity_scores(
         &self,
@@ -176,31 +177,30 @@ impl EmbeddingVectors {
         fits.then(|| SimilarityScores { held, snapshot: Arc::clone(snapshot), query })
     }
 
-    /// Tells whether there is anything to compare a query with, and nobody has failed of late.
+    /// Returns whether there are vectors to compare and no pause is active.
     #[must_use]
     pub fn are_ready(&self, now: Instant) -> bool {
         !self.is_backing_off(now)
             && self.held.load().as_ref().is_some_and(|held| !held.skills.is_empty())
     }
 
-    /// Tells whether somebody has failed of late.
+    /// Returns whether a pause after a failure is active.
     #[must_use]
     pub fn is_backing_off(&self, now: Instant) -> bool {
         self.trouble().as_ref().is_some_and(|trouble| now < trouble.until)
     }
 
-    /// Takes note that no vectors could be had; for a minute nobody is asked. Tells whether that is
-    /// news.
+    /// Records a failed request and starts a pause of a minute. Returns whether the reason is new.
     pub fn record_failure(&self, reason: String, now: Instant) -> bool {
         self.trouble().replace(EmbeddingBackoff { reason, until: now + BACKOFF }).is_none()
     }
 
-    /// Takes note that vectors could be had.
+    /// Ends the pause after a successful request.
     pub fn clear_backoff(&self) {
         *self.trouble() = None;
     }
 
-    /// Says why there are no vectors.
+    /// Returns the reason for missing vectors.
     #[must_use]
     pub fn unavailable_reason(&self) -> Option<String> {
         self.trouble().as_ref().map(|trouble| trouble.reason.clone())
@@ -212,7 +212,7 @@ impl EmbeddingVectors {
 }
 
 impl MissingVectors {
-    /// Reads the texts of the next skills; nothing when all were read.
+    /// Reads the texts of the next skills; returns `None` after the last one.
     pub fn next_batch(&mut self, store: &Store) -> Option<EmbeddingBatch> {
         let mut batch =
             EmbeddingBatch { model: self.model.clone(), skills: Vec::new(), texts: Vec::new() };
@@ -237,8 +237,8 @@ impl EmbeddingBatch {
 }
 
 impl SearchableText {
-    /// Returns what a model is asked about: the description, the description with the headings,
-    /// the sections.
+    /// Returns the texts to embed: the description, the description with the headings, the
+    /// sections.
     fn embedding_texts(&self) -> Vec<String> {
         let name = self.skill.name().replace('-', " ");
         let own = format!("{name} {}", self.skill.description());
@@ -279,7 +279,7 @@ impl QuantizedVectors {
             .collect()
     }
 
-    /// Reads what [`QuantizedVectors::bytes`] wrote; nothing if that is not it.
+    /// Parses the output of [`QuantizedVectors::bytes`]; returns `None` if it is not valid.
     fn parse(bytes: &[u8], dimension: usize) -> Option<Self> {
         let vectors = bytes.chunks_exact(4 + dimension);
         if !vectors.remainder().is_empty() || vectors.len() < 2 {
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_vectors_keep_their_directions() {
+    fn quantized_vectors_preserve_directions() {
         let packed = QuantizedVectors::new(&[vec![3.0, 4.0], vec![0.0, -2.0], vec![0.0, 0.0]]);
         let again = QuantizedVectors::parse(&packed.bytes(2), 2).unwrap();
         for packed in [&packed, &again] {

@@ -1,4 +1,4 @@
-//! What of a skill is searched.
+//! The searchable text of a skill.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use skill_search::Document;
 use crate::skill::Skill;
 use crate::store::Store;
 
-/// A skill with what is searched of its text.
+/// A skill with the searchable fields of its text.
 pub(super) struct SearchableText {
     pub(super) skill: Arc<Skill>,
-    /// The digest of the text; nothing where none can be had.
+    /// The digest of the text; `None` if the text is not available.
     pub(super) digest: Option<Digest>,
-    /// The name, and the id where it is another one: both are what the skill is called.
+    /// The name, and the id if it differs: a query may use either.
     name: String,
     pub(super) headings: Vec<String>,
     pub(super) body: String,
 }
 
 impl SearchableText {
-    /// Reads a skill's text as the snapshot knows it, else as the disk has it, else as it was last
-    /// good; of its body so many characters. Of a skill whose text cannot be had, what a listing
-    /// says is searched.
+    /// Reads a skill's text from the snapshot's cache, else from the disk, else its last good
+    /// version; the body is cut after `body_chars`. If no text is available, the frontmatter of the
+    /// listing is used.
     pub(super) fn read(store: &Store, skill: &Arc<Skill>, body_chars: usize) -> Self {
         let mut text = Self {
             skill: Arc::clone(skill),
@@ -53,7 +53,7 @@ impl SearchableText {
         }
     }
 
-    /// Returns what is searched, field by field.
+    /// Returns the searchable text of each field.
     pub(super) fn fields(&self) -> [(&'static str, String); 5] {
         let when_to_use = self.skill.when_to_use().unwrap_or_default();
         [
@@ -66,7 +66,7 @@ impl SearchableText {
     }
 }
 
-/// Returns what a skill is called.
+/// Returns the names of a skill.
 pub(super) fn display_name(skill: &Skill) -> String {
     let (name, id) = (skill.name(), skill.id.as_str());
     if name == id { id.to_owned() } else { format!("{name} {id}") }

@@ -1,9 +1,9 @@
-//! One builds, the others wait or do without.
+//! A lock under which one thread renews the index while others wait or use the previous one.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whose turn it is to renew the index.
+/// A lock that serializes index renewals.
 #[derive(Debug, Default)]
 pub(super) struct RenewalLock {
     taken: Mutex<bool>,
@@ -16,7 +16,7 @@ pub(super) struct RenewalGuard<'t> {
 }
 
 impl RenewalLock {
-    /// Takes the turn as soon as nobody has it.
+    /// Acquires the lock; waits for the current holder.
     pub(super) fn acquire(&self) -> RenewalGuard<'_> {
         let taken = self.lock();
         let mut taken =
@@ -25,13 +25,14 @@ impl RenewalLock {
         RenewalGuard { turn: self }
     }
 
-    /// Takes the turn if nobody has it.
+    /// Acquires the lock if it is free.
     pub(super) fn try_acquire(&self) -> Option<RenewalGuard<'_>> {
         let mut taken = self.lock();
         (!std::mem::replace(&mut *taken, true)).then(|| RenewalGuard { turn: self })
     }
 
-    /// Waits until something is so, looking each time a turn ends; tells whether it is.
+    /// Waits until a condition holds, checked after each renewal; returns `false` after the
+    /// timeout.
     pub(super) fn wait_until(&self, limit: Duration, is_so: impl Fn() -> bool) -> bool {
         let until = Instant::now() + limit;
         let mut taken = self.lock();
@@ -49,7 +50,7 @@ impl RenewalLock {
     }
 
     fn lock(&self) -> MutexGuard<'_, bool> {
-        // Whoever panicked has given the turn back on the way out.
+        // A panicking holder has released the lock during unwinding, so the state is consistent.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_has_the_turn_until_it_is_given_back() {
+    fn renewal_lock_is_exclusive() {
         let turn = RenewalLock::default();
         let mine = turn.try_acquire().unwrap();
         assert!(turn.try_acquire().is_none());

@@ -1,4 +1,4 @@
-//! Skills whose SKILL.md was broken when it was first read: what they said before is known elsewhere.
+//! The last good texts of skills whose SKILL.md was invalid when it was first read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct BrokenSkill {
     pub(crate) place: String,
 }
 
-/// What a broken skill said when it was last good.
+/// The last good text of an invalid skill.
 #[derive(Clone, Debug)]
 pub(crate) struct LastGoodText {
     pub(crate) skill: BrokenSkill,
@@ -53,8 +53,8 @@ impl Store {
         broken
     }
 
-    /// Serves what broken skills said when they were last good, with the diagnostic, until their files
-    /// are repaired.
+    /// Serves the last good texts of invalid skills, with the diagnostic, until their files are
+    /// repaired.
     pub(crate) fn serve_last_good(&self, texts: &[LastGoodText]) {
         if texts.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The look that finds, nearly always, that nothing changed.
+//! A quick check for changes, which nearly always finds none.
 //!
 //! It costs one `stat` for every skill and every listed directory and opens nothing but the roots.
 
@@ -13,7 +13,7 @@ use crate::skill::SkillFile;
 use super::PollState;
 
 impl PollState {
-    /// Tells whether every stamp is what it was; counts what it examined.
+    /// Returns whether every stamp is unchanged; counts the examined entries.
     pub(super) fn is_unchanged(&self, opened: &[OpenRoot], stats: &mut usize) -> bool {
         if self.unsettled || !self.roots.iter().copied().eq(opened.iter().map(OpenRoot::status)) {
             return false;
@@ -70,8 +70,8 @@ fn is_current(
     signature(dir, path).is_none()
 }
 
-/// Returns a file's stamp; that of an unknown file if it cannot be examined, nothing if it is not
-/// there.
+/// Returns a file's stamp; that of an unknown file if it cannot be examined, or `None` if it does
+/// not exist.
 fn signature(dir: &RootDir, path: &str) -> Option<FileSignature> {
     match dir.stat(path) {
         Ok(stat) => Some(stat.signature),

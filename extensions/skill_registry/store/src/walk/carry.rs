@@ -1,8 +1,8 @@
-//! What stays although a pass did not see it.
+//! Entries that stay in the scan although a pass did not list them.
 //!
-//! Nothing is dropped unless its absence was seen: the directory above was listed whole and it was
-//! not there, twice. A root that is gone, a directory that cannot be read and whatever lies beyond
-//! a limit keep what was known of them.
+//! An entry is removed only after its absence was observed twice, in a complete listing of the
+//! directory above it. A missing root, an unreadable directory and everything beyond a limit keep
+//! their earlier entries.
 
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
@@ -19,7 +19,7 @@ use crate::skill::{Skill, join_relative};
 
 use super::RootScanner;
 
-/// Keeps, for one more pass, what was in a directory before and is not any more.
+/// Retains a removed entry of a directory for one more pass.
 pub(super) fn keep_missing(
     found: &mut ScannedDirectory,
     before: &ScannedDirectory,
@@ -50,7 +50,7 @@ fn forget(entry: &ScanEntry, cache: &TextCache) {
 }
 
 impl RootScanner<'_> {
-    /// Notes a root that cannot be opened; what was known of it stays.
+    /// Records a root that cannot be opened; its earlier entries stay.
     pub(super) fn record_missing_root(&mut self, index: usize, error: &std::io::Error) {
         let opened = &self.setting.roots[index];
         let (label, path) = (opened.root.label.clone(), opened.root.path.clone());
@@ -79,10 +79,10 @@ impl RootScanner<'_> {
         self.carry_all(index);
     }
 
-    /// Keeps what was known of directories of a root that this pass did not list.
+    /// Retains the earlier entries of directories of a root that this pass did not list.
     ///
-    /// `start` is where the root's containers begin; `unvisited` are directories that were found
-    /// but not listed because a limit was reached.
+    /// `start` is the index of the root's first container; `unvisited` are directories that were
+    /// found but not listed because a limit was reached.
     pub(super) fn carry_over(&mut self, index: usize, start: usize, unvisited: &HashSet<Arc<str>>) {
         if self.is_unmounted(index, start) {
             let opened = &self.setting.roots[index];
@@ -121,8 +121,8 @@ impl RootScanner<'_> {
         self.walked.containers.extend(kept);
     }
 
-    /// Drops entries that wait to be removed and whose content has appeared elsewhere: they were
-    /// renamed or moved, and nobody has to wait for that.
+    /// Drops entries that wait for their removal and whose content was found elsewhere: they were
+    /// renamed or moved, so no second pass is needed.
     pub(super) fn forget_renamed(&mut self) {
         let mut fresh = NewSkills::new(std::mem::take(&mut self.walked.fresh));
         for container in &mut self.walked.containers {
@@ -138,8 +138,8 @@ impl RootScanner<'_> {
         }
     }
 
-    /// Tells whether a root that had skills is now an empty directory of another file system: what
-    /// an unmounted disk leaves behind.
+    /// Returns whether a root that had skills is now an empty directory of another file system, as
+    /// an unmounted disk leaves it.
     fn is_unmounted(&self, index: usize, start: usize) -> bool {
         fn device<'c>(mut containers: impl Iterator<Item = &'c ScannedDirectory>) -> Option<u64> {
             containers.find(|container| container.rel.is_empty()).map(|root| root.signature.dev)
@@ -153,8 +153,9 @@ impl RootScanner<'_> {
         empty && had && device(self.before(index)) != Some(now)
     }
 
-    /// Copies what was known of a directory that was not looked at. What cannot be examined gets
-    /// the stamp of that, so that the next poll does not take the obstacle for a change.
+    /// Copies the earlier entries of a directory that was not visited. An entry that cannot be
+    /// examined gets the stamp of this state, so that the next poll does not report the obstacle as
+    /// a change.
     pub(super) fn copy_unvisited(
         &self,
         index: usize,
@@ -177,7 +178,7 @@ impl RootScanner<'_> {
         self.walked.containers.extend(kept);
     }
 
-    /// Returns what the pass before knew of a root.
+    /// Returns the containers of a root from the previous pass.
     fn before(&self, index: usize) -> impl Iterator<Item = &ScannedDirectory> {
         let root = index as u16;
         self.setting.previous.iter().filter(move |container| container.root == root)
@@ -192,8 +193,8 @@ fn root_vanished(label: &str, reason: &str) -> ProblemDraft {
     )
 }
 
-/// Tells whether a directory is known to be gone: the nearest listed directory above it was listed
-/// whole.
+/// Returns whether a directory was removed: the nearest listed directory above it was listed
+/// completely.
 fn is_gone(
     listed: &[ScannedDirectory],
     unvisited: &HashSet<Arc<str>>,
@@ -234,8 +235,8 @@ impl NewSkills {
         fresh
     }
 
-    /// Takes out a skill that has the content of an old one. Where the old text was
-    /// never read, the very same file is what counts.
+    /// Removes a skill that has the content of an old one. If the old text was never read, the file
+    /// must have the same identity.
     fn take(&mut self, old: &Skill, signature: &FileSignature) -> Option<Arc<Skill>> {
         let Some(digest) = old.digest() else {
             let (new, of_new) = self.by_file.get(&(signature.dev, signature.ino))?;

@@ -1,4 +1,4 @@
-//! Is this directory a skill, and what does it say?
+//! The examination of one directory: whether it is a skill, and the content of its SKILL.md.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -27,13 +27,13 @@ pub(super) struct CandidateDirectory<'s> {
     pub(super) name: &'s str,
     /// The path below the root.
     pub(super) rel: &'s str,
-    /// Where it really lies if it is a link.
+    /// The target if the directory is a link.
     pub(super) link: Option<Box<LinkTarget>>,
-    /// What was there before.
+    /// The entry of the previous pass.
     pub(super) previous: Option<&'s ScanEntry>,
 }
 
-/// What looking at the file came to.
+/// The outcome of examining a SKILL.md.
 enum ProbeOutcome {
     Read(ReadOutcome),
     Refused(ProblemDraft),
@@ -41,7 +41,8 @@ enum ProbeOutcome {
 }
 
 impl RootScanner<'_> {
-    /// Looks for a SKILL.md in a directory and reads it if need be; nothing if there is none.
+    /// Looks for a SKILL.md in a directory and reads it if its stamp changed; returns `None` if the
+    /// directory has none.
     pub(super) fn probe(&mut self, spot: &CandidateDirectory<'_>) -> Option<ScanEntry> {
         let mut path = std::mem::take(&mut self.path);
         let entry = self.find_skill_file(spot, &mut path);
@@ -79,7 +80,8 @@ impl RootScanner<'_> {
                         return Some(ScanEntry { missing: false, ..before.clone() });
                     }
                     Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                    // Opening it says more.
+                    // `stat` cannot tell this apart from a file without read permission; opening it
+                    // can.
                     Ok(_) | Err(_) => {}
                 }
             }
@@ -161,7 +163,8 @@ impl RootScanner<'_> {
             }
             // It went while we looked.
             Err(gone) if gone.kind() == ErrorKind::NotFound => None,
-            // The directory cannot be entered. Without history, listing it will say so.
+            // The directory cannot be entered. Without an earlier entry, its listing reports the
+            // error.
             Err(_) => {
                 spot.previous?;
                 let (path, message) = (self.path_of(spot, None), error.to_string());
@@ -178,7 +181,7 @@ impl RootScanner<'_> {
         }
     }
 
-    /// Makes an entry of what was found, keeping the last good version where there is one.
+    /// Creates an entry from a probe and retains the last good version if there is one.
     fn build_entry(
         &mut self,
         spot: &CandidateDirectory<'_>,
@@ -204,7 +207,8 @@ impl RootScanner<'_> {
             }
         };
         let last_good = spot.previous.filter(|before| {
-            // The very version that was listed may turn out to be bad: then there is no good one.
+            // The version that was listed may itself turn out to be invalid: then no good version
+            // exists.
             let listed_only = before.skill().is_some_and(|skill| skill.digest().is_none());
             let same_file = before.signature == stat.signature;
             before.broken || unstable.is_some() || !(listed_only && same_file)
@@ -233,7 +237,7 @@ impl RootScanner<'_> {
         }
     }
 
-    /// Makes an entry of a good file.
+    /// Creates an entry of a valid file.
     fn build_valid_entry(
         &mut self,
         spot: &CandidateDirectory<'_>,
@@ -301,7 +305,7 @@ impl RootScanner<'_> {
         }
     }
 
-    /// Makes an entry of a directory whose name cannot be an id; its file is not read.
+    /// Creates an entry of a directory whose name is not a valid id; its file is not read.
     fn invalid_name_entry(
         &self,
         spot: &CandidateDirectory<'_>,
@@ -316,7 +320,7 @@ impl RootScanner<'_> {
             link: spot.link.clone(),
             problems: [ScanProblem::for_path(self.path_of(spot, None), None, true, finding)].into(),
             file,
-            // Nothing inside can change the verdict.
+            // The content of the directory cannot change the result.
             racy: false,
             dirty: false,
             missing: false,
@@ -349,7 +353,7 @@ fn problems(
 }
 
 impl ScanEntry {
-    /// Tells whether what is known of the file still holds.
+    /// Returns whether the earlier entry of the file is still current.
     fn is_current(
         &self,
         file: SkillFile,
@@ -364,7 +368,7 @@ impl ScanEntry {
     }
 }
 
-/// Stands for a file that could not be examined.
+/// Returns the placeholder for a file that cannot be examined.
 fn unknown() -> FileStat {
     FileStat { kind: FileKind::Unknown, signature: FileSignature::default() }
 }

@@ -1,4 +1,4 @@
-//! Which skills agents created, when the ledger and its copy are both lost.
+//! The origin of skills after the ledger and its copy are both lost.
 
 use std::fs;
 
@@ -48,10 +48,10 @@ fn lost_ledger_and_copy_fail_closed() {
         let (store, notes) = start(&desk);
         assert!(notes.contains(&LedgerNote::OriginsLost), "{notes:?}");
         assert_eq!((can_bind(&store, "beads"), can_bind(&store, "pdf")), (false, false));
-        // Agents are still told of them.
+        // Agents still see them.
         let catalog = store.snapshot().catalog(AgentScope::default(), 8_000).unwrap();
         assert!(catalog.text.contains("(unapproved, created by an unknown author)"));
-        // So it is after the next start, which hears nothing new.
+        // The next start gives the same result without any new event.
         let (store, notes) = start(&desk);
         assert_eq!((notes, can_bind(&store, "pdf")), (Vec::new(), false));
 

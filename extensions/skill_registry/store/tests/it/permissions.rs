@@ -7,14 +7,14 @@ use skill_store::PartialReason;
 
 use crate::scene::{Scene, assert_quiet, body, events, findings, ids};
 
-/// Runs something without the power to read everything; nothing if that power cannot be dropped.
+/// Runs work without the privilege to read every file; returns `None` if it cannot be dropped.
 fn unprivileged<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     if !rustix::process::geteuid().is_root() {
         return Some(work());
     }
     std::thread::scope(|scope| {
         let dropped = scope.spawn(|| {
-            // Only this thread becomes nobody.
+            // Only this thread changes its user to `nobody`.
             let nobody = rustix::process::Uid::from_raw(65_534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).ok()?;
             Some(work())
@@ -34,7 +34,7 @@ fn scene() -> Scene {
 }
 
 #[test]
-fn a_file_that_may_not_be_read_is_reported_and_taken_up_when_it_may() {
+fn unreadable_file_is_reported_until_readable() {
     let scene = scene();
     scene.skill("skills/open", "text");
     let secret = scene.skill("skills/secret", "text");
@@ -58,7 +58,7 @@ fn a_file_that_may_not_be_read_is_reported_and_taken_up_when_it_may() {
 }
 
 #[test]
-fn a_file_that_may_not_be_read_any_more_keeps_its_last_good_version() {
+fn unreadable_file_serves_last_good_text() {
     let scene = scene();
     scene.skill("skills/demo", "text");
     let store = scene.open_warm();
@@ -73,7 +73,7 @@ fn a_file_that_may_not_be_read_any_more_keeps_its_last_good_version() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_searched_makes_the_scan_partial_and_keeps_what_was_there() {
+fn unsearchable_directory_makes_scan_partial() {
     let scene = scene();
     scene.skill("skills/group/inner", "text");
     scene.skill("skills/group/deep/er/far", "text");
@@ -87,13 +87,13 @@ fn a_directory_that_may_not_be_searched_makes_the_scan_partial_and_keeps_what_wa
     let checked = unprivileged(|| {
         assert_eq!(events(&store), []);
         let removed = events(&store);
-        // What is seen to be gone goes, partial or not.
+        // An observed absence removes the entry even in a partial scan.
         assert_eq!(removed.len(), 1);
         assert_eq!(removed[0].id().as_str(), "other");
         for _ in 0..2 {
             assert_quiet(&store);
         }
-        // No pass is run for what cannot be seen: three skills and the four directories above.
+        // No pass runs for the unreadable entry: three skills and the four directories above.
         assert_eq!(store.poll().stats, 3 + 4);
         assert_eq!(store.poll_full().events, []);
         assert_eq!(ids(&store), ["demo", "far", "inner"]);
@@ -130,7 +130,7 @@ fn a_directory_that_may_not_be_searched_makes_the_scan_partial_and_keeps_what_wa
 }
 
 #[test]
-fn a_root_that_may_not_be_read_is_an_error() {
+fn unreadable_root_is_error() {
     let scene = scene();
     scene.skill("skills/demo", "text");
     set_mode(&scene.path("skills"), 0o000);

@@ -1,4 +1,4 @@
-//! What polls cost, and what they do when stamps lie.
+//! The cost of polls, and their results with wrong stamps.
 
 use std::fs;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use skill_store::{AgentScope, GenerationFile, SkillEvent, StoreOptions};
 use crate::scene::{Scene, assert_quiet, body, events, id, ids, skill_text, tick};
 
 #[test]
-fn an_unchanged_poll_examines_each_file_once_and_opens_none() {
+fn unchanged_poll_opens_no_file() {
     let scene = Scene::new();
     for name in ["a", "b", "c"] {
         scene.skill(&format!("skills/{name}"), "text");
@@ -33,7 +33,7 @@ fn an_unchanged_poll_examines_each_file_once_and_opens_none() {
 }
 
 #[test]
-fn a_change_reads_that_file_alone() {
+fn change_rereads_one_file() {
     let scene = Scene::new();
     for name in ["a", "b", "c"] {
         scene.skill(&format!("skills/{name}"), "text");
@@ -48,7 +48,7 @@ fn a_change_reads_that_file_alone() {
 }
 
 #[test]
-fn an_unrelated_change_leaves_the_snapshot_and_the_catalog_in_place() {
+fn unrelated_change_keeps_snapshot() {
     let scene = Scene::new();
     scene.skill("skills/a", "text");
     let store = scene.open_warm();
@@ -61,7 +61,7 @@ fn an_unrelated_change_leaves_the_snapshot_and_the_catalog_in_place() {
         &store.snapshot().catalog(AgentScope::default(), 8_000).unwrap(),
         &catalog
     ));
-    // A change of the body makes a new snapshot, in which the catalog reads the same.
+    // A change of the body creates a new snapshot with an equal catalog.
     scene.skill("skills/a", "another text");
     assert!(store.poll().changed);
     assert_eq!(store.snapshot().generation(), before.generation() + 1);
@@ -92,7 +92,7 @@ fn young_stamps_are_not_trusted() {
 }
 
 #[test]
-fn a_full_pass_comes_every_five_minutes_and_reads_everything() {
+fn full_pass_runs_every_five_minutes() {
     let scene = Scene::new();
     scene.skill("skills/a", "text");
     scene.skill("skills/b", "text");
@@ -112,7 +112,7 @@ fn a_full_pass_comes_every_five_minutes_and_reads_everything() {
 }
 
 #[test]
-fn the_last_good_text_is_kept_within_the_bound() {
+fn last_good_texts_stay_bounded() {
     let scene = Scene::new();
     let long = "word ".repeat(2_000);
     for name in ["a", "b", "c", "d"] {
@@ -129,7 +129,7 @@ fn the_last_good_text_is_kept_within_the_bound() {
     assert_eq!(body(&store, "a"), (long.trim().to_owned(), true));
     let snapshot = store.snapshot();
     assert!(store.read(snapshot.get("d").unwrap()).is_err());
-    // What somebody reads takes the place of what was only passed by.
+    // A requested text replaces one that only a pass has read.
     assert_eq!(body(&store, "c"), (long.trim().to_owned(), false));
     scene.write("skills/c/SKILL.md", "broken");
     assert_eq!(body(&store, "c"), (long.trim().to_owned(), true));
@@ -137,7 +137,7 @@ fn the_last_good_text_is_kept_within_the_bound() {
 }
 
 #[test]
-fn a_skill_directory_becomes_a_group_and_back() {
+fn skill_directory_becomes_group_and_back() {
     let scene = Scene::new();
     let outer = scene.skill("skills/outer", "text");
     scene.skill("skills/outer/inner", "hidden while outer is a skill");
@@ -157,7 +157,7 @@ fn a_skill_directory_becomes_a_group_and_back() {
 }
 
 #[test]
-fn a_whole_group_that_goes_is_removed_after_one_more_poll() {
+fn removed_group_needs_second_poll() {
     let scene = Scene::new();
     scene.skill("skills/group/deep/a", "a");
     scene.skill("skills/group/b", "b");
@@ -182,7 +182,7 @@ fn a_whole_group_that_goes_is_removed_after_one_more_poll() {
 }
 
 #[test]
-fn another_process_announces_a_write() {
+fn generation_file_announces_foreign_write() {
     let scene = Scene::new();
     scene.skill("skills/a", "text");
     let store = scene.open_warm();
@@ -197,7 +197,7 @@ fn another_process_announces_a_write() {
 }
 
 #[test]
-fn readers_keep_the_snapshot_they_pinned() {
+fn readers_keep_pinned_snapshot() {
     let scene = Scene::new();
     scene.skill("skills/a", "text");
     let store = scene.open_warm();

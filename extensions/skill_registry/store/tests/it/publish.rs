@@ -18,7 +18,7 @@ fn entry(publisher: &SkillPublisher, store: &Store, id: &str) -> Arc<SkillEntry>
     publisher.entry(store, &snapshot, snapshot.get(id).unwrap()).unwrap()
 }
 
-/// Makes the entry anew, with nothing remembered.
+/// Builds the entry without a cache.
 fn fresh(store: &Store, id: &str) -> Arc<SkillEntry> {
     entry(&SkillPublisher::new(), store, id)
 }
@@ -31,7 +31,7 @@ fn digest(bytes: &[u8]) -> String {
     format!("sha256:{}", Digest::compute(bytes))
 }
 
-/// Reads what a URI names.
+/// Reads the file of a URI.
 fn read_uri(store: &Store, uri: &str) -> Result<PublishedFile, ErrorKind> {
     let snapshot = store.snapshot();
     let place = locate_uri(&snapshot, Audience::Model, uri).map_err(|error| error.kind)?;
@@ -43,7 +43,7 @@ fn list(store: &Store, id: &str, path: &str) -> Result<Vec<DirectoryChild>, Erro
     published_directory(&store.snapshot(), Audience::Model, id, path).map_err(|error| error.kind)
 }
 
-/// Asserts that every file of a manifest can be read and is what the manifest says.
+/// Asserts that every file of a manifest can be read and matches it.
 #[track_caller]
 fn assert_verified(store: &Store, entry: &SkillEntry) {
     let FileManifest::Files(files) = &entry.resources else { panic!("{entry:?}") };
@@ -60,7 +60,7 @@ fn assert_verified(store: &Store, entry: &SkillEntry) {
 }
 
 #[test]
-fn an_entry_has_the_whole_frontmatter_and_every_file() {
+fn entry_has_frontmatter_and_all_files() {
     let scene = Scene::new();
     let text = "---\nname: demo\ndescription: A demo.\nversion: 1.10\nx-own: [a, {b: true}]\n\
                 argument-hint: '[file]'\n---\nBody.\r\n";
@@ -106,7 +106,7 @@ fn an_entry_has_the_whole_frontmatter_and_every_file() {
 }
 
 #[test]
-fn files_come_with_their_bytes_and_type() {
+fn files_have_bytes_and_type() {
     let scene = Scene::new();
     scene.skill("skills/demo", "Body.");
     scene.write("skills/demo/a b.txt", "\u{feff}text\r\n");
@@ -133,7 +133,7 @@ fn files_come_with_their_bytes_and_type() {
 }
 
 #[test]
-fn the_last_segment_of_the_path_is_the_name() {
+fn last_uri_segment_is_name() {
     let scene = Scene::new();
     let with = |name: &str| format!("---\nname: {name}\ndescription: D.\n---\nBody.\n");
     scene.write("skills/dir/SKILL.md", with("other"));
@@ -168,7 +168,7 @@ fn the_last_segment_of_the_path_is_the_name() {
     assert_eq!(seen("spaced"), reason("skill://spaced/SKILL.md", "My Skill", &invalid("My Skill")));
     assert_eq!(seen("typed"), reason("skill://typed/7/SKILL.md", "7", "`name` is not a text"));
     assert_eq!(seen("ü b"), reason("skill://%C3%BC%20b/SKILL.md", "ü b", &invalid("ü b")));
-    // The directory's own name is no detour around the skill's.
+    // The directory's own name is no alternative to the skill's name.
     assert_eq!(read_uri(&store, "skill://dir/SKILL.md").unwrap_err(), ErrorKind::NotFound);
     assert_eq!(read_uri(&store, "skill://dir/x/y.md").unwrap_err(), ErrorKind::NotFound);
     let uris = |children: Vec<DirectoryChild>| {
@@ -182,7 +182,7 @@ fn the_last_segment_of_the_path_is_the_name() {
 }
 
 #[test]
-fn directories_show_what_lies_directly_in_them() {
+fn directories_list_direct_children() {
     let scene = Scene::new();
     scene.skill("skills/demo", "Body.");
     scene.write("skills/demo/templates/b.md", "bb");
@@ -225,7 +225,7 @@ fn directories_show_what_lies_directly_in_them() {
 }
 
 #[test]
-fn no_uri_leads_out_of_a_skill() {
+fn uris_cannot_escape_skill() {
     let scene = Scene::new();
     scene.skill("skills/demo", "Body.");
     scene.skill("skills/other", "CANARY");
@@ -302,7 +302,7 @@ fn no_uri_leads_out_of_a_skill() {
 }
 
 #[test]
-fn what_is_over_the_limits_has_no_manifest_and_is_still_read() {
+fn oversized_skill_lacks_manifest_but_reads() {
     let scene = Scene::new();
     for id in ["fits", "many", "deep"] {
         scene.skill(&format!("skills/{id}"), "Body.");
@@ -352,14 +352,14 @@ fn what_is_over_the_limits_has_no_manifest_and_is_still_read() {
 }
 
 #[test]
-fn unchanged_files_are_not_read_again() {
+fn unchanged_files_are_not_reread() {
     let scene = Scene::new();
     scene.skill("skills/demo", "Body.");
     let path = scene.write("skills/demo/a.md", "one");
     let store = scene.open();
     let publisher = SkillPublisher::new();
     let first = entry(&publisher, &store, "demo");
-    // An entry that was made again would be another one.
+    // A rebuilt entry would have another address.
     assert!(Arc::ptr_eq(&first, &entry(&publisher, &store, "demo")));
 
     tick(&path);
@@ -376,7 +376,7 @@ fn unchanged_files_are_not_read_again() {
 }
 
 #[test]
-fn stamp_follows_every_file_of_the_skills() {
+fn stamp_follows_all_skill_files() {
     let scene = Scene::new();
     scene.skill("skills/demo", "Body.");
     scene.skill("skills/other", "Body.");
@@ -398,7 +398,7 @@ fn stamp_follows_every_file_of_the_skills() {
 }
 
 #[test]
-fn a_stamp_that_is_too_young_is_not_trusted() {
+fn young_stamp_is_not_trusted() {
     let scene = Scene::new();
     scene.skill("skills/demo", "Body.");
     scene.write("skills/demo/a.md", "one");
@@ -412,7 +412,7 @@ fn a_stamp_that_is_too_young_is_not_trusted() {
 }
 
 #[test]
-fn a_broken_file_is_published_as_it_last_was() {
+fn broken_file_publishes_last_good_text() {
     let scene = Scene::new();
     let digest = scene.skill("skills/demo", "Body.");
     let store = scene.open_warm();
@@ -436,7 +436,7 @@ fn a_broken_file_is_published_as_it_last_was() {
 }
 
 #[test]
-fn what_cannot_be_read_is_left_out() {
+fn unreadable_skill_is_left_out() {
     let scene = Scene::new();
     scene.skill("skills/demo", "Body.");
     scene.skill("skills/gone", "Body.");
@@ -454,12 +454,12 @@ fn what_cannot_be_read_is_left_out() {
     let FileManifest::Files(files) = &published.entries[0].resources else {
         panic!("{published:?}")
     };
-    // Whoever runs the tests as root reads everything.
+    // Root reads every file.
     assert_eq!(files.len(), if readable { 2 } else { 1 });
 }
 
 #[test]
-fn skills_for_users_alone_are_not_for_models() {
+fn user_only_skills_hidden_from_models() {
     let scene = Scene::new();
     let text = "---\nname: demo\ndescription: D.\ndisable-model-invocation: true\n---\nBody.\n";
     scene.write("skills/demo/SKILL.md", text);

@@ -1,4 +1,4 @@
-//! Published entries as a strict reader sees them, whatever stands in a SKILL.md.
+//! Published entries read back by a strict parser, for arbitrary SKILL.md files.
 
 use std::fs;
 
@@ -132,7 +132,7 @@ proptest! {
         for (number, text) in texts.iter().enumerate() {
             scene.write(&format!("skills/s{number}/SKILL.md"), text);
         }
-        // One of them is as it should be, or the list would prove nothing.
+        // One of them must be valid, or the list would prove little.
         scene.skill("skills/demo", "Body.");
         let store = scene.open();
         let snapshot = store.snapshot();

@@ -1,4 +1,4 @@
-//! What the ledger keeps, and the space it gives back.
+//! The retention of the ledger, and the space it releases.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::scene::id;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Makes so many direct edits, each a version.
+/// Makes `count` direct edits, each a version.
 fn edit(desk: &Desk, from: usize, count: usize) {
     let snapshot = desk.snapshot();
     for number in from..from + count {
@@ -30,7 +30,7 @@ fn prune(desk: &Desk, rule: &RetentionRule) -> PruneReport {
 }
 
 #[test]
-fn standard_rule_keeps_what_it_says() {
+fn default_retention_prunes_old_versions() {
     let desk = Desk::new();
     edit(&desk, 0, 10);
     let (proposal, digest) = desk.propose("beads", "approved");
@@ -38,8 +38,8 @@ fn standard_rule_keeps_what_it_says() {
     edit(&desk, 10, 140);
     let rule = RetentionRule::default();
     let report = prune(&desk, &rule);
-    // The first, the approved one, the newest hundred of these days; the proposal was made for one of
-    // the texts.
+    // The first, the approved one, the newest hundred of these days; the proposal uses one of the
+    // texts.
     let expected: Vec<u64> = [1, 11].into_iter().chain(52..=151).collect();
     assert_eq!((report.versions, report.skills, report.texts), (49, 1, 48));
     assert_eq!(numbers(&desk), expected);
@@ -54,7 +54,7 @@ fn standard_rule_keeps_what_it_says() {
 }
 
 #[test]
-fn last_version_of_a_day_is_kept_longer() {
+fn daily_last_version_is_kept_longer() {
     let desk = Desk::new();
     for day in 0..60 {
         edit(&desk, day * 3, 3);
@@ -109,7 +109,7 @@ fn database_shrinks() {
         let path = desk.data("registry.sqlite3");
         let open = || Connection::open(&path).unwrap();
         if former {
-            // As earlier versions made it.
+            // The format of earlier versions.
             open().execute_batch("PRAGMA auto_vacuum = NONE; VACUUM").unwrap();
         }
         let before = fs::metadata(&path).unwrap().len();
@@ -128,7 +128,7 @@ fn database_shrinks() {
 }
 
 #[test]
-fn waiting_proposals_keep_their_texts() {
+fn pending_proposals_keep_their_texts() {
     let desk = Desk::new();
     let (waiting, digest) = desk.propose("beads", "wanted");
     let (rejected, _) = desk.propose("beads", "unwanted");

@@ -8,7 +8,7 @@ use skill_store::{AgentScope, PartialReason, ReadSkillArgs, SkillEvent, read_ski
 use crate::scene::{Scene, assert_quiet, body, events, findings, id, ids};
 
 #[test]
-fn a_root_is_picked_up_when_it_appears() {
+fn appearing_root_is_scanned() {
     let scene = Scene::new();
     let store = scene.open_with(scene.options(&["skills", "later"]));
     assert_eq!(findings(&store), [("later".to_owned(), "root.missing", true)]);
@@ -21,7 +21,7 @@ fn a_root_is_picked_up_when_it_appears() {
 }
 
 #[test]
-fn a_root_that_vanishes_keeps_its_skills_and_says_so() {
+fn vanished_root_keeps_skills() {
     let scene = Scene::new();
     scene.skill("skills/demo", "text");
     scene.skill("skills/group/inner", "text");
@@ -60,7 +60,7 @@ fn a_root_that_vanishes_keeps_its_skills_and_says_so() {
 }
 
 #[test]
-fn a_root_that_comes_back_otherwise_is_taken_as_it_is() {
+fn returned_root_is_rescanned() {
     let scene = Scene::new();
     let demo = scene.skill("skills/demo", "text");
     let store = scene.open_warm();
@@ -74,7 +74,7 @@ fn a_root_that_comes_back_otherwise_is_taken_as_it_is() {
 }
 
 #[test]
-fn a_root_that_is_emptied_in_place_loses_its_skills() {
+fn emptied_root_loses_skills() {
     let scene = Scene::new();
     let demo = scene.skill("skills/demo", "text");
     let store = scene.open_warm();
@@ -84,7 +84,7 @@ fn a_root_that_is_emptied_in_place_loses_its_skills() {
 }
 
 #[test]
-fn an_empty_directory_of_another_disk_is_what_an_unmounted_one_leaves() {
+fn unmounted_root_keeps_skills() {
     let scene = Scene::new();
     scene.skill("disk/demo", "text");
     let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
@@ -110,7 +110,7 @@ fn an_empty_directory_of_another_disk_is_what_an_unmounted_one_leaves() {
 }
 
 #[test]
-fn a_root_that_is_a_file_is_an_error() {
+fn file_as_root_is_error() {
     let scene = Scene::new();
     scene.write("file", "text");
     let store = scene.open_with(scene.options(&["file"]));
@@ -120,7 +120,7 @@ fn a_root_that_is_a_file_is_an_error() {
 }
 
 #[test]
-fn no_roots_no_skills() {
+fn store_without_roots_is_empty() {
     let scene = Scene::new();
     let store = scene.open_with(scene.options(&[]));
     assert_eq!((ids(&store), findings(&store)), (vec![], vec![]));

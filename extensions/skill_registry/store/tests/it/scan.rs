@@ -1,4 +1,4 @@
-//! What a scan finds and where it stops.
+//! The results and the limits of a scan.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,7 +9,7 @@ use skill_store::{PartialReason, ScanLimits, StoreError, StoreOptions};
 use crate::scene::{Scene, assert_quiet, events, findings, ids, skill_text};
 
 #[test]
-fn skills_are_found_at_every_depth_up_to_six() {
+fn skills_are_found_to_depth_six() {
     let scene = Scene::new();
     for dir in ["one", "1/two", "1/2/3/4/5/six", "1/2/3/4/5/6/seven"] {
         scene.skill(&format!("skills/{dir}"), "text");
@@ -23,7 +23,7 @@ fn skills_are_found_at_every_depth_up_to_six() {
 }
 
 #[test]
-fn a_skill_is_not_searched_further() {
+fn skill_directory_is_not_descended() {
     let scene = Scene::new();
     scene.skill("skills/outer", "text");
     scene.skill("skills/outer/examples/inner", "text");
@@ -31,7 +31,7 @@ fn a_skill_is_not_searched_further() {
 }
 
 #[test]
-fn some_directories_are_never_entered() {
+fn ignored_directories_are_not_entered() {
     let scene = Scene::new();
     for dir in [".git/a", "node_modules/b", "drafts/c", "group/drafts/d", "e", ".hidden/f"] {
         scene.skill(&format!("skills/{dir}"), "text");
@@ -47,7 +47,7 @@ fn some_directories_are_never_entered() {
 }
 
 #[test]
-fn options_that_contradict_themselves_are_refused() {
+fn contradictory_options_are_rejected() {
     let scene = Scene::new();
     let refused = |options: StoreOptions| {
         skill_store::Store::open(options, scene.clock.clone()).unwrap_err().to_string()
@@ -66,7 +66,7 @@ fn options_that_contradict_themselves_are_refused() {
 }
 
 #[test]
-fn names_that_cannot_be_ids_are_reported() {
+fn invalid_id_names_are_reported() {
     let scene = Scene::new();
     scene.skill("skills/fine", "text");
     scene.skill("skills/tick`tock", "text");
@@ -77,7 +77,7 @@ fn names_that_cannot_be_ids_are_reported() {
     fs::create_dir(scene.path("skills").join(raw)).unwrap();
     fs::write(scene.path("skills").join(raw).join("SKILL.md"), skill_text("raw", "text")).unwrap();
     let store = scene.open_warm();
-    // A group may be called anything: it names nothing.
+    // A group may have any name, because it has no id.
     assert_eq!(ids(&store), ["fine", "inside"]);
     let mut reported = findings(&store);
     reported.sort();
@@ -108,7 +108,7 @@ fn names_in_any_language_are_ids() {
 }
 
 #[test]
-fn the_upper_case_name_goes_before_the_lower_case_one() {
+fn uppercase_skill_file_wins() {
     let scene = Scene::new();
     scene.write("skills/both/skill.md", skill_text("both", "lower"));
     scene.write("skills/both/SKILL.md", skill_text("both", "upper"));
@@ -120,7 +120,7 @@ fn the_upper_case_name_goes_before_the_lower_case_one() {
 }
 
 #[test]
-fn a_skill_file_in_the_root_itself_is_reported() {
+fn skill_file_in_root_is_reported() {
     let scene = Scene::new();
     scene.write("skills/SKILL.md", skill_text("skills", "text"));
     scene.skill("skills/a", "text");
@@ -130,7 +130,7 @@ fn a_skill_file_in_the_root_itself_is_reported() {
 }
 
 #[test]
-fn a_limit_on_skills_makes_the_scan_partial_and_removes_nothing() {
+fn skill_limit_makes_scan_partial() {
     let scene = Scene::new();
     for name in ["b", "c", "d"] {
         scene.skill(&format!("skills/{name}"), "text");
@@ -151,7 +151,7 @@ fn a_limit_on_skills_makes_the_scan_partial_and_removes_nothing() {
 }
 
 #[test]
-fn a_limit_on_directories_cuts_the_deepest_and_removes_nothing() {
+fn directory_limit_cuts_deepest() {
     let scene = Scene::new();
     for dir in ["x/a", "y/b", "z/deep/er/c"] {
         scene.skill(&format!("skills/{dir}"), "text");
@@ -168,7 +168,7 @@ fn a_limit_on_directories_cuts_the_deepest_and_removes_nothing() {
 
     let store = open(6);
     assert_eq!((ids(&store), store.snapshot().partial()), (names(&["a", "b", "c"]), None));
-    // A new directory pushes the deepest one out; what was known of it stays.
+    // A new directory displaces the deepest one; its earlier entry stays.
     scene.skill("skills/w/n", "text");
     let added = events(&store);
     assert_eq!(added.len(), 1);
@@ -184,7 +184,7 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_root_that_a_limit_leaves_out_keeps_its_skills_and_has_not_vanished() {
+fn root_beyond_limit_keeps_skills() {
     let scene = Scene::new();
     scene.skill("skills/a", "text");
     scene.skill("team/b", "text");

@@ -13,14 +13,14 @@ use skill_store::{
 
 pub(crate) struct Scene {
     root: PathBuf,
-    /// Nothing where another process keeps the directory.
+    /// `None` if another process owns the directory.
     _temp: Option<tempfile::TempDir>,
     pub(crate) clock: Arc<ManualClock>,
 }
 
 impl Scene {
-    /// Makes an empty scene with a root `skills`. Its clock is an hour ahead of the files, so that
-    /// no stamp is too young to be trusted.
+    /// Creates an empty scene with a root `skills`. Its clock is an hour ahead of the files, so
+    /// that no stamp is too young to be trusted.
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
         fs::create_dir(temp.path().join("skills")).unwrap();
@@ -29,7 +29,7 @@ impl Scene {
         Self { root, _temp: Some(temp), clock: Arc::new(ManualClock::new(ahead)) }
     }
 
-    /// Makes a scene of a directory that another process keeps.
+    /// Creates a scene in a directory that another process owns.
     pub(crate) fn at(root: PathBuf) -> Self {
         let clock = Arc::new(ManualClock::new(SystemTime::now() + Duration::from_secs(3_600)));
         Self { root, _temp: None, clock }
@@ -94,7 +94,7 @@ pub(crate) fn ids(store: &Store) -> Vec<String> {
     store.snapshot().skills().iter().map(|skill| skill.id().to_string()).collect()
 }
 
-/// Returns what a skill says now, and whether that is the last good version.
+/// Returns a skill's current text, and whether it is the last good version.
 pub(crate) fn body(store: &Store, name: &str) -> (String, bool) {
     let snapshot = store.snapshot();
     let source = store.read(snapshot.get(name).unwrap()).unwrap();
@@ -111,7 +111,7 @@ pub(crate) fn findings(store: &Store) -> Vec<(String, &'static str, bool)> {
     snapshot.problems().iter().map(finding).collect()
 }
 
-/// Asserts that a poll found nothing and opened nothing.
+/// Asserts that a poll reported no change and opened no file.
 #[track_caller]
 pub(crate) fn assert_quiet(store: &Store) {
     let report = store.poll();
@@ -124,8 +124,8 @@ pub(crate) fn events(store: &Store) -> Vec<SkillEvent> {
     store.poll().events
 }
 
-/// Waits until the file system's clock has moved beyond a file's stamps, so that the next write
-/// leaves other ones. Takes a clock tick at most.
+/// Waits until the file system's clock has passed a file's stamps, so that the next write leaves
+/// other ones. Takes a clock tick at most.
 pub(crate) fn tick(path: &Path) {
     let before = fs::symlink_metadata(path).unwrap();
     let probe = tempfile::NamedTempFile::new_in(path.ancestors().nth(3).unwrap()).unwrap();

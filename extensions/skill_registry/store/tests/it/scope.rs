@@ -1,4 +1,4 @@
-//! Who sees which skill: states, scopes, and the block of a turn.
+//! The audiences of skills: states, scopes, and the block of a turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn write(scene: &Scene, id: &str, more: &str, description: &str) {
     scene.write(&format!("skills/{id}/notes.md"), "Notes.");
 }
 
-/// Five skills, one of each state, and one that says itself that it is for users.
+/// Creates five skills, one of each state, and one whose frontmatter reserves it for users.
 fn scene() -> (Scene, Store) {
     let scene = Scene::new();
     for id in ["fully", "named", "private", "stopped"] {
@@ -39,13 +39,13 @@ fn strings(ids: &[&str]) -> Vec<String> {
     ids.iter().map(|id| (*id).to_owned()).collect()
 }
 
-/// The kind of an error, or nothing.
+/// Returns the kind of an error, or `None`.
 fn kind<T>(result: Result<T, skill_store::RegistryError>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind)
 }
 
 #[test]
-fn every_state_has_its_audiences() {
+fn states_define_audiences() {
     let (_scene, store) = scene();
     let snapshot = store.snapshot();
     let bound = strings(&["fully", "named", "private", "stopped", "own"]);
@@ -100,7 +100,7 @@ fn every_state_has_its_audiences() {
     }
 }
 
-/// What a model of a scope is shown, by every way there is.
+/// Returns the skills that a model of a scope sees, by every access.
 fn shown(store: &Store, scope: AgentScope<'_>) -> Vec<String> {
     let (snapshot, audience) = (store.snapshot(), Audience::Agent(scope));
     let listed = list_skills(&snapshot, audience, &ListSkillsArgs::default()).structured;
@@ -135,7 +135,7 @@ fn shown(store: &Store, scope: AgentScope<'_>) -> Vec<String> {
 }
 
 #[test]
-fn a_scope_holds_wherever_a_model_looks() {
+fn scope_applies_to_every_access() {
     let scene = Scene::new();
     for id in ["code-old", "code-review", "code-style", "deploy"] {
         write(&scene, id, "", &format!("About {id}."));
@@ -158,7 +158,7 @@ fn a_scope_holds_wherever_a_model_looks() {
         (globs(&["code-*"], &["code-old"]), &all[1..3]),
         (globs(&[], &[]), &[]),
         (globs(&["nothing-*"], &[]), &[]),
-        // What cannot be read must not show what it was written to hide.
+        // An invalid glob must not reveal the skills that it was written to hide.
         (globs(&["*"], &["a["]), &[]),
     ];
     for ((include, exclude), expected) in cases {
@@ -186,7 +186,7 @@ fn a_scope_holds_wherever_a_model_looks() {
 }
 
 #[test]
-fn what_is_out_of_reach_is_not_there() {
+fn scope_hides_other_skills() {
     let scene = Scene::new();
     write(&scene, "code-review", "", "About reviews.");
     let store = scene.open();
@@ -202,7 +202,7 @@ fn what_is_out_of_reach_is_not_there() {
     }
 }
 
-/// A large catalog and what asks for its blocks.
+/// A large catalog and the builder of its blocks.
 struct Large {
     scene: Scene,
     store: Store,
@@ -266,7 +266,7 @@ const SHARED: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn a_session_keeps_its_lines_and_is_told_what_comes_and_goes() {
+fn session_block_appends_changes() {
     let large = Large::new(&SHARED);
     let first = large.block("s", "please feed the zebras");
     let head = "[Available Skills]\n• `zebra-care` — Feeds zebras.\n• `filler-000`\n";
@@ -279,7 +279,7 @@ fn a_session_keeps_its_lines_and_is_told_what_comes_and_goes() {
     let (_, news) = second.split_at(cut);
     assert_eq!(second[..cut], first[..cut]);
     assert!(news.starts_with("new:\n• `violin-repair` — Mends violins.\n("), "{news}");
-    // Another session begins with what it asks for.
+    // Another session starts with the matches of its own prompt.
     assert!(
         large.block("t", "mend my violin").starts_with("[Available Skills]\n• `violin-repair`")
     );
@@ -292,7 +292,7 @@ fn a_session_keeps_its_lines_and_is_told_what_comes_and_goes() {
     assert_eq!(third[..before], second[..before]);
     let news = "new:\n• `quilt-making` — Sews quilts.\nremoved: `zebra-care`\n(";
     assert!(third[before..].starts_with(news), "{third}");
-    // What a line said is no longer so: the block is made anew.
+    // A line has changed: the block is rebuilt.
     large.scene.write(
         "skills/quilt-making/SKILL.md",
         "---\nname: quilt-making\ndescription: Sews large quilts.\n---\nBody.\n",
@@ -304,7 +304,7 @@ fn a_session_keeps_its_lines_and_is_told_what_comes_and_goes() {
 }
 
 #[test]
-fn bound_and_recent_skills_come_first() {
+fn bound_and_recent_skills_precede() {
     let large = Large::new(&SHARED);
     let bound = strings(&["quilt-making"]);
     let scope = AgentScope { catalog: CatalogScope::All, bound: &bound };
@@ -321,7 +321,7 @@ fn bound_and_recent_skills_come_first() {
 }
 
 #[test]
-fn few_skills_and_those_that_fit_are_all_listed_and_shared() {
+fn small_catalog_is_listed_and_shared() {
     let large = Large::new(&SHARED);
     let snapshot = large.store.snapshot();
     let never = |_: &dyn Fn(&Skill) -> bool| -> RankedSkills { panic!("nobody need search") };
@@ -349,7 +349,7 @@ fn few_skills_and_those_that_fit_are_all_listed_and_shared() {
 }
 
 #[test]
-fn picked_block_is_ready_for_same_turn() {
+fn picked_block_is_reused_within_turn() {
     let large = Large::new(&SHARED);
     let snapshot = large.store.snapshot();
     let turn = Large::turn(AgentScope::default(), "s", "feed the zebras");
@@ -365,14 +365,14 @@ fn picked_block_is_ready_for_same_turn() {
     ] {
         assert_eq!(large.blocks.cached_block(&snapshot, &other), None, "{other:?}");
     }
-    // A changed catalog asks for another search.
+    // A changed catalog requires another search.
     write(&large.scene, "violin-repair", "", "Mends violins and bows.");
     large.store.poll();
     assert_eq!(large.blocks.cached_block(&large.store.snapshot(), &turn), None);
 }
 
 #[test]
-fn the_explanation_says_why_a_skill_has_no_line() {
+fn explanation_names_reason_for_omission() {
     let large = Large::new(&SHARED);
     write(&large.scene, "secret", "disable-model-invocation: true\n", "Zebras in secret.");
     let mut options = large.scene.options(&["skills"]);

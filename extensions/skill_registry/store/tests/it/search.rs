@@ -1,4 +1,4 @@
-//! Searching: an index that follows the snapshot, and what answers before there is one.
+//! The search: an index that follows the snapshot, and the results before it is built.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,7 +38,7 @@ pub(crate) fn everybody(_: &Skill) -> bool {
     true
 }
 
-/// The ids that a query finds, the best first, and what they were found in.
+/// Returns the ids that a query finds, the best first, and their source.
 fn found(
     searcher: &SkillSearcher,
     store: &Store,
@@ -82,7 +82,7 @@ fn by_index(generation: u64, current: bool) -> RankingSource {
 }
 
 #[test]
-fn the_first_question_makes_the_index_and_bodies_are_in_it() {
+fn first_query_indexes_bodies() {
     let scene = scene();
     let store = scene.open();
     let searcher = SkillSearcher::new();
@@ -95,7 +95,7 @@ fn the_first_question_makes_the_index_and_bodies_are_in_it() {
 }
 
 #[test]
-fn a_listing_makes_no_index() {
+fn listing_builds_no_index() {
     let scene = scene();
     let store = scene.open();
     let searcher = SkillSearcher::with_catalog(&ledger(&scene));
@@ -106,7 +106,7 @@ fn a_listing_makes_no_index() {
 }
 
 #[test]
-fn edits_are_found_at_the_next_question() {
+fn edits_are_found_by_next_query() {
     let scene = scene();
     let store = scene.open_warm();
     let searcher = SkillSearcher::new();
@@ -120,7 +120,7 @@ fn edits_are_found_at_the_next_question() {
     write(&scene, "zoo", "Feeds a zebra.", "Hay.");
     store.poll();
     assert_eq!(ids(&searcher, &store, "zebra"), ["zoo", "tea"]);
-    // A name that moves takes everything with it.
+    // A renamed skill keeps all its fields.
     fs::rename(scene.path("skills/zoo"), scene.path("skills/stable")).unwrap();
     store.poll();
     store.poll();
@@ -129,7 +129,7 @@ fn edits_are_found_at_the_next_question() {
     store.poll();
     store.poll();
     assert_eq!(ids(&searcher, &store, "zebra"), ["tea"]);
-    // Made anew, the index answers the same.
+    // A rebuilt index gives the same result.
     let fresh = SkillSearcher::new();
     for query in ["zebra", "fills a form", "pull request", "deploy"] {
         let ask = |searcher: &SkillSearcher| found(searcher, &store, &store.snapshot(), query);
@@ -138,12 +138,12 @@ fn edits_are_found_at_the_next_question() {
 }
 
 #[test]
-fn a_broken_skill_is_found_by_its_last_good_text_and_one_that_is_gone_is_not() {
+fn broken_skill_matches_last_good_text() {
     let scene = scene();
     let store = scene.open_warm();
     let searcher = SkillSearcher::new();
     let snapshot = store.snapshot();
-    // Broken before anybody asked: the text comes out of the cache.
+    // Invalid before the first query: the text comes from the cache.
     tick(&scene.path("skills/tea/SKILL.md"));
     scene.write("skills/tea/SKILL.md", "nothing");
     store.poll();
@@ -152,13 +152,13 @@ fn a_broken_skill_is_found_by_its_last_good_text_and_one_that_is_gone_is_not() {
     store.poll();
     store.poll();
     assert_eq!(ids(&searcher, &store, "cluster"), [""; 0]);
-    // Whoever holds the earlier state is not told of what the index has no more.
+    // A holder of the earlier snapshot gets no hit that the index no longer has.
     assert_eq!(found(&searcher, &store, &snapshot, "cluster").0, [""; 0]);
     assert_eq!(found(&searcher, &store, &snapshot, "boil").1, by_index(3, false));
 }
 
 #[test]
-fn a_skill_whose_text_cannot_be_had_is_found_by_what_its_listing_says() {
+fn unavailable_text_matches_by_frontmatter() {
     let scene = scene();
     let mut options = scene.options(&["skills"]);
     options.cache_bytes = 0;
@@ -181,7 +181,7 @@ fn shadowed_skills_are_not_searched() {
 }
 
 #[test]
-fn a_large_catalog_is_not_read_while_somebody_waits() {
+fn large_catalog_does_not_delay_query() {
     let scene = Scene::new();
     for at in 0..70 {
         write(&scene, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
@@ -191,7 +191,7 @@ fn a_large_catalog_is_not_read_while_somebody_waits() {
     let snapshot = store.snapshot();
     let ask = |query: &str| found(&searcher, &store, &snapshot, query);
     let one = |id: &str| vec![id.to_owned()];
-    // Nothing is known of bodies yet, here or in the database.
+    // Bodies are unknown so far, here and in the database.
     assert_eq!(ask("b33"), (vec![], RankingSource::Names));
     assert_eq!(ask("n33"), (one("s33"), RankingSource::Names));
     assert!(!scene.path("data").exists());
@@ -202,7 +202,7 @@ fn a_large_catalog_is_not_read_while_somebody_waits() {
     searcher.build_index(&store, &snapshot);
     assert!(searcher.wait_for_index(&snapshot, Duration::ZERO));
     assert_eq!(ask("b33"), (one("s33"), by_index(1, true)));
-    // What comes later is answered from the index before if it is much.
+    // A large later change is answered from the previous index.
     for at in 0..70 {
         write(&scene, &format!("t{at:02}"), &format!("About m{at}."), "Deep.");
     }
@@ -219,7 +219,7 @@ fn a_large_catalog_is_not_read_while_somebody_waits() {
 }
 
 #[test]
-fn the_catalog_outlives_the_process_and_follows_edits() {
+fn catalog_persists_and_follows_edits() {
     let scene = Scene::new();
     for at in 0..70 {
         write(&scene, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
@@ -235,7 +235,7 @@ fn the_catalog_outlives_the_process_and_follows_edits() {
     let snapshot = store.snapshot();
     let searcher = SkillSearcher::with_catalog(&ledger(&scene));
     let ask = |query: &str| found(&searcher, &store, &snapshot, query);
-    // It is as old as it is; what is gone is not in it.
+    // The catalog is stale; a removed skill is not in the result.
     assert_eq!(ask("b7"), (vec!["s07".to_owned()], RankingSource::Catalog));
     assert_eq!(ask("b8 n9"), (vec!["s09".to_owned()], RankingSource::Catalog));
     assert_eq!(searcher.sync_catalog(&store, &snapshot).unwrap(), 2);
@@ -249,7 +249,7 @@ fn the_catalog_outlives_the_process_and_follows_edits() {
 }
 
 #[test]
-fn phrases_and_beginnings_of_words_are_insisted_on() {
+fn phrase_and_prefix_filters_are_required() {
     let scene = scene();
     let store = scene.open_warm();
     let plain = SkillSearcher::new();
@@ -287,7 +287,7 @@ fn phrases_and_beginnings_of_words_are_insisted_on() {
 }
 
 #[test]
-fn the_tool_tells_scores_and_fields_and_what_is_left_out() {
+fn search_tool_reports_scores_and_fields() {
     let scene = scene();
     let store = scene.open_warm();
     let searcher = SkillSearcher::new();
@@ -313,7 +313,7 @@ fn the_tool_tells_scores_and_fields_and_what_is_left_out() {
         }],
     });
     assert_eq!(answer, expected);
-    // What a model may not invoke it is not told of; tags narrow.
+    // A model gets no sign of a skill that it may not invoke; tags narrow.
     let ids = |audience, args| -> Vec<String> {
         let (_, answer) = tool(&store, &searcher, audience, args);
         let skills = answer["skills"].as_array().unwrap();
@@ -332,7 +332,7 @@ fn the_tool_tells_scores_and_fields_and_what_is_left_out() {
 }
 
 #[test]
-fn no_query_is_an_error() {
+fn empty_query_is_error() {
     let scene = scene();
     write(&scene, "nihongo", "日本語の文章を校正する。", "誤字を直す。");
     write(&scene, "shalom", "בודק איות בעברית.", "טקסט.");
@@ -403,7 +403,7 @@ fn no_query_is_an_error() {
 }
 
 #[test]
-fn nobody_waits_while_skills_change_under_the_index() {
+fn queries_do_not_wait_for_renewal() {
     let scene = Scene::new();
     for at in 0..40 {
         write(&scene, &format!("s{at:02}"), "Steady oak.", "Steady.");
@@ -418,7 +418,7 @@ fn nobody_waits_while_skills_change_under_the_index() {
                 let snapshot = store.snapshot();
                 let (hits, _) = found(&searcher, &store, &snapshot, "oak maple");
                 let hits: BTreeSet<String> = hits.into_iter().collect();
-                // The steady ones are in every answer, and nothing the snapshot does not have.
+                // The unchanged skills are in every result, and no skill that the snapshot lacks.
                 let known: BTreeSet<String> =
                     snapshot.skills().iter().map(|skill| skill.id().to_string()).collect();
                 assert!(hits.is_subset(&known));
@@ -444,7 +444,7 @@ fn nobody_waits_while_skills_change_under_the_index() {
         renewing.join().unwrap();
         assert!(askers.map(|asker| asker.join().unwrap()).iter().all(|asked| *asked > 0));
     });
-    // What is there in the end is found as by an index made anew.
+    // The final state gives the results of a rebuilt index.
     store.poll();
     store.poll();
     let fresh = SkillSearcher::new();

@@ -1,4 +1,4 @@
-//! Searching with an embedding model, and what keeps searches ready.
+//! The search with an embedding model, and the maintenance of its index.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use skill_store::{
 use crate::scene::tick;
 use crate::search::{everybody, ids, ledger, scene, tool, write};
 
-/// Stands for an embedding model: a vector says which of three words a text has.
+/// Imitates an embedding model: a vector marks which of three words a text has.
 fn embed(texts: &[&str]) -> Vec<Vec<f32>> {
     let has = |text: &str, word: &str| f32::from(u8::from(text.contains(word)));
     let vector = |text: &&str| ["tea", "form", "water"].map(|word| has(text, word)).to_vec();
     texts.iter().map(vector).collect()
 }
 
-/// Makes the vectors that are missing; returns how many texts that took.
+/// Computes the missing vectors; returns the number of texts.
 fn fill(vectors: &EmbeddingVectors, store: &Store, model: &str) -> usize {
     let mut missing = vectors.load_model(&store.snapshot(), model, 3);
     let mut texts = 0;
@@ -32,7 +32,7 @@ fn fill(vectors: &EmbeddingVectors, store: &Store, model: &str) -> usize {
 }
 
 #[test]
-fn vectors_are_made_once_for_each_text_and_model() {
+fn vectors_cached_per_text_and_model() {
     let scene = scene();
     let store = scene.open_warm();
     let snapshot = store.snapshot();
@@ -56,7 +56,7 @@ fn vectors_are_made_once_for_each_text_and_model() {
     assert_eq!(near.cosines("nobody"), None);
     assert!(vectors.similarity_scores(&snapshot, &[1.0]).is_none());
 
-    // Another start, and an edit: one skill is asked for again, what is gone is forgotten.
+    // A new start and an edit: one skill is embedded again, removed ones are dropped.
     tick(&scene.path("skills/tea/SKILL.md"));
     write(&scene, "tea", "Brews coffee.", "No more.");
     fs::remove_dir_all(scene.path("skills/kubernetes")).unwrap();
@@ -69,7 +69,7 @@ fn vectors_are_made_once_for_each_text_and_model() {
     assert_eq!(fill(&vectors, &store, "m2"), 12);
     let other = EmbeddingVectors::new(&ledger(&scene));
     assert_eq!((fill(&other, &store, "m1"), fill(&other, &store, "m2")), (0, 0));
-    // What was asked of one model does not count for another.
+    // Vectors of one model do not count for another.
     let mut missing = EmbeddingVectors::new(&ledger(&scene)).load_model(&store.snapshot(), "m3", 3);
     let batch = missing.next_batch(&store).unwrap();
     other.store_batch(&batch, &embed(&batch.texts())).unwrap();
@@ -77,7 +77,7 @@ fn vectors_are_made_once_for_each_text_and_model() {
 }
 
 #[test]
-fn vectors_join_the_ranking_where_words_do_not_meet() {
+fn vectors_rank_texts_without_shared_words() {
     let scene = scene();
     let store = scene.open_warm();
     let snapshot = store.snapshot();
@@ -110,7 +110,7 @@ fn vectors_join_the_ranking_where_words_do_not_meet() {
 }
 
 #[test]
-fn a_model_that_fails_is_left_alone_for_a_while_and_told_of_once() {
+fn failing_model_backs_off() {
     let scene = scene();
     let store = scene.open_warm();
     let vectors = EmbeddingVectors::new(&ledger(&scene));
@@ -129,7 +129,7 @@ fn a_model_that_fails_is_left_alone_for_a_while_and_told_of_once() {
 }
 
 #[test]
-fn a_finder_prepares_for_many_skills_alone_and_says_what_is_wrong() {
+fn finder_prebuilds_only_large_index() {
     let scene = scene();
     let store = Arc::new(scene.open_warm());
     let finder = |full_limit: usize| {
@@ -154,7 +154,7 @@ fn a_finder_prepares_for_many_skills_alone_and_says_what_is_wrong() {
 }
 
 #[test]
-fn a_home_that_cannot_be_written_is_searched_all_the_same() {
+fn readonly_home_is_searchable() {
     let scene = scene();
     // A file where the directory would be.
     scene.write("data", "");

@@ -1,4 +1,4 @@
-//! What the tools answer.
+//! The results of the tools.
 
 use std::fs;
 
@@ -46,7 +46,7 @@ fn resource(
 }
 
 #[test]
-fn the_list_is_sorted_and_shows_models_what_they_may_invoke() {
+fn list_is_sorted_by_audience() {
     let (_scene, store) = scene();
     let (text, structured) = list(&store, Audience::Model, json!({}));
     assert_eq!(
@@ -78,7 +78,7 @@ fn the_list_is_sorted_and_shows_models_what_they_may_invoke() {
 }
 
 #[test]
-fn a_query_is_looked_for_in_every_field_whatever_the_case() {
+fn query_matches_all_fields_ignoring_case() {
     let (scene, store) = scene();
     scene.write(
         "skills/delta/SKILL.md",
@@ -109,7 +109,7 @@ fn a_query_is_looked_for_in_every_field_whatever_the_case() {
 }
 
 #[test]
-fn arguments_nobody_knows_are_refused() {
+fn unknown_arguments_are_rejected() {
     let unknown = |error: serde_json::Error| error.to_string().contains("unknown field `x`");
     assert!(serde_json::from_value::<ListSkillsArgs>(json!({"x": 1})).is_err_and(unknown));
     let read = json!({"skill_id": "a", "x": 1});
@@ -120,7 +120,7 @@ fn arguments_nobody_knows_are_refused() {
 }
 
 #[test]
-fn instructions_come_with_their_digest_their_resources_and_what_they_require() {
+fn instructions_have_digest_and_resources() {
     let scene = Scene::new();
     let digest =
         write_skill(&scene, "demo", "requires: [alpha, beta]\nlicense: MIT\n", "Do it well.");
@@ -159,7 +159,7 @@ fn instructions_come_with_their_digest_their_resources_and_what_they_require() {
 }
 
 #[test]
-fn a_skill_whose_required_skills_are_missing_is_loaded_and_says_so() {
+fn missing_required_skills_are_reported() {
     let scene = Scene::new();
     write_skill(&scene, "alpha", "", "Alpha's body.");
     let declared = "metadata:\n  composition: |\n    dependencies:\n\
@@ -188,7 +188,7 @@ fn a_skill_whose_required_skills_are_missing_is_loaded_and_says_so() {
     assert_eq!(demo.structured["ineligible"], ineligible);
     assert_eq!(read("beside").structured["ineligible"], json!([missing("absent")]));
     assert_eq!(read("alpha").structured.get("ineligible"), None);
-    // A link is not followed, and that is said.
+    // A link is not followed, and the result reports it.
     fs::remove_file(&yaml).unwrap();
     std::os::unix::fs::symlink("../alpha/SKILL.md", &yaml).unwrap();
     let beside = read("beside").structured;
@@ -197,7 +197,7 @@ fn a_skill_whose_required_skills_are_missing_is_loaded_and_says_so() {
 }
 
 #[test]
-fn a_text_that_changed_since_the_snapshot_is_served_with_its_own_digest() {
+fn changed_text_has_own_digest() {
     let (scene, store) = scene();
     let snapshot = store.snapshot();
     let new = write_skill(&scene, "alpha", "", "Another body.");
@@ -210,7 +210,7 @@ fn a_text_that_changed_since_the_snapshot_is_served_with_its_own_digest() {
 }
 
 #[test]
-fn a_broken_text_is_replaced_by_the_last_good_one_and_says_so() {
+fn broken_text_yields_last_good() {
     let (scene, store) = scene();
     let old = store.snapshot().get("alpha").unwrap().digest().unwrap();
     scene.write("skills/alpha/SKILL.md", "no frontmatter at all");
@@ -227,7 +227,7 @@ fn a_broken_text_is_replaced_by_the_last_good_one_and_says_so() {
 }
 
 #[test]
-fn unknown_and_hidden_skills_are_refused_with_help() {
+fn unknown_and_hidden_skills_have_hints() {
     let (_scene, store) = scene();
     let read = |id: &str, audience| {
         let args = ReadSkillArgs { skill_id: id.to_owned() };
@@ -238,7 +238,7 @@ fn unknown_and_hidden_skills_are_refused_with_help() {
     assert_eq!(error.message, "skill `alhpa` not found");
     assert_eq!(error.hint, "did you mean `alpha`?");
     assert_eq!(error.similar, ["alpha"]);
-    // What a model may not invoke, it is not told of.
+    // A model gets no sign of a skill that it may not invoke.
     assert_eq!(read("gama", Audience::Model).unwrap_err().similar, Vec::<String>::new());
     assert_eq!(read("gama", Audience::Operator).unwrap_err().similar, ["gamma"]);
     assert_eq!(read("gamma", Audience::Model).unwrap_err().kind, ErrorKind::Denied);
@@ -251,7 +251,7 @@ fn unknown_and_hidden_skills_are_refused_with_help() {
 }
 
 #[test]
-fn bound_content_is_the_element_alone() {
+fn bound_content_is_element_only() {
     let (scene, store) = scene();
     let snapshot = store.snapshot();
     let digest = snapshot.get("gamma").unwrap().digest().unwrap();
@@ -272,7 +272,7 @@ fn bound_content_is_the_element_alone() {
 }
 
 #[test]
-fn a_skill_of_an_untrusted_root_is_listed_with_its_origin_and_not_bound() {
+fn untrusted_skill_is_listed_not_bound() {
     let scene = Scene::new();
     scene.write("pool/demo/SKILL.md", skill_text("demo", "text"));
     let mut options = scene.options(&["pool"]);
@@ -293,7 +293,7 @@ fn a_skill_of_an_untrusted_root_is_listed_with_its_origin_and_not_bound() {
 }
 
 #[test]
-fn a_text_is_read_in_pages_that_never_split_a_character() {
+fn text_pages_never_split_characters() {
     let (scene, store) = scene();
     let text: String = ('a'..='z')
         .cycle()
@@ -331,7 +331,7 @@ fn a_text_is_read_in_pages_that_never_split_a_character() {
 }
 
 #[test]
-fn a_whole_small_text_is_the_answer_itself() {
+fn small_text_is_returned_unwrapped() {
     let (scene, store) = scene();
     scene.write("skills/alpha/scripts/run.sh", "echo hi\n");
     let (text, structured) =
@@ -352,7 +352,7 @@ fn a_whole_small_text_is_the_answer_itself() {
 }
 
 #[test]
-fn a_binary_file_comes_as_base64_in_pages_that_can_be_joined() {
+fn binary_pages_join_as_base64() {
     let (scene, store) = scene();
     let bytes: Vec<u8> = (0..120_000_u32).map(|i| (i * 7 % 251) as u8).collect();
     scene.write("skills/alpha/assets/logo.png", &bytes);
@@ -371,7 +371,7 @@ fn a_binary_file_comes_as_base64_in_pages_that_can_be_joined() {
 }
 
 #[test]
-fn stray_bytes_late_in_a_text_are_replaced_and_said() {
+fn stray_bytes_are_replaced_and_reported() {
     let (scene, store) = scene();
     let mut bytes = "line of text\n".repeat(1_000).into_bytes();
     bytes.extend(b"caf\xE9\n");
@@ -382,7 +382,7 @@ fn stray_bytes_late_in_a_text_are_replaced_and_said() {
 }
 
 #[test]
-fn limits_of_resources_are_told() {
+fn resource_limits_are_reported() {
     let (scene, store) = scene();
     let big = scene.write("skills/alpha/big.bin", "");
     fs::File::options().write(true).open(big).unwrap().set_len((16 << 20) + 1).unwrap();
@@ -403,7 +403,7 @@ fn limits_of_resources_are_told() {
 }
 
 #[test]
-fn a_hard_link_is_served_with_a_warning() {
+fn hard_link_is_served_with_warning() {
     let (scene, store) = scene();
     let file = scene.write("skills/alpha/shared.md", "text");
     fs::hard_link(file, scene.path("elsewhere.md")).unwrap();
@@ -413,7 +413,7 @@ fn a_hard_link_is_served_with_a_warning() {
 }
 
 #[test]
-fn many_resources_are_counted_not_listed() {
+fn many_resources_are_counted_only() {
     let (scene, store) = scene();
     for at in 0..130 {
         scene.write(&format!("skills/alpha/data/{at:03}.json"), "{}");
@@ -428,7 +428,7 @@ fn many_resources_are_counted_not_listed() {
 }
 
 #[test]
-fn a_large_skill_is_read_and_says_so() {
+fn large_skill_carries_note() {
     let (scene, store) = scene();
     write_skill(&scene, "huge", "", &"word ".repeat(8_000));
     store.poll();
