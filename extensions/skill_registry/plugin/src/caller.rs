@@ -1,10 +1,10 @@
-//! Who calls, as the kernel says.
+//! The caller of a tool, from the kernel's call context.
 
 use skill_store::{AgentAuthor, AgentScope, Audience, CatalogScope};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{CallOrigin, CatalogScope as Catalog};
 
-/// Whom an answer is for: operators also see what is not offered to models.
+/// Returns the audience of a call: operators also see skills that are not offered to models.
 pub(crate) fn audience_of(cx: &CallContext) -> Audience<'_> {
     match cx.origin {
         CallOrigin::Operator => Audience::Operator,
@@ -12,7 +12,7 @@ pub(crate) fn audience_of(cx: &CallContext) -> Audience<'_> {
     }
 }
 
-/// What a call's agent has.
+/// Returns the skill scope of a call's agent.
 pub(crate) fn scope_of(cx: &CallContext) -> AgentScope<'_> {
     let catalog = match &cx.catalog {
         Catalog::All => CatalogScope::All,

@@ -1,4 +1,5 @@
-//! The ledger at work: proposals, what is read, what others decided.
+//! The state of the registry around its ledger: proposals, readings, and decisions of other
+//! processes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
@@ -17,13 +18,13 @@ use crate::caller::{audience_of, author_of, scope_of};
 use crate::watch::log_messages;
 use crate::{blocking, to_extension_error, tools};
 
-/// How long readings wait to be written at most.
+/// The maximum delay before readings are written.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
 
 /// Events that wait to be published at most.
 const MOST_UNSENT: usize = 1000;
 
-/// Everything that goes into the ledger or comes out of it.
+/// The ledger and the queues around it.
 pub(crate) struct RegistryState {
     pub(crate) cx: ExtensionContext,
     pub(crate) store: Arc<Store>,
@@ -32,7 +33,7 @@ pub(crate) struct RegistryState {
     pub(crate) keeper: LedgerSync,
     log: ActivationLog,
     pub(crate) reviewer: ProposalReviewer,
-    /// One review at a time.
+    /// A lock that admits one review at a time.
     pub(crate) reviewing: Mutex<()>,
     /// Events that could not be published yet.
     unsent: Mutex<VecDeque<Event>>,
@@ -68,7 +69,7 @@ impl RegistryState {
         BlockRequest { scope: scope_of(cx), session_id, agent_id, prompt, budget_chars }
     }
 
-    /// Records a proposal and tells everybody.
+    /// Records a proposal and publishes its event.
     pub(crate) async fn propose(&self, cx: &CallContext, args: ToolArgs<'_>) -> Result<ToolOutput> {
         let (author, request) = (author_of(cx), args.parse()?);
         let snapshot = self.store.snapshot();
@@ -90,7 +91,7 @@ impl RegistryState {
         self.log_notes(blocking(|| self.ledger.review_offer(proposal)))
     }
 
-    /// Says what the ledger noticed while it was asked something.
+    /// Logs the notes of a ledger operation.
     fn log_notes<T>(&self, done: std::result::Result<T, LedgerError>) -> Result<T> {
         log_messages(
             &LedgerOutcome { notes: self.ledger.take_notes(), ..LedgerOutcome::default() }.lines(),
@@ -98,7 +99,7 @@ impl RegistryState {
         done.map_err(|error| to_extension_error(error.into()))
     }
 
-    /// Does what a client's human decided, as the client says.
+    /// Applies a decision that a client's user made.
     pub(crate) async fn apply_decision(&self, made: &ReviewDecision) -> Result<String> {
         let ReviewDecision { context, proposal, digest, approve, reason } = made;
         let client = &context.agent_id;
@@ -109,19 +110,19 @@ impl RegistryState {
         done.map_err(|error| to_extension_error(error.into()))
     }
 
-    /// Takes down what was read, to be written later.
+    /// Queues a reading; it is written later.
     pub(crate) fn record_access(&self, cx: &CallContext, read: SkillAccess) {
         if self.log.record(SkillActivation::new(SystemTime::now(), author_of(cx), read)) {
             self.full.notify_one();
         }
     }
 
-    /// Writes what was read so far.
+    /// Writes the queued readings.
     pub(crate) async fn flush_accesses(&self) {
         self.publish_outcome(blocking(|| self.keeper.flush_activations(&self.log))).await;
     }
 
-    /// Writes what is read, in batches.
+    /// Writes the queued readings at an interval, in batches.
     pub(crate) async fn flush_periodically(&self) {
         loop {
             select! { () = sleep(WRITE_EVERY) => {}, () = self.full.notified() => {} }
@@ -129,12 +130,12 @@ impl RegistryState {
         }
     }
 
-    /// Says what came out of a look at the ledger.
+    /// Publishes the events and logs the notes of a ledger operation.
     pub(crate) async fn publish_outcome(&self, kept: LedgerOutcome) {
         self.publish_outcome_for(None, kept).await;
     }
 
-    /// As [`RegistryState::publish_outcome`], as part of what a call belongs to.
+    /// Publishes as [`RegistryState::publish_outcome`] does, within the context of a call.
     async fn publish_outcome_for(&self, cx: Option<&CallContext>, kept: LedgerOutcome) {
         log_messages(&kept.lines());
         let correlation_id = cx.and_then(|cx| cx.correlation_id.clone());
@@ -149,8 +150,8 @@ impl RegistryState {
         self.publish(events.collect()).await;
     }
 
-    /// Publishes events in their order, those first that could not be published before. A disk that
-    /// is full, or a kernel that ends, keeps them here until the next time.
+    /// Publishes events in order, after those that could not be published before. If the disk is
+    /// full or the kernel shuts down, they stay queued.
     pub(crate) async fn publish(&self, events: Vec<Result<Event>>) {
         let mut unsent = self.unsent.lock().await;
         for event in events {
@@ -181,7 +182,7 @@ impl RegistryState {
     }
 }
 
-/// An event that belongs to nothing.
+/// Creates an event without a context.
 pub(crate) fn new_event(topic: &str, payload: &impl serde::Serialize) -> Result<Event> {
     let payload = serde_json::value::to_raw_value(payload)
         .map_err(|error| ExtensionError::failed(error.to_string()))?;

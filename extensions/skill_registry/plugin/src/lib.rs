@@ -1,8 +1,8 @@
 //! The skill registry: the Agent Skills standard for every agent of the kernel.
 //!
-//! Wiring only. What a skill is lives in `skill-format`, what lies on disk in `skill-store`; this
-//! crate offers both as tools, as a block in every prompt, as a service that watches the folders,
-//! and as the provider that `uses_skills` is bound through.
+//! This crate only connects parts. Skills are defined in `skill-format` and stored by
+//! `skill-store`; this crate offers both as tools, as a block in every prompt, as a service that
+//! watches the directories, and as the provider through which `uses_skills` is bound.
 
 mod caller;
 mod desk;
@@ -51,7 +51,8 @@ impl Extension for SkillRegistry {
     }
 
     async fn start(&self) -> Result<()> {
-        // Before anything is bound: what agents created is not, unless somebody approved it.
+        // This must precede the first binding: an unapproved skill that an agent created cannot be
+        // bound.
         self.desk
             .publish_outcome(blocking(|| self.desk.keeper.load_created_skills(&self.desk.store)))
             .await;
@@ -135,7 +136,7 @@ impl SkillProvider for SkillRegistry {
 
     async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
         blocking(|| self.desk.record_created_skill(cx, skill_id))?;
-        // What the next call is told already has it.
+        // The index must contain the change before the event lets another call rely on it.
         self.watch.poll_fully().await
     }
 
@@ -185,7 +186,7 @@ impl SkillProvider for SkillRegistry {
 
     async fn decide(&self, decision: &ReviewDecision) -> Result<String> {
         let text = self.desk.apply_decision(decision).await?;
-        // What the next call is told already has it.
+        // The index must contain the change before the event lets another call rely on it.
         self.watch.poll_fully().await?;
         Ok(text)
     }
@@ -200,7 +201,7 @@ impl SkillProvider for SkillRegistry {
 }
 
 impl SkillRegistry {
-    /// What a client gets out of a skill, taken down.
+    /// Records the reading of a skill by a client.
     fn record_read<T: DeserializeOwned>(
         &self,
         cx: &CallContext,
@@ -217,9 +218,10 @@ fn convert_json<T: DeserializeOwned>(value: &impl Serialize) -> Result<T> {
     serde_json::from_value(json!(value)).map_err(|error| ExtensionError::failed(error.to_string()))
 }
 
-/// Runs work that waits for the disk where it keeps no other call waiting.
+/// Runs work that blocks on the disk on a thread where it delays no other call.
 ///
-/// The thread stays the same, so a call costs no switch; the others of the runtime go on elsewhere.
+/// The thread stays the same, so a call costs no switch; the runtime moves its other tasks
+/// elsewhere.
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

@@ -1,4 +1,4 @@
-//! The embedding model of another extension, where the settings ask for one and it is there.
+//! The embedding model of another extension, if the settings enable one and it is loaded.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use skillhost_sdk::tokio::{select, sync::Notify, time::sleep};
 use crate::blocking;
 use crate::desk::RegistryState;
 
-/// How long a query waits for its vector, and a batch of texts for theirs.
+/// The timeout of a query's vector, and of a batch of texts.
 const QUERY_LIMIT: Duration = Duration::from_millis(200);
 const BATCH_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often a model is asked again that failed.
+/// The interval between attempts after a failure of the model.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// Gets vectors for a finder; whatever goes wrong, words are searched.
+/// A client of the embedding model for a finder; after an error only words are searched.
 pub(crate) struct EmbeddingSearch {
     pub(crate) desk: Arc<RegistryState>,
     model: Option<EmbeddingClient>,
@@ -32,7 +32,7 @@ impl EmbeddingSearch {
         Self { desk: Arc::clone(desk), model: model.flatten() }
     }
 
-    /// Returns how near the skills are to a query, where a model has told of them.
+    /// Returns the similarity of the skills to a query, or `None` without a model.
     pub(crate) async fn score_similarity(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -45,7 +45,7 @@ impl EmbeddingSearch {
         vectors.similarity_scores(snapshot, made.first()?)
     }
 
-    /// Keeps a large catalog ready to be searched, for ever.
+    /// Keeps the index of a large catalog current; never returns.
     pub(crate) async fn maintain_index(&self, changed: &Notify) {
         loop {
             let snapshot = self.desk.store.snapshot();
@@ -58,7 +58,7 @@ impl EmbeddingSearch {
         }
     }
 
-    /// Has vectors made of what has none.
+    /// Computes the missing vectors.
     async fn embed(&self, snapshot: &Snapshot) -> Result<()> {
         let vectors = &self.desk.finder.vectors;
         let model = self.model.as_ref().filter(|_| !vectors.is_backing_off(Instant::now()));
@@ -70,7 +70,7 @@ impl EmbeddingSearch {
             blocking(|| vectors.load_model(snapshot, &info.id, info.dimension as usize));
         while let Some(batch) = blocking(|| missing.next_batch(&self.desk.store)) {
             let made = model.embed(&batch.texts()).await?;
-            // A database that cannot be used only keeps less; the ledger tells of it.
+            // A database error only affects the next start; the ledger reports it.
             let _kept = blocking(|| vectors.store_batch(&batch, &made));
         }
         vectors.clear_backoff();

@@ -1,4 +1,4 @@
-//! The agent that looks at proposals, asked where the settings say so.
+//! The review of proposals by an agent, if the settings enable it.
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{spawn, time::timeout};
@@ -6,7 +6,7 @@ use skillhost_sdk::tokio::{spawn, time::timeout};
 use crate::blocking;
 use crate::desk::RegistryState;
 
-/// Has the reviewing agent look at what waits, outside of the call that made it wait.
+/// Spawns a task that reviews pending proposals, outside of the call that made them.
 pub(crate) fn spawn_review(desk: &Arc<RegistryState>) {
     let desk = Arc::clone(desk);
     spawn(
@@ -14,7 +14,7 @@ pub(crate) fn spawn_review(desk: &Arc<RegistryState>) {
     );
 }
 
-/// One proposal after the other, until none waits.
+/// Reviews one proposal after the other until none is pending.
 async fn review_pending(desk: &RegistryState) {
     let _one = desk.reviewing.lock().await;
     loop {
@@ -22,7 +22,7 @@ async fn review_pending(desk: &RegistryState) {
             Ok(task) => task,
             Err(kept) => return desk.publish_outcome(*kept).await,
         };
-        // A conversation of its own: the author's may be over.
+        // A new thread, because the author's thread may have ended.
         let cx = CallContext {
             session_id: format!("review-{}", task.proposal),
             deadline_ms: u64::try_from(task.limit.as_millis()).ok(),

@@ -1,4 +1,4 @@
-//! The registry's tools: who answers, and for whom.
+//! The registry's tools and the audience of their results.
 
 use skill_store::{
     ExplainCatalogArgs, ListSkillsArgs, ToolAnswer, read_skill, read_skill_resource,
@@ -11,7 +11,7 @@ use crate::desk::RegistryState;
 use crate::meaning::EmbeddingSearch;
 use crate::{blocking, to_extension_error};
 
-/// Declares the tools for whoever calls.
+/// Declares the tools for a caller.
 pub(crate) fn tool_specs(desk: &RegistryState, cx: &CallContext) -> Vec<ToolSpec> {
     let declared = tool_descriptions(&desk.store.snapshot(), audience_of(cx));
     let declared = declared.into_iter().map(|tool| {
@@ -51,7 +51,7 @@ pub(crate) async fn call_explain_catalog(
     to_tool_output(blocking(|| of.desk.finder.explain(&snapshot, &turn, near.as_ref())))
 }
 
-/// Calls a tool that reads a skill; the whole call sees one snapshot.
+/// Calls a tool that reads a skill; the complete call uses one snapshot.
 pub(crate) fn call_read(
     of: &RegistryState,
     cx: &CallContext,

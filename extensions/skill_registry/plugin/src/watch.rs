@@ -1,4 +1,4 @@
-//! Watches the folders: polls, publishes what changed, says what is wrong.
+//! The watcher of the skill directories: it polls, publishes changes and logs problems.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use skillhost_sdk::tokio::{self, sync::Notify};
 use crate::desk::{RegistryState, new_event};
 use crate::{blocking, review};
 
-/// Polls a store and tells everybody.
+/// A watcher that polls a store and publishes the changes.
 pub(crate) struct SkillWatcher {
     desk: Arc<RegistryState>,
-    /// There is something new to search.
+    /// Notified after a change that affects the search.
     pub(crate) changed: Notify,
     news: ChangeLog,
 }
@@ -22,12 +22,12 @@ impl SkillWatcher {
         Self { desk: Arc::clone(desk), changed: Notify::new(), news: ChangeLog::default() }
     }
 
-    /// Polls for ever; 0 turns polling off.
+    /// Polls at the configured interval; 0 turns polling off.
     ///
-    /// A poll that goes wrong is told and does not end the watching.
+    /// A failed poll is logged and does not end the watcher.
     pub(crate) async fn run(self: &Arc<Self>) {
         self.desk.publish_outcome(blocking(|| self.desk.keeper.start(&self.desk.store))).await;
-        // What was told before is not told twice: it has a key.
+        // A message has a key, by which the log drops a repetition.
         self.desk.publish_outcome(blocking(|| self.desk.keeper.recent_events())).await;
         // The first pass reads every text once, so that there is a last good one to serve.
         self.log_poll_error(self.poll_fully().await);
@@ -42,18 +42,18 @@ impl SkillWatcher {
         }
     }
 
-    /// Looks for changes once; fails if the poll panicked or the kernel shuts down.
+    /// Polls for changes once; fails if the poll panicked or the kernel shuts down.
     pub(crate) async fn poll(self: &Arc<Self>) -> Result<()> {
         self.poll_with(Store::poll).await
     }
 
-    /// Looks at every skill, whatever its stamps say.
+    /// Examines every skill, even if all stamps are equal.
     pub(crate) async fn poll_fully(self: &Arc<Self>) -> Result<()> {
         self.poll_with(Store::poll_full).await
     }
 
     async fn poll_with(self: &Arc<Self>, poll: fn(&Store) -> PollReport) -> Result<()> {
-        // A caller that gives up must not take the events with it.
+        // A cancelled caller must not drop the events, so a task of its own publishes them.
         let watch = Arc::clone(self);
         let look = tokio::spawn(async move { watch.poll_store(poll).await });
         look.await.unwrap_or_else(|error| Err(ExtensionError::failed(error.to_string())))
@@ -75,7 +75,7 @@ impl SkillWatcher {
         }
         let proposed = kept.events.iter().any(LedgerEvent::is_proposal);
         self.desk.publish_outcome(kept).await;
-        // What could not be published before is tried again with every look.
+        // Events that could not be published before are retried with every poll.
         self.desk.publish(Vec::new()).await;
         if proposed {
             review::spawn_review(&self.desk);
@@ -90,7 +90,7 @@ impl SkillWatcher {
     }
 }
 
-/// Writes what is news.
+/// Logs the messages.
 pub(crate) fn log_messages(news: &[LogMessage]) {
     for line in news {
         match line.warning {
