@@ -13,24 +13,25 @@ use crate::skill;
 use crate::temporary::{sweep, temporary_name};
 use crate::text::{self, FILE_LIMIT};
 
-/// What one file is to say.
+/// The new text of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileEdit {
     pub(crate) path: SandboxPath,
-    /// The digest of the text it replaces; nothing for a new file.
+    /// The digest of the text it replaces; `None` for a new file.
     pub(crate) base: Option<String>,
-    /// That text; empty for a new file.
+    /// The text it replaces; empty for a new file.
     pub(crate) old: String,
     pub(crate) new: String,
 }
 
-/// What several files are to say, each a text at another path.
+/// The new texts of several files, each at another path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeSet {
     pub(crate) edits: Vec<FileEdit>,
 }
 
-/// A text of the sandbox, or what hinders to know it; nothing if there is no file.
+/// Reads a text of the sandbox; returns `None` if the file does not exist, or the error that hides
+/// it.
 pub(crate) fn read_current(
     sandbox: &Sandbox,
     path: &SandboxPath,
@@ -52,7 +53,7 @@ fn read_entry(spot: &EntryPath, path: &SandboxPath) -> Result<Option<CurrentText
 }
 
 impl ChangeSet {
-    /// Adds what a file is to say.
+    /// Adds the new text of a file.
     pub(crate) fn add(&mut self, edit: FileEdit) -> Result<(), ExtensionError> {
         if edit.new.len() > FILE_LIMIT {
             return Err(text::too_large(&edit.path, edit.new.len() as u64));
@@ -68,16 +69,16 @@ impl ChangeSet {
         Ok(())
     }
 
-    /// Returns the ids of the skills that come to be.
+    /// Returns the ids of the skills that the change creates.
     pub(crate) fn new_skills(&self, sandbox: &Sandbox) -> Result<Vec<String>, ExtensionError> {
         let made = self.edits.iter().filter(|edit| edit.base.is_none());
         made.filter_map(|edit| skill::new_skill(sandbox, &edit.path).transpose()).collect()
     }
 
-    /// Writes every file, or none: whoever reads one meanwhile sees the old text or the new one.
+    /// Writes every file or none: a concurrent reader sees the old text or the new one.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] if a file is no longer what it was; those of the disk.
+    /// [`ErrorKind::Conflict`] if a file has changed since the plan; those of the disk.
     pub(crate) fn commit(&self, sandbox: &Sandbox) -> Result<(), ExtensionError> {
         let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut made = CreatedDirectories::default();
@@ -102,7 +103,7 @@ impl ChangeSet {
     }
 }
 
-/// Puts every text into its place, or none of them.
+/// Renames every text to its path, or none of them.
 fn swap_all(staged: &mut [StagedFile<'_>]) -> Result<(), ExtensionError> {
     for at in 0..staged.len() {
         if let Err(error) = staged[at].swap() {
@@ -113,7 +114,7 @@ fn swap_all(staged: &mut [StagedFile<'_>]) -> Result<(), ExtensionError> {
     Ok(())
 }
 
-/// A text that lies beside the file it is to replace.
+/// A temporary file next to the file that it replaces.
 struct StagedFile<'e> {
     edit: &'e FileEdit,
     spot: EntryPath,
@@ -166,7 +167,7 @@ impl<'e> StagedFile<'e> {
         })
     }
 
-    /// Makes the file what it was; best effort, because the error is told.
+    /// Restores the file; best effort, because the first error is returned.
     fn restore(&mut self) {
         let (dir, name) = (&self.spot.dir, &self.spot.name);
         let _ = match self.old.take() {
@@ -182,7 +183,7 @@ impl<'e> StagedFile<'e> {
 impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
-            // A leftover would only add to the error that is told.
+            // The first error is returned; an error of the cleanup would only hide it.
             let _ = self.spot.dir.remove_file(temporary);
         }
     }
@@ -193,9 +194,9 @@ fn conflict_error(path: &SandboxPath) -> ExtensionError {
         .with_hint("read_file again and make the change for the text as it is now")
 }
 
-/// Writes a text beside its place and brings it to the disk.
+/// Writes a text to a temporary file and syncs it to the disk.
 fn stage(dir: &Dir, bytes: &[u8], mode: Option<Permissions>) -> io::Result<String> {
-    // A leftover that stays is in nobody's way.
+    // A leftover file does no harm: the sweep removes it.
     let _ = sweep(dir);
     let name = temporary_name();
     let mut options = OpenOptions::new();
@@ -217,7 +218,7 @@ fn stage(dir: &Dir, bytes: &[u8], mode: Option<Permissions>) -> io::Result<Strin
     }
 }
 
-/// Gives an entry another name that nothing has yet.
+/// Renames an entry to a name that does not exist yet.
 pub(crate) fn rename_new(from: &Dir, old: &str, to: &Dir, new: &str) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_swapped_comes_back_if_the_rest_cannot_be() {
+    fn failed_swap_restores_earlier_files() {
         let home = tempfile::tempdir().unwrap();
         let at = |path: &str| home.path().join("sandbox").join(path);
         fs::create_dir(at("")).unwrap();
@@ -259,7 +260,7 @@ mod tests {
         let mut made = CreatedDirectories::default();
         let stage = |edit| StagedFile::stage(&sandbox, edit, &mut made).unwrap();
         let mut staged: Vec<_> = edits.iter().map(stage).collect();
-        // Somebody else makes the last one in the last moment.
+        // A concurrent process creates the last one at the last moment.
         fs::write(at("c"), "theirs").unwrap();
         let error = swap_all(&mut staged).unwrap_err();
         assert_eq!(error.message(), "`c` has changed since it was looked at");
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_were_made_for_nothing_go_again() {
+    fn unused_directories_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let sandbox = Sandbox::new(home.path());
         fs::create_dir_all(home.path().join("sandbox/kept")).unwrap();

@@ -1,4 +1,4 @@
-//! What a planned write changes, as a person is shown it before it is made.
+//! The effect of a planned write, as a person sees it before approval.
 
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
@@ -11,7 +11,7 @@ use crate::jail::{EntryPath, FileEntryKind, Sandbox, classify_entry};
 use crate::path::SandboxPath;
 use crate::{read, text};
 
-/// Collects changes up to the limit of what can be shown.
+/// A collector of changes up to the display limit.
 #[derive(Default)]
 struct Collector {
     changes: Vec<EffectChange>,
@@ -82,10 +82,10 @@ pub(crate) fn of_deletion(
     Ok(collector.finish())
 }
 
-/// Refuses to do anything but what was approved.
+/// Rejects a write whose effect is not the approved one.
 ///
 /// # Errors
-/// [`ErrorKind::Conflict`] where the effect is not the approved one any more.
+/// [`ErrorKind::Conflict`] if the effect differs from the approved one.
 pub(crate) fn check_approved(
     approved: Option<&str>,
     effect: impl FnOnce() -> Result<ToolEffect>,

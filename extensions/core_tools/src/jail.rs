@@ -1,8 +1,8 @@
-//! The way to a file of the sandbox that no path can leave.
+//! The jail of the sandbox's files: no path leads out of it.
 //!
-//! A path is first refused or accepted as text. Then every component is opened relative to the one
-//! before, without following a link, and what is used is the very descriptor that was examined. So
-//! there is no moment at which somebody who swaps a directory for a link could lead a tool out.
+//! A path is first accepted or rejected as text. Then every component is opened relative to the
+//! previous one, without following a link, and the descriptor that was examined is the one that is
+//! used. So no directory can be replaced by a link between check and use.
 
 use std::io::{self, ErrorKind as IoKind};
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ use skillhost_sdk::{ErrorKind, ExtensionError};
 
 use crate::path::SandboxPath;
 
-/// The folder of the sandbox that holds what extensions keep for themselves.
+/// The directory of the sandbox that holds the private data of extensions.
 const PRIVATE: &str = "data";
 
 /// The file that makes a directory a skill.
 const SKILL_FILE: &str = "skill.md";
 
-/// Where a tool may look and write.
+/// The directory in which a tool may read and write.
 pub struct Sandbox {
     root: PathBuf,
-    /// One writer at a time: what one has examined no other changes.
+    /// A lock that serializes writers: no other tool changes an examined file.
     pub(crate) writing: Mutex<()>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct EntryPath {
 }
 
 impl Sandbox {
-    /// Works in the sandbox of a home; touches nothing.
+    /// Creates the sandbox of a home; does not access the disk.
     #[must_use]
     pub fn new(home: &Path) -> Self {
         Self { root: home.join("sandbox"), writing: Mutex::new(()) }
@@ -68,8 +68,7 @@ impl Sandbox {
         self.walk(path, &mut |dir, component| step(dir, component))
     }
 
-    /// Opens the directory that a path lies in; makes what is missing above it and tells what that
-    /// was.
+    /// Opens the parent directory of a path; creates missing directories and returns them.
     pub(crate) fn open_entry_creating(
         &self,
         path: &SandboxPath,
@@ -96,8 +95,8 @@ impl Sandbox {
         Ok(EntryPath { dir, name: name.to_owned() })
     }
 
-    /// Refuses a path that no tool may change: private data, and what is part of a skill. What is
-    /// missing above it may be made.
+    /// Rejects a path that no tool may change: private data and the files of a skill. Missing
+    /// directories above it are allowed.
     pub(crate) fn check_mutable(&self, path: &SandboxPath) -> Result<(), ExtensionError> {
         let mut above = String::new();
         let mut missing = false;
@@ -123,22 +122,22 @@ impl Sandbox {
     }
 }
 
-/// Directories that a call has made, each with the one it lies in.
+/// The directories that a call has created, each with its parent.
 #[derive(Default)]
 pub(crate) struct CreatedDirectories(Vec<(Dir, String)>);
 
 impl CreatedDirectories {
-    /// Takes away what was made, the last first, as far as nothing lies in it.
+    /// Removes the created directories, the last first, if they are empty.
     pub(crate) fn undo(self) {
         for (dir, name) in self.0.into_iter().rev() {
-            // Somebody may have put something into it meanwhile.
+            // A concurrent process may have added a file to it; then it stays.
             let _ = dir.remove_dir(name);
         }
     }
 }
 
 impl EntryPath {
-    /// Examines the entry itself; nothing if there is none.
+    /// Returns the metadata of the entry itself, or `None` if it does not exist.
     pub(crate) fn metadata(&self) -> io::Result<Option<Metadata>> {
         match self.dir.symlink_metadata(&self.name) {
             Ok(metadata) => Ok(Some(metadata)),
@@ -167,7 +166,7 @@ impl EntryPath {
     }
 }
 
-/// What an entry is.
+/// The type of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileEntryKind {
     File,
@@ -187,7 +186,7 @@ impl FileEntryKind {
     }
 }
 
-/// Tells what an entry is.
+/// Returns the type of an entry.
 pub(crate) fn classify_entry(metadata: &Metadata) -> FileEntryKind {
     match metadata {
         metadata if metadata.is_symlink() => FileEntryKind::Link,
@@ -197,15 +196,15 @@ pub(crate) fn classify_entry(metadata: &Metadata) -> FileEntryKind {
     }
 }
 
-/// Says why an entry was not opened.
+/// The reason why an entry was not opened.
 #[derive(Debug)]
 pub(crate) enum EntryError {
     NotFound,
-    /// It is not what it should be.
+    /// The entry has another type than required.
     Not {
         is: FileEntryKind,
     },
-    /// It is part of the skill in this directory.
+    /// The entry is part of the skill in this directory.
     Skill(String),
     Io(io::Error),
 }
@@ -220,7 +219,7 @@ impl From<io::Error> for EntryError {
 }
 
 impl EntryError {
-    /// Says it of a path.
+    /// Converts the reason into an error about a path.
     pub(crate) fn with_path(self, path: &SandboxPath) -> ExtensionError {
         match self {
             Self::NotFound => {
@@ -243,7 +242,7 @@ impl EntryError {
     }
 }
 
-/// Refuses to change what is part of a skill.
+/// Creates the error of a change to a skill's file.
 pub(crate) fn read_only_skill_error(path: &SandboxPath, dir: &str) -> ExtensionError {
     let id = dir.rsplit('/').next().unwrap_or(dir);
     ExtensionError::new(
@@ -260,7 +259,7 @@ fn not_found_hint(path: &SandboxPath) -> String {
     }
 }
 
-/// Refuses the private folder by its name, however it is written, and by what it is.
+/// Rejects the private directory by its name in any case, and by its identity.
 fn refuse_private(
     private: &Option<(u64, u64)>,
     dir: &Dir,
@@ -276,23 +275,23 @@ fn refuse_private(
     Ok(())
 }
 
-/// Tells which directory a name stands for.
+/// Returns the identity of the directory behind a name.
 fn identity(dir: &Dir, name: &str) -> Option<(u64, u64)> {
     let metadata = dir.symlink_metadata(name).ok()?;
     metadata.is_dir().then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// Tells whether an entry at the top of the sandbox is the private folder.
+/// Returns whether an entry at the top of the sandbox is the private directory.
 pub(crate) fn is_private(name: &str) -> bool {
     name.eq_ignore_ascii_case(PRIVATE)
 }
 
-/// Tells whether a file of this name makes its directory a skill, on any file system.
+/// Returns whether a file of this name makes its directory a skill, on any file system.
 pub(crate) fn is_skill_file(name: &str) -> bool {
     name.eq_ignore_ascii_case(SKILL_FILE)
 }
 
-/// Tells whether a directory is a skill's.
+/// Returns whether a directory is that of a skill.
 pub(crate) fn has_skill_file(dir: &Dir) -> io::Result<bool> {
     for name in ["SKILL.md", "skill.md"] {
         match dir.symlink_metadata(name) {
@@ -328,14 +327,14 @@ fn step_or_make(
     step(dir, component)
 }
 
-/// Brings what a directory lists to the disk.
+/// Syncs the entries of a directory to the disk.
 pub(crate) fn sync_directory(dir: &Dir) -> io::Result<()> {
     #[cfg(unix)]
     dir.open(".")?.sync_all()?;
     Ok(())
 }
 
-/// Finds out what the component is that could not be opened; only the message depends on it.
+/// Determines the reason why a component could not be opened; only the message depends on it.
 fn explain(dir: &Dir, component: &str, error: io::Error) -> EntryError {
     match dir.symlink_metadata(component).map(|metadata| classify_entry(&metadata)) {
         Ok(is @ (FileEntryKind::Link | FileEntryKind::Special)) => EntryError::Not { is },

@@ -1,12 +1,12 @@
 //! File tools for agents, inside the sandbox of the home.
 //!
-//! [`jail`] is the only way to a file: a path is refused or accepted as text, then walked without
-//! following a link. What a tool writes is planned first: a [`WritePlan`] knows which skills come to be, so
-//! that the registry is told of them before they are there, what it changes, so that a person can
-//! approve exactly that, and then does all of its work or nothing.
+//! [`jail`] is the only access to a file: a path is accepted or rejected as text, then opened
+//! without following a link. A write is planned first. Its [`WritePlan`] lists the skills that it
+//! creates, so that they can be announced to the registry beforehand, and its effect, so that a
+//! person can approve exactly that. Then it is committed completely or not at all.
 //!
-//! Kept from every tool: `data` (what extensions keep for themselves). Kept from those that write:
-//! whatever is part of a skill.
+//! No tool has access to `data`, the private data of extensions. No writing tool has access to the
+//! files of a skill.
 
 mod change;
 mod effect;
@@ -35,19 +35,19 @@ pub use write::{WriteArgs, WriteFilesArgs, write_file, write_files};
 
 use change::ChangeSet;
 
-/// The extension that keeps skills.
+/// The extension that manages skills.
 const REGISTRY: &str = "skill_registry";
 
-/// What a tool answers.
+/// The result of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResult {
-    /// For a model.
+    /// The text for a model.
     pub text: String,
-    /// For a program.
+    /// The value for a program.
     pub structured: Value,
 }
 
-/// A write that was examined and not yet made.
+/// A write that was examined but not committed.
 #[derive(Clone, Debug)]
 pub struct WritePlan {
     skills: Vec<String>,
@@ -67,13 +67,13 @@ impl WritePlan {
         Ok(Self { skills: change.new_skills(sandbox)?, act: PlannedAction::Edit(change), done })
     }
 
-    /// Returns the ids of the skills that come to be.
+    /// Returns the ids of the skills that it creates.
     #[must_use]
     pub fn new_skills(&self) -> &[String] {
         &self.skills
     }
 
-    /// Returns what it changes; the texts only where they are wanted.
+    /// Returns its effect; with the texts only if `with_text` is set.
     ///
     /// # Errors
     /// Those of the disk.
@@ -85,11 +85,12 @@ impl WritePlan {
         }
     }
 
-    /// Does all of it, or nothing. `approved` is the digest of the effect that a person was shown.
+    /// Commits the write completely or not at all. `approved` is the digest of the effect that a
+    /// person approved.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] if a file is no longer what it was when it was examined, or the effect
-    /// is not the approved one; those of the disk.
+    /// [`ErrorKind::Conflict`] if a file has changed since it was examined, or the effect is not
+    /// the approved one; those of the disk.
     pub fn commit(self, sandbox: &Sandbox, approved: Option<&str>) -> Result<ToolResult> {
         match &self.act {
             PlannedAction::Edit(change) => {
@@ -162,7 +163,7 @@ impl EffectProvider for CoreTools {
     }
 }
 
-/// Plans what a tool that writes is to do.
+/// Plans the write of a tool.
 fn plan(sandbox: &Sandbox, tool: &str, args: ToolArgs<'_>) -> Result<WritePlan> {
     match tool {
         "write_file" => write_file(sandbox, &args.parse()?),
@@ -178,7 +179,7 @@ fn output(done: ToolResult) -> Result<ToolOutput> {
     ToolOutput::text(done.text).with_structured(&done.structured)
 }
 
-/// Runs work that waits for the disk where it keeps no other call waiting.
+/// Runs work that blocks on the disk on a thread where it delays no other call.
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

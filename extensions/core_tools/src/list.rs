@@ -8,11 +8,11 @@ use crate::jail::{FileEntryKind, Sandbox, classify_entry, has_skill_file, is_pri
 use crate::path::SandboxPath;
 use crate::text::display_safe;
 
-/// How many entries are listed unless the call says otherwise, and at most.
+/// The default and the maximum of the number of listed entries.
 const ENTRIES: usize = 200;
 const MOST: usize = 1_000;
 
-/// How many entries of a directory are looked at.
+/// The limit on the examined entries of a directory.
 const LOOKED_AT: usize = 100_000;
 
 /// The arguments of `list_directory`.

@@ -11,7 +11,7 @@ use crate::jail::Sandbox;
 use crate::path::SandboxPath;
 use crate::{ToolResult, WritePlan};
 
-/// How many files one call may change.
+/// The maximum number of files per call.
 pub(crate) const FILES: usize = 50;
 
 /// The arguments of `apply_patch`.

@@ -6,11 +6,11 @@ use skillhost_sdk::{ErrorKind, ExtensionError};
 
 /// A path below the sandbox that cannot lead out of it as text.
 ///
-/// Components are separated by `/`. There is no decoding: `%2e%2e` is a name like any other.
+/// Components are separated by `/`. Escapes are not decoded: `%2e%2e` is a name like any other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SandboxPath(String);
 
-/// Says why a path is refused before the disk is touched.
+/// The reason why a path is rejected before any access to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SandboxPathError {
@@ -24,9 +24,9 @@ pub enum SandboxPathError {
     Control,
     /// The path has a backslash.
     Backslash,
-    /// The path begins with `/`.
+    /// The path starts with `/`.
     Absolute,
-    /// The path begins with a drive letter.
+    /// The path starts with a drive letter.
     Drive,
     /// The path has an empty component: a doubled or a trailing slash.
     EmptyComponent,
@@ -97,12 +97,12 @@ impl SandboxPath {
         (parents.split('/').filter(|component| !component.is_empty()), name)
     }
 
-    /// Returns the name of the directory that the path lies in; nothing at the top.
+    /// Returns the name of the parent directory, or `None` at the top.
     pub(crate) fn parent_name(&self) -> Option<&str> {
         self.0.rsplit('/').nth(1)
     }
 
-    /// Tells whether the path is another one or lies below it, whatever the case of the names.
+    /// Returns whether the path equals another one or lies below it, ignoring case.
     pub(crate) fn is_within(&self, other: &Self) -> bool {
         let (mine, other) = (self.0.to_lowercase(), other.0.to_lowercase());
         mine.strip_prefix(&other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_rule_has_its_own_refusal() {
+    fn path_rules_have_distinct_errors() {
         let (long, deep) = ("a".repeat(256), "a/".repeat(32) + "a");
         let very_long = format!("{}b", "a/".repeat(600));
         let cases = [
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_lies_in_another_whatever_the_case() {
+    fn path_containment_ignores_case() {
         let path = |path| SandboxPath::new(path).unwrap();
         assert!(path("a/b/c").is_within(&path("A/B")));
         assert!(path("a/b").is_within(&path("a/b")));

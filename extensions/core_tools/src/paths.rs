@@ -16,7 +16,7 @@ use crate::skill::{DirectoryContents, inspect_directory, new_skill};
 use crate::temporary::temporary_name;
 use crate::{PlannedAction, ToolResult, WritePlan, effect};
 
-/// Folders of the sandbox that stay where they are.
+/// Directories of the sandbox that cannot be moved or deleted.
 const FIXED: [&str; 2] = ["skills", "extensions"];
 
 /// The arguments of `move_path`.
@@ -36,11 +36,11 @@ pub struct DeleteArgs {
     recursive: bool,
 }
 
-/// Plans to give a file or a directory another name that nothing has.
+/// Plans to rename a file or a directory to a name that does not exist.
 ///
 /// # Errors
-/// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::Conflict`] if something
-/// has the new name.
+/// Those of the jail; [`ErrorKind::Denied`] for a protected path, [`ErrorKind::Conflict`] if the
+/// new name exists.
 pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<WritePlan, ExtensionError> {
     let (from, to) = (SandboxPath::new(&args.from)?, SandboxPath::new(&args.to)?);
     let (_, kind, inside) = examine(sandbox, &from)?;
@@ -62,11 +62,11 @@ pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<WritePlan, Extens
     })
 }
 
-/// Plans to delete a file, an empty directory, or a directory with all it has.
+/// Plans to delete a file, an empty directory, or a directory with all its entries.
 ///
 /// # Errors
-/// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::InvalidArgument`] for a
-/// directory that is not empty where that was not said.
+/// Those of the jail; [`ErrorKind::Denied`] for a protected path, [`ErrorKind::InvalidArgument`]
+/// for a directory that is not empty without `recursive`.
 pub fn delete_path(sandbox: &Sandbox, args: &DeleteArgs) -> Result<WritePlan, ExtensionError> {
     let (path, recursive) = (SandboxPath::new(&args.path)?, args.recursive);
     let (_, kind, inside) = examine_deletion(sandbox, &path, recursive)?;
@@ -74,7 +74,7 @@ pub fn delete_path(sandbox: &Sandbox, args: &DeleteArgs) -> Result<WritePlan, Ex
     Ok(WritePlan { skills: Vec::new(), act: PlannedAction::Delete { path, recursive }, done })
 }
 
-/// Deletes what was planned to be deleted, if its effect is the approved one.
+/// Deletes the planned entry if its effect is the approved one.
 pub(crate) fn remove(
     sandbox: &Sandbox,
     path: &SandboxPath,
@@ -88,7 +88,7 @@ pub(crate) fn remove(
     match (kind, inside.entries) {
         (FileEntryKind::Directory, 0) => spot.dir.remove_dir(&spot.name).map_err(failed)?,
         (FileEntryKind::Directory, _) => {
-            // Out of sight at once: nobody sees half of it.
+            // The entry is renamed first: no reader sees a half-deleted directory.
             let hidden = temporary_name();
             spot.dir.rename(&spot.name, &spot.dir, &hidden).map_err(failed)?;
             spot.dir.remove_dir_all(&hidden).map_err(failed)?;
@@ -126,7 +126,7 @@ fn deleted(path: &SandboxPath, kind: FileEntryKind, inside: &DirectoryContents) 
     ToolResult { text: format!("Deleted `{path}`{more}."), structured }
 }
 
-/// Refuses a tree with links or special files: what it stands for lies elsewhere.
+/// Rejects a tree with links or special files, whose targets lie elsewhere.
 fn refuse_odd(
     path: &SandboxPath,
     inside: &DirectoryContents,
@@ -139,7 +139,7 @@ fn refuse_odd(
         .with_hint(format!("a person has to {verb} it")))
 }
 
-/// Moves what was planned to be moved, if its effect is the approved one.
+/// Moves the planned entry if its effect is the approved one.
 pub(crate) fn move_entry(
     sandbox: &Sandbox,
     from: &SandboxPath,
@@ -171,7 +171,7 @@ pub(crate) fn move_entry(
     moved
 }
 
-/// Finds what is to be moved or deleted, and refuses what has to stay.
+/// Finds the entry to move or delete, and rejects a protected one.
 fn examine(
     sandbox: &Sandbox,
     path: &SandboxPath,

@@ -12,7 +12,7 @@ use crate::jail::{EntryPath, Sandbox};
 use crate::path::SandboxPath;
 use crate::text::{self, FILE_LIMIT};
 
-/// How many lines are read unless the call says otherwise.
+/// The default of the number of lines.
 const LINES: u64 = 2_000;
 
 /// The most bytes of text that one answer carries.
@@ -41,8 +41,8 @@ pub(crate) struct CurrentText {
 /// Reads a page of a text file.
 ///
 /// # Errors
-/// Those of the jail; [`InvalidArgument`](skillhost_sdk::ErrorKind) for what is no text,
-/// [`TooLarge`](skillhost_sdk::ErrorKind) for what is over the limit.
+/// Those of the jail; [`InvalidArgument`](skillhost_sdk::ErrorKind) for a file that is not a text,
+/// [`TooLarge`](skillhost_sdk::ErrorKind) above the size limit.
 pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<ToolResult, ExtensionError> {
     let path = SandboxPath::new(&args.path)?;
     let CurrentText { text, digest, metadata } = read_text(&sandbox.open_entry(&path)?, &path)?;
@@ -80,7 +80,7 @@ pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<ToolResult, Exten
     Ok(ToolResult { text: format!("{}{end}[{}]", page.text, notes.join("; ")), structured })
 }
 
-/// Reads the whole text of a file.
+/// Reads the complete text of a file.
 pub(crate) fn read_text(
     spot: &EntryPath,
     path: &SandboxPath,
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_cut_between_characters() {
+    fn long_line_is_cut_between_characters() {
         let text = format!("a\n{}\nb", "é".repeat(PAGE));
         let (first, second) = (page(&text, 1, 10), page(&text, 2, 10));
         assert_eq!((first.text, first.next), ("a\n", Some(2)));

@@ -1,4 +1,4 @@
-//! Skills in the sandbox: those that are there are left alone, those that come to be are reported.
+//! The skills in the sandbox: existing ones are read-only, new ones are reported.
 
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
@@ -7,10 +7,10 @@ use skillhost_sdk::{CallContext, ErrorKind, ExtensionError, Result, SkillClient}
 use crate::jail::{FileEntryKind, Sandbox, classify_entry, has_skill_file, is_skill_file};
 use crate::path::SandboxPath;
 
-/// How many entries are looked at before a directory counts as too large to be sure.
+/// The limit on the examined entries; a larger directory is rejected as undecidable.
 const LOOKED_AT: usize = 20_000;
 
-/// Returns the id of the skill that a new file makes; nothing for a file that makes none.
+/// Returns the id of the skill that a new file creates, or `None` for another file.
 pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<String>> {
     let (_, name) = path.split();
     if !is_skill_file(name) {
@@ -40,7 +40,7 @@ pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<
     }
 }
 
-/// What lies in a directory, at any depth.
+/// The entries of a directory, at any depth.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirectoryContents {
     pub(crate) entries: usize,
@@ -48,7 +48,7 @@ pub(crate) struct DirectoryContents {
     pub(crate) odd: bool,
 }
 
-/// Looks through a directory; `path` is what an error names.
+/// Examines a directory; `path` is the one in an error.
 pub(crate) fn inspect_directory(dir: &Dir, path: &SandboxPath) -> Result<DirectoryContents> {
     let mut holds =
         DirectoryContents { skill: has_skill_file(dir)?, ..DirectoryContents::default() };
@@ -78,8 +78,8 @@ pub(crate) fn inspect_directory(dir: &Dir, path: &SandboxPath) -> Result<Directo
     Ok(holds)
 }
 
-/// Tells the registry of skills that are about to be written, so that none is there for a moment
-/// that nobody answers for. Nothing may be written if it fails.
+/// Announces new skills to the registry before they are written, so that an unapproved skill is
+/// never served as trusted. After an error no file may be written.
 pub(crate) async fn announce_skills(
     registry: Option<&SkillClient>,
     cx: &CallContext,
@@ -113,7 +113,7 @@ pub(crate) async fn announce_skills(
     Ok(())
 }
 
-/// Has the registry look at the skills that were written. Returns what to say of them.
+/// Makes the registry examine the written skills. Returns the report about them.
 pub(crate) async fn report_written_skills(
     registry: Option<&SkillClient>,
     cx: &CallContext,

@@ -1,4 +1,4 @@
-//! What the tools are told to models as.
+//! The specifications of the tools for models.
 
 use skillhost_sdk::{ApprovalPolicy, ToolSpec, Value, json};
 

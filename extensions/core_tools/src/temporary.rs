@@ -1,5 +1,5 @@
-//! Temporary entries beside what is written: their names, and the removal of those a killed writer
-//! left.
+//! The temporary entries next to written files: their names, and the removal of those of killed
+//! writers.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,7 @@ const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 /// The number of entries of a directory that one sweep looks at.
 const MAX_SWEPT: usize = 10_000;
 
-/// Makes a name that no other write of this or another process uses.
+/// Returns a name that no other write of this or another process uses.
 pub(crate) fn temporary_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -43,8 +43,8 @@ pub(crate) fn sweep(dir: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells whether a name is one that [`temporary_name`] makes, or made in earlier versions. Those of
-/// the skill registry's ledger have another form and are the ledger's to remove.
+/// Returns whether [`temporary_name`] of this or an earlier version makes such a name. Those of the
+/// skill registry's ledger have another form and are removed by the ledger.
 fn is_of_process(name: &str) -> bool {
     if name.starts_with(".core-tools-") {
         return name.ends_with(".tmp");

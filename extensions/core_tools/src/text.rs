@@ -1,4 +1,4 @@
-//! What is text, and what else a file may be.
+//! The distinction of texts from other files.
 
 use sha2::{Digest as _, Sha256};
 use skillhost_sdk::{ErrorKind, ExtensionError};
@@ -29,10 +29,10 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Takes bytes as a text.
+/// Decodes bytes as a text.
 ///
 /// # Errors
-/// Says what the bytes are instead.
+/// Fails with the kind of the other content.
 pub(crate) fn decode_text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, ExtensionError> {
     let refused = |what: String, hint: &str| {
         Err(ExtensionError::invalid_argument(format!("`{path}` is {what}")).with_hint(hint))
@@ -52,7 +52,7 @@ pub(crate) fn decode_text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, 
     })
 }
 
-/// Refuses what is over the limit.
+/// Creates the error of a file above the size limit.
 pub(crate) fn too_large(path: &SandboxPath, size: u64) -> ExtensionError {
     ExtensionError::new(
         ErrorKind::TooLarge,
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_named() {
+    fn non_text_content_is_named() {
         let path = SandboxPath::new("x").unwrap();
         let cases: [(&[u8], &str); 5] = [
             (b"\x89PNG\r\n\x1a\nrest", "`x` is a PNG image, not text"),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_shown_on_one_line() {
+    fn names_are_displayed_on_one_line() {
         assert_eq!(display_safe("a\n\u{1b}[2Kb\u{202e}é"), "a\\u{a}\\u{1b}[2Kb\\u{202e}é");
     }
 }

@@ -10,7 +10,7 @@ use crate::path::SandboxPath;
 use crate::read::CurrentText;
 use crate::{ToolResult, WritePlan, text};
 
-/// Stands for the digest of a file that is not there.
+/// The digest value that means a missing file.
 const ABSENT: &str = "none";
 
 /// The arguments of `write_file`.
@@ -24,11 +24,11 @@ pub struct WriteArgs {
     expected_digest: Option<String>,
 }
 
-/// Plans to write a whole text file.
+/// Plans to write a complete text file.
 ///
 /// # Errors
-/// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::Conflict`] if the file is
-/// not the expected one.
+/// Those of the jail; [`ErrorKind::Denied`] for a protected path, [`ErrorKind::Conflict`] if the
+/// file is not the expected one.
 pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<WritePlan, ExtensionError> {
     let path = SandboxPath::new(&args.path)?;
     let (base, old) = read_current(sandbox, &path)?.map_or((None, String::new()), split);
@@ -71,11 +71,11 @@ struct NewText {
     content: String,
 }
 
-/// Plans to write several whole text files: all of them or none.
+/// Plans to write several complete text files: all of them or none.
 ///
 /// # Errors
-/// Those of the jail; [`ErrorKind::Denied`] for what is kept, [`ErrorKind::InvalidArgument`] for no
-/// file and for a path that is named twice.
+/// Those of the jail; [`ErrorKind::Denied`] for a protected path, [`ErrorKind::InvalidArgument`]
+/// for an empty list and for a repeated path.
 pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<WritePlan, ExtensionError> {
     if args.files.is_empty() {
         return Err(ExtensionError::invalid_argument("`files` names no file")

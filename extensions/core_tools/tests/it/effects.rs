@@ -1,4 +1,4 @@
-//! What is shown of a write is what is written, or nothing is.
+//! Only the effect that a person saw is written.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -63,7 +63,7 @@ fn effects_name_every_change() {
             .map(|path| (ChangeKind::Delete, &**path))
             .collect::<Vec<_>>()
     );
-    // Looking changes nothing.
+    // A plan changes no file.
     assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\ntwo\nthree\n"));
     assert!(yard.path("work/src/lib.rs").exists() && !yard.path("extensions").exists());
 }
@@ -99,7 +99,7 @@ fn only_the_approved_effect_is_written() {
 }
 
 #[test]
-fn unshowable_content_is_said() {
+fn unshowable_content_is_reported() {
     let yard = Yard::new();
     yard.write("work/libx.so", b"\x7fELF\0\0");
     let moved = json!({"from": "work", "to": "extensions/x"});
@@ -112,7 +112,7 @@ fn unshowable_content_is_said() {
     let long = effect(&yard, "write_file", &long);
     assert_eq!(long.hidden.as_deref(), Some("the changes have more than 262144 bytes"));
     assert_eq!(long.changes[0].diff, "");
-    // Where no text is wanted, nothing is read.
+    // Without texts, no file is read.
     let plan = yard.plan("move_path", &moved).unwrap();
     let paths = plan.effect(&yard.sandbox, false).unwrap();
     assert_eq!(
@@ -122,7 +122,7 @@ fn unshowable_content_is_said() {
 }
 
 #[test]
-fn several_files_are_written_or_none() {
+fn several_files_are_written_atomically() {
     let yard = Yard::new();
     let files = |last: &str| {
         json!({"files": [

@@ -1,4 +1,4 @@
-//! What strangers may have put into the sandbox.
+//! Hostile entries in the sandbox.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -32,7 +32,7 @@ fn links_are_not_followed_moved_or_deleted() {
     ];
     for path in paths {
         for (tool, args) in uses(path) {
-            // As a new name, a link is taken: then it is a conflict.
+            // A link at the new name is a conflict.
             let (kind, message, _) = yard.refusal(tool, &args);
             assert!(
                 matches!(kind, ErrorKind::Denied | ErrorKind::Conflict),
@@ -54,7 +54,7 @@ fn links_are_not_followed_moved_or_deleted() {
 }
 
 #[test]
-fn a_directory_that_is_swapped_for_a_link_leads_nobody_out() {
+fn swapped_directory_cannot_escape_sandbox() {
     let yard = Yard::new();
     yard.write("work/dir/secret", "inside");
     let before = yard.canaries();
@@ -91,7 +91,7 @@ fn a_directory_that_is_swapped_for_a_link_leads_nobody_out() {
 }
 
 #[test]
-fn a_hard_link_is_said_and_never_written_through() {
+fn hard_link_is_reported_not_written() {
     let yard = Yard::new();
     let before = yard.canaries();
     fs::hard_link(yard.outside("canary.txt"), yard.path("notes/twin")).unwrap();
@@ -115,7 +115,7 @@ fn a_hard_link_is_said_and_never_written_through() {
 }
 
 #[test]
-fn a_fifo_is_named_and_never_waited_for() {
+fn fifo_is_reported_without_blocking() {
     let yard = Yard::new();
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     let fifo = rustix::fs::FileType::Fifo;
@@ -133,7 +133,7 @@ fn a_fifo_is_named_and_never_waited_for() {
 }
 
 #[test]
-fn a_gigabyte_of_nothing_is_refused_at_once() {
+fn sparse_gigabyte_is_rejected_unread() {
     let yard = Yard::new();
     let file = fs::File::create(yard.path("notes/huge")).unwrap();
     file.set_len(1 << 30).unwrap();
@@ -156,7 +156,7 @@ fn a_gigabyte_of_nothing_is_refused_at_once() {
 }
 
 #[test]
-fn names_and_texts_that_are_not_utf_8_are_said() {
+fn non_utf8_content_is_reported() {
     let yard = Yard::new();
     fs::write(yard.path("notes").join(OsStr::from_bytes(b"caf\xe9")), "x").unwrap();
     yard.write("notes/latin", b"caf\xe9\n");

@@ -4,7 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
-// `cfg(test)` tells clippy that the helpers beside the tests are tests, too.
+// `cfg(test)` makes clippy treat the test helpers as tests, too.
 #[cfg(test)]
 mod effects;
 #[cfg(test)]

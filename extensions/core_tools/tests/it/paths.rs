@@ -55,7 +55,7 @@ fn payloads(yard: &Yard) -> Vec<String> {
 }
 
 #[test]
-fn no_traversal_leads_any_tool_out() {
+fn traversal_cannot_escape_sandbox() {
     let yard = Yard::new();
     let before = yard.canaries();
     let payloads = payloads(&yard);
@@ -75,7 +75,7 @@ fn no_traversal_leads_any_tool_out() {
 }
 
 #[test]
-fn what_only_looks_like_a_way_up_is_a_name() {
+fn dots_in_names_are_literal() {
     let yard = Yard::new();
     let before = yard.canaries();
     for up in [
@@ -97,7 +97,7 @@ fn what_only_looks_like_a_way_up_is_a_name() {
 }
 
 #[test]
-fn private_data_is_there_for_no_tool() {
+fn private_data_is_hidden_from_tools() {
     let yard = Yard::new();
     let before = yard.canaries();
     for path in ["data", "data/x", "data/x/secret", "data/new", "DATA", "Data/x/secret", "dAtA/new"]
@@ -117,7 +117,7 @@ fn private_data_is_there_for_no_tool() {
 }
 
 #[test]
-fn every_legal_path_is_read_written_moved_and_deleted() {
+fn legal_paths_work_with_all_tools() {
     let yard = Yard::new();
     // Only the sandbox's own `data` is private.
     let paths = legal_paths("data");
@@ -149,9 +149,9 @@ fn every_legal_path_is_read_written_moved_and_deleted() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
-    /// Whatever the path: what is read or written is the file that the path names literally.
+    /// For every path, the file that is read or written is the one that the path names literally.
     #[test]
-    fn only_files_of_the_sandbox_are_touched(
+    fn only_sandbox_files_are_touched(
         parts in prop::collection::vec(
             prop::sample::select(vec![
                 "..", ".", "/", "//", "\\", "notes", "a.md", "a", "b", "skills", "demo", "data",

@@ -1,4 +1,4 @@
-//! Skills: those that are there are read-only, those that come to be are known before.
+//! Skills: existing ones are read-only, new ones are announced beforehand.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ fn tree(yard: &Yard, rel: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn what_belongs_to_a_skill_is_read_and_not_changed() {
+fn skill_files_are_read_only() {
     let yard = Yard::new();
     yard.write("team/group/other/skill.md", "---\ndescription: Lower case.\n---\n");
     let before = tree(&yard, "");
@@ -50,7 +50,7 @@ fn what_belongs_to_a_skill_is_read_and_not_changed() {
             assert_eq!(hint, expected, "{tool}");
         }
     }
-    // Nor is it taken away as a whole, or hidden.
+    // Nor can the directory be deleted or hidden.
     for (path, message) in [
         ("skills/demo", "`skills/demo` belongs to the skill `demo`, which is read-only"),
         ("skills", "`skills` is part of every sandbox"),
@@ -73,7 +73,7 @@ fn what_belongs_to_a_skill_is_read_and_not_changed() {
 }
 
 #[test]
-fn a_new_skill_is_known_before_it_is_there() {
+fn new_skill_is_announced_first() {
     let yard = Yard::new();
     let write = json!({"path": "skills/new/SKILL.md", "content": NEW});
     let plan = yard.plan("write_file", &write).unwrap();
@@ -102,7 +102,7 @@ fn a_new_skill_is_known_before_it_is_there() {
 }
 
 #[test]
-fn a_skill_is_not_made_where_it_would_hide_others_or_be_overlooked() {
+fn hidden_or_hiding_skill_is_rejected() {
     let yard = Yard::new();
     yard.write("skills/group/inner/SKILL.md", NEW);
     let own = "a skill has a directory of its own: skills/<id>/SKILL.md";

@@ -1,4 +1,4 @@
-//! What the tools do for whoever means well.
+//! The ordinary use of the tools.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ fn digest(yard: &Yard, path: &str) -> String {
 }
 
 #[test]
-fn a_text_is_read_by_lines() {
+fn text_is_read_by_lines() {
     let yard = Yard::new();
     let digest = digest(&yard, "notes/a.md");
     let read = |args| yard.call("read_file", &args).unwrap();
@@ -50,7 +50,7 @@ fn a_text_is_read_by_lines() {
 }
 
 #[test]
-fn a_file_is_written_whole_and_only_over_what_is_expected() {
+fn write_requires_expected_digest() {
     let yard = Yard::new();
     let write = |path: &str, content: &str, expected: Option<&str>| {
         let args = json!({"path": path, "content": content, "expected_digest": expected});
@@ -84,13 +84,13 @@ fn a_file_is_written_whole_and_only_over_what_is_expected() {
         write("notes/a.md", "x", None).unwrap_err().message(),
         "`notes/a.md` is write-protected"
     );
-    // Nothing is left lying about.
+    // No temporary file remains.
     let names = fs::read_dir(yard.path("notes")).unwrap();
     assert_eq!(names.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>(), ["a.md"]);
 }
 
 #[test]
-fn a_plan_that_was_overtaken_is_a_conflict() {
+fn overtaken_plan_is_conflict() {
     let yard = Yard::new();
     let args = json!({"path": "notes/a.md", "content": "mine"});
     let plan = yard.plan("write_file", &args).unwrap();
@@ -114,7 +114,7 @@ fn a_plan_that_was_overtaken_is_a_conflict() {
 }
 
 #[test]
-fn of_many_writers_each_sees_the_last() {
+fn concurrent_writers_see_last_text() {
     let yard = Arc::new(Yard::new());
     yard.write("notes/count", "0");
     let (threads, rounds) = (4, 50);
@@ -143,7 +143,7 @@ fn of_many_writers_each_sees_the_last() {
 }
 
 #[test]
-fn a_patch_changes_all_of_its_files_or_none() {
+fn patch_is_atomic_across_files() {
     let yard = Yard::new();
     let old = "one\ntwo\nthree\n";
     let first = skill_diff::unified_diff(old, "one\n2\nthree\n", "notes/a.md");
@@ -189,7 +189,7 @@ fn a_patch_changes_all_of_its_files_or_none() {
     }
     assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\n2\nthree\n"));
     assert!(!yard.path("notes/none.md").exists());
-    // Two parts for one file, and what was overlooked is said.
+    // Two sections for one file, and text outside of any section, are reported.
     let again = skill_diff::unified_diff("one\n3\nthree\n", "one\n3\n4\n", "notes/a.md");
     let done = yard.call("apply_patch", &json!({"patch": format!("```diff\n{third}{again}```\n")}));
     assert!(done.unwrap().text.starts_with("Applied: changed `notes/a.md`.\nNote: `notes/a.md`: "));
@@ -197,7 +197,7 @@ fn a_patch_changes_all_of_its_files_or_none() {
 }
 
 #[test]
-fn paths_are_moved_and_deleted_as_a_whole() {
+fn directories_are_moved_and_deleted_completely() {
     let yard = Yard::new();
     yard.write("notes/sub/deep/x", "x");
     let moved = yard.call("move_path", &json!({"from": "notes/sub", "to": "other/place"})).unwrap();
@@ -231,7 +231,7 @@ fn paths_are_moved_and_deleted_as_a_whole() {
 }
 
 #[test]
-fn a_directory_is_listed_in_pages() {
+fn directory_is_listed_in_pages() {
     let yard = Yard::new();
     for number in 0..450 {
         yard.write(&format!("many/{number:03}"), "x");

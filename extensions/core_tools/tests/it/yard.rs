@@ -64,7 +64,7 @@ impl Yard {
         }
     }
 
-    /// Plans what a writing tool is to do.
+    /// Plans the write of a tool.
     pub(crate) fn plan(&self, tool: &str, args: &Value) -> Result<WritePlan, ExtensionError> {
         let text = args.to_string();
         let args = ToolArgs::new(&text);
@@ -85,7 +85,7 @@ impl Yard {
         }
     }
 
-    /// Every file outside of the sandbox and in its private folder, with its text.
+    /// Returns every file outside of the sandbox and in its private directory, with its text.
     pub(crate) fn canaries(&self) -> BTreeMap<PathBuf, String> {
         let mut found = BTreeMap::new();
         let inside = self.path("");
@@ -107,7 +107,7 @@ impl Yard {
     }
 }
 
-/// Every way to hand a path to a tool, with what else the tool needs.
+/// Returns every tool that takes a path, with its other arguments.
 pub(crate) fn uses(path: &str) -> Vec<(&'static str, Value)> {
     let patch = skill_diff::unified_diff("", "new\n", path);
     vec![
