@@ -16,15 +16,15 @@ use crate::{Result, root, target};
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// Folder with `coldfloor.rs` (the leanest possible listing) and `gen_skills.py`
+    /// Directory with `coldfloor.rs` (the leanest possible listing) and `gen_skills.py`
     #[arg(long, value_name = "DIR", default_value = "../shared/bench")]
     data: PathBuf,
-    /// Runs of each whole-process measurement
+    /// Runs of each full-process measurement
     #[arg(long, default_value_t = 9)]
     runs: usize,
 }
 
-/// One row of the table.
+/// A row of the table.
 struct BenchRow {
     what: String,
     value: String,
@@ -32,7 +32,7 @@ struct BenchRow {
     goal: Option<(String, bool)>,
 }
 
-/// Prints the table. A number that is missed is marked and fails nothing: machines are noisy.
+/// Prints the table. A missed number is marked but does not fail the command: machines are noisy.
 pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     build_product(BuildProfile::Dist)?;
     let bench = ["build", "--locked", "-p", "bench", "--bins", "--examples"];
@@ -92,7 +92,7 @@ fn generate(generator: &Path, work: &Path, count: usize) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Cold listing, whole process, against the floor; returns the ratio of CPU time.
+/// Measures a cold listing, as a full process, against the floor; returns the ratio of CPU time.
 fn cold_list(
     floor: &Path,
     skills: &Path,
@@ -114,7 +114,7 @@ fn cold_list(
     Ok(ratio)
 }
 
-/// Checking skills, whole process, against the floor, which only lists them.
+/// Measures checks of skills, as a full process, against the floor, which only lists them.
 fn checks(floor: &Path, skills: &Path, runs: usize, rows: &mut Vec<BenchRow>) -> Result<()> {
     for (command, goal, runs) in [("validate", Some(4.5), runs), ("lint", None, runs.min(3))] {
         let measured = against_floor(floor, &[command], skills, runs)?;
@@ -175,7 +175,7 @@ fn against_floor(
     })
 }
 
-/// What the search index costs, over skills that the `bench` binary makes up.
+/// Measures the search index over skills that the `bench` binary generates.
 fn searches(rows: &mut Vec<BenchRow>) -> Result<()> {
     let numbers = bench_binary("--search".as_ref())?;
     let get = |key: &str| numbers[key].as_f64().unwrap_or(f64::NAN);
@@ -199,7 +199,7 @@ fn searches(rows: &mut Vec<BenchRow>) -> Result<()> {
     Ok(())
 }
 
-/// Runs the `bench` binary and reads what it has measured.
+/// Runs the `bench` binary and parses its measurements.
 fn bench_binary(argument: &OsStr) -> Result<Value> {
     let output = Command::new(BuildProfile::Dist.directory().join("bench"))
         .arg(argument)
@@ -211,7 +211,7 @@ fn bench_binary(argument: &OsStr) -> Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// What the `bench` binary measures in one process.
+/// Adds the in-process measurements of the `bench` binary.
 fn in_process(skills: &Path, count: usize, rows: &mut Vec<BenchRow>) -> Result<()> {
     let numbers = bench_binary(skills.as_ref())?;
     let get = |key: &str| numbers[key].as_f64().unwrap_or(f64::NAN);
@@ -285,7 +285,7 @@ fn in_process(skills: &Path, count: usize, rows: &mut Vec<BenchRow>) -> Result<(
     Ok(())
 }
 
-/// What vectors cost, which does not depend on the number of skills.
+/// Adds the measurements of vectors, which do not depend on the number of skills.
 fn vectors(get: &dyn Fn(&str) -> f64, rows: &mut Vec<BenchRow>) {
     let start = get("embedding_start_us") / 1e3;
     let loading = format!("loading the library {:.2} ms", get("embedding_load_us") / 1e3);

@@ -1,7 +1,7 @@
-//! `cargo xtask demo`: the main job, on a temporary copy of `sandbox/`.
+//! `cargo xtask demo`: the main workflow, on a temporary copy of `sandbox/`.
 //!
-//! Every step runs the real binary and checks what it printed; the demo fails if any step did not
-//! happen.
+//! Every step runs the real binary and checks its output; the demo fails if any step did not
+//! succeed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,10 +20,10 @@ use serde_json::json;
 use crate::Result;
 use crate::install::{BuildProfile, build_product};
 
-/// How long one step may take.
+/// The timeout of one step.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What an agent is asked to do.
+/// The task of the agent.
 const TASK: &str = "Review the echo extension for best practices";
 
 /// Builds in release and shows the main job.
@@ -35,12 +35,12 @@ pub(crate) fn cmd_demo() -> Result<()> {
     result
 }
 
-/// What the agents' flow is tried with.
+/// Options of the agents' flow.
 #[derive(Debug, Args)]
 pub(crate) struct FlowArgs {
-    /// The model, `provider/model`; keys as docs/models.md says
+    /// The model, `provider/model`; keys as in docs/models.md
     model: String,
-    /// Where a provider of one's own is, if it is compatible with OpenAI's
+    /// Base URL of a provider that is compatible with OpenAI's
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// The variable that has its key
@@ -48,7 +48,7 @@ pub(crate) struct FlowArgs {
     key: Option<String>,
 }
 
-/// Builds in release and has a real model do what the script does at the end of the demo.
+/// Builds in release and runs the script at the end of the demo with a real model.
 pub(crate) fn cmd_flow(args: &FlowArgs) -> Result<()> {
     build_product(BuildProfile::Release)?;
     let demo = DemoHome::new()?;
@@ -163,7 +163,8 @@ impl DemoHome {
         }
 
         title("10. An extension is written, built under a policy, tried, installed and used");
-        // What `build_extension` does for an agent, here for an operator. The SDK is compiled once.
+        // An operator builds here in the way that `build_extension` does for an agent. The SDK is
+        // compiled once.
         self.skillhost(["ext", "new", "weather"])?;
         let text = self.skillhost(["ext", "build", "weather", "--yes"])?;
         expect(&text, "built weather 0.1.0: tools weather_greet")?;
@@ -200,7 +201,7 @@ impl DemoHome {
         expect(&calls, "skill    code-review")
     }
 
-    /// Prints what was called in the only thread there is; returns the whole of it.
+    /// Prints the tool calls of the only thread; returns the complete output.
     fn calls(&self) -> Result<String> {
         let text = self.call(["threads", "list", "--json"])?;
         let thread = text.split_once("\"id\":\"").and_then(|(_, rest)| rest.split_once('"'));
@@ -219,7 +220,7 @@ impl DemoHome {
     fn skill_file(&self, text: &str) -> Result<()> {
         let folder = self.home.join("sandbox/skills/house-greeting");
         fs::create_dir_all(&folder)?;
-        // Whole or not at all, as a careful editor writes.
+        // The file is replaced by a rename, as a careful editor writes.
         fs::write(folder.join(".SKILL.md.new"), text)?;
         Ok(fs::rename(folder.join(".SKILL.md.new"), folder.join("SKILL.md"))?)
     }
@@ -231,14 +232,14 @@ impl DemoHome {
             .arg(&self.home)
             .arg("--trust-home")
             .args(arguments)
-            // Nothing of the demo is to stay behind, and nothing of the user's to be used.
+            // The demo must leave no file behind and use none of the user's settings.
             .env("XDG_STATE_HOME", self.home.join(".state"))
             .env("XDG_RUNTIME_DIR", self.home.join(".run"))
             .env("SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS", "100");
         command
     }
 
-    /// Runs a command, prints it and what it printed.
+    /// Runs a command, prints it and its output.
     fn skillhost<const N: usize>(&self, arguments: [&str; N]) -> Result<String> {
         let text = self.call(arguments)?;
         print!("{text}");
@@ -260,7 +261,7 @@ impl DemoHome {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Repeats a command until its output says something.
+    /// Repeats a command until its output contains a text.
     fn poll_until(&self, command: impl Fn() -> Result<String>, wanted: &str) -> Result<String> {
         let started = Instant::now();
         loop {
@@ -323,7 +324,7 @@ impl RunningKernel {
 
 impl Drop for RunningKernel {
     fn drop(&mut self) {
-        // After `stop` there is nothing left to kill.
+        // After `stop` the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

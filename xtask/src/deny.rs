@@ -6,8 +6,8 @@ use std::process::Stdio;
 use crate::Result;
 use crate::process::{cargo_command, run_command};
 
-/// Runs cargo-deny where it is installed, and says so where it is not. Advisories are checked where
-/// their database was fetched.
+/// Runs cargo-deny if it is installed, and reports if it is not. Advisories are checked if their
+/// database was fetched.
 pub(crate) fn cmd_deny() -> Result<()> {
     let mut probe = cargo_command(["deny", "--version"]);
     let installed = probe.stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -23,7 +23,7 @@ pub(crate) fn cmd_deny() -> Result<()> {
     run_command(&mut cargo_command(arguments))
 }
 
-/// Whether cargo-deny has fetched a database of advisories.
+/// Returns whether cargo-deny has fetched a database of advisories.
 fn has_database(cargo_home: &Path) -> bool {
     let databases = std::fs::read_dir(cargo_home.join("advisory-dbs"));
     databases.is_ok_and(|entries| {

@@ -1,4 +1,4 @@
-//! `cargo xtask eval`: how well the product's own search finds skills, on labelled tasks.
+//! `cargo xtask eval`: measures the product's own search on labelled tasks.
 
 mod block;
 mod data;
@@ -24,10 +24,10 @@ use data::{GoldenExample, LabelledQuery, LabelledSkill};
 use meaning::CatalogVectors;
 use score::{ConfidenceInterval, RankingMetrics};
 
-/// Where the data lies, seen from the root of the repository.
+/// The directory of the data, relative to the root of the repository.
 const DATA: &str = "../shared/data/retrieval";
 
-/// The sizes of the catalogs that are measured; the whole one is always.
+/// The sizes of the measured catalogs, in addition to the complete one.
 const SIZES: [usize; 3] = [100, 300, 1_000];
 
 #[derive(Debug, Args)]
@@ -38,13 +38,13 @@ pub(crate) struct EvalArgs {
     /// The labelled tasks: JSON lines [default: queries_dev.jsonl of the data]
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
-    /// Write what a ranker found in the whole catalog: a JSON object of ids for each query
+    /// Write the hits of a ranker in the full catalog: a JSON object of ids for each query
     #[arg(long, value_name = "FILE")]
     run: Option<PathBuf>,
     /// The ranker that `--run` and `--fit` are about
     #[arg(long, default_value = "standard", value_parser = Ranker::NAMES)]
     ranker: String,
-    /// Refit the ranker's weights, print them and how they do on sources they have not seen
+    /// Refit the ranker's weights, print them and their scores on held-out sources
     #[arg(long)]
     fit: bool,
     /// Refit the weights of the ranker with cosines
@@ -55,11 +55,11 @@ pub(crate) struct EvalArgs {
     l2: f64,
 }
 
-/// Prints the tables. A number that is missed fails nothing; an example of the reference ranker that
-/// is not met fails.
+/// Prints the tables. A missed number does not fail the command; a missed example of the reference
+/// ranker does.
 ///
 /// # Errors
-/// Says which data is absent and what to pass.
+/// Names the missing data and the option that sets its path.
 pub(crate) fn cmd_eval(args: &EvalArgs) -> Result<()> {
     let skills = locate_data(args.skills.as_deref(), "skills.jsonl.zst", "--skills")?;
     let queries = locate_data(args.queries.as_deref(), "queries_dev.jsonl", "--queries")?;
@@ -109,7 +109,7 @@ pub(crate) fn cmd_eval(args: &EvalArgs) -> Result<()> {
     Ok(())
 }
 
-/// The file that was passed, or that of the data beside the repository.
+/// Returns the passed file, or that of the data next to the repository.
 fn locate_data(passed: Option<&Path>, name: &str, option: &str) -> Result<PathBuf> {
     let path = passed.map_or_else(|| root().join(DATA).join(name), Path::to_owned);
     if path.is_file() {
@@ -119,7 +119,8 @@ fn locate_data(passed: Option<&Path>, name: &str, option: &str) -> Result<PathBu
     }
 }
 
-/// Runs the same command built for speed: a debug build takes minutes, and its times say nothing.
+/// Runs the same command in an optimized build: a debug build takes minutes, and its times are
+/// meaningless.
 fn rerun_optimized() -> Result<()> {
     let mut command = cargo_command(["run", "--quiet", "--release", "--package", "xtask"]);
     command.arg("--manifest-path").arg(root().join("Cargo.toml")).arg("--");
@@ -166,7 +167,7 @@ fn compare(
     }
 }
 
-/// Prints how often the catalog in the prompt has a line for a labelled skill.
+/// Prints the share of queries whose catalog block has a line for a labelled skill.
 fn blocks(skills: &[LabelledSkill], queries: &[LabelledQuery]) {
     let shown = block::listed_in_block(skills, queries, &Ranker::standard());
     let share = shown.iter().filter(|&&shown| shown).count() as f64 / shown.len().max(1) as f64;

@@ -1,4 +1,4 @@
-//! `cargo xtask install` and `cargo xtask package`: the whole product in one place.
+//! `cargo xtask install` and `cargo xtask package`: the complete product in one directory.
 //!
 //! `cargo install` can only carry binaries; skillhost is a binary and the libraries it loads.
 
@@ -17,13 +17,13 @@ const LIBRARIES: [&str; 4] = ["skill_registry", "embedding", "core_tools", "echo
 
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// Where to: DIR/bin, DIR/lib/skillhost, DIR/share/skillhost, DIR/share/man
+    /// Target directory: DIR/bin, DIR/lib/skillhost, DIR/share/skillhost, DIR/share/man
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// Install a debug build (quicker to make, slower to run)
+    /// Install a debug build (faster to build, slower to run)
     #[arg(long)]
     debug: bool,
-    /// Install what was built before instead of building it
+    /// Install the previous build instead of a new one
     #[arg(long)]
     no_build: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) fn cmd_install(args: &InstallArgs) -> Result<()> {
     Ok(())
 }
 
-/// Makes `target/package/skillhost-VERSION-TARGET.tar.gz`.
+/// Creates `target/package/skillhost-VERSION-TARGET.tar.gz`.
 pub(crate) fn cmd_package() -> Result<()> {
     build_product(BuildProfile::Dist)?;
     let name = format!(
@@ -109,7 +109,7 @@ pub(crate) fn build_product(profile: BuildProfile) -> Result<()> {
     run_command(&mut cargo_command(arguments))
 }
 
-/// Puts everything in its place below a prefix.
+/// Copies every file to its path below a prefix.
 fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     let root = root();
     let share = prefix.join("share/skillhost");
@@ -124,7 +124,7 @@ fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     copy_tree(&root.join("manifests"), &share.join("manifests"))?;
     copy_tree(&root.join("sandbox/skills"), &share.join("skills"))?;
     copy_sdk(&root, &share.join("sdk"))?;
-    // What the README links to lies beside it.
+    // The README links to these files by relative paths.
     copy_tree(&root.join("docs"), &share.join("docs"))?;
     for name in [
         "README.md",
@@ -136,8 +136,8 @@ fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     ] {
         copy(&root.join(name), &share.join(name))?;
     }
-    // The program holds OpenAI's vocabulary, and the embedding extension vectors made of a model:
-    // both have a licence of their own.
+    // The program contains OpenAI's vocabulary, and the embedding extension contains vectors of a
+    // model: both have a separate license.
     for (folder, notice, to) in [
         ("skill_registry/tokens", "LICENSE-o200k_base", "LICENSE-o200k_base"),
         ("embedding/vectors", "NOTICE", "NOTICE-static-minilm-128"),
@@ -160,7 +160,7 @@ fn copy_sdk(root: &Path, to: &Path) -> Result<()> {
     let head = "[workspace]\nresolver = \"3\"\nmembers = [\"sdk\", \"contract\"]\n\n";
     let shared: String = ours[start..end]
         .lines()
-        // Only what the two crates inherit: paths of our other crates would not exist.
+        // Only the fields that the two crates inherit: paths of our other crates would not exist.
         .filter(|line| !line.contains("path = ") || line.starts_with("skillhost-contract"))
         .map(|line| line.replace("kernel/contract", "contract") + "\n")
         .collect();

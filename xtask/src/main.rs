@@ -29,28 +29,28 @@ struct XtaskCli {
 enum XtaskCommand {
     /// Build everything in release and show the main job on a copy of sandbox/
     Demo,
-    /// Have a real model do what the demo's script does at its end; needs the model
+    /// Run the end of the demo with a real model
     Flow(demo::FlowArgs),
     /// Run everything CI runs: fmt, clippy, tests, doc tests
     Test,
     /// Measure against the floor; prints a table and never fails on a number
     Bench(bench::BenchArgs),
-    /// Measure how well skills are found, on labelled tasks
+    /// Measure the skill search on labelled tasks
     Eval(eval::EvalArgs),
     /// Install the binary, libraries, manifests, skills and the SDK's sources
     Install(install::InstallArgs),
-    /// Make a tar archive of what `install` installs
+    /// Create a tar archive of the installed files
     Package,
     /// Check licences, sources and advisories, where cargo-deny is installed
     Deny,
     /// Try `skillhost mcp` with other people's clients, installed from npm and PyPI; needs network
     Peers(peers::PeersArgs),
-    /// Make the vocabulary of skill-tokens from OpenAI's `o200k_base.tiktoken`
+    /// Create the vocabulary of skill-tokens from OpenAI's `o200k_base.tiktoken`
     O200k {
         /// The published file
         published: PathBuf,
     },
-    /// Run one command and print what it used, as JSON
+    /// Run one command and print its resource usage as JSON
     #[command(hide = true)]
     Measure {
         /// The command
@@ -59,7 +59,7 @@ enum XtaskCommand {
     },
 }
 
-/// Why a command failed; already fit for a person.
+/// The result of a command; the error is printed for the user as it is.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
@@ -91,7 +91,7 @@ fn root() -> PathBuf {
     folder.parent().unwrap_or(folder).to_owned()
 }
 
-/// Where cargo builds to.
+/// Returns the directory that cargo builds to.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| root().join("target"), |dir| root().join(dir))

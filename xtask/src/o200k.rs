@@ -1,4 +1,4 @@
-//! `cargo xtask o200k`: makes the vocabulary that skill-tokens carries.
+//! `cargo xtask o200k`: creates the vocabulary that skill-tokens carries.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{Result, root};
 
-/// What OpenAI's tiktoken expects of the file.
+/// The checksum that OpenAI's tiktoken requires of the file.
 const PUBLISHED: &str = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d";
 
 /// Turns `o200k_base.tiktoken`, as OpenAI publishes it, into one byte with the length and then the

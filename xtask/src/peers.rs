@@ -1,8 +1,8 @@
-//! `cargo xtask peers`: other people's clients and test suites against `skillhost mcp`.
+//! `cargo xtask peers`: third-party clients and test suites against `skillhost mcp`.
 //!
-//! Optional, and never a part of `cargo xtask test`: it installs from npm and PyPI into a folder of
-//! its own. What cannot be installed or started here is SKIPPED, with the reason. Every client gets a
-//! home directory of its own and a dummy key; the model behind it is a script on loopback.
+//! Optional, and never a part of `cargo xtask test`: it installs from npm and PyPI into a separate
+//! directory. A tool that cannot be installed or started is SKIPPED, with the reason. Every client
+//! gets a separate home directory and a dummy key; the model behind it is a script on loopback.
 
 mod check;
 mod setup;
@@ -19,32 +19,32 @@ use setup::InstalledTools;
 
 #[derive(Debug, Args)]
 pub(crate) struct PeersArgs {
-    /// Where the peers are installed [default: peers in cargo's target directory]
+    /// Directory of the installed peers [default: peers in cargo's target directory]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Serve this folder of skills instead of the shipped ones
+    /// Serve this directory of skills instead of the shipped ones
     #[arg(long, value_name = "DIR")]
     skills: Option<PathBuf>,
-    /// The built program [default: a debug build, made first]
+    /// The built program [default: a debug build, built first]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
 
-/// How a check ended.
+/// The result of a check.
 pub(crate) enum CheckVerdict {
     Passed(String),
     Failed(String),
     Skipped(String),
 }
 
-/// One line of the table.
+/// A line of the table.
 pub(crate) struct PeerRow {
     pub(crate) peer: &'static str,
     pub(crate) check: String,
     pub(crate) verdict: CheckVerdict,
 }
 
-/// Installs what is missing, runs every check, prints a table; fails if a check failed.
+/// Installs the missing peers, runs every check, prints a table; fails if a check failed.
 pub(crate) fn cmd_peers(args: &PeersArgs) -> Result<()> {
     let dir = args.dir.clone().unwrap_or_else(|| target().join("peers"));
     std::fs::create_dir_all(&dir)?;

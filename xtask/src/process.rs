@@ -41,7 +41,7 @@ pub(crate) fn display_command(command: &Command) -> String {
     std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// What one run of a command used.
+/// The resource usage of one run of a command.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct CommandUsage {
     /// CPU time of user and system, in milliseconds.
@@ -59,7 +59,7 @@ pub(crate) fn measure_command(command: &[String]) -> Result<()> {
     let mut child = Command::new(program);
     child.args(arguments).stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
     let status = child.status().map_err(|error| format!("{}: {error}", display_command(&child)))?;
-    // 1 is what a check ends with that has found something.
+    // A check that found something exits with 1.
     if !matches!(status.code(), Some(0 | 1)) {
         return Err(format!("{}: {status}", display_command(&child)).into());
     }

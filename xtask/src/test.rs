@@ -50,7 +50,7 @@ pub(crate) fn cmd_test() -> Result<()> {
         ]))?;
     }
     run_command(&mut cargo_command(["test", "--workspace", "--doc", "--locked"]))?;
-    // What a failing step or a dying process leaves needs a build that no product is made of.
+    // Tests of a failing step or a killed process need failpoints, which no product build has.
     run_command(&mut cargo_command([
         "test",
         "--package",

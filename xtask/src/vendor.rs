@@ -1,4 +1,4 @@
-//! The crates that the SDK is built from, as `install` and `package` place them beside its sources.
+//! The crates that the SDK is built from, as `install` and `package` copy them to its sources.
 //!
 //! With them the first native extension of an installed copy is built without network. They come
 //! from cargo's registry of this machine, which has them since the product was built; `cargo
@@ -16,16 +16,16 @@ use sha2::{Digest as _, Sha256};
 use crate::process::cargo_command;
 use crate::{Result, root, target};
 
-/// The folder beside the SDK that `ext build` looks for.
+/// The directory next to the SDK in which `ext build` looks.
 const VENDOR: &str = "vendor";
-/// The largest folders of published crates; no library is built from them.
+/// The largest directories of published crates; no library is built from them.
 const UNUSED: [&str; 4] = ["tests", "test-macros", "benches", "examples"];
-/// Changes when the layout of the folder does.
+/// The version of the directory's layout.
 const LAYOUT: &str = "1";
 
-/// Puts `vendor/` and a lock file of exactly these crates into a workspace of the SDK.
+/// Copies `vendor/` and a lock file of exactly these crates into a workspace of the SDK.
 ///
-/// They are collected once for each lock file, in cargo's target folder.
+/// They are collected once for each lock file, in cargo's target directory.
 pub(crate) fn vendor(workspace: &Path) -> Result<()> {
     let caches = target().join("sdk-vendor");
     fs::create_dir_all(&caches)?;
@@ -56,12 +56,12 @@ fn key(workspace: &Path, host: &str) -> Result<String> {
     Ok(hex(&digest.finalize())[..16].to_owned())
 }
 
-/// Collects the crates of a workspace into a new folder.
+/// Collects the crates of a workspace in a new directory.
 fn collect(workspace: &Path, to: &Path, host: &str) -> Result<()> {
     let stage = to.join("stage");
     copy_folder(workspace, &stage, &[VENDOR])?;
     let metadata = metadata_of(&stage, host)?;
-    // Cargo has now removed from it what the SDK does not need.
+    // Cargo has now removed the crates from it that the SDK does not need.
     let lock: Lock = toml::from_str(&fs::read_to_string(stage.join("Cargo.lock"))?)?;
     let packages = metadata.packages.iter().filter(|package| package.source.is_some());
     let mut present = BTreeSet::new();
@@ -88,7 +88,8 @@ fn collect(workspace: &Path, to: &Path, host: &str) -> Result<()> {
         fs::write(folder.join("src/lib.rs"), "compile_error!(\"a crate of other platforms\");\n")?;
         write_checksums(&folder, checksum)?;
     }
-    // Shows that all are there, and removes from the lock file what placeholders do not need.
+    // The build proves that all are present, and removes the unneeded crates of placeholders from
+    // the lock file.
     let vendor = serde_json::Value::from(to.join(VENDOR).to_string_lossy());
     let mut resolve = metadata_command(&stage);
     resolve.args(["--offline", "--config", "source.crates-io.replace-with=\"skillhost-sdk\""]);
@@ -104,7 +105,7 @@ fn metadata_of(workspace: &Path, host: &str) -> Result<Metadata> {
         let mut command = metadata_command(workspace);
         output_of(command.args(["--filter-platform", host]).args(offline))
     };
-    // Without a registry to ask, what was fetched has to do; what is missing is fetched.
+    // Without a reachable registry the fetched crates must suffice; missing ones are fetched.
     let output = metadata(&["--offline"]).or_else(|_| metadata(&[]))?;
     Ok(serde_json::from_slice(&output)?)
 }
@@ -128,7 +129,7 @@ fn needed_elsewhere<'l>(lock: &'l Lock, present: &BTreeSet<(&str, &str)>) -> Vec
     lock.package.iter().filter(|locked| !is_present(locked)).filter(is_needed).collect()
 }
 
-/// The manifest of a crate that other platforms need: its name and the features asked for.
+/// Returns the manifest of a crate that other platforms need: its name and the requested features.
 fn placeholder(locked: &Locked, metadata: &Metadata) -> Result<String> {
     let mut features = BTreeSet::new();
     for package in &metadata.packages {
@@ -153,7 +154,7 @@ fn placeholder(locked: &Locked, metadata: &Metadata) -> Result<String> {
     Ok(text)
 }
 
-/// Writes what cargo compares a vendored crate with.
+/// Writes the checksums that cargo compares a vendored crate with.
 fn write_checksums(folder: &Path, package: &str) -> Result<()> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -173,7 +174,7 @@ fn write_checksums(folder: &Path, package: &str) -> Result<()> {
     Ok(())
 }
 
-/// Copies the regular files of a folder, without some folders at its top.
+/// Copies the regular files of a directory, except some directories at its top.
 fn copy_folder(from: &Path, to: &Path, without: &[&str]) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))? {
@@ -231,7 +232,7 @@ struct Metadata {
 struct Package {
     name: String,
     version: String,
-    /// Where it was fetched from; `None` for the crates of the workspace.
+    /// The source of the crate; `None` for the crates of the workspace.
     source: Option<String>,
     manifest_path: PathBuf,
     dependencies: Vec<Dependency>,

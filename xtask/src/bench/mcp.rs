@@ -1,4 +1,5 @@
-//! What an MCP client waits for: `skillhost mcp` on standard input and output, as it is built.
+//! The latencies of an MCP client: `skillhost mcp` on standard input and output, in the current
+//! build.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,7 +16,7 @@ use crate::{Result, root};
 /// Calls that are timed, after a tenth as many that warm up.
 const CALLS: usize = 5_000;
 
-/// Whole lists that are timed, after the first.
+/// The number of timed full lists, after the first.
 const LISTS: usize = 9;
 
 /// A server with its client.
@@ -51,7 +52,7 @@ impl McpConnection {
         Ok(talk)
     }
 
-    /// Asks and waits; whatever else the server says is skipped.
+    /// Sends a request and waits for its response; other messages of the server are skipped.
     fn ask(&mut self, method: &str, params: &Value) -> Result<Value> {
         self.next += 1;
         let id = self.next;
@@ -93,13 +94,13 @@ impl McpConnection {
 
 impl Drop for McpConnection {
     fn drop(&mut self) {
-        // After its end there is nothing left to kill.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Measures a server of a folder of skills.
+/// Measures a server of a directory of skills.
 pub(super) fn measure_server(
     work: &Path,
     skills: &Path,

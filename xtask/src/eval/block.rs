@@ -15,7 +15,8 @@ pub(super) const SIZE: usize = 1_000;
 /// The characters that the block may have.
 pub(super) const BUDGET: usize = 8_000;
 
-/// For each query whether the block of a session's first prompt has a line for a labelled skill.
+/// Returns for each query whether the block of a session's first prompt has a line for a labelled
+/// skill.
 pub(super) fn listed_in_block(
     skills: &[LabelledSkill],
     queries: &[LabelledQuery],
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_match_has_a_line_however_many_skills_there_are() {
+    fn match_keeps_line_in_large_catalog() {
         let mut skills: Vec<LabelledSkill> = (0..900)
             .map(|n| LabelledSkill {
                 id: format!("a{n:03}"),

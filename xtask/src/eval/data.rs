@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::Result;
 
-/// One skill of the catalog.
+/// A skill of the catalog.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct LabelledSkill {
@@ -22,13 +22,13 @@ pub(super) struct LabelledSkill {
     pub(super) body: String,
 }
 
-/// One task with the skills that fit it.
+/// A task with the skills that fit it.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct LabelledQuery {
     pub(super) id: String,
     pub(super) query: String,
     pub(super) relevant: Vec<String>,
-    /// Where the task comes from: tasks of one source are alike.
+    /// The source of the task: tasks of one source are alike.
     #[serde(default)]
     pub(super) source: String,
 }
@@ -45,10 +45,10 @@ pub(super) struct GoldenExample {
     pub(super) lexical_top1_features: Vec<f64>,
 }
 
-/// Reads JSON lines; a file that ends in `.zst` is unpacked on the way.
+/// Reads JSON lines; a file that ends in `.zst` is decompressed.
 ///
 /// # Errors
-/// Names the file and, for what is not JSON of the expected shape, the line.
+/// Names the file and, for a line that is not JSON of the expected shape, the line.
 pub(super) fn read_json_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if path.extension().is_some_and(|extension| extension == "zst") {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_are_skipped_and_a_bad_line_is_named() {
+    fn blank_lines_skip_bad_lines_fail() {
         let good = r#"{"id":"a","query":"q","relevant":["x"],"kind":"task"}"#;
         assert_eq!(read(&format!("{good}\n\n{good}\n")), Ok(vec!["a".into(), "a".into()]));
         assert_eq!(

@@ -14,14 +14,14 @@ const STEPS: usize = 500;
 /// Ends the search: the largest slope that counts as flat.
 const FLAT: f64 = 1e-7;
 
-/// One query's candidates.
+/// The candidates of one query.
 #[derive(Debug, Clone)]
 pub(super) struct TrainingExample {
     /// The candidates' features, one candidate after the other.
     pub(super) features: Vec<f64>,
-    /// Which candidates are labelled.
+    /// `true` for each labelled candidate.
     pub(super) relevant: Vec<bool>,
-    /// How much the query counts.
+    /// The weight of the query.
     pub(super) weight: f64,
 }
 
@@ -42,7 +42,7 @@ impl TrainingExample {
         self.features.chunks(self.width().max(1))
     }
 
-    /// Adds the loss and its slope. A query without a labelled candidate teaches nothing.
+    /// Adds the loss and its slope. A query without a labelled candidate adds zero.
     fn add(&self, weights: &[f64], scores: &mut Vec<f64>, slope: &mut [f64]) -> f64 {
         let labelled = self.relevant.iter().filter(|&&relevant| relevant).count() as f64;
         if labelled == 0.0 {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weights_point_where_the_labels_come_from() {
+    fn weights_recover_label_direction() {
         let teacher = [3.0, 0.0, -1.0];
         let examples = taught(&teacher, 300);
         let weights = fit_weights(&examples.iter().collect::<Vec<_>>(), 1e-3);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_is_flat_and_the_penalty_shrinks_it() {
+    fn penalty_shrinks_fitted_weights() {
         let examples = taught(&[1.0, 2.0], 100);
         let all: Vec<&TrainingExample> = examples.iter().collect();
         let size = |l2| {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_without_labels_and_one_without_weight_teach_nothing() {
+    fn unlabelled_or_weightless_query_adds_zero() {
         let mut examples = taught(&[1.0, -2.0], 40);
         let before = fit_weights(&examples.iter().collect::<Vec<_>>(), 1e-2);
         let mut unlabelled = examples[0].clone();

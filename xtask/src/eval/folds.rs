@@ -1,4 +1,4 @@
-//! Weights refitted, and how they do on sources that they were not fitted on.
+//! Refitted weights and their scores on held-out sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,16 +16,16 @@ const OWN_FOLD: usize = 16;
 /// Folds that the small sources are dealt out to.
 const SHARED_FOLDS: usize = 3;
 
-/// What a fit gives.
+/// The result of a fit.
 #[derive(Debug)]
 pub(super) struct FittedWeights {
     /// A name for each weight.
     pub(super) columns: Vec<String>,
     /// The weights fitted on all queries.
     pub(super) weights: Vec<f64>,
-    /// How they do on the queries that they were fitted on.
+    /// The scores on the queries of the fit.
     pub(super) inside: Vec<RankingMetrics>,
-    /// How each query does with weights that were fitted without its fold.
+    /// The score of each query with weights fitted without its fold.
     pub(super) outside: Vec<RankingMetrics>,
 }
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_stays_together_and_small_ones_share() {
+    fn folds_keep_sources_together() {
         let mut queries: Vec<LabelledQuery> = (0..16).map(|_| query("big", "", "")).collect();
         queries.extend(["s1", "s2", "s3", "s4", "s1"].map(|source| query(source, "", "")));
         let folds = folds(&queries);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn each_source_counts_once_in_the_mean_over_sources() {
+    fn sources_count_once_in_mean() {
         let good = RankingMetrics::compute(&["a".into()], &["a"]);
         let bad = RankingMetrics::compute(&["a".into()], &["b"]);
         let mut queries: Vec<LabelledQuery> = (0..30).map(|_| query("large", "", "")).collect();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fit_prefers_what_the_labels_prefer() {
+    fn fit_follows_labels() {
         // BM25F prefers the shorter description; the labels follow the name.
         let words = ["ant", "bee", "cow", "dog", "elk", "fox"];
         let names: Vec<String> = words.iter().map(|word| format!("{word}-keeper")).collect();

@@ -4,7 +4,7 @@ use skill_search::{Index, Ranker, SearchRequest, TextAnalyzer};
 
 use super::data::GoldenExample;
 
-/// How far a score may lie from the example's.
+/// The permitted difference of a score from the example.
 const TOLERANCE: f64 = 1e-4;
 
 /// Compares the product's reference ranker with the examples; returns a line for each difference.
@@ -69,7 +69,7 @@ mod tests {
         Index::build(TextAnalyzer::Reference, documents)
     }
 
-    /// The example that the index itself gives.
+    /// Returns the example that the index itself gives.
     fn example() -> GoldenExample {
         let ranker = Ranker::reference();
         let request = SearchRequest::new("count the beads", &ranker);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_equal_example_gives_no_line_and_each_difference_one() {
+    fn golden_differences_give_one_line_each() {
         assert_eq!(find_differences(&index(), &[example()]), Vec::<String>::new());
         let mut near = example();
         near.lexical[0].1 += TOLERANCE / 2.0;

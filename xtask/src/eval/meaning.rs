@@ -11,7 +11,7 @@ use super::data::LabelledSkill;
 /// Sections of a body that get a vector.
 const SECTIONS: usize = 40;
 
-/// Words of a section, and how many of them the next one repeats.
+/// The words of a section, and the number of them that the next section repeats.
 const WORDS: usize = 200;
 const REPEATED: usize = 40;
 
@@ -50,7 +50,7 @@ impl<'a> CatalogVectors<'a> {
         Self { table, skills }
     }
 
-    /// What is near to a query among the skills with these ids.
+    /// Returns the skills with these ids that are near a query.
     pub(super) fn cosines_to<'v>(
         &'v self,
         ids: &'v [&'v str],
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_is_nearest() {
+    fn equal_meaning_is_nearest() {
         let skill = |id: &str, description: &str| LabelledSkill {
             id: id.into(),
             description: description.into(),

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shuffle_keeps_every_item_and_follows_the_seed() {
+    fn shuffle_is_a_seeded_permutation() {
         let shuffled = |seed| {
             let mut items: Vec<usize> = (0..20).collect();
             SplitMix64::new(seed).shuffle(&mut items);
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stay_below_their_bound_and_reach_all_of_it() {
+    fn numbers_cover_range_below_bound() {
         let mut random = SplitMix64::new(1);
         let mut seen = [false; 7];
         for _ in 0..200 {

@@ -8,10 +8,10 @@ use super::random::SplitMix64;
 /// The seed of the samples.
 const SEED: u64 = 5;
 
-/// A catalog of one size and the queries asked of it.
+/// A catalog of one size and its queries.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CatalogSample {
-    /// Indices of skills, in the order of the whole catalog.
+    /// Indices of skills, in the order of the full catalog.
     pub(super) skills: Vec<usize>,
     /// Indices of queries.
     pub(super) queries: Vec<usize>,
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_query_is_asked_once_of_a_catalog_with_its_skills() {
+    fn samples_cover_each_query_once() {
         let skills = catalog(200);
         let queries: Vec<LabelledQuery> = (0..60).map(|n| ask(&[n, n + 100])).collect();
         let samples = draw_samples(&skills, &queries, 40);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_as_large_as_the_catalog_takes_all_of_it() {
+    fn catalog_size_takes_all_skills() {
         let all = draw_samples(&catalog(3), &[ask(&[1]), ask(&[2])], 5_000);
         assert_eq!(all, [CatalogSample { skills: vec![0, 1, 2], queries: vec![0, 1] }]);
     }

@@ -1,4 +1,4 @@
-//! How good a ranking is.
+//! The quality of a ranking.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,7 +13,7 @@ const DRAWS: usize = 1_000;
 pub(super) struct RankingMetrics([f64; 6]);
 
 impl RankingMetrics {
-    /// What the numbers are, in order.
+    /// The names of the numbers, in order.
     pub(super) const NAMES: [&str; 6] = ["R@1", "R@3", "R@5", "R@10", "MRR", "nDCG@10"];
 
     /// Measures one query: the share of its labelled skills in the first k (for k = 1 one suffices),
@@ -66,15 +66,15 @@ impl fmt::Display for RankingMetrics {
     }
 }
 
-/// Where 95 % of the means of samples drawn anew, with replacement, lie.
+/// The interval that holds 95 % of the means of samples drawn with replacement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ConfidenceInterval {
     pub(super) low: RankingMetrics,
     pub(super) high: RankingMetrics,
 }
 
-/// The 95 % bootstrap interval of each mean. The seed is fixed, so that the same measures give the
-/// same interval.
+/// Returns the 95 % bootstrap interval of each mean. The seed is fixed, so that the same measures
+/// give the same interval.
 pub(super) fn bootstrap_interval(all: &[RankingMetrics]) -> ConfidenceInterval {
     let mut random = SplitMix64::new(17);
     let mut means: [Vec<f64>; 6] = Default::default();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn one_label_counts_by_its_place() {
+    fn single_label_scores_by_rank() {
         assert_eq!(of(&["a"], &["a", "b"]), [1.0; 6]);
         assert_eq!(of(&["a"], &["b", "c"]), [0.0; 6]);
         assert_eq!(of(&["a"], &[]), [0.0; 6]);
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn of_two_labels_the_first_place_asks_for_one() {
+    fn first_rank_needs_one_label() {
         let gain = (1.0 + 0.5) / (1.0 + 1.0 / 3.0_f64.log2());
         assert_eq!(of(&["a", "b"], &["a", "x", "b"]), [1.0, 1.0, 1.0, 1.0, 1.0, gain]);
         assert_eq!(of(&["a", "b"], &["x", "b"])[..2], [0.0, 0.5]);
     }
 
     #[test]
-    fn the_interval_holds_the_mean_and_does_not_change() {
+    fn interval_contains_mean_and_is_deterministic() {
         let all: Vec<RankingMetrics> =
             (0..200).map(|n| RankingMetrics([f64::from(n % 4 == 0); 6])).collect();
         let ConfidenceInterval { low, high } = bootstrap_interval(&all);

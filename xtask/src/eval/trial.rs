@@ -1,4 +1,4 @@
-//! Rankers asked the queries.
+//! Rankers that run the queries.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use skill_search::{Document, EmbeddingSimilarity, Index, Ranker, SearchRequest, 
 
 use super::data::{LabelledQuery, LabelledSkill};
 
-/// Hits asked for: what the measures look at.
+/// The number of requested hits, which the measures use.
 const LIMIT: usize = 100;
 
 /// Builds an index over some skills of a catalog.
@@ -40,7 +40,7 @@ pub(super) fn rank_skills(
     index.search(&request).into_iter().map(|hit| hit.id.to_string()).collect()
 }
 
-/// How long queries take.
+/// The durations of queries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct QueryTimes {
     pub(super) median: Duration,
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_taken_from_the_middle_and_near_the_end() {
+    fn times_report_median_and_tail() {
         let all = (0..=200).rev().map(Duration::from_millis).collect();
         let median = Duration::from_millis(100);
         assert_eq!(
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ranker_is_asked_over_the_chosen_skills_alone() {
+    fn ranker_sees_chosen_skills_only() {
         let skill = |id: &str, description: &str| LabelledSkill {
             id: id.into(),
             name: id.into(),

@@ -12,7 +12,7 @@ use super::setup::{InstalledTools, search_path};
 use super::{CheckVerdict, PeerRow};
 use crate::Result;
 
-/// How long one client may take.
+/// The timeout of one client.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The scenarios of the conformance suite that a server without its test tools can pass.
@@ -25,11 +25,11 @@ const SCENARIOS: [&str; 6] = [
     "dns-rebinding-protection",
 ];
 
-/// The model that clients talk to, and the client of the Python SDK.
+/// The model for the clients, and the client of the Python SDK.
 const SCRIPTS: [(&str, &str); 2] =
     [("model.mjs", include_str!("model.mjs")), ("client.py", include_str!("client.py"))];
 
-/// What the checks share.
+/// The shared state of the checks.
 pub(super) struct PeerChecks<'b> {
     dir: &'b Path,
     program: &'b Path,
@@ -97,7 +97,7 @@ impl<'b> PeerChecks<'b> {
         self.rows.push(PeerRow { peer, check: check.into(), verdict });
     }
 
-    /// A command in the empty working directory, with a home and nothing else of this environment.
+    /// Returns a command in the empty working directory, with a home and a cleared environment.
     fn client(&self, program: &Path, home: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -123,7 +123,7 @@ impl<'b> PeerChecks<'b> {
 
     fn inspector(&mut self, url: std::result::Result<&str, &CheckError>) {
         let command = self.tools.command("mcp-inspector");
-        // More skills than it looks at unless told to.
+        // This exceeds the client's default limit of skills.
         let limit = 100_000;
         let mut servers = json!({});
         let stdio = json!({
@@ -251,7 +251,7 @@ impl<'b> PeerChecks<'b> {
         self.row("codex", "read_skill, to the model and back", told);
     }
 
-    /// Starts a model that calls `read_skill` once; gives its port and the file for the answer.
+    /// Starts a model that calls `read_skill` once; returns its port and the file of the result.
     fn model(&self) -> std::result::Result<(PeerProcess, String, PathBuf), CheckError> {
         let node = self.tools.command("node").map_err(|e| missing(&e))?;
         let answer = self.dir.join("answer.txt");
@@ -278,7 +278,7 @@ impl<'b> PeerChecks<'b> {
 
 type CheckResult = std::result::Result<String, CheckError>;
 
-/// Why a check did not pass.
+/// The reason why a check did not pass.
 #[derive(Clone)]
 enum CheckError {
     Failed(String),
@@ -306,7 +306,8 @@ fn first_line(running: &mut PeerProcess) -> std::result::Result<String, CheckErr
     Ok(line.trim().to_owned())
 }
 
-/// Waits until a command has ended well; what it printed went to files, which no command fills up.
+/// Waits until a command has succeeded; its output goes to files, because a full pipe would block
+/// it.
 fn finished(
     command: &mut Command,
     dir: &Path,

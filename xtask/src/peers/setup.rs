@@ -17,9 +17,9 @@ const PACKAGES: [&str; 4] = [
     "@openai/codex@^0.169.0",
 ];
 
-/// What could be installed; the reason where something could not.
+/// The installed tools, or the reasons why they are missing.
 pub(super) struct InstalledTools {
-    /// The folder of the installed commands.
+    /// The directory of the installed commands.
     pub(super) bin: PathBuf,
     pub(super) npm: Result<(), String>,
     /// A Python that has the package `mcp`.
@@ -27,14 +27,14 @@ pub(super) struct InstalledTools {
 }
 
 impl InstalledTools {
-    /// Installs what is not there yet.
+    /// Installs the missing tools.
     pub(super) fn install(dir: &Path) -> Self {
         let folder = dir.join("npm");
         let bin = folder.join("node_modules/.bin");
         Self { npm: npm(&folder, &bin), bin, python: python(&dir.join("py")) }
     }
 
-    /// Says why a command is not there.
+    /// Returns the path of a command, or the reason why it is missing.
     pub(super) fn command(&self, name: &str) -> Result<PathBuf, String> {
         self.npm.clone()?;
         let path = self.bin.join(name);
@@ -53,7 +53,8 @@ fn npm(folder: &Path, bin: &Path) -> Result<(), String> {
     if !manifest.exists() {
         fs::write(manifest, "{\"private\": true}\n").map_err(|error| error.to_string())?;
     }
-    // Of packages that need a newer Node than runs npm, npm takes older versions without a word.
+    // For packages that need a newer Node than the one that runs npm, npm installs older versions
+    // without a warning.
     for packages in [&[NODE][..], &PACKAGES[..]] {
         let mut command = Command::new("npm");
         command.args(["install", "--no-audit", "--no-fund", "--loglevel", "error"]);
@@ -71,7 +72,7 @@ fn python(folder: &Path) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// Runs a command; of what it says, the last line explains a failure.
+/// Runs a command; the last line of its output explains a failure.
 fn run_captured(command: &mut Command) -> Result<(), String> {
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("{}: {error}", display_command(command)))?;
