@@ -1,4 +1,4 @@
-//! An extension that asks the embedding extension for vectors and says how long that takes.
+//! An extension that requests vectors of the embedding extension and reports the time.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ struct Asker {
     cx: ExtensionContext,
 }
 
-/// What the tool takes.
+/// The arguments of the tool.
 #[derive(Deserialize)]
 struct Ask {
     texts: Vec<String>,
@@ -28,7 +28,7 @@ impl ToolProvider for Asker {
         vec![ToolSpec::new("ask", "Asks for vectors.", json!({"type": "object"}))]
     }
 
-    /// Takes the texts, in turn one to a call; answers with the microseconds of each call.
+    /// Takes the texts, in turn one to a call; returns the microseconds of each call.
     async fn invoke(
         &self,
         _cx: &CallContext,

@@ -16,7 +16,7 @@ use skillhost_kernel::{
 use crate::registry::options;
 use crate::{median, quantile};
 
-/// What the boundary costs.
+/// The costs of the boundary.
 #[derive(Debug, Serialize)]
 pub(crate) struct Boundary {
     /// Copy, header check, dlopen and layout check of the skill registry, median in microseconds.
@@ -39,7 +39,7 @@ pub(crate) struct Boundary {
 
 const REGISTRY: &str = "skill_registry";
 
-/// How often the library is loaded to be timed: one time alone says more about the machine.
+/// The number of timed loads; a single load mostly measures the machine.
 const LOADS: usize = 9;
 
 pub(crate) fn measure(folder: &Path) -> Result<Boundary, Box<dyn Error>> {
@@ -84,7 +84,7 @@ async fn boot(home: &Path, folder: &Path) -> Result<Kernel, Box<dyn Error>> {
     let config = serde_json::Map::from_iter([("roots".to_owned(), roots)]);
     settings.extensions.insert(REGISTRY.to_owned(), config);
     let home = Home::open(home, HomeSource::Argument)?;
-    // Nothing but the registry: the manifests of the source tree are not wanted here.
+    // Only the registry: the manifests of the source tree must not be loaded here.
     let installation: Option<Installation> = None;
     Ok(Kernel::boot(BootOptions { installation, ..BootOptions::new(home, settings) }).await)
 }

@@ -14,7 +14,7 @@ use word_vectors::VectorTable;
 
 use crate::{median, quantile};
 
-/// What vectors cost.
+/// The costs of vectors.
 #[derive(Debug, Serialize)]
 pub(crate) struct Embedding {
     /// Making the table ready, in microseconds.
@@ -25,7 +25,7 @@ pub(crate) struct Embedding {
     vector_p50_us: f64,
     /// The same, 99th percentile in microseconds.
     vector_p99_us: f64,
-    /// The same, asked by one extension of the other, median in microseconds.
+    /// The same for a call from another extension, median in microseconds.
     asked_p50_us: f64,
     /// The same, 99th percentile in microseconds.
     asked_p99_us: f64,
@@ -76,7 +76,7 @@ pub(crate) fn measure() -> Result<Embedding, Box<dyn Error>> {
     })
 }
 
-/// Loads the extension and one that asks it; returns how long the load and each question took.
+/// Loads the extension and a caller of it; returns the duration of the load and of each call.
 fn ask(home: &Path) -> Result<(u64, Vec<f64>), Box<dyn Error>> {
     let manifest = |id: &str, rest: &str| {
         let folder = home.join("manifests").join(id);
@@ -87,7 +87,7 @@ fn ask(home: &Path) -> Result<(u64, Vec<f64>), Box<dyn Error>> {
     fs::create_dir_all(home.join("sandbox"))?;
     manifest("embedding", "")?;
     let folder = manifest("asker", "depends_on: [embedding]\n")?;
-    // An example lies beside the program, in a folder where no kernel looks.
+    // Examples are next to the program, in a directory that the kernel does not search.
     let library = std::env::consts::DLL_PREFIX.to_owned() + "asker" + std::env::consts::DLL_SUFFIX;
     let built = std::env::current_exe()?.with_file_name("examples").join(&library);
     fs::copy(built, folder.join(&library))?;

@@ -1,9 +1,8 @@
-//! Measures inside one process what `cargo xtask bench` prints.
+//! Measures the numbers that `cargo xtask bench` prints inside one process.
 //!
-//! Takes a folder of skills (one level deep) and writes one JSON object of [`Numbers`]; or, with
-//! `--search`, one of [`search::Search`], in a process that holds nothing else. Times are
-//! medians over many rounds; a pair to be compared is measured in turns, so that a machine that
-//! slows down slows down both.
+//! Takes a directory of skills (one level deep) and writes one JSON object of [`Numbers`]; or, with
+//! `--search`, one of [`search::Search`], in a separate process. Times are medians over many
+//! rounds; compared pairs are measured in turns, so that a slower machine affects both.
 
 mod boundary;
 mod embedding;
@@ -16,7 +15,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// Everything measured for one folder of skills.
+/// All measurements of one directory of skills.
 #[derive(Debug, Serialize)]
 struct Numbers {
     #[serde(flatten)]

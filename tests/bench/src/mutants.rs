@@ -6,10 +6,10 @@ use serde::Serialize;
 use skill_rules::fmt::{FmtOptions, format_skill};
 use skill_rules::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
 
-/// How many mutants are timed.
+/// The number of timed mutants.
 const COUNT: usize = 10_000;
 
-/// What mutants cost.
+/// The costs of mutants.
 #[derive(Debug, Serialize)]
 pub(crate) struct Mutants {
     /// The time of the slowest, in milliseconds.
@@ -26,7 +26,7 @@ const SEEDS: [&str; 4] = [
 const TOKENS: [&str; 14] =
     [":", ": ", "- ", "\n", "\"", "'", "[", "{", "#", "|\n", ">-\n", "? ", "---\n", "```"];
 
-/// Times every mutant on its own; some are long, because that is what costs.
+/// Times every mutant separately; some are long, because length causes the cost.
 pub(crate) fn measure() -> Mutants {
     let mut state = 0x5EED_u64;
     let mut below = |limit: usize| {

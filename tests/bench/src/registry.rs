@@ -16,19 +16,19 @@ use skill_store::{
 
 use crate::median;
 
-/// What the registry costs on its own.
+/// The costs of the registry alone.
 #[derive(Debug, Serialize)]
 pub(crate) struct Registry {
     skills: usize,
     /// One unchanged poll, in microseconds.
     poll_us: f64,
-    /// fstatat of the same SKILL.md files, nothing else, in microseconds.
+    /// fstatat of the same SKILL.md files, in microseconds.
     fstatat_us: f64,
     /// SKILL.md files and directories the poll looked at.
     poll_stats: usize,
     /// Files the unchanged poll opened.
     poll_opened: usize,
-    /// The whole catalog of an unchanged snapshot, in nanoseconds: the slower of that of every skill
+    /// The full catalog of an unchanged snapshot, in nanoseconds: the slower of that of every skill
     /// and that of an agent whose scope is a list of globs.
     catalog_ns: f64,
     /// Allocations of one call of each.
@@ -56,7 +56,7 @@ pub(crate) fn measure(folder: &Path) -> Result<Registry, Box<dyn Error>> {
         store.snapshot().skills().iter().map(|s| format!("{}/SKILL.md", s.id())).collect();
     let root = File::open(folder)?;
 
-    // Stamps are young for two seconds; after that a poll that finds nothing opens nothing.
+    // Stamps are young for two seconds; afterwards a poll without changes opens no file.
     let mut settled = store.poll();
     while settled.opened > 0 || settled.changed {
         std::thread::sleep(std::time::Duration::from_millis(500));
@@ -87,11 +87,11 @@ pub(crate) fn measure(folder: &Path) -> Result<Registry, Box<dyn Error>> {
     })
 }
 
-/// Asks for the blocks of two agents again and again.
+/// Times repeated blocks of two agents.
 fn catalog(snapshot: &Snapshot) -> (f64, u64) {
     let (include, exclude) = (["*".to_owned()], ["*-9".to_owned(), "draft-*".to_owned()]);
     let globs = CatalogScope::Globs { include: &include, exclude: &exclude };
-    // With no limit to how many skills are all listed.
+    // Without a limit on the number of listed skills.
     let blocks = CatalogBlocks::new(usize::MAX);
     let (mut slowest, mut allocations) = (0_f64, 0);
     for catalog in [CatalogScope::All, globs] {

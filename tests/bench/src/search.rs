@@ -1,4 +1,4 @@
-//! The search index over made-up skills with bodies.
+//! The search index over generated skills with bodies.
 
 use std::error::Error;
 use std::hint::black_box;
@@ -9,28 +9,28 @@ use skill_search::{Document, Index, Ranker, SearchRequest, TextAnalyzer};
 
 use crate::{median, quantile};
 
-/// How many skills are indexed.
+/// The number of indexed skills.
 const SKILLS: usize = 5_000;
-/// How many queries are timed.
+/// The number of timed queries.
 const QUERIES: usize = 2_000;
-/// How many changes of one skill are timed: enough for the index to be joined twice.
+/// The number of timed changes of one skill: enough for two merges of the index.
 const CHANGES: usize = 200;
-/// How many different words the skills have.
+/// The number of different words in the skills.
 const WORDS: usize = 40_000;
 
-/// What the search index costs.
+/// The costs of the search index.
 #[derive(Debug, Serialize)]
 pub(crate) struct Search {
     skills: usize,
     /// Building it, in milliseconds.
     build_ms: f64,
-    /// One changed skill, in milliseconds: the median, and the worst, which joins segments.
+    /// One changed skill, in milliseconds: the median, and the worst, which merges segments.
     change_ms: f64,
     change_worst_ms: f64,
     /// A query, in microseconds.
     query_p50_us: f64,
     query_p99_us: f64,
-    /// Bytes that the index says it holds.
+    /// The size that the index reports, in bytes.
     index_bytes: usize,
     /// Bytes by which the process is larger for it.
     resident_bytes: usize,

@@ -1,5 +1,5 @@
-//! A process extension for tests, written by hand. Its first argument says how it starts, its tools
-//! how it goes on. It does what no author should do.
+//! A hand-written process extension for tests. Its first argument selects the start, its tools
+//! select the later behavior. It misbehaves in every way that the kernel has to survive.
 
 use std::fs;
 use std::io::{BufRead as _, Write as _, stdin, stdout};
@@ -32,7 +32,7 @@ fn main() {
                 eprint("SAMPLE_KEY is not set");
                 exit(3);
             };
-            // As programs do that fetch what they need.
+            // Imitates programs that fetch dependencies at the start.
             let cache = std::env::var_os("XDG_CACHE_HOME").unwrap_or_default();
             let file = Path::new(&cache).join("starts");
             let starts = fs::read_to_string(&file).unwrap_or_default();
@@ -69,7 +69,7 @@ fn main() {
                 broken["inputSchema"]["properties"]["text"]["type"] = json!("objekt");
                 answer(&id, &json!({"tools": [broken]}));
             }
-            // Whatever a file says just now: a name a line, perhaps with an annotation behind it.
+            // The file is read at each call: one name per line, with an optional annotation.
             "tools/list" if mode == "listing" => {
                 let file = std::env::args().nth(2).unwrap_or_default();
                 let text = fs::read_to_string(file).unwrap_or_default();
@@ -151,7 +151,7 @@ fn call(id: &Value, params: &Value) {
         },
         "garbage" => print("debug: here I am"),
         "huge" => print(&"x".repeat(5 * 1024 * 1024)),
-        // Answers everything else meanwhile.
+        // Other requests are answered during the wait.
         "wait" => {}
         "spawn" => {
             let child = Command::new("sleep").arg("1000").spawn();

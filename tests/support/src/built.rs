@@ -1,9 +1,10 @@
-//! Where Cargo has put the programs and libraries that tests run.
+//! The paths of the programs and libraries that tests run.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX, EXE_SUFFIX};
 use std::path::PathBuf;
 
-/// The folder of the profile under test, such as `target/debug`: two levels above the test program.
+/// Returns the directory of the profile under test, such as `target/debug`: two levels above the
+/// test program.
 #[must_use]
 pub fn profile_dir() -> PathBuf {
     let program = std::env::current_exe().expect("a running program has a path");
@@ -39,8 +40,8 @@ pub fn example_program(name: &str) -> PathBuf {
     existing(format!("examples/{name}{EXE_SUFFIX}"))
 }
 
-/// A program of the machine, where there is one: tests that need more than Rust and a C compiler say
-/// so and do nothing without it.
+/// Returns a program of the machine, or `None`: tests that need more than Rust and a C compiler
+/// report it and skip.
 #[must_use]
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;

@@ -28,7 +28,7 @@ impl Default for TestHome {
 }
 
 impl TestHome {
-    /// Makes an empty home: a `sandbox/` and nothing in it. It is not trusted.
+    /// Creates a home with an empty `sandbox/`. It is not trusted.
     #[must_use]
     pub fn new() -> Self {
         // A short name, because sockets below it must fit into 108 bytes.
@@ -52,21 +52,21 @@ impl TestHome {
         self.root().join(relative)
     }
 
-    /// The folder around the home, for what a test needs outside of it. Also holds `user` (`HOME`),
-    /// `run`, `state` and `data` (the XDG folders).
+    /// Returns the directory around the home, for files outside of it. It also holds `user`
+    /// (`HOME`), `run`, `state` and `data` (the XDG directories).
     #[must_use]
     pub fn outside(&self) -> &Path {
         &self.base
     }
 
-    /// Writes a file and the folders above it.
+    /// Writes a file and the directories above it.
     #[must_use]
     pub fn file(self, relative: impl AsRef<Path>, bytes: impl AsRef<[u8]>) -> Self {
         self.write(relative, bytes);
         self
     }
 
-    /// Writes a file and the folders above it; for changes while something runs.
+    /// Writes a file and the directories above it; for changes while a program runs.
     pub fn write(&self, relative: impl AsRef<Path>, bytes: impl AsRef<[u8]>) {
         let path = self.path(relative);
         let folder = path.parent().expect("a path in the home has a parent");
@@ -80,8 +80,8 @@ impl TestHome {
         self.file(format!("manifests/{id}/manifest.yaml"), yaml)
     }
 
-    /// Writes `sandbox/extensions/<id>/manifest.yaml`: an extension that somebody added. Nothing of it
-    /// is used before [`TestHome::approve`].
+    /// Writes `sandbox/extensions/<id>/manifest.yaml`, as of an extension that a user added. It is
+    /// not loaded before [`TestHome::approve`].
     #[must_use]
     pub fn extension(self, id: &str, yaml: &str) -> Self {
         self.file(format!("sandbox/extensions/{id}/manifest.yaml"), yaml)
@@ -99,15 +99,15 @@ impl TestHome {
         self.file("skillhost.yaml", yaml)
     }
 
-    /// Puts a library beside the manifest of `manifests/<id>` under the name that `entrypoint`
-    /// stands for. A new file takes the place of the old one, as a build would do it.
+    /// Copies a library next to the manifest of `manifests/<id>` under the file name of
+    /// `entrypoint`. The file is replaced by a rename, as a build does.
     #[must_use]
     pub fn library(self, id: &str, entrypoint: &str, built: &Path) -> Self {
         self.replace_library(id, entrypoint, built);
         self
     }
 
-    /// As [`TestHome::library`], while something runs.
+    /// Replaces a library as [`TestHome::library`] does, while a program runs.
     pub fn replace_library(&self, id: &str, entrypoint: &str, built: &Path) {
         let path = self.path(format!("manifests/{id}/{DLL_PREFIX}{entrypoint}{DLL_SUFFIX}"));
         let temporary = path.with_extension("new");
@@ -117,21 +117,21 @@ impl TestHome {
         fs::rename(&temporary, &path).expect("rename a file within its folder");
     }
 
-    /// Has `skillhost trust` trust the home.
+    /// Trusts the home with `skillhost trust`.
     #[must_use]
     pub fn trusted(self) -> Self {
         self.skillhost(["trust".as_ref(), self.root().as_os_str()]).success();
         self
     }
 
-    /// Has `skillhost ext approve` approve an extension in `sandbox/extensions` as it is.
+    /// Approves an extension in `sandbox/extensions` with `skillhost ext approve`.
     #[must_use]
     pub fn approved(self, id: &str) -> Self {
         self.approve(id);
         self
     }
 
-    /// As [`TestHome::approved`], while something runs.
+    /// Approves as [`TestHome::approved`] does, while a program runs.
     pub fn approve(&self, id: &str) {
         let shown = self.skillhost(["ext", "approve", id, "--print", "--json"]).success().json();
         let digest = shown["digest"].as_str().expect("what is approved has a digest");
@@ -157,7 +157,8 @@ impl TestHome {
         self.command_of(&binary())
     }
 
-    /// As [`TestHome::command`] for another program, such as an installed copy.
+    /// Returns a command as [`TestHome::command`] does for another program, such as an installed
+    /// copy.
     #[must_use]
     pub fn command_of(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
@@ -174,8 +175,8 @@ impl TestHome {
         command
     }
 
-    /// Starts a command whose output is redacted as this home's. Its output is captured; standard
-    /// input is what the command says.
+    /// Starts a command whose output is redacted as this home's. Its output is captured; the
+    /// command defines standard input.
     pub fn start(&self, command: &mut Command) -> Background {
         Background::start(command, self.redactions())
     }
@@ -185,8 +186,8 @@ impl TestHome {
         Terminal::start(command, size, self.redactions())
     }
 
-    /// Replaces this home's and this machine's paths: `[HOME]`, `[OUTSIDE]` for the folder around
-    /// it, `[TARGET]` for the built programs' folder.
+    /// Redacts the paths of this home and machine: `[HOME]`, `[OUTSIDE]` for the directory around
+    /// it, `[TARGET]` for the directory of the built programs.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         redact(text, &self.redactions())
@@ -194,7 +195,7 @@ impl TestHome {
 
     fn redactions(&self) -> Vec<(String, &'static str)> {
         let text = |path: &Path| path.display().to_string();
-        // Longer paths first: the home lies in the folder around it.
+        // Longer paths first: the home is inside the directory around it.
         vec![
             (text(&self.root()), "[HOME]"),
             (text(&self.base), "[OUTSIDE]"),
@@ -213,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_home_holds_what_was_written_and_is_gone_afterwards() {
+    fn home_is_removed_on_drop() {
         let home = TestHome::new().skill("a", "text").settings("{}").manifest("m", "id: m\n");
         assert_eq!(fs::read_to_string(home.path("sandbox/skills/a/SKILL.md")).unwrap(), "text");
         assert!(home.path("manifests/m/manifest.yaml").is_file());
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_sees_the_private_environment_alone() {
+    fn program_sees_private_environment_only() {
         let home = TestHome::new();
         let output = home.start(&mut home.command_of(Path::new("/usr/bin/env"))).finish();
         let mut lines: Vec<_> = output.success().stdout.lines().map(str::to_owned).collect();
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_program_is_read_line_by_line_and_interrupted() {
+    fn background_program_is_read_and_interrupted() {
         let home = TestHome::new();
         let script = "trap 'echo ended; exit 130' INT; echo \"in $PWD\"; echo ready; \
                       while :; do read -r _ < fifo; done";

@@ -1,4 +1,4 @@
-//! Private homes and the built programs, for tests that use the real thing.
+//! Private homes and the built programs, for tests that use the real programs.
 //!
 //! ```no_run
 //! use test_support::TestHome;
@@ -10,9 +10,9 @@
 //! assert_eq!(home.skillhost(["tool", "call", "echo", r#"{"text":"hi"}"#]).success().stdout, "hi\n");
 //! ```
 //!
-//! Nothing of the machine is seen or touched: every variable but `PATH` is cleared, the XDG folders
-//! and `HOME` lie beside the home, and all of it is removed when the [`TestHome`] is dropped.
-//! Whatever cannot be set up panics with what to do: this crate is used by tests alone.
+//! Tests are isolated from the machine: every variable but `PATH` is cleared, the XDG directories
+//! and `HOME` are next to the home, and all of it is removed when the [`TestHome`] is dropped. A
+//! failed setup panics with a hint: only tests use this crate.
 
 mod built;
 mod home;

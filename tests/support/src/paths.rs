@@ -1,7 +1,7 @@
-//! Paths that every jail has to let through.
+//! Unusual paths that every jail has to accept.
 
-/// Makes more than 200 relative paths that look odd and are nothing but names: as files, in
-/// directories, deep, and as long as they may be. `own` is one more name to build them with.
+/// Returns more than 200 relative paths that look odd but are valid names: as files, in
+/// directories, deep, and of the maximum length. `own` is one more name to build them with.
 #[must_use]
 pub fn legal_paths(own: &str) -> Vec<String> {
     let pieces = [

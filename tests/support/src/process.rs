@@ -14,7 +14,7 @@ use crate::home::redact;
 /// After this time a test is stuck. No test is meant to come near it, however slow the machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What a command printed and how it ended, with the paths of the home redacted.
+/// The output and the exit of a command, with the paths of the home redacted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// The exit code; minus the signal's number where a signal ended the command.
@@ -26,7 +26,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Requires the exit code 0 and nothing else.
+    /// Requires the exit code 0.
     #[track_caller]
     pub fn success(self) -> Self {
         self.exits(0)
@@ -48,7 +48,7 @@ impl Output {
     }
 }
 
-/// The whole output as a snapshot shows it; streams without text are left out.
+/// Formats the complete output for a snapshot; streams without text are left out.
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "exit {}", self.status)?;
@@ -141,7 +141,7 @@ impl Background {
     #[track_caller]
     #[must_use = "assert on the exit code, at least with success()"]
     pub fn finish(mut self) -> Output {
-        // Both streams end with the process, or with whoever has inherited them.
+        // Both streams end with the process, or with a child that has inherited them.
         let why = loop {
             match self.next_line() {
                 Ok(_) => {}
@@ -172,7 +172,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // After `finish` there is nothing left to end.
+        // After `finish` the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

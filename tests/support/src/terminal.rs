@@ -1,4 +1,4 @@
-//! A command on a pseudo-terminal: what it shows, what a person types.
+//! A command on a pseudo-terminal, with its output and typed input.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -15,32 +15,32 @@ use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 use crate::home::redact;
 use crate::process::{DEADLINE, Output};
 
-/// How long the last words of a command may be on their way to the test.
+/// The time that the last output of a command may take to reach the test.
 const LATE: Duration = Duration::from_secs(2);
 
 /// A command that has a terminal for its input and output; killed when dropped before its end.
 pub struct Terminal {
     child: Child,
     keyboard: File,
-    /// The command's side, so that it can be asked how it was left.
+    /// The command's side, for reading the terminal modes at the end.
     line: Option<File>,
     before: Termios,
     shown: Receiver<Vec<u8>>,
     bytes: Vec<u8>,
-    /// How much of the text was looked at.
+    /// The length of the text that was already matched.
     seen: usize,
     redactions: Vec<(String, &'static str)>,
     deadline: Instant,
 }
 
-/// What a command left behind on its terminal.
+/// The result of a command on a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Left {
-    /// The exit code; everything it showed as standard output, without what steers the terminal.
+    /// The exit code; the displayed text as standard output, without control sequences.
     pub output: Output,
-    /// Every byte it showed.
+    /// The raw bytes of the output.
     pub bytes: Vec<u8>,
-    /// Whether lines are read and echoed as before.
+    /// `true` if line mode and echo are restored.
     pub modes_restored: bool,
 }
 
@@ -69,7 +69,7 @@ impl Terminal {
             .stderr(side())
             .spawn()
             .unwrap_or_else(|error| panic!("{}: {error}", command.get_program().display()));
-        // The command keeps its side open until it is dropped.
+        // The command object keeps its side open until it is dropped.
         command.stdin(std::process::Stdio::null());
         command.stdout(std::process::Stdio::null());
         command.stderr(std::process::Stdio::null());
@@ -78,7 +78,7 @@ impl Terminal {
         let (sender, shown) = channel();
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // It ends with an error once nobody has the other side open.
+            // The read fails once the other side is closed by all processes.
             while let Ok(read @ 1..) = screen.read(&mut buffer) {
                 if sender.send(buffer[..read].to_vec()).is_err() {
                     break;
@@ -99,10 +99,10 @@ impl Terminal {
         }
     }
 
-    /// Waits until a text is shown after what was waited for before.
+    /// Waits until a text is displayed after the previously matched text.
     ///
     /// # Panics
-    /// When the command ends or the deadline passes first; the message has everything shown.
+    /// If the command ends or the deadline passes first; the message has the complete output.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
         loop {
@@ -116,7 +116,7 @@ impl Terminal {
                 Ok(bytes) => self.bytes.extend(bytes),
                 Err(_) => {
                     let ended = self.child.try_wait().expect("the process is ours").is_some();
-                    // What it showed last may have come just now.
+                    // The last output may have arrived just now.
                     let late: Vec<u8> = match ended {
                         true => self.shown.recv_timeout(LATE).unwrap_or_default(),
                         false => Vec::new(),
@@ -163,7 +163,7 @@ impl Terminal {
             (termios.input_modes, termios.output_modes, termios.control_modes, termios.local_modes)
         };
         let modes_restored = modes(&after) == modes(&self.before);
-        // Once nobody has the command's side open, what is left of its output ends.
+        // Once all processes have closed the command's side, the rest of its output ends.
         drop(line);
         while let Ok(bytes) = self.shown.recv_timeout(DEADLINE) {
             self.bytes.extend(bytes);
@@ -180,13 +180,13 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // After `finish` there is nothing left to end.
+        // After `finish` the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The text without control sequences; moving the cursor begins a line.
+/// Returns the text without control sequences; a cursor movement starts a new line.
 fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut plain = String::new();
@@ -214,7 +214,7 @@ mod tests {
     use crate::TestHome;
 
     #[test]
-    fn a_program_on_a_terminal_is_seen_and_typed_to() {
+    fn terminal_program_reads_typed_input() {
         let home = TestHome::new();
         let script = "test -t 0 && test -t 1 && stty size; read -r word; \
                       printf '\\033[31mgot\\033[2;1H%s\\033[0m\\n' \"$word\"; exit 3";
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_is_left_raw_is_noticed() {
+    fn raw_terminal_is_detected() {
         let home = TestHome::new();
         let mut command = home.command_of("stty".as_ref());
         assert!(!home.on_terminal(command.arg("raw"), (80, 24)).finish().modes_restored);

@@ -23,12 +23,12 @@ pub struct Asked {
     pub body: Value,
 }
 
-/// A message of a conversation, whatever the wire.
+/// A message of a thread, independent of the wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
     /// `user`, `assistant` or `tool`.
     pub role: String,
-    /// What is said.
+    /// The text.
     pub text: String,
     /// The tools that are called: name, space, arguments.
     pub calls: Vec<String>,
@@ -80,7 +80,7 @@ impl Asked {
         tools.iter().map(name).collect()
     }
 
-    /// The conversation, oldest first, without the instructions.
+    /// Returns the messages, oldest first, without the instructions.
     #[must_use]
     pub fn messages(&self) -> Vec<Said> {
         match self.wire {

@@ -1,4 +1,4 @@
-//! A server that plays models: five wires, scripted answers, faults, a log of requests.
+//! A server that plays models: five wires, scripted replies, faults, a log of requests.
 //!
 //! ```no_run
 //! use mock_model::{MockModel, Step, Wire};
@@ -9,15 +9,15 @@
 //!     Step::text("Good morning."),
 //! ]);
 //! let settings = mock.settings(Wire::Openai); // for skillhost.yaml
-//! // … run something that asks `mock/test-model` …
+//! // … run a program that calls `mock/test-model` …
 //! let asked = mock.requests();
 //! assert_eq!(asked[2].messages().last().unwrap().role, "tool");
 //! ```
 //!
-//! Every request takes the next step, whatever its wire: the path tells which wire it is, and the
-//! body whether the answer is to come in pieces. Where no step is left the answer is a status 500
-//! that says so. The server listens on a free port of 127.0.0.1 and ends when the [`MockModel`] is
-//! dropped. Whatever cannot be set up panics: this crate is used by tests alone.
+//! Every request takes the next step, on any wire: the path selects the wire, and the body selects
+//! a streamed reply. Without a remaining step the reply is status 500 with a message. The server
+//! listens on a free port of 127.0.0.1 and ends when the [`MockModel`] is dropped. A failed setup
+//! panics: only tests use this crate.
 
 mod asked;
 mod server;

@@ -22,7 +22,7 @@ use crate::asked::Asked;
 use crate::step::{Deed, End, Hold, Reply, Step};
 use crate::wire::Wire;
 
-/// How long [`MockModel::wait_for`] waits before it gives up; a test never depends on it.
+/// The timeout of [`MockModel::wait_for`]; no test depends on it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that plays models; it ends when this is dropped.
@@ -91,14 +91,14 @@ impl MockModel {
         self.shared.inner().steps.push_back(step);
     }
 
-    /// Adds something that is asked for a step before the queue is; for conversations whose order
-    /// is open, such as those of agents that work at once.
+    /// Adds a responder that comes before the queue of steps; for threads in an open order, such as
+    /// those of concurrent agents.
     pub fn answer_with(&self, responder: impl Fn(&Asked) -> Option<Step> + Send + Sync + 'static) {
         let mut responders = self.shared.responders.lock().unwrap_or_else(PoisonError::into_inner);
         responders.push(Box::new(responder));
     }
 
-    /// Lets one held step go on, now or when it comes.
+    /// Releases one held step, now or when it arrives.
     pub fn release(&self) {
         self.shared.released.add_permits(1);
     }
@@ -115,7 +115,7 @@ impl MockModel {
         format!("{}{}", self.url(), wire.base())
     }
 
-    /// Settings that make `mock/test-model`, on this server, the default. It wants no key.
+    /// Returns settings that make `mock/test-model`, on this server, the default. It needs no key.
     #[must_use]
     pub fn settings(&self, wire: Wire) -> String {
         format!(
@@ -126,7 +126,7 @@ impl MockModel {
         )
     }
 
-    /// Every request so far.
+    /// Returns the requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<Asked> {
         self.shared.inner().asked.clone()
@@ -143,7 +143,7 @@ impl MockModel {
         inner.asked.clone()
     }
 
-    /// How many steps nobody has asked for yet.
+    /// Returns the number of unused steps.
     #[must_use]
     pub fn left(&self) -> usize {
         self.shared.inner().steps.len()
@@ -221,7 +221,7 @@ fn read(wire: Wire, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Asked {
     let model = body["model"].as_str().or_else(of_path).unwrap_or_default().to_owned();
     let stream = match wire {
         Wire::Gemini => uri.path().ends_with(":streamGenerateContent"),
-        // Ollama streams unless it is told not to.
+        // Ollama streams unless the request turns it off.
         Wire::Ollama => body["stream"] != false,
         _ => body["stream"] == true,
     };
@@ -230,7 +230,7 @@ fn read(wire: Wire, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Asked {
     Asked { wire, path: uri.to_string(), model, stream, headers, body }
 }
 
-/// Writes the request down and takes a step for it.
+/// Logs the request and takes a step for it.
 fn next(shared: &Shared, asked: &Asked) -> Option<Step> {
     let responders = shared.responders.lock().unwrap_or_else(PoisonError::into_inner);
     let made = responders.iter().find_map(|responder| responder(asked));

@@ -1,4 +1,4 @@
-//! What the server does with one request.
+//! The reaction of the server to one request.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(crate) enum Deed {
     Page(String),
 }
 
-/// When the test has to let the server go on.
+/// The point at which the server waits for the test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     Never,
@@ -25,26 +25,26 @@ pub(crate) enum Hold {
     Midway,
 }
 
-/// How an answer in pieces ends.
+/// The end of a streamed reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     Whole,
     /// The connection breaks.
     Broken,
-    /// The connection ends as if all were said.
+    /// The connection ends as after a complete reply.
     Quiet,
     /// The connection ends after so many pieces.
     After(usize),
-    /// A piece in the middle is cut off, and the rest follows.
+    /// A chunk in the middle is cut off, and the rest follows.
     Damaged,
-    /// An error stands in place of the rest.
+    /// An error replaces the rest.
     Told {
         code: &'static str,
         message: String,
     },
 }
 
-/// What a model says.
+/// The content of a reply.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reply {
     pub(crate) text: String,
@@ -80,31 +80,32 @@ impl Step {
         Self { deed, hold: Hold::Never, end: End::Whole }
     }
 
-    /// Says a text. It uses 10 tokens and makes 5, unless [`Step::usage`] says otherwise.
+    /// Creates a reply with a text. It uses 10 tokens and produces 5, unless [`Step::usage`] sets
+    /// others.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::reply(text)
     }
 
-    /// Says nothing at all.
+    /// Creates an empty reply.
     #[must_use]
     pub fn empty() -> Self {
         Self::reply("")
     }
 
-    /// Thinks aloud and says nothing else.
+    /// Creates a reply that has only reasoning.
     #[must_use]
     pub fn only_reasoning(thought: &str) -> Self {
         Self::reply("").reasoning(thought)
     }
 
-    /// Asks for one tool and says nothing.
+    /// Creates a reply with one tool call and no text.
     #[must_use]
     pub fn calls(tool: &str, arguments: &str) -> Self {
         Self::reply("").call(tool, arguments)
     }
 
-    /// Status 429; with seconds, asks for patience.
+    /// Creates a status 429; with seconds, it has a retry delay.
     #[must_use]
     pub fn busy(retry_after: Option<u32>) -> Self {
         Self::fault(429, "rate_limit_error", "too many requests", retry_after)
@@ -122,7 +123,7 @@ impl Step {
         Self::fault(401, "invalid_api_key", "invalid key: [KEY]", None)
     }
 
-    /// Does not know the model.
+    /// Creates the error of an unknown model.
     #[must_use]
     pub fn unknown_model() -> Self {
         Self::fault(404, "model_not_found", "the model does not exist", None)
@@ -135,7 +136,7 @@ impl Step {
         Self::fault(400, "context_length_exceeded", message, None)
     }
 
-    /// A page for people, as a server sends it that is no model.
+    /// Creates an HTML page, as from a server that does not speak the wire.
     #[must_use]
     pub fn page(html: &str) -> Self {
         Self { deed: Deed::Page(html.to_owned()), hold: Hold::Never, end: End::Whole }
@@ -149,8 +150,8 @@ impl Step {
         self
     }
 
-    /// Asks for a tool too. The arguments are sent as they stand here, be they JSON or not; ids
-    /// are `call_1`, `call_2` and so on within the step.
+    /// Adds a tool call. The arguments are sent unchanged, be they JSON or not; ids are `call_1`,
+    /// `call_2` and so on within the step.
     #[must_use]
     pub fn call(self, tool: &str, arguments: &str) -> Self {
         self.changed(|reply| {
@@ -160,7 +161,7 @@ impl Step {
         })
     }
 
-    /// Gives the last call an id.
+    /// Sets the id of the last call.
     #[must_use]
     pub fn id(self, id: &str) -> Self {
         self.changed(|reply| {
@@ -175,13 +176,13 @@ impl Step {
         self.changed(|reply| thought.clone_into(&mut reply.reasoning))
     }
 
-    /// Says what was used up: tokens sent (those that were kept included), received, kept.
+    /// Sets the usage: tokens sent (cached ones included), received, cached.
     #[must_use]
     pub fn usage(self, input: u64, output: u64, cached: u64) -> Self {
         self.changed(|reply| reply.usage = Some(Tokens { input, output, cached }))
     }
 
-    /// Does not say what was used up.
+    /// Omits the usage.
     #[must_use]
     pub fn no_usage(self) -> Self {
         self.changed(|reply| reply.usage = None)
@@ -211,25 +212,25 @@ impl Step {
         Self { end: End::Broken, ..self }
     }
 
-    /// Ends in the middle as if all were said.
+    /// Ends in the middle as after a complete reply.
     #[must_use]
     pub fn stops(self) -> Self {
         Self { end: End::Quiet, ..self }
     }
 
-    /// Ends after so many pieces as if all were said.
+    /// Ends after this number of chunks as after a complete reply.
     #[must_use]
     pub fn stops_after(self, pieces: usize) -> Self {
         Self { end: End::After(pieces), ..self }
     }
 
-    /// Damages a piece in the middle of an answer, and goes on.
+    /// Damages a chunk in the middle of a reply and continues.
     #[must_use]
     pub fn damaged(self) -> Self {
         Self { end: End::Damaged, ..self }
     }
 
-    /// Sends an error in place of the second half, such as `overloaded_error`.
+    /// Sends an error instead of the second half, such as `overloaded_error`.
     #[must_use]
     pub fn told(self, code: &'static str, message: &str) -> Self {
         Self { end: End::Told { code, message: message.to_owned() }, ..self }

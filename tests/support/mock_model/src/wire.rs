@@ -26,7 +26,7 @@ pub enum Wire {
 }
 
 impl Wire {
-    /// Every wire.
+    /// All wires.
     pub const ALL: [Self; 5] =
         [Self::Openai, Self::OpenaiResponses, Self::Anthropic, Self::Gemini, Self::Ollama];
 
@@ -42,7 +42,7 @@ impl Wire {
         }
     }
 
-    /// Where its paths begin.
+    /// Returns the prefix of its paths.
     pub(crate) const fn base(self) -> &'static str {
         match self {
             Self::Openai | Self::OpenaiResponses | Self::Anthropic => "/v1",
@@ -51,7 +51,7 @@ impl Wire {
         }
     }
 
-    /// The wire whose path this is.
+    /// Returns the wire of a path.
     pub(crate) fn of(path: &str) -> Option<Self> {
         match path {
             "/v1/chat/completions" => Some(Self::Openai),
@@ -131,7 +131,7 @@ fn event(name: &str, value: &Value) -> String {
     format!("event: {name}\ndata: {value}\n\n")
 }
 
-/// Arguments on wires that send them as JSON: what is none becomes a text.
+/// Converts arguments for wires that send them as JSON: invalid JSON becomes a text.
 fn as_json(arguments: &str) -> Value {
     serde_json::from_str(arguments).unwrap_or_else(|_| Value::from(arguments))
 }

@@ -15,7 +15,7 @@ fn stop(reply: &Reply) -> &'static str {
 
 fn usage(tokens: Tokens) -> Value {
     json!({
-        // On this wire, without those that were kept.
+        // This wire counts the cached tokens separately.
         "input_tokens": tokens.input.saturating_sub(tokens.cached),
         "cache_read_input_tokens": tokens.cached,
         "output_tokens": tokens.output,
