@@ -31,7 +31,7 @@ use crate::watch::SkillWatcher;
 
 /// The extension.
 struct SkillRegistry {
-    desk: Arc<RegistryState>,
+    registry: Arc<RegistryState>,
     meaning: EmbeddingSearch,
     watch: Arc<SkillWatcher>,
     generation_file: GenerationFile,
@@ -43,29 +43,32 @@ impl Extension for SkillRegistry {
     fn new(cx: ExtensionContext) -> Result<Self> {
         // Before the scan, so that no write falls between the two.
         let generation_file = GenerationFile::new(cx.data_path());
-        let desk = Arc::new(RegistryState::new(cx)?);
-        watch::log_messages(&ChangeLog::initial_messages(&desk.store.snapshot()));
-        let (meaning, watch) = (EmbeddingSearch::new(&desk), Arc::new(SkillWatcher::new(&desk)));
-        let publication = SkillPublication::new(Arc::clone(&desk.store));
-        Ok(Self { desk, meaning, watch, generation_file, publication })
+        let registry = Arc::new(RegistryState::new(cx)?);
+        watch::log_messages(&ChangeLog::initial_messages(&registry.store.snapshot()));
+        let (meaning, watch) =
+            (EmbeddingSearch::new(&registry), Arc::new(SkillWatcher::new(&registry)));
+        let publication = SkillPublication::new(Arc::clone(&registry.store));
+        Ok(Self { registry, meaning, watch, generation_file, publication })
     }
 
     async fn start(&self) -> Result<()> {
         // This must precede the first binding: an unapproved skill that an agent created cannot be
         // bound.
-        self.desk
-            .publish_outcome(blocking(|| self.desk.keeper.load_created_skills(&self.desk.store)))
+        self.registry
+            .publish_outcome(blocking(|| {
+                self.registry.keeper.load_created_skills(&self.registry.store)
+            }))
             .await;
         Ok(())
     }
 
     async fn stop(&self) -> Result<()> {
-        self.desk.flush_accesses().await;
+        self.registry.flush_accesses().await;
         Ok(())
     }
 
     async fn health_check(&self) -> Result<()> {
-        let trouble = self.desk.finder.warning(self.desk.keeper.last_error());
+        let trouble = self.registry.finder.warning(self.registry.keeper.last_error());
         let Some((message, hint)) = trouble else { return Ok(()) };
         Err(ExtensionError::new(ErrorKind::Io, message).with_hint(hint))
     }
@@ -74,19 +77,19 @@ impl Extension for SkillRegistry {
 #[async_trait]
 impl ToolProvider for SkillRegistry {
     fn tools(&self, cx: &CallContext) -> Vec<ToolSpec> {
-        tools::tool_specs(&self.desk, cx)
+        tools::tool_specs(&self.registry, cx)
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
         match tool {
             "propose_skill_update" => {
-                let answer = self.desk.propose(cx, args).await;
-                review::spawn_review(&self.desk);
+                let answer = self.registry.propose(cx, args).await;
+                review::spawn_review(&self.registry);
                 answer
             }
             "list_skills" => tools::call_list_skills(&self.meaning, cx, args).await,
             "explain_catalog" => tools::call_explain_catalog(&self.meaning, cx, args).await,
-            _ => blocking(|| tools::call_read(&self.desk, cx, tool, args)),
+            _ => blocking(|| tools::call_read(&self.registry, cx, tool, args)),
         }
     }
 }
@@ -98,13 +101,14 @@ impl ContextProvider for SkillRegistry {
     }
 
     fn ready_context(&self, cx: &CallContext, prompt: &str) -> Option<Option<Arc<str>>> {
-        self.desk.finder.cached_block(&self.desk.block_request(cx, prompt))
+        self.registry.finder.cached_block(&self.registry.block_request(cx, prompt))
     }
 
     async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>> {
-        let (snapshot, turn) = (self.desk.store.snapshot(), self.desk.block_request(cx, prompt));
+        let (snapshot, turn) =
+            (self.registry.store.snapshot(), self.registry.block_request(cx, prompt));
         let near = self.meaning.score_similarity(&snapshot, prompt).await;
-        Ok(blocking(|| self.desk.finder.block(&snapshot, &turn, near.as_ref())))
+        Ok(blocking(|| self.registry.finder.block(&snapshot, &turn, near.as_ref())))
     }
 }
 
@@ -113,7 +117,7 @@ impl ServiceProvider for SkillRegistry {
     async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
         let watch = self.watch.run();
         let finding = self.meaning.maintain_index(&self.watch.changed);
-        let work = async { tokio::join!(watch, self.desk.flush_periodically(), finding) };
+        let work = async { tokio::join!(watch, self.registry.flush_periodically(), finding) };
         let _ended = cancel.run_until_cancelled(work).await;
         Ok(())
     }
@@ -122,20 +126,20 @@ impl ServiceProvider for SkillRegistry {
 #[async_trait]
 impl SkillProvider for SkillRegistry {
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
-        let RegistryState { store, cx, .. } = &*self.desk;
+        let RegistryState { store, cx, .. } = &*self.registry;
         let content = blocking(|| skill_content(store, &store.snapshot(), skill_id));
         convert_json(&content.map_err(to_extension_error)?.relative_to(cx.home()))
     }
 
     async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
-        let RegistryState { store, ledger, cx: own, .. } = &*self.desk;
+        let RegistryState { store, ledger, cx: own, .. } = &*self.registry;
         let (who, now) = (audience_of(cx), store.snapshot());
         let made = blocking(|| activate_skill(store, &now, ledger, who, skill_id));
         convert_json(&made.map_err(to_extension_error)?.below(own.home()))
     }
 
     async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
-        blocking(|| self.desk.record_created_skill(cx, skill_id))?;
+        blocking(|| self.registry.record_created_skill(cx, skill_id))?;
         // The index must contain the change before the event lets another call rely on it.
         self.watch.poll_fully().await
     }
@@ -181,11 +185,11 @@ impl SkillProvider for SkillRegistry {
     }
 
     async fn offer_review(&self, _cx: &CallContext, proposal: &str) -> Result<Option<ReviewOffer>> {
-        convert_json(&self.desk.review_offer(proposal)?)
+        convert_json(&self.registry.review_offer(proposal)?)
     }
 
     async fn decide(&self, decision: &ReviewDecision) -> Result<String> {
-        let text = self.desk.apply_decision(decision).await?;
+        let text = self.registry.apply_decision(decision).await?;
         // The index must contain the change before the event lets another call rely on it.
         self.watch.poll_fully().await?;
         Ok(text)
@@ -196,7 +200,7 @@ impl SkillProvider for SkillRegistry {
         if self.generation_file.has_changed() {
             self.watch.poll().await?;
         }
-        Ok(self.desk.store.snapshot().generation())
+        Ok(self.registry.store.snapshot().generation())
     }
 }
 
@@ -208,7 +212,7 @@ impl SkillRegistry {
         found: std::result::Result<(impl Serialize, SkillAccess), RegistryError>,
     ) -> Result<T> {
         let (made, read) = found.map_err(to_extension_error)?;
-        self.desk.record_access(cx, read);
+        self.registry.record_access(cx, read);
         convert_json(&made)
     }
 }

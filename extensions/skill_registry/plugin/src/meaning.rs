@@ -20,16 +20,18 @@ const RETRY: Duration = Duration::from_secs(60);
 
 /// A client of the embedding model for a finder; after an error only words are searched.
 pub(crate) struct EmbeddingSearch {
-    pub(crate) desk: Arc<RegistryState>,
+    pub(crate) registry: Arc<RegistryState>,
     model: Option<EmbeddingClient>,
 }
 
 impl EmbeddingSearch {
-    pub(crate) fn new(desk: &Arc<RegistryState>) -> Self {
+    pub(crate) fn new(registry: &Arc<RegistryState>) -> Self {
         // A manifest that does not name the extension has none.
-        let model =
-            desk.finder.uses_embeddings().then(|| desk.cx.embedding_client("embedding").ok());
-        Self { desk: Arc::clone(desk), model: model.flatten() }
+        let model = registry
+            .finder
+            .uses_embeddings()
+            .then(|| registry.cx.embedding_client("embedding").ok());
+        Self { registry: Arc::clone(registry), model: model.flatten() }
     }
 
     /// Returns the similarity of the skills to a query, or `None` without a model.
@@ -38,7 +40,7 @@ impl EmbeddingSearch {
         snapshot: &Arc<Snapshot>,
         query: &str,
     ) -> Option<SimilarityScores> {
-        let vectors = &self.desk.finder.vectors;
+        let vectors = &self.registry.finder.vectors;
         let model = self.model.as_ref().filter(|_| vectors.are_ready(Instant::now()))?;
         let made = model.clone().with_timeout(QUERY_LIMIT).embed(&[query]).await;
         let made = made.map_err(|error| self.record_failure(&error)).ok()?;
@@ -48,8 +50,8 @@ impl EmbeddingSearch {
     /// Keeps the index of a large catalog current; never returns.
     pub(crate) async fn maintain_index(&self, changed: &Notify) {
         loop {
-            let snapshot = self.desk.store.snapshot();
-            if blocking(|| self.desk.finder.ensure_index(&snapshot))
+            let snapshot = self.registry.store.snapshot();
+            if blocking(|| self.registry.finder.ensure_index(&snapshot))
                 && let Err(error) = self.embed(&snapshot).await
             {
                 self.record_failure(&error);
@@ -60,7 +62,7 @@ impl EmbeddingSearch {
 
     /// Computes the missing vectors.
     async fn embed(&self, snapshot: &Snapshot) -> Result<()> {
-        let vectors = &self.desk.finder.vectors;
+        let vectors = &self.registry.finder.vectors;
         let model = self.model.as_ref().filter(|_| !vectors.is_backing_off(Instant::now()));
         let Some(model) = model.map(|model| model.clone().with_timeout(BATCH_LIMIT)) else {
             return Ok(());
@@ -68,7 +70,7 @@ impl EmbeddingSearch {
         let info = model.model().await?;
         let mut missing =
             blocking(|| vectors.load_model(snapshot, &info.id, info.dimension as usize));
-        while let Some(batch) = blocking(|| missing.next_batch(&self.desk.store)) {
+        while let Some(batch) = blocking(|| missing.next_batch(&self.registry.store)) {
             let made = model.embed(&batch.texts()).await?;
             // A database error only affects the next start; the ledger reports it.
             let _kept = blocking(|| vectors.store_batch(&batch, &made));
@@ -79,7 +81,7 @@ impl EmbeddingSearch {
 
     fn record_failure(&self, error: &ExtensionError) {
         let reason = sanitize_line(&error.to_string());
-        if self.desk.finder.vectors.record_failure(reason.clone(), Instant::now()) {
+        if self.registry.finder.vectors.record_failure(reason.clone(), Instant::now()) {
             tracing::warn!("skills are searched by their words alone: {reason}");
         }
     }

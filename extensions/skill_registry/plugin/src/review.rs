@@ -7,20 +7,20 @@ use crate::blocking;
 use crate::desk::RegistryState;
 
 /// Spawns a task that reviews pending proposals, outside of the call that made them.
-pub(crate) fn spawn_review(desk: &Arc<RegistryState>) {
-    let desk = Arc::clone(desk);
-    spawn(
-        async move { desk.cx.cancellation_token().run_until_cancelled(review_pending(&desk)).await },
-    );
+pub(crate) fn spawn_review(registry: &Arc<RegistryState>) {
+    let registry = Arc::clone(registry);
+    spawn(async move {
+        registry.cx.cancellation_token().run_until_cancelled(review_pending(&registry)).await
+    });
 }
 
 /// Reviews one proposal after the other until none is pending.
-async fn review_pending(desk: &RegistryState) {
-    let _one = desk.reviewing.lock().await;
+async fn review_pending(registry: &RegistryState) {
+    let _one = registry.reviewing.lock().await;
     loop {
-        let task = match blocking(|| desk.reviewer.next_task()) {
+        let task = match blocking(|| registry.reviewer.next_task()) {
             Ok(task) => task,
-            Err(kept) => return desk.publish_outcome(*kept).await,
+            Err(kept) => return registry.publish_outcome(*kept).await,
         };
         // A new thread, because the author's thread may have ended.
         let cx = CallContext {
@@ -28,15 +28,16 @@ async fn review_pending(desk: &RegistryState) {
             deadline_ms: u64::try_from(task.limit.as_millis()).ok(),
             ..CallContext::default()
         };
-        let asked = timeout(task.limit, desk.cx.run_agent(&cx, &task.agent, &task.text)).await;
+        let asked = timeout(task.limit, registry.cx.run_agent(&cx, &task.agent, &task.text)).await;
         let answer = match asked {
             Ok(Ok(answer)) => Ok((answer.text, answer.run_id)),
             Ok(Err(error)) => Err(format!("`{}` could not review it: {error}", task.agent)),
             Err(_) => Err(format!("`{}` did not answer in time", task.agent)),
         };
-        desk.publish_outcome(blocking(|| {
-            desk.reviewer.handle_answer(&desk.store.snapshot(), &task, answer)
-        }))
-        .await;
+        registry
+            .publish_outcome(blocking(|| {
+                registry.reviewer.handle_answer(&registry.store.snapshot(), &task, answer)
+            }))
+            .await;
     }
 }

@@ -12,8 +12,8 @@ use crate::meaning::EmbeddingSearch;
 use crate::{blocking, to_extension_error};
 
 /// Declares the tools for a caller.
-pub(crate) fn tool_specs(desk: &RegistryState, cx: &CallContext) -> Vec<ToolSpec> {
-    let declared = tool_descriptions(&desk.store.snapshot(), audience_of(cx));
+pub(crate) fn tool_specs(registry: &RegistryState, cx: &CallContext) -> Vec<ToolSpec> {
+    let declared = tool_descriptions(&registry.store.snapshot(), audience_of(cx));
     let declared = declared.into_iter().map(|tool| {
         let spec = ToolSpec::new(tool.name, tool.description, tool.schema);
         let spec = match tool.value {
@@ -32,10 +32,10 @@ pub(crate) async fn call_list_skills(
     cx: &CallContext,
     args: ToolArgs<'_>,
 ) -> Result<ToolOutput> {
-    let (snapshot, args) = (of.desk.store.snapshot(), args.parse::<ListSkillsArgs>()?);
+    let (snapshot, args) = (of.registry.store.snapshot(), args.parse::<ListSkillsArgs>()?);
     let near = of.score_similarity(&snapshot, args.query.as_deref().unwrap_or_default()).await;
     to_tool_output(blocking(|| {
-        of.desk.finder.list(&snapshot, audience_of(cx), &args, near.as_ref())
+        of.registry.finder.list(&snapshot, audience_of(cx), &args, near.as_ref())
     }))
 }
 
@@ -45,10 +45,10 @@ pub(crate) async fn call_explain_catalog(
     cx: &CallContext,
     args: ToolArgs<'_>,
 ) -> Result<ToolOutput> {
-    let (snapshot, args) = (of.desk.store.snapshot(), args.parse::<ExplainCatalogArgs>()?);
+    let (snapshot, args) = (of.registry.store.snapshot(), args.parse::<ExplainCatalogArgs>()?);
     let near = of.score_similarity(&snapshot, &args.prompt).await;
-    let turn = of.desk.block_request(cx, &args.prompt);
-    to_tool_output(blocking(|| of.desk.finder.explain(&snapshot, &turn, near.as_ref())))
+    let turn = of.registry.block_request(cx, &args.prompt);
+    to_tool_output(blocking(|| of.registry.finder.explain(&snapshot, &turn, near.as_ref())))
 }
 
 /// Calls a tool that reads a skill; the complete call uses one snapshot.

@@ -11,28 +11,30 @@ use crate::{blocking, review};
 
 /// A watcher that polls a store and publishes the changes.
 pub(crate) struct SkillWatcher {
-    desk: Arc<RegistryState>,
+    registry: Arc<RegistryState>,
     /// Notified after a change that affects the search.
     pub(crate) changed: Notify,
     news: ChangeLog,
 }
 
 impl SkillWatcher {
-    pub(crate) fn new(desk: &Arc<RegistryState>) -> Self {
-        Self { desk: Arc::clone(desk), changed: Notify::new(), news: ChangeLog::default() }
+    pub(crate) fn new(registry: &Arc<RegistryState>) -> Self {
+        Self { registry: Arc::clone(registry), changed: Notify::new(), news: ChangeLog::default() }
     }
 
     /// Polls at the configured interval; 0 turns polling off.
     ///
     /// A failed poll is logged and does not end the watcher.
     pub(crate) async fn run(self: &Arc<Self>) {
-        self.desk.publish_outcome(blocking(|| self.desk.keeper.start(&self.desk.store))).await;
+        self.registry
+            .publish_outcome(blocking(|| self.registry.keeper.start(&self.registry.store)))
+            .await;
         // A message has a key, by which the log drops a repetition.
-        self.desk.publish_outcome(blocking(|| self.desk.keeper.recent_events())).await;
+        self.registry.publish_outcome(blocking(|| self.registry.keeper.recent_events())).await;
         // The first pass reads every text once, so that there is a last good one to serve.
         self.log_poll_error(self.poll_fully().await);
-        review::spawn_review(&self.desk);
-        let interval_ms = self.desk.finder.config().poll_interval_ms;
+        review::spawn_review(&self.registry);
+        let interval_ms = self.registry.finder.config().poll_interval_ms;
         if interval_ms == 0 {
             return;
         }
@@ -60,32 +62,34 @@ impl SkillWatcher {
     }
 
     async fn poll_store(&self, poll: fn(&Store) -> PollReport) -> Result<()> {
-        let before = self.desk.store.snapshot();
+        let before = self.registry.store.snapshot();
         let (report, kept) = blocking(|| {
-            let report = poll(&self.desk.store);
+            let report = poll(&self.registry.store);
             let fully = report.changed || report.full_pass;
-            let kept = self.desk.keeper.sync(&self.desk.store, &report.events, fully);
+            let kept = self.registry.keeper.sync(&self.registry.store, &report.events, fully);
             (report, kept)
         });
         if report.changed || report.full_pass {
             self.changed.notify_one();
-            log_messages(&self.news.messages_since(&before, &self.desk.store.snapshot()));
+            log_messages(&self.news.messages_since(&before, &self.registry.store.snapshot()));
             let events = report.events.iter();
-            self.desk.publish(events.map(|event| new_event(event.topic(), event)).collect()).await;
+            self.registry
+                .publish(events.map(|event| new_event(event.topic(), event)).collect())
+                .await;
         }
         let proposed = kept.events.iter().any(LedgerEvent::is_proposal);
-        self.desk.publish_outcome(kept).await;
+        self.registry.publish_outcome(kept).await;
         // Events that could not be published before are retried with every poll.
-        self.desk.publish(Vec::new()).await;
+        self.registry.publish(Vec::new()).await;
         if proposed {
-            review::spawn_review(&self.desk);
+            review::spawn_review(&self.registry);
         }
         Ok(())
     }
 
     fn log_poll_error(&self, polled: Result<()>) {
         if let Err(error) = polled {
-            tracing::warn!(%error, "a look at the skill folders went wrong");
+            tracing::warn!(%error, "polling the skill directories failed");
         }
     }
 }
