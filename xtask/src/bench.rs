@@ -42,7 +42,7 @@ pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     let (floor, generator) = (data.join("coldfloor.rs"), data.join("gen_skills.py"));
     if !floor.is_file() || !generator.is_file() {
         println!(
-            "{} has no coldfloor.rs and gen_skills.py: nothing to measure against (--data DIR)",
+            "{} has no coldfloor.rs and gen_skills.py: no baseline to measure against (--data DIR)",
             data.display()
         );
         return Ok(());

@@ -134,13 +134,13 @@ impl DemoHome {
         expect(&text, "• `house-greeting` — Greets people")?;
         running.stop()?;
 
-        title("8. Skills are checked and mended; no kernel and no home are needed for that");
+        title("8. Skills are checked and fixed; this needs no kernel and no home");
         self.skill_file(
             "---\ndescription: Greets people: before noon, or at night. Use when greeting someone.\n\
              name: house-greeting\ntags: [manners]\n---\n\nSay good morning before noon.\n",
         )?;
         let folder = self.home.join("sandbox/skills/house-greeting");
-        let folder = folder.to_str().ok_or("a temporary folder whose name is not UTF-8")?;
+        let folder = folder.to_str().ok_or("a temporary directory whose name is not UTF-8")?;
         let text = self.call_expecting(1, ["skill", "validate", folder])?;
         print!("{text}");
         expect(&text, "error[frontmatter.recovered]")?;

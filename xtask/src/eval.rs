@@ -104,7 +104,7 @@ pub(crate) fn cmd_eval(args: &EvalArgs) -> Result<()> {
             .collect();
         fs::write(path, serde_json::to_vec(&run)?)
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        println!("\n{}: what the ranker `{}` found", path.display(), ranker.name());
+        println!("\n{}: hits of the ranker `{}`", path.display(), ranker.name());
     }
     Ok(())
 }
@@ -192,7 +192,7 @@ fn refit(
         folds::refit_ranker(index, ranker, vectors.map(|vectors| (vectors, &ids[..])), queries, l2);
     let and = if vectors.is_some() { " + embeddings" } else { "" };
     println!("\nweights of `{}{and}`, l2 {l2}", ranker.name());
-    report("on what they were fitted on", queries, &fitted.inside);
+    report("on the fitted queries", queries, &fitted.inside);
     report("on sources left out", queries, &fitted.outside);
     println!("\n{}", folds::format_weights(&fitted));
 }

@@ -72,7 +72,7 @@ fn print(rows: &[PeerRow]) -> Result<()> {
     let mut failed = 0;
     for PeerRow { peer, check, verdict } in rows {
         let (word, reason) = match verdict {
-            CheckVerdict::Passed(told) => ("passed", told),
+            CheckVerdict::Passed(note) => ("passed", note),
             CheckVerdict::Skipped(reason) => ("SKIPPED", reason),
             CheckVerdict::Failed(reason) => {
                 failed += 1;

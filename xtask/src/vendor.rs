@@ -74,7 +74,7 @@ fn collect(workspace: &Path, to: &Path, host: &str) -> Result<()> {
             format!("{} {} does not come from a registry", package.name, package.version)
         })?;
         let folder = to.join(VENDOR).join(package.folder());
-        let from = package.manifest_path.parent().ok_or("a manifest without a folder")?;
+        let from = package.manifest_path.parent().ok_or("a manifest without a directory")?;
         copy_folder(from, &folder, &UNUSED)?;
         write_checksums(&folder, checksum)?;
         present.insert((&*package.name, &*package.version));

@@ -50,6 +50,7 @@ impl TrainingExample {
         }
         scores.clear();
         scores.extend(self.rows().map(|row| dot(row, weights)));
+        // Subtracting the largest score keeps `exp` from overflowing.
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = scores.iter().map(|score| (score - most).exp()).sum();
         let mut loss = 0.0;
@@ -103,6 +104,7 @@ fn deviations(examples: &[&TrainingExample], width: usize) -> Vec<f64> {
         .map(|(sum, squares)| {
             let mean = sum / count.max(1.0);
             let deviation = (squares / count.max(1.0) - mean * mean).max(0.0).sqrt();
+            // A constant column has no deviation, by which no column can be divided.
             if deviation > 1e-9 { deviation } else { 1.0 }
         })
         .collect()
@@ -121,11 +123,13 @@ fn minimize(start: Vec<f64>, mut function: impl FnMut(&[f64], &mut [f64]) -> f64
         let direction = descent_direction(&slope, &past);
         let fall = dot(&direction, &slope);
         let mut length =
+            // Without any curvature yet, the first step has at most the length 1.
             if past.is_empty() { 1.0 / dot(&slope, &slope).sqrt().max(1.0) } else { 1.0 };
         let mut new_slope = vec![0.0; at.len()];
         let moved = loop {
             let new: Vec<f64> = at.iter().zip(&direction).map(|(at, d)| at + length * d).collect();
             let new_value = function(&new, &mut new_slope);
+            // The Armijo condition: the step must lower the loss enough for its length.
             if new_value <= value + 1e-4 * length * fall {
                 break Some((new, new_value));
             }
@@ -137,6 +141,7 @@ fn minimize(start: Vec<f64>, mut function: impl FnMut(&[f64], &mut [f64]) -> f64
         let Some((new, new_value)) = moved else { break };
         let step: Vec<f64> = new.iter().zip(&at).map(|(new, old)| new - old).collect();
         let bend: Vec<f64> = new_slope.iter().zip(&slope).map(|(new, old)| new - old).collect();
+        // Only positive curvature keeps the approximation positive definite.
         if dot(&step, &bend) > 1e-14 {
             past.push_back((step, bend));
             if past.len() > MEMORY {

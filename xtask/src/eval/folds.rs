@@ -81,6 +81,7 @@ pub(super) fn by_source(queries: &[LabelledQuery], measures: &[RankingMetrics]) 
     }
     let means: Vec<RankingMetrics> = sources
         .into_values()
+        // A source with few queries is too noisy for a mean of its own.
         .filter(|all| all.len() * 2 >= OWN_FOLD)
         .map(RankingMetrics::mean)
         .collect();

@@ -19,6 +19,7 @@ impl SplitMix64 {
 
     /// A number below `bound`, which must not be zero.
     pub(super) fn below(&mut self, bound: usize) -> usize {
+        // Multiply and shift instead of a remainder, which would need a division.
         let product = u128::from(self.next()) * bound as u128;
         (product >> 64) as usize
     }

@@ -71,7 +71,7 @@ impl<'b> PeerChecks<'b> {
             .current_dir(dir.join("work"))
             .output()?;
         let listed: Value = serde_json::from_slice(&output.stdout)?;
-        let skill = listed["skills"][0]["skill_id"].as_str().ok_or("there are no skills")?;
+        let skill = listed["skills"][0]["skill_id"].as_str().ok_or("no skills found")?;
         let serve =
             vec!["mcp".to_owned(), "--root".to_owned(), format!("peers={}", skills.display())];
         Ok(Self { dir, program, tools, serve, skill: skill.to_owned(), rows: Vec::new() })
@@ -88,9 +88,9 @@ impl<'b> PeerChecks<'b> {
         self.rows
     }
 
-    fn row(&mut self, peer: &'static str, check: impl Into<String>, told: CheckResult) {
-        let verdict = match told {
-            Ok(told) => CheckVerdict::Passed(told),
+    fn row(&mut self, peer: &'static str, check: impl Into<String>, result: CheckResult) {
+        let verdict = match result {
+            Ok(result) => CheckVerdict::Passed(result),
             Err(CheckError::Failed(reason)) => CheckVerdict::Failed(reason),
             Err(CheckError::Missing(reason)) => CheckVerdict::Skipped(reason),
         };
@@ -116,8 +116,9 @@ impl<'b> PeerChecks<'b> {
         let log = File::create(self.dir.join("server.txt"))?;
         let mut running = PeerProcess(command.stdout(Stdio::piped()).stderr(log).spawn()?);
         let line = first_line(&mut running)?;
-        let told: Value = serde_json::from_str(&line).map_err(|error| to_failure(&error))?;
-        let url = told["url"].as_str().ok_or_else(|| to_failure(&"the server names no address"))?;
+        let address: Value = serde_json::from_str(&line).map_err(|error| to_failure(&error))?;
+        let url =
+            address["url"].as_str().ok_or_else(|| to_failure(&"the server names no address"))?;
         Ok((running, url.to_owned()))
     }
 
@@ -157,49 +158,49 @@ impl<'b> PeerChecks<'b> {
         ];
         for name in names {
             for method in methods {
-                let told = (|| {
+                let result = (|| {
                     written.as_ref().map_err(to_failure)?;
                     let program = command.as_ref().map_err(|e| missing(e))?;
                     let mut command = self.client(program, "inspector");
                     command.env("MCP_INSPECTOR_SECRET_STORE", "memory").arg("--cli");
                     command.arg("--config").arg(&config).args(["--server", name, "--method"]);
                     let (_, stderr) = finished(command.args(method), self.dir)?;
-                    let told = stderr.lines().find(|line| line.starts_with("Verified"));
-                    Ok(told.unwrap_or_default().to_owned())
+                    let result = stderr.lines().find(|line| line.starts_with("Verified"));
+                    Ok(result.unwrap_or_default().to_owned())
                 })();
-                self.row("inspector", format!("{name}: {}", method.join(" ")), told);
+                self.row("inspector", format!("{name}: {}", method.join(" ")), result);
             }
         }
     }
 
     fn conformance(&mut self, url: std::result::Result<&str, &CheckError>) {
         for scenario in SCENARIOS {
-            let told = (|| {
+            let result = (|| {
                 let program = self.tools.command("conformance").map_err(|e| missing(&e))?;
                 let url = url.map_err(Clone::clone)?;
                 let mut command = self.client(&program, "work");
                 command.args(["server", "--url", url, "--scenario", scenario]);
                 let (stdout, _) = finished(&mut command, self.dir)?;
-                let told = stdout.lines().find(|line| line.starts_with("Passed"));
-                Ok(told.unwrap_or_default().to_owned())
+                let result = stdout.lines().find(|line| line.starts_with("Passed"));
+                Ok(result.unwrap_or_default().to_owned())
             })();
-            self.row("conformance", scenario, told);
+            self.row("conformance", scenario, result);
         }
     }
 
     fn python(&mut self) {
-        let told = (|| {
+        let result = (|| {
             let python = self.tools.python.as_ref().map_err(|e| missing(e))?;
             let mut command = self.client(python, "work");
             command.arg(self.dir.join("client.py")).arg(&self.skill).arg(self.program);
             let (stdout, _) = finished(command.args(&self.serve), self.dir)?;
             Ok(stdout.lines().collect::<Vec<_>>().join("; "))
         })();
-        self.row("python", "initialize, list, call, resources", told);
+        self.row("python", "initialize, list, call, resources", result);
     }
 
     fn claude(&mut self) {
-        let told = (|| {
+        let result = (|| {
             let program = self.tools.command("claude").map_err(|e| missing(&e))?;
             let (_model, port, answer) = self.model()?;
             let servers = json!({ "skillhost": {
@@ -221,11 +222,11 @@ impl<'b> PeerChecks<'b> {
             finished(&mut command, self.dir)?;
             self.check_answer(&answer)
         })();
-        self.row("claude code", "read_skill, to the model and back", told);
+        self.row("claude code", "read_skill, to the model and back", result);
     }
 
     fn codex(&mut self) {
-        let told = (|| {
+        let result = (|| {
             let program = self.tools.command("codex").map_err(|e| missing(&e))?;
             let (_model, port, answer) = self.model()?;
             // JSON's strings and lists of strings are TOML's, too.
@@ -248,7 +249,7 @@ impl<'b> PeerChecks<'b> {
             finished(&mut command, self.dir)?;
             self.check_answer(&answer)
         })();
-        self.row("codex", "read_skill, to the model and back", told);
+        self.row("codex", "read_skill, to the model and back", result);
     }
 
     /// Starts a model that calls `read_skill` once; returns its port and the file of the result.
