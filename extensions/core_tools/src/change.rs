@@ -37,17 +37,20 @@ pub(crate) fn read_current(
     path: &SandboxPath,
 ) -> Result<Option<CurrentText>, ExtensionError> {
     sandbox.check_mutable(path)?;
-    let spot = match sandbox.open_entry(path) {
+    let location = match sandbox.open_entry(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        spot => spot?,
+        location => location?,
     };
-    read_entry(&spot, path)
+    read_entry(&location, path)
 }
 
-fn read_entry(spot: &EntryPath, path: &SandboxPath) -> Result<Option<CurrentText>, ExtensionError> {
-    match spot.metadata() {
+fn read_entry(
+    location: &EntryPath,
+    path: &SandboxPath,
+) -> Result<Option<CurrentText>, ExtensionError> {
+    match location.metadata() {
         Ok(None) => Ok(None),
-        Ok(Some(_)) => read::read_text(spot, path).map(Some),
+        Ok(Some(_)) => read::read_text(location, path).map(Some),
         Err(error) => Err(EntryError::from(error).with_path(path)),
     }
 }
@@ -58,6 +61,7 @@ impl ChangeSet {
         if edit.new.len() > FILE_LIMIT {
             return Err(text::too_large(&edit.path, edit.new.len() as u64));
         }
+        // NUL marks binary data for `read_file`; a text with it could not be read back.
         if edit.new.contains('\0') {
             return Err(ExtensionError::invalid_argument(format!(
                 "the text for `{}` has NUL",
@@ -80,10 +84,13 @@ impl ChangeSet {
     /// # Errors
     /// [`ErrorKind::Conflict`] if a file has changed since the plan; those of the disk.
     pub(crate) fn commit(&self, sandbox: &Sandbox) -> Result<(), ExtensionError> {
+        // A panic of another writer leaves no state in the mutex, so its poison is ignored.
         let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut made = CreatedDirectories::default();
         let mut staged = Vec::new();
         let mut work = || -> Result<(), ExtensionError> {
+            // All files are written before the first rename: most errors occur while no file has
+            // changed.
             for edit in &self.edits {
                 staged.push(StagedFile::stage(sandbox, edit, &mut made)?);
             }
@@ -91,6 +98,7 @@ impl ChangeSet {
         };
         let worked = work();
         if worked.is_err() {
+            // Temporary files have to go first, else the created directories are not empty.
             drop(staged);
             made.undo();
             return worked;
@@ -98,7 +106,7 @@ impl ChangeSet {
         // The names are only safe once their directories are.
         staged
             .iter()
-            .try_for_each(|one| jail::sync_directory(&one.spot.dir))
+            .try_for_each(|one| jail::sync_directory(&one.location.dir))
             .map_err(ExtensionError::from)
     }
 }
@@ -107,6 +115,7 @@ impl ChangeSet {
 fn swap_all(staged: &mut [StagedFile<'_>]) -> Result<(), ExtensionError> {
     for at in 0..staged.len() {
         if let Err(error) = staged[at].swap() {
+            // In reverse order, so that every file gets the text it had before the first rename.
             staged[..at].iter_mut().rev().for_each(StagedFile::restore);
             return Err(error);
         }
@@ -117,7 +126,7 @@ fn swap_all(staged: &mut [StagedFile<'_>]) -> Result<(), ExtensionError> {
 /// A temporary file next to the file that it replaces.
 struct StagedFile<'e> {
     edit: &'e FileEdit,
-    spot: EntryPath,
+    location: EntryPath,
     old: Option<(Vec<u8>, Permissions)>,
     temporary: Option<String>,
 }
@@ -130,11 +139,13 @@ impl<'e> StagedFile<'e> {
     ) -> Result<Self, ExtensionError> {
         let path = &edit.path;
         sandbox.check_mutable(path)?;
-        let spot = sandbox.open_entry_creating(path, made)?;
-        let now = read_entry(&spot, path)?;
+        let location = sandbox.open_entry_creating(path, made)?;
+        let now = read_entry(&location, path)?;
+        // The digest is compared under the writers' lock, right before the write.
         if now.as_ref().map(|now| &now.digest) != edit.base.as_ref() {
             return Err(conflict_error(path));
         }
+        // A rename would replace a write-protected file, so the mode is checked explicitly.
         if now.as_ref().is_some_and(|now| now.metadata.permissions().readonly()) {
             return Err(ExtensionError::new(
                 ErrorKind::Denied,
@@ -144,20 +155,22 @@ impl<'e> StagedFile<'e> {
         }
         let old = now.map(|now| (now.text.into_bytes(), now.metadata.permissions()));
         let mode = old.as_ref().map(|(_, mode)| mode.clone());
-        let temporary = stage(&spot.dir, edit.new.as_bytes(), mode)
+        let temporary = stage(&location.dir, edit.new.as_bytes(), mode)
             .map_err(|error| EntryError::from(error).with_path(path))?;
-        Ok(Self { edit, spot, old, temporary: Some(temporary) })
+        Ok(Self { edit, location, old, temporary: Some(temporary) })
     }
 
     fn swap(&mut self) -> Result<(), ExtensionError> {
         let Some(temporary) = self.temporary.take() else { return Ok(()) };
-        let (dir, name) = (&self.spot.dir, &self.spot.name);
+        let (dir, name) = (&self.location.dir, &self.location.name);
         let swapped = match self.old {
             Some(_) => dir.rename(&temporary, dir, name),
+            // A new file must not replace one that a concurrent process has just created.
             None => rename_new(dir, &temporary, dir, name),
         };
         swapped.map_err(|error| {
             let is_there = error.kind() == IoKind::AlreadyExists;
+            // Kept for `drop`, which removes the temporary file.
             self.temporary = Some(temporary);
             if is_there {
                 conflict_error(&self.edit.path)
@@ -169,7 +182,7 @@ impl<'e> StagedFile<'e> {
 
     /// Restores the file; best effort, because the first error is returned.
     fn restore(&mut self) {
-        let (dir, name) = (&self.spot.dir, &self.spot.name);
+        let (dir, name) = (&self.location.dir, &self.location.name);
         let _ = match self.old.take() {
             None => dir.remove_file(name),
             Some((bytes, mode)) => stage(dir, &bytes, Some(mode)).and_then(|temporary| {
@@ -184,7 +197,7 @@ impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
             // The first error is returned; an error of the cleanup would only hide it.
-            let _ = self.spot.dir.remove_file(temporary);
+            let _ = self.location.dir.remove_file(temporary);
         }
     }
 }
@@ -200,6 +213,7 @@ fn stage(dir: &Dir, bytes: &[u8], mode: Option<Permissions>) -> io::Result<Strin
     let _ = sweep(dir);
     let name = temporary_name();
     let mut options = OpenOptions::new();
+    // `create_new` does not follow a link that waits under this name.
     options.write(true).create_new(true);
     let written = (|| {
         let mut file = dir.open_with(&name, &options)?;
@@ -207,6 +221,7 @@ fn stage(dir: &Dir, bytes: &[u8], mode: Option<Permissions>) -> io::Result<Strin
         if let Some(mode) = mode {
             file.set_permissions(mode)?;
         }
+        // The content has to be on the disk before the rename makes it visible.
         file.sync_all()
     })();
     match written {
@@ -229,6 +244,7 @@ pub(crate) fn rename_new(from: &Dir, old: &str, to: &Dir, new: &str) -> io::Resu
             renamed => return renamed.map_err(io::Error::from),
         }
     }
+    // Without the flag a small race remains between the check and the rename.
     match to.symlink_metadata(new) {
         Ok(_) => Err(IoKind::AlreadyExists.into()),
         Err(error) if error.kind() == IoKind::NotFound => from.rename(old, to, new),

@@ -39,16 +39,17 @@ pub(crate) fn of_move(
     with_text: bool,
 ) -> Result<ToolEffect> {
     let mut collector = Collector::default();
+    // Without texts the files below the directory are not needed.
     if !with_text {
         collector.push(ChangeKind::Move, from, Some(to), || None);
         return Ok(collector.finish());
     }
-    for (path, spot) in files_of(sandbox, from)? {
+    for (path, location) in files_of(sandbox, from)? {
         let rest = &path.as_str()[from.as_str().len()..];
         let new = SandboxPath::new(&format!("{to}{rest}"))?;
-        let shown = match spot.filter(|_| collector.hidden.is_none()) {
+        let shown = match location.filter(|_| collector.hidden.is_none()) {
             None => None,
-            Some(spot) => match read::read_text(&spot, &path) {
+            Some(location) => match read::read_text(&location, &path) {
                 Ok(now) => Some(hunks("", &now.text, &new)),
                 Err(error) => {
                     collector.hide(format!("`{path}` cannot be shown: {}", error.message()));
@@ -72,8 +73,8 @@ pub(crate) fn of_deletion(
         collector.push(ChangeKind::Delete, path, None, || None);
         return Ok(collector.finish());
     }
-    for (path, spot) in files_of(sandbox, path)? {
-        let size = match spot.map(|spot| spot.metadata()).transpose()?.flatten() {
+    for (path, location) in files_of(sandbox, path)? {
+        let size = match location.map(|location| location.metadata()).transpose()?.flatten() {
             Some(metadata) => format!("{} bytes\n", metadata.len()),
             None => String::new(),
         };
@@ -118,6 +119,7 @@ impl Collector {
 
     /// The first reason is enough.
     fn hide(&mut self, reason: String) {
+        // The first reason stays: later ones often follow from it.
         self.hidden.get_or_insert(reason);
     }
 
@@ -133,12 +135,12 @@ fn files_of(
     sandbox: &Sandbox,
     path: &SandboxPath,
 ) -> Result<Vec<(SandboxPath, Option<EntryPath>)>> {
-    let spot = sandbox.open_entry(path)?;
-    let is_dir = spot.metadata()?.is_some_and(|metadata| metadata.is_dir());
+    let location = sandbox.open_entry(path)?;
+    let is_dir = location.metadata()?.is_some_and(|metadata| metadata.is_dir());
     if !is_dir {
-        return Ok(vec![(path.clone(), Some(spot))]);
+        return Ok(vec![(path.clone(), Some(location))]);
     }
-    let top = spot.open_dir().map_err(|fault| fault.with_path(path))?;
+    let top = location.open_dir().map_err(|fault| fault.with_path(path))?;
     let (mut found, mut dirs) = (vec![(path.clone(), None)], vec![(path.clone(), top)]);
     while let Some((above, dir)) = dirs.pop() {
         for entry in dir.entries()? {
@@ -161,12 +163,14 @@ fn files_of(
             }
         }
     }
+    // The digest covers the list, so its order must not depend on the disk.
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(found)
 }
 
 /// Returns the hunks of a diff; its first two lines would only repeat the path.
 fn hunks(old: &str, new: &str, path: &SandboxPath) -> String {
+    // The two header lines name the path, which the change already has.
     let diff = skill_diff::unified_diff(old, new, path.as_str());
     diff.splitn(3, '\n').nth(2).unwrap_or_default().to_owned()
 }

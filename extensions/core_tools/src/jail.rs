@@ -45,9 +45,11 @@ impl Sandbox {
 
     /// Opens the sandbox itself. Links in its own path are the operator's.
     pub(crate) fn open_root(&self) -> Result<Dir, ExtensionError> {
+        // The path of the home is the operator's, so its links are followed; every later step is
+        // not.
         Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| {
             ExtensionError::new(ErrorKind::Io, format!("the sandbox cannot be opened: {error}"))
-                .with_hint("ask the operator: the home has no usable folder `sandbox`")
+                .with_hint("ask the operator: the home has no usable directory `sandbox`")
         })
     }
 
@@ -55,6 +57,7 @@ impl Sandbox {
     pub(crate) fn open_directory(&self, path: Option<&SandboxPath>) -> Result<Dir, ExtensionError> {
         let mut dir = self.open_root()?;
         let Some(path) = path else { return Ok(dir) };
+        // The identity is taken once, before the walk, and compared with every component.
         let private = identity(&dir, PRIVATE);
         for (depth, component) in path.components().enumerate() {
             refuse_private(&private, &dir, component, path, depth == 0)?;
@@ -87,10 +90,12 @@ impl Sandbox {
         let (parents, name) = path.split();
         let mut is_top = true;
         for component in parents {
+            // Checked before the step, so that the private directory is never opened.
             refuse_private(&private, &dir, component, path, is_top)?;
             dir = step(&dir, component).map_err(|fault| fault.with_path(path))?;
             is_top = false;
         }
+        // The last component is not opened here, but a tool could rename or delete it.
         refuse_private(&private, &dir, name, path, is_top)?;
         Ok(EntryPath { dir, name: name.to_owned() })
     }
@@ -103,12 +108,15 @@ impl Sandbox {
         let walked = self.walk(path, &mut |dir, component| {
             let inner = match step(dir, component) {
                 Err(EntryError::NotFound) => {
+                    // The rest of the path does not exist, so it cannot be part of a skill.
                     missing = true;
                     return Err(EntryError::NotFound);
                 }
                 stepped => stepped?,
             };
             above =
+                // The topmost skill directory is reported, which is the one to propose a change
+                // for.
                 if above.is_empty() { component.into() } else { format!("{above}/{component}") };
             match has_skill_file(&inner)? {
                 true => Err(EntryError::Skill(above.clone())),
@@ -129,6 +137,7 @@ pub(crate) struct CreatedDirectories(Vec<(Dir, String)>);
 impl CreatedDirectories {
     /// Removes the created directories, the last first, if they are empty.
     pub(crate) fn undo(self) {
+        // In reverse order: a parent is empty only after its child is removed.
         for (dir, name) in self.0.into_iter().rev() {
             // A concurrent process may have added a file to it; then it stays.
             let _ = dir.remove_dir(name);
@@ -139,6 +148,7 @@ impl CreatedDirectories {
 impl EntryPath {
     /// Returns the metadata of the entry itself, or `None` if it does not exist.
     pub(crate) fn metadata(&self) -> io::Result<Option<Metadata>> {
+        // `symlink_metadata` describes a link itself instead of its target.
         match self.dir.symlink_metadata(&self.name) {
             Ok(metadata) => Ok(Some(metadata)),
             Err(error) if error.kind() == IoKind::NotFound => Ok(None),
@@ -149,10 +159,11 @@ impl EntryPath {
     /// Opens the entry, a regular file, and examines the open file.
     pub(crate) fn open_file(&self) -> Result<(File, Metadata), EntryError> {
         let mut options = OpenOptions::new();
-        // A FIFO would be waited for.
+        // Non-blocking, because opening a FIFO would wait for a writer.
         options.read(true).follow(FollowSymlinks::No).nonblock(true);
         let opened = self.dir.open_with(&self.name, &options);
         let file = opened.map_err(|error| explain(&self.dir, &self.name, error))?;
+        // The metadata of the open file cannot be changed by a rename in between.
         let metadata = file.metadata()?;
         match classify_entry(&metadata) {
             FileEntryKind::File => Ok((file, metadata)),
@@ -212,6 +223,7 @@ pub(crate) enum EntryError {
 impl From<io::Error> for EntryError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
+            // All three mean that no file of this name can exist.
             IoKind::NotFound | IoKind::NotADirectory | IoKind::InvalidFilename => Self::NotFound,
             _ => Self::Io(error),
         }
@@ -223,21 +235,21 @@ impl EntryError {
     pub(crate) fn with_path(self, path: &SandboxPath) -> ExtensionError {
         match self {
             Self::NotFound => {
-                ExtensionError::not_found(format!("there is no `{path}` in the sandbox"))
+                ExtensionError::not_found(format!("`{path}` not found in the sandbox"))
                     .with_hint(not_found_hint(path))
             }
             Self::Not { is: FileEntryKind::Link } => ExtensionError::new(
                 ErrorKind::Denied,
                 format!("`{path}` is or passes through a symbolic link"),
             )
-            .with_hint("links are not followed; name what it links to, if that is inside"),
+            .with_hint("links are not followed; name the target if it is inside"),
             Self::Not { is } => {
                 ExtensionError::invalid_argument(format!("`{path}` is a {}", is.as_str()))
                     .with_hint("list_directory shows what is a file and what is a directory")
             }
             Self::Skill(dir) => read_only_skill_error(path, &dir),
             Self::Io(error) => ExtensionError::new(ErrorKind::Io, format!("`{path}`: {error}"))
-                .with_hint("try again; if it stays so, tell the operator"),
+                .with_hint("try again; if it persists, report it to the operator"),
         }
     }
 }
@@ -254,7 +266,7 @@ pub(crate) fn read_only_skill_error(path: &SandboxPath, dir: &str) -> ExtensionE
 
 fn not_found_hint(path: &SandboxPath) -> String {
     match path.as_str().strip_prefix("sandbox/") {
-        Some(rest) => format!("paths begin below the sandbox: `{rest}`"),
+        Some(rest) => format!("paths start below the sandbox: `{rest}`"),
         None => "list_directory shows what is there; a path is taken literally".to_owned(),
     }
 }
@@ -267,7 +279,9 @@ fn refuse_private(
     path: &SandboxPath,
     is_top: bool,
 ) -> Result<(), ExtensionError> {
+    // The name counts in any case: on some file systems `Data` is the same directory.
     let is_named = is_top && component.eq_ignore_ascii_case(PRIVATE);
+    // A bind mount or a case-folding file system can show the directory under another name.
     if is_named || private.is_some() && identity(dir, component) == *private {
         return Err(ExtensionError::new(ErrorKind::Denied, format!("`{path}` is private data"))
             .with_hint("sandbox/data belongs to the extensions; use their tools"));
@@ -297,6 +311,7 @@ pub(crate) fn has_skill_file(dir: &Dir) -> io::Result<bool> {
         match dir.symlink_metadata(name) {
             Ok(_) => return Ok(true),
             Err(error) if error.kind() == IoKind::NotFound => {}
+            // An error other than a missing file must not pass as the absence of a skill.
             Err(error) => return Err(error),
         }
     }
@@ -316,11 +331,14 @@ fn step_or_make(
         Err(EntryError::NotFound) => {}
         stepped => return stepped,
     }
+    // Not `create_dir_all`: each level is opened without following links.
     match dir.create_dir(component) {
         Ok(()) => {
             made.0.push((dir.try_clone()?, component.to_owned()));
+            // The new directory survives a crash only after its parent is synced.
             sync_directory(dir)?;
         }
+        // A concurrent writer has created it; the step below still checks its type.
         Err(error) if error.kind() == IoKind::AlreadyExists => {}
         Err(error) => return Err(error.into()),
     }
@@ -330,6 +348,7 @@ fn step_or_make(
 /// Syncs the entries of a directory to the disk.
 pub(crate) fn sync_directory(dir: &Dir) -> io::Result<()> {
     #[cfg(unix)]
+    // Directories can be synced on Unix only.
     dir.open(".")?.sync_all()?;
     Ok(())
 }

@@ -139,6 +139,7 @@ impl ToolProvider for CoreTools {
             }
             _ => {}
         }
+        // The announcement comes before the write: a new skill must never be served unannounced.
         let planned = blocking(|| plan(sandbox, tool, args))?;
         let (registry, skills) = (self.registry.as_ref(), planned.skills.clone());
         skill::announce_skills(registry, cx, &skills).await?;

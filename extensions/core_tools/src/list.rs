@@ -43,6 +43,7 @@ pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<ToolResult, 
             Err(_) => strange += 1,
         }
     }
+    // The order of the disk varies; pages need a stable one.
     names.sort_unstable();
     if strange > 0 {
         notes.push(format!("{strange} names are not UTF-8 and cannot be reached"));
@@ -52,7 +53,7 @@ pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<ToolResult, 
     let mut entries = Vec::new();
     let page = names.iter().skip(args.offset).take(limit);
     for name in page {
-        // It may be gone by now.
+        // The entry may have been removed since the listing.
         let Ok(metadata) = dir.symlink_metadata(name) else { continue };
         let kind = classify_entry(&metadata);
         let is_skill = kind == FileEntryKind::Directory && holds_skill(&dir, name);
@@ -72,7 +73,7 @@ pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<ToolResult, 
     let end = args.offset.saturating_add(limit);
     let next = (end < names.len()).then_some(end);
     match next {
-        _ if names.is_empty() => notes.push("nothing is in it".to_owned()),
+        _ if names.is_empty() => notes.push("empty directory".to_owned()),
         Some(next) => notes.push(format!("{} entries; continue with offset {next}", names.len())),
         None => notes.push(format!("{} entries", names.len())),
     }

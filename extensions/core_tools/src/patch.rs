@@ -40,10 +40,12 @@ pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<WritePlan, Ext
             ExtensionError::new(ErrorKind::TooLarge, message).with_hint("make several of it")
         );
     }
+    // Sorted by path, so that the result does not depend on the order of the patch.
     let mut edits: BTreeMap<SandboxPath, FileEdit> = BTreeMap::new();
     let mut notes = Vec::new();
     for part in parts {
         let path = SandboxPath::new(&part.path)?;
+        // A second section for the same file applies to the text after the first one.
         let mut edit = match edits.remove(&path) {
             Some(edit) => edit,
             None => {
@@ -88,5 +90,5 @@ fn to_tool_error(path: &SandboxPath, error: &DiffError, is_there: bool) -> Exten
         }
         _ => (ErrorKind::InvalidArgument, "give a unified diff with context lines"),
     };
-    ExtensionError::new(kind, format!("nothing was changed; `{path}`: {error}")).with_hint(hint)
+    ExtensionError::new(kind, format!("no changes made; `{path}`: {error}")).with_hint(hint)
 }

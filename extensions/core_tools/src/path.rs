@@ -126,7 +126,7 @@ impl fmt::Display for SandboxPathError {
             Self::Control => f.write_str("a path cannot contain control characters"),
             Self::Backslash => f.write_str("a path cannot contain a backslash"),
             Self::Absolute => f.write_str("a path cannot be absolute"),
-            Self::Drive => f.write_str("a path cannot begin with a drive"),
+            Self::Drive => f.write_str("a path cannot start with a drive"),
             Self::EmptyComponent => f.write_str("a path cannot have an empty component"),
             Self::Dots => f.write_str("a path cannot have a component `.` or `..`"),
         }

@@ -46,6 +46,7 @@ pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<WritePlan, Extens
     let (_, kind, inside) = examine(sandbox, &from)?;
     refuse_odd(&from, &inside, "move")?;
     sandbox.check_mutable(&to)?;
+    // A directory cannot be moved into itself.
     if to.is_within(&from) {
         return Err(ExtensionError::invalid_argument(format!("`{to}` is `{from}` or lies in it"))
             .with_hint("choose a name elsewhere"));
@@ -82,20 +83,22 @@ pub(crate) fn remove(
     approved: Option<&str>,
 ) -> Result<ToolResult, ExtensionError> {
     let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
-    let (spot, kind, inside) = examine_deletion(sandbox, path, recursive)?;
+    // Examined again: the entry may have changed since the plan.
+    let (location, kind, inside) = examine_deletion(sandbox, path, recursive)?;
     effect::check_approved(approved, || effect::of_deletion(sandbox, path, true))?;
     let failed = |error: std::io::Error| EntryError::from(error).with_path(path);
     match (kind, inside.entries) {
-        (FileEntryKind::Directory, 0) => spot.dir.remove_dir(&spot.name).map_err(failed)?,
+        (FileEntryKind::Directory, 0) => location.dir.remove_dir(&location.name).map_err(failed)?,
         (FileEntryKind::Directory, _) => {
             // The entry is renamed first: no reader sees a half-deleted directory.
             let hidden = temporary_name();
-            spot.dir.rename(&spot.name, &spot.dir, &hidden).map_err(failed)?;
-            spot.dir.remove_dir_all(&hidden).map_err(failed)?;
+            location.dir.rename(&location.name, &location.dir, &hidden).map_err(failed)?;
+            location.dir.remove_dir_all(&hidden).map_err(failed)?;
         }
-        _ => spot.dir.remove_file(&spot.name).map_err(failed)?,
+        _ => location.dir.remove_file(&location.name).map_err(failed)?,
     }
-    jail::sync_directory(&spot.dir)?;
+    // The removal survives a crash only after the directory is synced.
+    jail::sync_directory(&location.dir)?;
     Ok(deleted(path, kind, &inside))
 }
 
@@ -104,7 +107,7 @@ fn examine_deletion(
     path: &SandboxPath,
     recursive: bool,
 ) -> Result<(EntryPath, FileEntryKind, DirectoryContents), ExtensionError> {
-    let (spot, kind, inside) = examine(sandbox, path)?;
+    let (location, kind, inside) = examine(sandbox, path)?;
     refuse_odd(path, &inside, "delete")?;
     if kind == FileEntryKind::Directory && inside.entries > 0 && !recursive {
         return Err(ExtensionError::invalid_argument(format!(
@@ -113,7 +116,7 @@ fn examine_deletion(
         ))
         .with_hint("with recursive: true all of it is deleted"));
     }
-    Ok((spot, kind, inside))
+    Ok((location, kind, inside))
 }
 
 fn deleted(path: &SandboxPath, kind: FileEntryKind, inside: &DirectoryContents) -> ToolResult {
@@ -147,6 +150,7 @@ pub(crate) fn move_entry(
     approved: Option<&str>,
 ) -> Result<(), ExtensionError> {
     let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    // Examined again: the entry may have changed since the plan.
     let (old, _, inside) = examine(sandbox, from)?;
     refuse_odd(from, &inside, "move")?;
     sandbox.check_mutable(to)?;
@@ -162,6 +166,7 @@ pub(crate) fn move_entry(
                 _ => EntryError::from(error).with_path(to),
             }
         })?;
+        // The new name is synced first, so that a crash leaves the entry under at least one name.
         jail::sync_directory(&new.dir)?;
         jail::sync_directory(&old.dir).map_err(ExtensionError::from)
     });
@@ -177,6 +182,7 @@ fn examine(
     path: &SandboxPath,
 ) -> Result<(EntryPath, FileEntryKind, DirectoryContents), ExtensionError> {
     sandbox.check_mutable(path)?;
+    // Ignoring case: on some file systems `Skills` is the same directory.
     if FIXED.iter().any(|fixed| fixed.eq_ignore_ascii_case(path.as_str())) {
         return Err(ExtensionError::new(
             ErrorKind::Denied,
@@ -184,16 +190,16 @@ fn examine(
         )
         .with_hint("name something in it"));
     }
-    let spot = sandbox.open_entry(path)?;
-    let metadata = spot.metadata().map_err(|error| EntryError::from(error).with_path(path))?;
+    let location = sandbox.open_entry(path)?;
+    let metadata = location.metadata().map_err(|error| EntryError::from(error).with_path(path))?;
     let kind = metadata.map(|metadata| classify_entry(&metadata)).ok_or(EntryError::NotFound);
     match kind.map_err(|fault| fault.with_path(path))? {
         is @ (FileEntryKind::Link | FileEntryKind::Special) => {
             Err(EntryError::Not { is }.with_path(path))
         }
-        FileEntryKind::File => Ok((spot, FileEntryKind::File, DirectoryContents::default())),
+        FileEntryKind::File => Ok((location, FileEntryKind::File, DirectoryContents::default())),
         FileEntryKind::Directory => {
-            let dir = spot.open_dir().map_err(|fault| fault.with_path(path))?;
+            let dir = location.open_dir().map_err(|fault| fault.with_path(path))?;
             let inside = inspect_directory(&dir, path)?;
             if jail::has_skill_file(&dir)? {
                 return Err(read_only_skill_error(path, path.as_str()));
@@ -203,9 +209,9 @@ fn examine(
                     ErrorKind::Denied,
                     format!("`{path}` holds skills"),
                 )
-                .with_hint("skills are read-only; name what is beside them"));
+                .with_hint("skills are read-only; name the entries next to them"));
             }
-            Ok((spot, FileEntryKind::Directory, inside))
+            Ok((location, FileEntryKind::Directory, inside))
         }
     }
 }

@@ -26,7 +26,7 @@ pub struct ReadArgs {
     /// The first line, counted from 1.
     #[serde(default)]
     offset: Option<u64>,
-    /// At most so many lines.
+    /// The maximum number of lines.
     #[serde(default)]
     limit: Option<u64>,
 }
@@ -82,14 +82,15 @@ pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<ToolResult, Exten
 
 /// Reads the complete text of a file.
 pub(crate) fn read_text(
-    spot: &EntryPath,
+    location: &EntryPath,
     path: &SandboxPath,
 ) -> Result<CurrentText, ExtensionError> {
-    let (file, metadata) = spot.open_file().map_err(|fault| fault.with_path(path))?;
+    let (file, metadata) = location.open_file().map_err(|fault| fault.with_path(path))?;
     if metadata.len() > FILE_LIMIT as u64 {
         return Err(text::too_large(path, metadata.len()));
     }
     let mut bytes = Vec::new();
+    // The file may have grown since `stat`; one byte more shows it.
     file.take(FILE_LIMIT as u64 + 1).read_to_end(&mut bytes)?;
     if bytes.len() > FILE_LIMIT {
         return Err(text::too_large(path, bytes.len() as u64));
@@ -120,6 +121,7 @@ fn page(text: &str, first: u64, limit: u64) -> TextFilePage<'_> {
         if total < first || is_full {
             continue;
         }
+        // A page has at least one line, even if that line is too long.
         if lines == limit || at - start > PAGE && lines > 0 {
             is_full = true;
             continue;

@@ -25,7 +25,7 @@ pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<
     let parents = path.components().count() - 1;
     let Some(id) = path.parent_name().filter(|id| parents > 1 || *id != "skills") else {
         return denied(
-            format!("`{path}` would make a skill of a folder of skills"),
+            format!("`{path}` would make a directory of skills a skill"),
             "a skill has a directory of its own: skills/<id>/SKILL.md",
         );
     };
@@ -89,7 +89,7 @@ pub(crate) async fn announce_skills(
         let Some(registry) = registry else {
             return Err(ExtensionError::new(
                 ErrorKind::Unavailable,
-                "there is no skill registry to tell",
+                "skill registry not available",
             )
             .with_hint("without it no skill can be created"));
         };

@@ -17,7 +17,7 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
     let read = json!({
         "path": path("The file"),
         "offset": whole("The first line, counted from 1", 1),
-        "limit": whole("At most so many lines; 2000 if it is not given", 1),
+        "limit": whole("Maximum number of lines; 2000 by default", 1),
     });
     let write = json!({
         "path": path("The file"),
@@ -41,8 +41,8 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
     });
     let list = json!({
         "path": path("The directory; the sandbox itself if it is not given"),
-        "offset": whole("So many entries are skipped", 0),
-        "limit": whole("At most so many entries; 200 if it is not given", 1),
+        "offset": whole("Number of entries to skip", 0),
+        "limit": whole("Maximum number of entries; 200 by default", 1),
     });
     let moved = json!({"from": path("What to move"), "to": path("Its new name, free as yet")});
     let deleted = json!({
@@ -59,7 +59,7 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
     vec![
         ToolSpec::new(
             "read_file",
-            "Reads a text file of the sandbox, by lines, and tells its digest.",
+            "Reads a text file of the sandbox, by lines, and returns its digest.",
             object(&read, &["path"]),
         )
         .read_only(),
@@ -90,7 +90,7 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         )),
         requiring_approval(ToolSpec::new(
             "move_path",
-            "Moves or renames a file or directory of the sandbox; nothing is replaced.",
+            "Moves or renames a file or directory of the sandbox; existing entries are not replaced.",
             object(&moved, &["from", "to"]),
         )),
         requiring_approval(

@@ -34,21 +34,24 @@ pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
 /// # Errors
 /// Fails with the kind of the other content.
 pub(crate) fn decode_text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, ExtensionError> {
-    let refused = |what: String, hint: &str| {
+    let invalid_text = |what: String, hint: &str| {
         Err(ExtensionError::invalid_argument(format!("`{path}` is {what}")).with_hint(hint))
     };
     if let Some((_, what)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         let but = if what.contains("UTF-16") { "in UTF-8" } else { "text" };
         let what = format!("{what}, not {but}");
-        return refused(what, "only text in UTF-8 can be read and changed");
+        return invalid_text(what, "only text in UTF-8 can be read and changed");
     }
     if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
         let what = format!("binary data, not text: byte {at} is NUL");
-        return refused(what, "only text in UTF-8 can be read and changed");
+        return invalid_text(what, "only text in UTF-8 can be read and changed");
     }
     String::from_utf8(bytes).or_else(|error| {
         let at = error.utf8_error().valid_up_to();
-        refused(format!("not UTF-8: byte {at} begins no character"), "have it converted to UTF-8")
+        invalid_text(
+            format!("not UTF-8: byte {at} is not the start of a character"),
+            "have it converted to UTF-8",
+        )
     })
 }
 
@@ -83,7 +86,7 @@ mod tests {
         let cases: [(&[u8], &str); 5] = [
             (b"\x89PNG\r\n\x1a\nrest", "`x` is a PNG image, not text"),
             (b"ab\0c", "`x` is binary data, not text: byte 2 is NUL"),
-            (b"ab\xe9c", "`x` is not UTF-8: byte 2 begins no character"),
+            (b"ab\xe9c", "`x` is not UTF-8: byte 2 is not the start of a character"),
             (b"\xff\xfea\0", "`x` is a text in UTF-16, not in UTF-8"),
             (b"\x7fELF\x02", "`x` is a program or library, not text"),
         ];

@@ -36,7 +36,7 @@ pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<WritePlan, Exte
     if let Some(expected) = args.expected_digest.as_deref().filter(|expected| *expected != now) {
         let message = match (expected, now) {
             (ABSENT, _) => format!("`{path}` is there already"),
-            (_, ABSENT) => format!("there is no `{path}`"),
+            (_, ABSENT) => format!("`{path}` not found"),
             _ => format!("`{path}` has the digest {now}, not the expected one"),
         };
         return Err(ExtensionError::new(ErrorKind::Conflict, message)

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 #[must_use]
 pub fn profile_dir() -> PathBuf {
     let program = std::env::current_exe().expect("a running program has a path");
-    let mut folder = program.parent().expect("a program lies in a folder").to_owned();
+    let mut folder = program.parent().expect("a program has a parent directory").to_owned();
     // Test programs lie in `deps`, documentation tests and examples elsewhere below the profile.
     while !folder.join("deps").is_dir() {
-        assert!(folder.pop(), "{} does not lie in a Cargo target folder", program.display());
+        assert!(folder.pop(), "{} is not in a Cargo target directory", program.display());
     }
     folder
 }

@@ -33,9 +33,9 @@ impl TestHome {
     pub fn new() -> Self {
         // A short name, because sockets below it must fit into 108 bytes.
         let temp = tempfile::Builder::new().prefix("sh-").tempdir().expect("make a temporary home");
-        let base = fs::canonicalize(temp.path()).expect("the folder was just made");
+        let base = fs::canonicalize(temp.path()).expect("the directory was just created");
         for folder in ["home/sandbox", "user", "run", "state", "data"] {
-            fs::create_dir_all(base.join(folder)).expect("make a folder in a temporary home");
+            fs::create_dir_all(base.join(folder)).expect("create a directory in a temporary home");
         }
         Self { temp, base }
     }
@@ -112,9 +112,9 @@ impl TestHome {
         let path = self.path(format!("manifests/{id}/{DLL_PREFIX}{entrypoint}{DLL_SUFFIX}"));
         let temporary = path.with_extension("new");
         fs::create_dir_all(path.parent().expect("a path in the home has a parent"))
-            .expect("make the folder of a library");
+            .expect("create the directory of a library");
         fs::copy(built, &temporary).unwrap_or_else(|e| panic!("{}: {e}", built.display()));
-        fs::rename(&temporary, &path).expect("rename a file within its folder");
+        fs::rename(&temporary, &path).expect("rename a file within its directory");
     }
 
     /// Trusts the home with `skillhost trust`.
@@ -134,7 +134,7 @@ impl TestHome {
     /// Approves as [`TestHome::approved`] does, while a program runs.
     pub fn approve(&self, id: &str) {
         let shown = self.skillhost(["ext", "approve", id, "--print", "--json"]).success().json();
-        let digest = shown["digest"].as_str().expect("what is approved has a digest");
+        let digest = shown["digest"].as_str().expect("an approved extension has a digest");
         let approving = ["ext", "approve", id, "--digest", digest];
         drop(self.skillhost(approving).success());
     }

@@ -41,7 +41,7 @@ fn links_are_not_followed_moved_or_deleted() {
         }
     }
     let message = "`notes/link` is or passes through a symbolic link".to_owned();
-    let hint = "links are not followed; name what it links to, if that is inside".to_owned();
+    let hint = "links are not followed; name the target if it is inside".to_owned();
     let refusal = yard.refusal("read_file", &json!({"path": "notes/link"}));
     assert_eq!(refusal, (ErrorKind::Denied, message, hint));
     let (kind, message, _) =
@@ -169,7 +169,7 @@ fn non_utf8_content_is_reported() {
          [1 names are not UTF-8 and cannot be reached; 4 entries]"
     );
     let (kind, message, hint) = yard.refusal("read_file", &json!({"path": "notes/latin"}));
-    let expected = "`notes/latin` is not UTF-8: byte 3 begins no character";
+    let expected = "`notes/latin` is not UTF-8: byte 3 is not the start of a character";
     assert_eq!((kind, &*message), (ErrorKind::InvalidArgument, expected));
     assert_eq!(hint, "have it converted to UTF-8");
     let (_, message, _) = yard.refusal("write_file", &json!({"path": "notes/wide", "content": ""}));

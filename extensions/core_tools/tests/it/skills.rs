@@ -107,8 +107,8 @@ fn hidden_or_hiding_skill_is_rejected() {
     yard.write("skills/group/inner/SKILL.md", NEW);
     let own = "a skill has a directory of its own: skills/<id>/SKILL.md";
     let cases = [
-        ("SKILL.md", "`SKILL.md` would make a skill of a folder of skills", own),
-        ("skills/SKILL.md", "`skills/SKILL.md` would make a skill of a folder of skills", own),
+        ("SKILL.md", "`SKILL.md` would make a directory of skills a skill", own),
+        ("skills/SKILL.md", "`skills/SKILL.md` would make a directory of skills a skill", own),
         ("skills/group/SKILL.md", "`skills/group/SKILL.md` would hide the skills below it", own),
         (
             "skills/x/skill.md",

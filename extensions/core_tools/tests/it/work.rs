@@ -38,8 +38,8 @@ fn text_is_read_by_lines() {
         (kind, &*message, &*hint),
         (
             ErrorKind::NotFound,
-            "there is no `sandbox/notes/a.md` in the sandbox",
-            "paths begin below the sandbox: `notes/a.md`"
+            "`sandbox/notes/a.md` not found in the sandbox",
+            "paths start below the sandbox: `notes/a.md`"
         )
     );
     assert_eq!(yard.refusal("read_file", &json!({"path": "notes"})).1, "`notes` is a directory");
@@ -74,7 +74,7 @@ fn write_requires_expected_digest() {
     );
     assert_eq!(
         write("notes/b.md", "x", Some(&old)).unwrap_err().message(),
-        "there is no `notes/b.md`"
+        "`notes/b.md` not found"
     );
     assert_eq!(yard.text("notes/a.md").as_deref(), Some("new\n"));
     let done = write("deep/er/b.md", "b", Some("none")).unwrap();
@@ -248,5 +248,5 @@ fn directory_is_listed_in_pages() {
     let page = list(json!({"path": "many", "offset": 448, "limit": 1}));
     assert_eq!(page.text, "448 (1 bytes)\n[450 entries; continue with offset 449]");
     fs::create_dir(yard.path("empty")).unwrap();
-    assert_eq!(list(json!({"path": "empty"})).text, "[nothing is in it]");
+    assert_eq!(list(json!({"path": "empty"})).text, "[empty directory]");
 }

@@ -51,6 +51,7 @@ impl TextCache {
             return;
         }
         let mut inner = self.lock();
+        // Inserted before the eviction: the new text has the newest tick and is evicted last.
         inner.insert(key, good, cost);
         while inner.used > self.limit {
             let Some((_, oldest)) = inner.order.pop_first() else { break };
@@ -76,6 +77,7 @@ impl TextCache {
     /// Returns a text and marks it as used.
     pub(crate) fn get(&self, key: &str) -> Option<ValidText> {
         let mut inner = self.lock();
+        // Ticks order the texts by their last use; a map by tick finds the oldest one.
         inner.tick += 1;
         let tick = inner.tick;
         let slot = inner.slots.get_mut(key)?;
@@ -103,12 +105,14 @@ impl TextCache {
     }
 
     fn lock(&self) -> MutexGuard<'_, CacheInner> {
+        // The cache is consistent between operations, so a panic elsewhere does not spoil it.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CacheInner {
     fn insert(&mut self, key: &str, good: ValidText, cost: u64) {
+        // An older text under this key must be subtracted from the used bytes first.
         self.drop_key(key);
         self.tick += 1;
         let key: Arc<str> = key.into();

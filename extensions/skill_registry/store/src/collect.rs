@@ -116,7 +116,7 @@ pub fn find_skills<B>(
             kind: ProblemKind::NoSkill,
             rule: "structure.missingSkillMd",
             message: "it is neither a SKILL.md nor a directory".to_owned(),
-            help: "name a skill's directory, its SKILL.md, or a folder of skills",
+            help: "name a skill's directory, its SKILL.md, or a directory of skills",
         }));
     }
     let dir = match path.parent() {
@@ -142,7 +142,7 @@ impl FoundSkill {
                 kind: ProblemKind::Unreadable,
                 rule: "file.unreadable",
                 message: "it keeps changing while it is read".to_owned(),
-                help: "try again when nobody writes to it",
+                help: "try again when no process writes to it",
             });
         }
         let files = if with_files { Some(files::list_files(&self.dir)?) } else { None };
@@ -175,7 +175,7 @@ impl FoundProblem {
                 kind: ProblemKind::Unreadable,
                 rule: "file.unreadable",
                 message: "it may not be read".to_owned(),
-                help: "check who may read it",
+                help: "check its read permissions",
             },
             _ => Self {
                 path,

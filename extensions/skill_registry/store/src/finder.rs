@@ -121,24 +121,24 @@ impl SkillFinder {
     #[must_use]
     pub fn warning(&self, ledger: Option<LedgerError>) -> Option<(String, String)> {
         let snapshot = self.store.snapshot();
-        let told = |message: String, hint: &str| Some((message, hint.to_owned()));
+        let status = |message: String, hint: &str| Some((message, hint.to_owned()));
         if let Some(partial) = snapshot.partial() {
             let message = format!("the list of skills is not complete: {partial}");
-            let hint = "skills found earlier are kept until the folders can be read again";
-            return told(message, hint);
+            let hint = "skills found earlier are kept until the directories can be read again";
+            return status(message, hint);
         }
         if let Some(error) = ledger {
-            return told(format!("the ledger cannot be used: {error}"), error.hint());
+            return status(format!("the ledger cannot be used: {error}"), error.hint());
         }
         if let Some(reason) = self.vectors.unavailable_reason() {
             let message = format!("skills are searched by their words alone: {reason}");
             let hint =
                 "look at the extension `embedding`; `search_embeddings: off` does without it";
-            return told(message, hint);
+            return status(message, hint);
         }
         let unmatched = snapshot.unmatched_settings();
         let all = unmatched.iter().map(ToString::to_string).reduce(|all, one| all + "; " + &one)?;
-        told(all, "correct extensions.skill_registry.skills in skillhost.yaml")
+        status(all, "correct extensions.skill_registry.skills in skillhost.yaml")
     }
 
     /// Updates the index to a snapshot if there are so many skills that every turn needs a search;

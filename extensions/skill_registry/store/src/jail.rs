@@ -44,7 +44,7 @@ pub enum RelPathError {
     #[error("a path cannot be absolute")]
     Absolute,
     /// The path starts with a drive letter.
-    #[error("a path cannot begin with a drive")]
+    #[error("a path cannot start with a drive")]
     Drive,
     /// The path has an empty component: a doubled or a trailing slash.
     #[error("a path cannot have an empty component")]
@@ -81,6 +81,7 @@ impl RelPath {
         if bytes[0] == b'/' {
             return Err(RelPathError::Absolute);
         }
+        // On Windows such a path is relative to the directory of another drive.
         if bytes[0].is_ascii_alphabetic() && bytes.get(1) == Some(&b':') {
             return Err(RelPathError::Drive);
         }
@@ -195,8 +196,10 @@ pub(crate) fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), J
     let (inner, name) = open_parent(dir, path, false)?;
     let dir = inner.as_ref().unwrap_or(dir);
     let mut options = OpenOptions::new();
+    // Non-blocking, because opening a FIFO would wait for a writer.
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     let file = dir.open_with(name, &options).map_err(|error| explain(dir, name, error))?;
+    // The metadata of the descriptor: the name may refer to another file by now.
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(JailError::Directory);
@@ -213,6 +216,7 @@ fn open_or_create_component(dir: &Dir, component: &str) -> Result<Dir, JailError
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fault::failpoint("dir.create")?;
             match dir.create_dir(component) {
+                // A concurrent process may have created it; the open below checks its type.
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
                 _ => sync_directory(dir)?,
             }
@@ -225,6 +229,7 @@ fn open_or_create_component(dir: &Dir, component: &str) -> Result<Dir, JailError
 /// Syncs the entries of a directory to the disk.
 pub(crate) fn sync_directory(dir: &Dir) -> io::Result<()> {
     fault::failpoint("dir.sync")?;
+    // Directories can be synced on Unix only.
     #[cfg(unix)]
     dir.open(".")?.sync_all()?;
     Ok(())

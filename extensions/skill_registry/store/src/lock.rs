@@ -42,12 +42,14 @@ impl LedgerLock {
         let path = dir.join(LOCK);
         let failed = |error| LedgerError::io("locked", &path, &error);
         let until = Instant::now() + wait;
+        // The queue comes first: the holder of `turn` is the only one that polls the ledger's lock.
         let turn = open(&dir.join(TURN)).map_err(failed)?;
         let mut file = open(&path).map_err(failed)?;
         let locked = lock(&turn, until).and_then(|turned| Ok(turned && lock(&file, until)?));
         if !locked.map_err(failed)? {
             return Err(busy_error(&path, &mut file, wait));
         }
+        // Released as soon as the lock is held, so that the next process can start waiting for it.
         drop(turn);
         let left_by = read_holders(&mut file).map_err(failed)?;
         let stays = file.seek(SeekFrom::End(0)).map_err(failed)?;
@@ -67,6 +69,7 @@ impl Drop for LedgerLock {
     fn drop(&mut self) {
         // If this fails, the next holder looks more closely than it needs to.
         let _ = self.file.set_len(self.stays.get());
+        // The name is removed before the unlock, else the next holder would find it.
         let _ = self.file.unlock();
     }
 }
@@ -93,6 +96,7 @@ fn lock(file: &File, until: Instant) -> io::Result<bool> {
 fn read_holders(file: &mut File) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     file.rewind()?;
+    // A damaged file must not make a process read without limit.
     file.take(MOST_NAMES).read_to_end(&mut names)?;
     Ok(String::from_utf8_lossy(&names).lines().map(str::to_owned).collect())
 }

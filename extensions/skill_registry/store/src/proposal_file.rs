@@ -159,7 +159,7 @@ fn sections<'t>(lines: impl Iterator<Item = &'t str>) -> ProposalSections {
 }
 
 fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
-    text.write_fmt(more).expect("a text takes whatever is written");
+    text.write_fmt(more).expect("writing to a string cannot fail");
 }
 
 /// A JSON string is a double-quoted scalar of YAML too.

@@ -242,6 +242,7 @@ impl SkillPublisher {
     ) -> Result<(Arc<SkillEntry>, u64), RegistryError> {
         let key = skill.cache_key();
         let kept = self.lock().get(&key).cloned();
+        // Opened once, so that the listing and the reads below see the same directory.
         let dir =
             jail::open_skill(skill).map_err(|error| file::to_registry_error(error, skill, ""))?;
         let listing = FileListing::list(&dir, skill.file)
@@ -273,6 +274,7 @@ impl SkillPublisher {
     /// Drops the cached entries of removed skills once they outnumber the current ones.
     fn forget_what_is_gone(&self, snapshot: &Snapshot) {
         let mut kept = self.lock();
+        // The slack avoids a pass over the cache at every call.
         if kept.len() > 2 * snapshot.skills().len() {
             let there: HashSet<String> =
                 snapshot.skills().iter().map(|skill| skill.cache_key()).collect();

@@ -86,6 +86,7 @@ pub(crate) fn read_head(
         };
         let parsed = skill_format::parse_head(dir_name, &bytes[..fence.unwrap_or(filled)]);
         let body = size.saturating_sub(fence.unwrap_or(parsed.body_start));
+        // A single long frontmatter must not keep the shared buffer large.
         if buffer.len() > FIRST_READ {
             buffer.truncate(FIRST_READ);
             buffer.shrink_to_fit();
@@ -141,6 +142,7 @@ pub(crate) fn read_bytes(
             return Ok(Err(finding));
         }
         bytes.clear();
+        // One byte more lets `read_to_end` see the end of the file without a reallocation.
         bytes.reserve(before.signature.size as usize + 1);
         file.seek(SeekFrom::Start(0))?;
         file.by_ref().take(FILE_LIMIT as u64 + 1).read_to_end(&mut bytes)?;

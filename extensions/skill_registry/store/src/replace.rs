@@ -82,10 +82,12 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), ReplaceErrorK
     let dir = Dir::open_ambient_dir(parent, ambient_authority())?;
     let (file, before) = open(&dir, name)?;
     let mut bytes = Vec::with_capacity(expected.len() + 1);
+    // One byte more shows a file that is longer than the expected text.
     file.take(expected.len() as u64 + 1).read_to_end(&mut bytes)?;
     if bytes != expected {
         return Err(ReplaceErrorKind::Changed);
     }
+    // A rename ignores the mode of the file, so its write protection is checked here.
     if before.permissions().readonly() {
         return Err(io::Error::from(io::ErrorKind::PermissionDenied).into());
     }
@@ -94,6 +96,7 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), ReplaceErrorK
     let temporary = temporary_name();
     let written =
         write(&dir, &temporary, &before, new).map_err(ReplaceErrorKind::Io).and_then(|()| {
+            // The last moment to detect a concurrent write.
             if !is_same_file(&before, &dir.symlink_metadata(name)?)? {
                 return Err(ReplaceErrorKind::Changed);
             }
@@ -112,6 +115,7 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), ReplaceErrorK
 
 fn open(dir: &Dir, name: &OsStr) -> Result<(File, Metadata), ReplaceErrorKind> {
     let mut options = OpenOptions::new();
+    // Non-blocking, because opening a FIFO would wait for a writer.
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
     let file = dir.open_with(name, &options).map_err(|error| match dir.symlink_metadata(name) {
         Ok(metadata) if !metadata.is_file() => ReplaceErrorKind::NotRegular,
@@ -124,12 +128,14 @@ fn open(dir: &Dir, name: &OsStr) -> Result<(File, Metadata), ReplaceErrorKind> {
 /// A name that no other write of this or another process uses.
 fn temporary_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
+    // Only uniqueness matters, so no ordering is required.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     temporary::temporary_name(&number.to_string())
 }
 
 fn write(dir: &Dir, temporary: &str, old: &Metadata, new: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
+    // `create_new` does not follow a link that waits under this name.
     options.write(true).create_new(true);
     let mut file = dir.open_with(temporary, &options)?;
     file.write_all(new)?;
@@ -144,6 +150,7 @@ fn write(dir: &Dir, temporary: &str, old: &Metadata, new: &[u8]) -> io::Result<(
         }
     }
     file.set_permissions(old.permissions())?;
+    // The content has to be on the disk before the rename makes it visible.
     file.sync_all()
 }
 
@@ -183,8 +190,8 @@ mod tests {
         let path = temp.path().join("SKILL.md");
         for now in ["old and more", "ol", "", "OLD"] {
             fs::write(&path, now).unwrap();
-            let refused = replace_file(&path, b"old", b"new").unwrap_err();
-            assert!(matches!(refused, ReplaceError::Changed { .. }), "{refused}");
+            let error = replace_file(&path, b"old", b"new").unwrap_err();
+            assert!(matches!(error, ReplaceError::Changed { .. }), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), now);
             assert_eq!(names(temp.path()), ["SKILL.md"]);
         }
@@ -220,11 +227,11 @@ mod tests {
     fn missing_path_is_io_error() {
         let temp = tempfile::tempdir().unwrap();
         for path in ["SKILL.md", "gone/SKILL.md"] {
-            let refused = replace_file(&temp.path().join(path), b"", b"new").unwrap_err();
+            let error = replace_file(&temp.path().join(path), b"", b"new").unwrap_err();
             assert!(
-                matches!(&refused, ReplaceError::Io { source, .. }
+                matches!(&error, ReplaceError::Io { source, .. }
                     if source.kind() == io::ErrorKind::NotFound),
-                "{refused}"
+                "{error}"
             );
         }
         assert_eq!(names(temp.path()), [""; 0]);
@@ -254,9 +261,9 @@ mod tests {
             let path = temp.path().join("SKILL.md");
             fs::write(&path, "old").unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
-            let refused = replace_file(&path, b"old", b"new").unwrap_err();
+            let error = replace_file(&path, b"old", b"new").unwrap_err();
             assert_eq!(
-                refused.to_string(),
+                error.to_string(),
                 format!("{} cannot be replaced: permission denied", path.display())
             );
             assert_eq!(fs::read(&path).unwrap(), b"old");
@@ -273,8 +280,8 @@ mod tests {
             let dangling = temp.path().join("skill.md");
             symlink("nowhere", &dangling).unwrap();
             for path in [&link, &dangling, &temp.path().to_owned()] {
-                let refused = replace_file(path, b"old", b"new").unwrap_err();
-                assert!(matches!(refused, ReplaceError::NotRegular { .. }), "{refused}");
+                let error = replace_file(path, b"old", b"new").unwrap_err();
+                assert!(matches!(error, ReplaceError::NotRegular { .. }), "{error}");
             }
             assert_eq!(fs::read(&target).unwrap(), b"old");
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
@@ -287,8 +294,8 @@ mod tests {
             let mode = rustix::fs::Mode::RUSR;
             rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0)
                 .unwrap();
-            let refused = replace_file(&path, b"", b"new").unwrap_err();
-            assert!(matches!(refused, ReplaceError::NotRegular { .. }), "{refused}");
+            let error = replace_file(&path, b"", b"new").unwrap_err();
+            assert!(matches!(error, ReplaceError::NotRegular { .. }), "{error}");
         }
 
         #[test]

@@ -239,6 +239,7 @@ impl SkillSearcher {
             .take(ask.limit.saturating_sub(ranked.hits.len()))
             .cloned()
             .collect();
+        // Hits with a score come before those with the phrase alone.
         ranked.hits.truncate(ask.limit);
         ranked.hits.extend(rest.into_iter().map(|skill| {
             let fields = filters.fields(&text::SearchableText::read(store, &skill, usize::MAX));
@@ -288,6 +289,8 @@ impl SkillSearcher {
     /// current; waits for a renewal on another thread and then renews the rest.
     pub fn build_index(&self, store: &Store, snapshot: &Arc<Snapshot>) {
         if !self.is_for(snapshot) {
+            // The lock is held during the build, so that a second caller waits instead of building
+            // again.
             let _mine = self.turn.acquire();
             self.rebuild_index(store, snapshot);
         }
@@ -312,6 +315,7 @@ impl SkillSearcher {
     }
 
     fn is_for(&self, snapshot: &Snapshot) -> bool {
+        // A newer index also serves an older snapshot: missing skills are filtered out.
         self.generation().is_some_and(|generation| generation >= snapshot.generation())
     }
 
@@ -328,6 +332,7 @@ impl SkillSearcher {
         if news > AT_ONCE {
             return built;
         }
+        // While another thread renews the index, the previous one is good enough.
         let Some(_mine) = self.turn.try_acquire() else { return built };
         self.rebuild_index(store, snapshot);
         self.built.load_full()
@@ -336,6 +341,7 @@ impl SkillSearcher {
     /// Renews the index; the turn is the caller's.
     fn rebuild_index(&self, store: &Store, snapshot: &Arc<Snapshot>) {
         let before = self.built.load_full();
+        // Another thread may have renewed the index before this one acquired the lock.
         if self.is_for(snapshot) {
             return;
         }
@@ -344,11 +350,13 @@ impl SkillSearcher {
             None => SnapshotIndex::new(store, snapshot),
         };
         self.built.store(Some(Arc::new(built)));
+        // The index replaces the listing; its memory is released.
         self.names.store(None);
     }
 
     fn search_names(&self, snapshot: &Arc<Snapshot>, ask: &SkillQuery<'_>) -> RankedSkills {
         let generation = snapshot.generation();
+        // The listing is indexed once per snapshot.
         let held = self.names.load_full().filter(|held| held.0 == generation);
         let held = held.unwrap_or_else(|| {
             let held = Arc::new((generation, built::build_name_index(snapshot)));
@@ -373,11 +381,13 @@ fn rank_skills(
     let found = index.search(&SearchRequest {
         query: ask.query,
         ranker: ask.ranker,
+        // The limit applies after the filter, and `matched` counts all hits.
         limit: usize::MAX,
         admits: &|id| find_admitted(snapshot, ask, id).is_some(),
         semantics: ask.semantics,
     });
     let hits = found.iter().take(ask.limit).filter_map(|hit| {
+        // The index may hold a skill that the snapshot no longer has.
         let skill = Arc::clone(snapshot.find_primary(&hit.id)?);
         Some(RankedSkill { skill, score: hit.score, fields: hit.fields.names() })
     });

@@ -164,7 +164,7 @@ fn describe(error: &JailError, what: &str) -> Diagnostic {
         JailError::Link => ProblemDraft::error(
             "file.symlink",
             format!("{what} is a symbolic link"),
-            "replace it with what it links to",
+            "replace it with its target",
         ),
         JailError::Directory | JailError::NotRegular => ProblemDraft::error(
             "file.notRegular",

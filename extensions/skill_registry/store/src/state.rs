@@ -114,12 +114,12 @@ impl SkillStates {
             let mut ids = skills.iter().map(|skill| skill.id().as_str());
             !ids.any(|id| setting.pattern == id || setting.matches(id))
         });
-        let told = unmatched.map(|setting| match &setting.glob {
-            Ok(None) => no_match(&setting.pattern, "there is no such skill"),
+        let reports = unmatched.map(|setting| match &setting.glob {
+            Ok(None) => no_match(&setting.pattern, "skill not found"),
             Ok(Some(_)) => no_match(&setting.pattern, "it matches no skill"),
             Err(error) => invalid_glob(&setting.pattern, error),
         });
-        told.collect()
+        reports.collect()
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn no_match(pattern: &str, reason: &str) -> UnmatchedPattern {
 pub(crate) fn invalid_glob(pattern: &str, error: &globset::Error) -> UnmatchedPattern {
     UnmatchedPattern {
         pattern: pattern.to_owned(),
-        reason: format!("it is no glob: {}", error.kind()),
+        reason: format!("it is not a valid glob: {}", error.kind()),
     }
 }
 
@@ -164,9 +164,9 @@ mod tests {
         let unmatched = states.unmatched(&there);
         let expected = [
             no_match("*-old", "it matches no skill"),
-            no_match("a[", "it is no glob: unclosed character class; missing ']'"),
+            no_match("a[", "it is not a valid glob: unclosed character class; missing ']'"),
             no_match("b[1]", "it matches no skill"),
-            no_match("pdf", "there is no such skill"),
+            no_match("pdf", "skill not found"),
         ];
         assert_eq!(unmatched, expected);
     }

@@ -159,6 +159,7 @@ impl Store {
     fn poll_with(&self, state: &mut PollState, now: SystemTime, full: bool) -> PollReport {
         let opened = self.open_roots();
         let mut stats = 0;
+        // Nearly every poll ends here, at the cost of one `stat` per file.
         if !full && state.is_unchanged(&opened, &mut stats) {
             return PollReport {
                 generation: self.snapshot.load().generation(),
@@ -194,6 +195,7 @@ impl Store {
         });
         if mode == ScanMode::Everything {
             state.last_full = now;
+            // Copies are compared again: their other files have no stamps in the scan.
             state.verdicts.clear();
         }
         let ScanResult { containers, mut problems, partial, opened: reads, stats, .. } = walked;
@@ -262,6 +264,7 @@ fn check_labels(roots: &[SkillRoot]) -> Result<(), StoreError> {
         return Err(StoreError::TooManyRoots(MAX));
     }
     for (at, root) in roots.iter().enumerate() {
+        // These characters would make `id@label` or a path with the label ambiguous.
         if root.label.is_empty() || root.label.contains(['@', '#', '/']) {
             return Err(StoreError::Label(root.label.clone()));
         }

@@ -79,6 +79,8 @@ pub(crate) fn scan_roots(setting: ScanContext<'_>) -> ScanResult {
         walk.scan_root(index);
     }
     walk.walked.containers.sort_by(|a, b| a.key().cmp(&b.key()));
+    // A move is only visible once every root was scanned, because the skill may now be in another
+    // one.
     walk.forget_renamed();
     walk.walked.containers.shrink_to_fit();
     walk.walked
@@ -91,6 +93,7 @@ struct RootScanner<'a> {
     buffer: Vec<u8>,
     /// A buffer for paths.
     path: String,
+    // Cleared per root: the paths are relative to it.
     /// The paths below the current root at which other roots start.
     inner_roots: Vec<String>,
     directories: usize,
@@ -112,6 +115,8 @@ impl RootScanner<'_> {
             Ok(dir) => dir,
             Err(error) => return self.record_missing_root(index, error),
         };
+        // A SKILL.md in the root itself would make the root a skill, without a directory name as
+        // its id.
         self.warn_of_skill_in_root(index, dir);
         self.inner_roots = nested_roots(self.setting.roots, index);
         let start = self.walked.containers.len();
@@ -125,6 +130,7 @@ impl RootScanner<'_> {
                 let limit = self.setting.limits.directories;
                 self.walked.partial.push(PartialReason::DirectoryLimit { limit });
             }
+            // The rest of the queue is recorded, so that its earlier entries are carried over.
             if self.exhausted {
                 unvisited.insert(next.rel);
                 continue;
@@ -169,6 +175,7 @@ impl RootScanner<'_> {
         signature: FileSignature,
         listing: &DirectoryListing,
     ) -> Vec<Arc<str>> {
+        // The cast is safe: opening the store rejects more roots than a `u16` can count.
         let before = find_directory(self.setting.previous, index as u16, &pending.rel);
         let mut below = Vec::new();
         let mut found = ScannedDirectory {
@@ -186,10 +193,12 @@ impl RootScanner<'_> {
                 rel.extend([&pending.rel, "/"]);
             }
             rel.push_str(name);
+            // An inner root is scanned by itself; listing it here would serve its skills twice.
             if self.setting.ignore.matches(name, &rel) || self.inner_roots.contains(&rel) {
                 continue;
             }
             if self.skills >= self.setting.limits.skills {
+                // An incomplete directory must not count as evidence of an absence.
                 found.complete = false;
                 if !self.exhausted {
                     self.exhausted = true;
@@ -204,7 +213,7 @@ impl RootScanner<'_> {
                 _ => kind,
             };
             let previous = before.and_then(|container| container.find(name));
-            let mut spot = CandidateDirectory {
+            let mut candidate = CandidateDirectory {
                 index,
                 parent: &found.rel,
                 name,
@@ -213,8 +222,8 @@ impl RootScanner<'_> {
                 previous,
             };
             let entry = match kind {
-                FileKind::Directory => self.probe(&spot),
-                FileKind::Symlink => self.follow_link(&mut spot),
+                FileKind::Directory => self.probe(&candidate),
+                FileKind::Symlink => self.follow_link(&mut candidate),
                 _ => continue,
             };
             match entry {
@@ -222,16 +231,20 @@ impl RootScanner<'_> {
                     self.skills += 1;
                     found.entries.push(entry);
                 }
+                // Only real directories are descended: a link could lead to a cycle or to another
+                // root.
                 None if kind == FileKind::Directory => below.push(Arc::from(&*rel)),
                 None => {}
             }
         }
+        // Such a name cannot be an id, and paths are stored as UTF-8.
         for name in &listing.not_utf8 {
             let path = self.setting.roots[index].root.path.join(&*pending.rel).join(name);
             let message = "the directory's name is not UTF-8".to_owned();
             let finding = ProblemDraft::error("id.encoding", message, "rename the directory");
             self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
         }
+        // After the listing is known, because absence is decided against it.
         if let Some(before) = before {
             carry::keep_missing(&mut found, before, self.setting.cache);
         }
@@ -241,12 +254,12 @@ impl RootScanner<'_> {
     }
 
     /// Follows a link to a skill's directory.
-    fn follow_link(&mut self, spot: &mut CandidateDirectory<'_>) -> Option<ScanEntry> {
-        let finding = match resolve_link(self.setting.roots, spot.index, spot.rel) {
+    fn follow_link(&mut self, candidate: &mut CandidateDirectory<'_>) -> Option<ScanEntry> {
+        let finding = match resolve_link(self.setting.roots, candidate.index, candidate.rel) {
             LinkResolution::Inside(target) => {
                 let shown = target.root.path.join(&*target.rel);
-                spot.link = Some(Box::new(target));
-                let entry = self.probe(spot);
+                candidate.link = Some(Box::new(target));
+                let entry = self.probe(candidate);
                 if entry.is_some() {
                     return entry;
                 }
@@ -262,10 +275,10 @@ impl RootScanner<'_> {
             LinkResolution::Dangling(error) => ProblemDraft::warning(
                 "link.dangling",
                 format!("the link cannot be followed: {error}"),
-                "remove the link or restore what it leads to",
+                "remove the link or restore its target",
             ),
         };
-        let path = self.setting.roots[spot.index].root.path.join(spot.rel);
+        let path = self.setting.roots[candidate.index].root.path.join(candidate.rel);
         self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
         None
     }

@@ -45,7 +45,7 @@ fn file_tools_edit_sandbox_files() {
     insta::assert_snapshot!(call_tool(&home, "read_file", &json!({"path": "b.md"})), @"
     exit 3
     --- stderr
-    error: there is no `b.md` in the sandbox
+    error: `b.md` not found in the sandbox
     hint: list_directory shows what is there; a path is taken literally
     ");
     insta::assert_snapshot!(call_tool(&home, "read_file", &json!({"path": "../skillhost.yaml"})), @"

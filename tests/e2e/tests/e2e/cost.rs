@@ -322,8 +322,8 @@ fn missing_paths_are_reported() {
     insta::assert_snapshot!(home.skillhost(["skill", "cost", "empty"]), @"
     exit 1
     --- stderr
-    error: empty: there is no SKILL.md in it or below it [structure.missingSkillMd]
-    hint: name a skill's directory, its SKILL.md, or a folder of skills
+    error: empty: SKILL.md not found in it or below it [structure.missingSkillMd]
+    hint: name a skill's directory, its SKILL.md, or a directory of skills
     ");
     insta::assert_snapshot!(home.skillhost(["skill", "cost", "kit/hollow"]), @"
     exit 1
@@ -349,8 +349,8 @@ fn missing_paths_are_reported() {
     --- stderr
     error: gone: it does not exist [path.notFound]
     hint: check the path
-    error: empty: there is no SKILL.md in it or below it [structure.missingSkillMd]
-    hint: name a skill's directory, its SKILL.md, or a folder of skills
+    error: empty: SKILL.md not found in it or below it [structure.missingSkillMd]
+    hint: name a skill's directory, its SKILL.md, or a directory of skills
     ");
     let json = home.skillhost(["skill", "cost", "gone", "--json"]).exits(3);
     insta::assert_snapshot!(json.stdout, @r#"{"clients":[{"budget":8000,"chars":0,"client":"skillhost","listed":0,"omitted":0,"shortened":0,"source":"the configuration of skill_registry","without_description":0},{"budget":8000,"chars":0,"client":"Claude Code","listed":0,"omitted":0,"shortened":0,"source":"https://code.claude.com/docs/en/skills","without_description":0},{"budget":8000,"chars":0,"client":"Codex","listed":0,"omitted":0,"shortened":0,"source":"https://developers.openai.com/codex/skills","without_description":0}],"encoding":"o200k_base","estimate":"ceil(chars/4)","problems":[{"help":"check the path","message":"it does not exist","path":"gone","rule":"path.notFound"}],"schema_version":1,"skills":[],"total":{"available_skills":null,"body":{"chars":0,"estimate":0,"o200k":null},"catalog":null,"instructions":{"chars":0,"estimate":0,"o200k":null},"other_files":0,"resource_bytes":0,"resources":{"chars":0,"estimate":0,"o200k":null},"skills":0,"text_files":0}}"#);
@@ -416,6 +416,6 @@ fn unreadable_file_is_reported() {
     estimated tokens, ceil(chars/4)
     --- stderr
     error: kit/brew/references/teas.md: it may not be read [file.unreadable]
-    hint: check who may read it
+    hint: check its read permissions
     ");
 }

@@ -203,7 +203,7 @@ fn incomplete_skill_list_is_unhealthy() {
     --- stdout
     ok echo 0.1.0 (tools echo, context 200, service; opened in [N] µs)
     unhealthy skill_registry: the list of skills is not complete: [HOME]/skillhost.yaml could not be read: Not a directory (os error 20)
-      hint: skills found earlier are kept until the folders can be read again
+      hint: skills found earlier are kept until the directories can be read again
     review human: people decide about proposals
     note `skill_registry` optionally depends on `embedding`, which does not exist
     --- stderr

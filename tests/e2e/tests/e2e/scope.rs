@@ -161,7 +161,7 @@ fn disabled_bound_skill_fails_agent() {
         "extensions: {skill_registry: {skills: {gret: off, 'x-*': off}}}\n",
     );
     let doctor = home.skillhost(["ext", "doctor"]).exits(1);
-    assert!(doctor.stdout.contains("`gret` has no effect: there is no such skill"), "{doctor}");
+    assert!(doctor.stdout.contains("`gret` has no effect: skill not found"), "{doctor}");
     assert_eq!(listed_ids(&home, "orchestrator_agent").len(), 4);
 }
 

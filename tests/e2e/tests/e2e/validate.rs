@@ -250,7 +250,7 @@ fn sarif_contains_rules_and_positions() {
           }
         ],
         "message": {
-          "text": "there is no SKILL.md in it or below it\nhelp: name a skill's directory, its SKILL.md, or a folder of skills"
+          "text": "SKILL.md not found in it or below it\nhelp: name a skill's directory, its SKILL.md, or a directory of skills"
         },
         "ruleId": "structure.missingSkillMd",
         "ruleIndex": 3
@@ -310,7 +310,7 @@ fn github_format_uses_workflow_commands() {
     ::error file=skills/jars/SKILL.md,line=2,col=7,title=name.matchesDirectory::the name `Big Jars` is not the directory's name `jars`%0Ahelp: the directory's name is the skill's id; rename one of the two
     ::error file=skills/jars/SKILL.md,line=2,col=7,title=name.format::the name `Big Jars` is not lower-case letters, digits and single hyphens%0Ahelp: rename the skill; other readers refuse the file
     ::error file=skills/jars/SKILL.md,line=4,col=1,title=frontmatter.unknownField::`colour` is not a known field; it is kept but not used%0Ahelp: move it under `metadata`, or remove it
-    ::error file=empty,title=structure.missingSkillMd::there is no SKILL.md in it or below it%0Ahelp: name a skill's directory, its SKILL.md, or a folder of skills
+    ::error file=empty,title=structure.missingSkillMd::SKILL.md not found in it or below it%0Ahelp: name a skill's directory, its SKILL.md, or a directory of skills
     2 skills: 1 valid, 3 errors, 2 problems
     --- stderr
     error: gone: it does not exist
@@ -336,9 +336,9 @@ fn worst_problem_decides_exit_code() {
     insta::assert_snapshot!(run_validate(&home, &["gone", "empty", "skills/beads"]), @"
     exit 3
     --- stdout
-    error[structure.missingSkillMd]: there is no SKILL.md in it or below it
+    error[structure.missingSkillMd]: SKILL.md not found in it or below it
      --> empty
-     = help: name a skill's directory, its SKILL.md, or a folder of skills
+     = help: name a skill's directory, its SKILL.md, or a directory of skills
 
     1 skill: valid, 2 problems
     --- stderr

@@ -96,9 +96,9 @@ fn unreadable_file_is_io_error() {
     1 skill: valid, 2 problems
     --- stderr
     error: in/closed/SKILL.md: it may not be read
-    hint: check who may read it
+    hint: check its read permissions
     error: in/shut/SKILL.md: it may not be read
-    hint: check who may read it
+    hint: check its read permissions
     ");
     let report = report.exits(5).json();
     assert_eq!(report["summary"]["skills"], 1);

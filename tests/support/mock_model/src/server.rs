@@ -170,7 +170,7 @@ fn serve(listener: TcpListener, shared: Arc<Shared>, ended: oneshot::Receiver<In
             // Connections that are still open are dropped with the runtime.
             _ = ended => {}
             result = axum::serve(listener, router).into_future() => {
-                result.expect("the server serves until it is told to end");
+                result.expect("the server runs until it is stopped");
             }
         }
     });

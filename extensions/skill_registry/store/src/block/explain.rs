@@ -149,7 +149,7 @@ fn render_explanation(
     let visible = skills.iter().filter(|skill| skill.visible).count();
     let mut text = format!("{visible} of {} skills visible", skills.len());
     match report {
-        None => text.push_str("; there is no block\n"),
+        None => text.push_str("; no block\n"),
         Some(report) => {
             let how = if lists_all { "all of them are listed" } else { "picked for the prompt" };
             text.push_str(&format!(

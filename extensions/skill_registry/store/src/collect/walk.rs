@@ -40,8 +40,8 @@ pub(super) fn visit_skills<B>(path: &Path, each: VisitFn<'_, B>) -> ControlFlow<
             path: path.to_owned(),
             kind: ProblemKind::NoSkill,
             rule: "structure.missingSkillMd",
-            message: "there is no SKILL.md in it or below it".to_owned(),
-            help: "name a skill's directory, its SKILL.md, or a folder of skills",
+            message: "SKILL.md not found in it or below it".to_owned(),
+            help: "name a skill's directory, its SKILL.md, or a directory of skills",
         }));
     }
     ControlFlow::Continue(())
@@ -182,8 +182,8 @@ impl SkillWalker<'_> {
             path: self.display_path(rel),
             kind: ProblemKind::Limit,
             rule: "scan.limit",
-            message: format!("at most {what} are searched; what is here and beyond was not"),
-            help: "name the folders inside one by one",
+            message: format!("at most {what} are searched; the entries here and beyond were not"),
+            help: "name the directories inside one by one",
         })
     }
 

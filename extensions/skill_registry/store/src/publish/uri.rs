@@ -33,7 +33,7 @@ pub fn locate_uri(
     uri: &str,
 ) -> Result<UriTarget, RegistryError> {
     let rest =
-        uri.strip_prefix(SCHEME).ok_or_else(|| malformed("it does not begin with skill://"))?;
+        uri.strip_prefix(SCHEME).ok_or_else(|| malformed("it does not start with skill://"))?;
     if rest.contains(['?', '#']) {
         return Err(malformed("it has a query or a fragment"));
     }
@@ -143,7 +143,7 @@ fn decode_segment(segment: &str) -> Result<String, RegistryError> {
 fn malformed(what: &str) -> RegistryError {
     RegistryError::new(
         ErrorKind::InvalidArgument,
-        format!("this is no URI of a skill's file: {what}"),
+        format!("not a valid URI of a skill's file: {what}"),
         "write skill://<skill-id>/<path>, as skills/list has it",
     )
 }

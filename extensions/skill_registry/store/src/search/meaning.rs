@@ -106,6 +106,7 @@ impl EmbeddingVectors {
     #[must_use]
     pub fn load_model(&self, snapshot: &Snapshot, model: &str, dimension: usize) -> MissingVectors {
         let before = self.held.load_full();
+        // Vectors of another model or dimension cannot be compared with this one's.
         let before = before.filter(|held| held.model == model && held.dimension == dimension);
         let stored = match &before {
             Some(_) => Vec::new(),
@@ -144,10 +145,13 @@ impl EmbeddingVectors {
         batch: &EmbeddingBatch,
         vectors: &[Vec<f32>],
     ) -> Result<(), LedgerError> {
+        // The model may have been changed while the batch was computed; its vectors are then
+        // useless.
         let held = self.held.load_full().filter(|held| held.model == batch.model);
         let Some(held) = held.filter(|_| vectors.len() == batch.texts.len()) else {
             return Ok(());
         };
+        // Copied, because queries hold the previous set without a lock.
         let mut held = ModelVectors::clone(&held);
         let mut rest = vectors;
         let mut rows = Vec::new();
@@ -159,6 +163,7 @@ impl EmbeddingVectors {
             held.skills.insert(*digest, Arc::new(packed));
         }
         let model = held.model.clone();
+        // Published before the write: a database error must not lose the vectors of this run.
         self.held.store(Some(Arc::new(held)));
         self.ledger.put_vectors(&model, &rows)
     }
@@ -219,6 +224,7 @@ impl MissingVectors {
         while batch.texts.len() < BATCH {
             let Some(skill) = self.skills.next() else { break };
             let text = SearchableText::read(store, &skill, usize::MAX);
+            // A text without a digest has no key under which its vectors could be stored.
             let Some(digest) = text.digest else { continue };
             let texts = text.embedding_texts();
             batch.skills.push((digest, texts.len()));
@@ -261,6 +267,7 @@ impl QuantizedVectors {
         for vector in vectors {
             let vector = normalize(vector);
             let largest = vector.iter().fold(0.0_f32, |largest, part| largest.max(part.abs()));
+            // A zero vector has no direction; a scale of 1 avoids a division by zero.
             let scale = if largest > 0.0 { largest / 127.0 } else { 1.0 };
             scales.push(scale);
             components.extend(vector.iter().map(|part| (part / scale).round() as i8));
@@ -270,6 +277,7 @@ impl QuantizedVectors {
 
     /// Writes each vector as its scale and its components.
     fn bytes(&self, dimension: usize) -> Vec<u8> {
+        // `chunks` panics on 0.
         let vectors = self.components.chunks(dimension.max(1)).zip(&self.scales);
         vectors
             .flat_map(|(vector, scale)| {
@@ -282,6 +290,7 @@ impl QuantizedVectors {
     /// Parses the output of [`QuantizedVectors::bytes`]; returns `None` if it is not valid.
     fn parse(bytes: &[u8], dimension: usize) -> Option<Self> {
         let vectors = bytes.chunks_exact(4 + dimension);
+        // Every skill has at least the vectors of its description and its headings.
         if !vectors.remainder().is_empty() || vectors.len() < 2 {
             return None;
         }
@@ -291,6 +300,7 @@ impl QuantizedVectors {
             packed.0.extend(components.iter().map(|part| i8::from_le_bytes([*part])));
             packed.1.push(f32::from_le_bytes(*scale));
         }
+        // A damaged row could otherwise put NaN into the ranking.
         let finite = packed.1.iter().all(|scale| scale.is_finite());
         finite.then(|| Self { components: packed.0.into(), scales: packed.1.into() })
     }
@@ -305,6 +315,7 @@ impl QuantizedVectors {
 /// Brings a vector to the length 1; one without a length stays.
 fn normalize(vector: &[f32]) -> Vec<f32> {
     let length = vector.iter().map(|part| part * part).sum::<f32>().sqrt();
+    // A zero vector stays zero instead of becoming NaN.
     let length = if length > 0.0 { length } else { 1.0 };
     vector.iter().map(|part| part / length).collect()
 }
@@ -331,6 +342,8 @@ impl EmbeddingSimilarity for SimilarityScores {
         let cosine = |skill: &'_ Arc<Skill>| Some(self.packed(skill)?.cosine(0, &self.query));
         let mut all: Vec<(f32, &str)> =
             skills.filter_map(|skill| Some((cosine(skill)?, skill.id().as_str()))).collect();
+        // Equal cosines are ordered by id, so that the result does not depend on the snapshot's
+        // order.
         all.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
         all.into_iter().take(limit).map(|(_, id)| id).collect()
     }

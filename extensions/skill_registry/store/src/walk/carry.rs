@@ -30,6 +30,7 @@ pub(super) fn keep_missing(
         if found.find(entry.name()).is_some() {
             continue;
         }
+        // An incomplete listing is no evidence of an absence.
         let gone = found.complete;
         if gone && entry.missing {
             forget(entry, cache);
@@ -38,6 +39,7 @@ pub(super) fn keep_missing(
         }
     }
     if !kept.is_empty() {
+        // Lookups use a binary search by name.
         found.entries.extend(kept);
         found.entries.sort_by(|a, b| a.name().cmp(b.name()));
     }
@@ -54,6 +56,7 @@ impl RootScanner<'_> {
     pub(super) fn record_missing_root(&mut self, index: usize, error: &std::io::Error) {
         let opened = &self.setting.roots[index];
         let (label, path) = (opened.root.label.clone(), opened.root.path.clone());
+        // A root that never had skills may simply not exist yet; a lost one is an error.
         let had_skills = self.before(index).any(|container| !container.entries.is_empty());
         let finding = if had_skills {
             let path = path.clone();
@@ -91,6 +94,7 @@ impl RootScanner<'_> {
                 root_vanished(&label, "an empty directory of another disk is in its place");
             self.walked.problems.push(ScanProblem::for_path(path.clone(), None, true, finding));
             self.walked.partial.push(PartialReason::RootVanished { label, path });
+            // The empty directory of the mount point must not replace the earlier containers.
             self.walked.containers.truncate(start);
             self.carry_all(index);
             // The disk comes back with the very stamps it went with.
@@ -99,6 +103,7 @@ impl RootScanner<'_> {
             }
             return;
         }
+        // `find_directory` below uses a binary search.
         self.walked.containers[start..].sort_by(|a, b| a.key().cmp(&b.key()));
         let listed = &self.walked.containers[start..];
         let mut kept = Vec::new();
@@ -128,6 +133,8 @@ impl RootScanner<'_> {
         for container in &mut self.walked.containers {
             container.entries.retain(|entry| {
                 let Some(old) = entry.skill().filter(|_| entry.missing) else { return true };
+                // The old skill gets the digest, by which its removal and the addition pair up as a
+                // rename.
                 let Some(new) = fresh.take(old, &entry.signature) else { return true };
                 if let Some(known) = new.text_facts() {
                     old.set_text_facts(known);
@@ -161,9 +168,11 @@ impl RootScanner<'_> {
         index: usize,
         before: &ScannedDirectory,
     ) -> ScannedDirectory {
+        // Its listing is old, so it must not be evidence of an absence.
         let mut kept = ScannedDirectory { complete: false, ..before.clone() };
         let Ok(dir) = &self.setting.roots[index].dir else { return kept };
         kept.signature = dir.stat(&kept.rel).map(|stat| stat.signature).unwrap_or_default();
+        // A linked entry is outside of this directory, so its stamp does not belong here.
         for entry in kept.entries.iter_mut().filter(|entry| entry.link.is_none()) {
             let rel = join_relative(&join_relative(&before.rel, entry.name()), entry.file.name());
             if dir.stat(&rel).is_err_and(|error| error.kind() != ErrorKind::NotFound) {
@@ -230,6 +239,7 @@ impl NewSkills {
             if let Some(digest) = skill.digest() {
                 fresh.by_digest.entry(digest).or_default().push(Arc::clone(&skill));
             }
+            // Device and inode identify a file that was renamed without being read.
             fresh.by_file.insert((signature.dev, signature.ino), (skill, signature));
         }
         fresh
@@ -242,6 +252,7 @@ impl NewSkills {
             let (new, of_new) = self.by_file.get(&(signature.dev, signature.ino))?;
             return signature.same_content(of_new).then(|| Arc::clone(new));
         };
+        // Each new skill replaces one old one, so two copies need two renames.
         self.by_digest.get_mut(&digest)?.pop()
     }
 }

@@ -43,40 +43,44 @@ enum ProbeOutcome {
 impl RootScanner<'_> {
     /// Looks for a SKILL.md in a directory and reads it if its stamp changed; returns `None` if the
     /// directory has none.
-    pub(super) fn probe(&mut self, spot: &CandidateDirectory<'_>) -> Option<ScanEntry> {
+    pub(super) fn probe(&mut self, candidate: &CandidateDirectory<'_>) -> Option<ScanEntry> {
+        // The buffer is moved out, because the calls below borrow `self` mutably.
         let mut path = std::mem::take(&mut self.path);
-        let entry = self.find_skill_file(spot, &mut path);
+        let entry = self.find_skill_file(candidate, &mut path);
         self.path = path;
         entry
     }
 
     fn find_skill_file(
         &mut self,
-        spot: &CandidateDirectory<'_>,
+        candidate: &CandidateDirectory<'_>,
         path: &mut String,
     ) -> Option<ScanEntry> {
-        let (at, rel) = match &spot.link {
+        let (at, rel) = match &candidate.link {
             Some(link) => (usize::from(link.index), &*link.rel),
-            None => (spot.index, spot.rel),
+            None => (candidate.index, candidate.rel),
         };
         let roots = self.setting.roots;
         let dir = roots[at].dir.as_ref().ok()?;
-        let id = SkillId::new(spot.name);
+        let id = SkillId::new(candidate.name);
         for file in SkillFile::BOTH {
             path.clear();
             path.extend([rel, "/", file.name()]);
             let id = match &id {
                 Ok(id) => id,
+                // Without a SKILL.md the directory is a group, and groups may have any name.
                 Err(error) => match self.stat(dir, path) {
-                    Ok(stat) => return Some(self.invalid_name_entry(spot, file, stat, *error)),
+                    Ok(stat) => {
+                        return Some(self.invalid_name_entry(candidate, file, stat, *error));
+                    }
                     Err(_) => continue,
                 },
             };
-            if let Some(before) = spot.previous
+            if let Some(before) = candidate.previous
                 && self.setting.mode == ScanMode::Changes
             {
                 match self.stat(dir, path) {
-                    Ok(stat) if before.is_current(file, spot, stat.signature) => {
+                    Ok(stat) if before.is_current(file, candidate, stat.signature) => {
                         return Some(ScanEntry { missing: false, ..before.clone() });
                     }
                     Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -88,11 +92,12 @@ impl RootScanner<'_> {
             match dir.open_file(path) {
                 Ok(open) => {
                     self.walked.opened += 1;
-                    return Some(self.read(spot, id, file, open));
+                    return Some(self.read(candidate, id, file, open));
                 }
+                // On a case-sensitive file system the second spelling is tried next.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) if error.kind() == ErrorKind::NotADirectory => return None,
-                Err(error) => return self.open_error_entry(spot, id, file, dir, path, error),
+                Err(error) => return self.open_error_entry(candidate, id, file, dir, path, error),
             }
         }
         None
@@ -106,17 +111,18 @@ impl RootScanner<'_> {
     /// Reads an open file: as little as the mode allows.
     fn read(
         &mut self,
-        spot: &CandidateDirectory<'_>,
+        candidate: &CandidateDirectory<'_>,
         id: &SkillId,
         file: SkillFile,
         mut open: File,
     ) -> ScanEntry {
+        // A torn read is marked, so that the next poll reads the file again.
         let mut torn = false;
         let mut stat = match stat_file(&open) {
             Ok(stat) => stat,
             Err(error) => {
                 return self.build_entry(
-                    spot,
+                    candidate,
                     id,
                     file,
                     unknown(),
@@ -128,7 +134,7 @@ impl RootScanner<'_> {
         let found = if self.setting.mode == ScanMode::Listing {
             match reject_by_stat(&stat) {
                 Some(finding) => ProbeOutcome::Refused(finding),
-                None => read_head(&mut open, &stat, spot.name, &mut self.buffer)
+                None => read_head(&mut open, &stat, candidate.name, &mut self.buffer)
                     .map_or_else(ProbeOutcome::Failed, ProbeOutcome::Read),
             }
         } else {
@@ -136,19 +142,19 @@ impl RootScanner<'_> {
                 Ok(Ok(read)) => {
                     torn = read.torn;
                     stat = read.stat;
-                    ProbeOutcome::Read(parse_complete(spot.name, &read.bytes))
+                    ProbeOutcome::Read(parse_complete(candidate.name, &read.bytes))
                 }
                 Ok(Err(finding)) => ProbeOutcome::Refused(finding),
                 Err(error) => ProbeOutcome::Failed(error),
             }
         };
-        self.build_entry(spot, id, file, stat, torn, found)
+        self.build_entry(candidate, id, file, stat, torn, found)
     }
 
     /// Explains a file that is there but cannot be opened.
     fn open_error_entry(
         &mut self,
-        spot: &CandidateDirectory<'_>,
+        candidate: &CandidateDirectory<'_>,
         id: &SkillId,
         file: SkillFile,
         dir: &RootDir,
@@ -159,18 +165,18 @@ impl RootScanner<'_> {
             Ok(stat) => {
                 let found = reject_by_stat(&stat)
                     .map_or(ProbeOutcome::Failed(error), ProbeOutcome::Refused);
-                Some(self.build_entry(spot, id, file, stat, false, found))
+                Some(self.build_entry(candidate, id, file, stat, false, found))
             }
-            // It went while we looked.
+            // The file was removed during the probe.
             Err(gone) if gone.kind() == ErrorKind::NotFound => None,
             // The directory cannot be entered. Without an earlier entry, its listing reports the
             // error.
             Err(_) => {
-                spot.previous?;
-                let (path, message) = (self.path_of(spot, None), error.to_string());
+                candidate.previous?;
+                let (path, message) = (self.path_of(candidate, None), error.to_string());
                 self.walked.partial.push(PartialReason::Unreadable { path, message });
                 Some(self.build_entry(
-                    spot,
+                    candidate,
                     id,
                     file,
                     unknown(),
@@ -184,7 +190,7 @@ impl RootScanner<'_> {
     /// Creates an entry from a probe and retains the last good version if there is one.
     fn build_entry(
         &mut self,
-        spot: &CandidateDirectory<'_>,
+        candidate: &CandidateDirectory<'_>,
         id: &SkillId,
         file: SkillFile,
         stat: FileStat,
@@ -193,7 +199,7 @@ impl RootScanner<'_> {
     ) -> ScanEntry {
         let (diagnostics, unstable) = match found {
             ProbeOutcome::Read(ReadOutcome::Valid(good)) => {
-                return self.build_valid_entry(spot, id, file, stat, torn, good);
+                return self.build_valid_entry(candidate, id, file, stat, torn, good);
             }
             ProbeOutcome::Read(ReadOutcome::Invalid(diagnostics)) => (diagnostics, None),
             ProbeOutcome::Refused(finding) => (vec![finding.into()], None),
@@ -206,7 +212,7 @@ impl RootScanner<'_> {
                 (vec![finding.into()], Some(error.kind()))
             }
         };
-        let last_good = spot.previous.filter(|before| {
+        let last_good = candidate.previous.filter(|before| {
             // The version that was listed may itself turn out to be invalid: then no good version
             // exists.
             let listed_only = before.skill().is_some_and(|skill| skill.digest().is_none());
@@ -214,7 +220,7 @@ impl RootScanner<'_> {
             before.broken || unstable.is_some() || !(listed_only && same_file)
         });
         let last_good = last_good.and_then(ScanEntry::skill);
-        let path = self.path_of(spot, Some(file));
+        let path = self.path_of(candidate, Some(file));
         let mut problems = problems(&path, id, last_good.is_none(), diagnostics);
         if let Some(skill) = last_good {
             let finding = ProblemDraft::last_good(skill.digest());
@@ -224,10 +230,10 @@ impl RootScanner<'_> {
             broken: last_good.is_some(),
             subject: match last_good {
                 Some(skill) => EntryContent::Skill(Arc::clone(skill)),
-                None => EntryContent::Refused(spot.name.into()),
+                None => EntryContent::Refused(candidate.name.into()),
             },
             signature: stat.signature,
-            link: spot.link.clone(),
+            link: candidate.link.clone(),
             problems: problems.into(),
             file,
             racy: stat.signature.is_racy(self.setting.now),
@@ -240,7 +246,7 @@ impl RootScanner<'_> {
     /// Creates an entry of a valid file.
     fn build_valid_entry(
         &mut self,
-        spot: &CandidateDirectory<'_>,
+        candidate: &CandidateDirectory<'_>,
         id: &SkillId,
         file: SkillFile,
         stat: FileStat,
@@ -248,22 +254,22 @@ impl RootScanner<'_> {
         good: Box<ValidSkill>,
     ) -> ScanEntry {
         let place = SkillLocation {
-            root: Arc::clone(&self.setting.roots[spot.index].root),
-            parent: Arc::clone(spot.parent),
-            link: spot.link.clone(),
+            root: Arc::clone(&self.setting.roots[candidate.index].root),
+            parent: Arc::clone(candidate.parent),
+            link: candidate.link.clone(),
             file,
         };
         let good = *good;
         let known = good.whole.as_ref().map(|whole| whole.known);
         let size = stat.signature.size;
         let skill = Skill::new(id.clone(), place, good.frontmatter, size, good.estimate, known);
-        let before = spot.previous.and_then(ScanEntry::skill);
+        let before = candidate.previous.and_then(ScanEntry::skill);
         let unchanged = before.filter(|old| {
             old.is_same_as(&skill)
                 && match (old.digest(), skill.digest()) {
                     (Some(old), Some(new)) => old == new,
                     (None, Some(_)) => {
-                        spot.previous.is_some_and(|entry| entry.signature == stat.signature)
+                        candidate.previous.is_some_and(|entry| entry.signature == stat.signature)
                     }
                     _ => false,
                 }
@@ -290,12 +296,12 @@ impl RootScanner<'_> {
         let problems = if good.diagnostics.is_empty() {
             Vec::new()
         } else {
-            problems(&self.path_of(spot, Some(file)), id, false, good.diagnostics)
+            problems(&self.path_of(candidate, Some(file)), id, false, good.diagnostics)
         };
         ScanEntry {
             subject: EntryContent::Skill(skill),
             signature: stat.signature,
-            link: spot.link.clone(),
+            link: candidate.link.clone(),
             problems: problems.into(),
             file,
             racy: stat.signature.is_racy(self.setting.now),
@@ -308,17 +314,18 @@ impl RootScanner<'_> {
     /// Creates an entry of a directory whose name is not a valid id; its file is not read.
     fn invalid_name_entry(
         &self,
-        spot: &CandidateDirectory<'_>,
+        candidate: &CandidateDirectory<'_>,
         file: SkillFile,
         stat: FileStat,
         error: SkillIdError,
     ) -> ScanEntry {
         let finding = ProblemDraft::error("id.invalid", error.to_string(), "rename the directory");
         ScanEntry {
-            subject: EntryContent::Refused(spot.name.into()),
+            subject: EntryContent::Refused(candidate.name.into()),
             signature: stat.signature,
-            link: spot.link.clone(),
-            problems: [ScanProblem::for_path(self.path_of(spot, None), None, true, finding)].into(),
+            link: candidate.link.clone(),
+            problems: [ScanProblem::for_path(self.path_of(candidate, None), None, true, finding)]
+                .into(),
             file,
             // The content of the directory cannot change the result.
             racy: false,
@@ -328,8 +335,8 @@ impl RootScanner<'_> {
         }
     }
 
-    fn path_of(&self, spot: &CandidateDirectory<'_>, file: Option<SkillFile>) -> PathBuf {
-        let mut path = self.setting.roots[spot.index].root.path.join(spot.rel);
+    fn path_of(&self, candidate: &CandidateDirectory<'_>, file: Option<SkillFile>) -> PathBuf {
+        let mut path = self.setting.roots[candidate.index].root.path.join(candidate.rel);
         path.extend(file.map(SkillFile::name));
         path
     }
@@ -357,11 +364,11 @@ impl ScanEntry {
     fn is_current(
         &self,
         file: SkillFile,
-        spot: &CandidateDirectory<'_>,
+        candidate: &CandidateDirectory<'_>,
         signature: FileSignature,
     ) -> bool {
         self.file == file
-            && self.link == spot.link
+            && self.link == candidate.link
             && self.signature == signature
             && !self.racy
             && !self.dirty

@@ -53,7 +53,7 @@ fn directories_are_searched_in_order() {
     );
     assert_eq!(found(root, &root.join("b")), ["b b SKILL.md"]);
     assert_eq!(found(root, &root.join("a/deep/er/skill.md")), ["a/deep/er er skill.md"]);
-    assert_eq!(found(root, &root.join("z")), ["z NoSkill: there is no SKILL.md in it or below it"]);
+    assert_eq!(found(root, &root.join("z")), ["z NoSkill: SKILL.md not found in it or below it"]);
     assert_eq!(
         found(root, &root.join("z/readme.txt")),
         ["z/readme.txt NoSkill: it is neither a SKILL.md nor a directory"]

@@ -26,10 +26,10 @@ fn review(
     text: &str,
 ) -> (Vec<&'static str>, Vec<String>) {
     let task = reviewer.next_task().unwrap();
-    told(&reviewer.handle_answer(&desk.snapshot(), &task, answer(text)))
+    summarize(&reviewer.handle_answer(&desk.snapshot(), &task, answer(text)))
 }
 
-fn told(kept: &LedgerOutcome) -> (Vec<&'static str>, Vec<String>) {
+fn summarize(kept: &LedgerOutcome) -> (Vec<&'static str>, Vec<String>) {
     assert_eq!(kept.trouble, None);
     let events = kept.events.iter().map(|event| event.topic()).collect();
     (events, kept.notes.iter().map(ToString::to_string).collect())
@@ -66,7 +66,7 @@ fn human_review_calls_no_agent() {
     let desk = Desk::new();
     desk.propose("beads", "four");
     let kept = reviewer(&desk, ReviewPolicy::Human).next_task().unwrap_err();
-    assert_eq!(told(&kept), (vec![], vec![]));
+    assert_eq!(summarize(&kept), (vec![], vec![]));
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn advice_is_only_attached() {
     let listed = desk.ledger.proposals(Default::default()).unwrap();
     assert_eq!(listed[0].recommendation, Some(advice));
     // No second request is made, not by another process either.
-    assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![]));
+    assert_eq!(summarize(&reviewer.next_task().unwrap_err()), (vec![], vec![]));
     let other = ProposalReviewer::new(
         ReviewConfig { policy: ReviewPolicy::AgentApproves, ..ReviewConfig::default() },
         &desk.other(),
     );
-    assert_eq!(told(&other.next_task().unwrap_err()), (vec![], vec![]));
+    assert_eq!(summarize(&other.next_task().unwrap_err()), (vec![], vec![]));
     // It is about this text: an amended one has none.
     desk.ledger
         .amend(&desk.snapshot(), &crate::desk::person(), &id, &text("beads", "five"))
@@ -186,7 +186,7 @@ fn agent_cannot_review_own_proposal() {
     let reviewer = reviewer(&desk, ReviewPolicy::AgentApproves);
     let (id, digest) = (made.proposal.id, made.proposal.new_digest);
     let note = format!("proposal {id} requires a decision by a person: `judge` made it itself");
-    assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![note]));
+    assert_eq!(summarize(&reviewer.next_task().unwrap_err()), (vec![], vec![note]));
     // Nor after an explicit request.
     let task = ReviewTask {
         proposal: id.clone(),
@@ -198,7 +198,7 @@ fn agent_cannot_review_own_proposal() {
     let kept = reviewer.handle_answer(&desk.snapshot(), &task, answer(APPROVE));
     let note =
         format!("proposal {id} requires a decision by a person: `judge` made proposal {id} itself");
-    assert_eq!(told(&kept), (vec![], vec![note]));
+    assert_eq!(summarize(&kept), (vec![], vec![note]));
     let summary = desk.ledger.proposal(&id).unwrap().summary;
     assert_eq!((summary.state, summary.recommendation), (ProposalState::Open, None));
     assert_eq!(desk.body("beads"), "one\ntwo\nthree");
@@ -251,7 +251,7 @@ fn human_only_proposal_waits_for_person() {
     options.roots[0].trust = TrustLevel::Untrusted;
     let snapshot = desk.scene.open_with(options).snapshot();
     let task = reviewer.next_task().unwrap();
-    let (_, notes) = told(&reviewer.handle_answer(&snapshot, &task, answer(APPROVE)));
+    let (_, notes) = summarize(&reviewer.handle_answer(&snapshot, &task, answer(APPROVE)));
     assert!(notes[0].ends_with(": its root is untrusted"), "{notes:?}");
     assert_eq!(state(&desk, &id), ProposalState::Open);
 }
@@ -263,7 +263,8 @@ fn concurrently_changed_file_is_not_overwritten() {
     let reviewer = reviewer(&desk, ReviewPolicy::AgentApproves);
     let task = reviewer.next_task().unwrap();
     desk.write("beads", &text("beads", "by hand"));
-    let (events, notes) = told(&reviewer.handle_answer(&desk.snapshot(), &task, answer(APPROVE)));
+    let (events, notes) =
+        summarize(&reviewer.handle_answer(&desk.snapshot(), &task, answer(APPROVE)));
     assert_eq!((events, notes.len()), (vec!["skill.proposal.recommended"], 1));
     assert!(notes[0].ends_with("SKILL.md has changed since the proposal was made"), "{notes:?}");
     assert_eq!((state(&desk, &id), desk.body("beads")), (ProposalState::Stale, "by hand".into()));
@@ -282,8 +283,8 @@ fn unusable_review_leaves_proposal_pending() {
         Err("no agent `judge`\u{1b}[2K".to_owned()),
     );
     let note = format!("proposal {id} requires a decision by a person: no agent 'judge'[2K");
-    assert_eq!(told(&kept), (vec![], vec![note]));
-    assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![]));
+    assert_eq!(summarize(&kept), (vec![], vec![note]));
+    assert_eq!(summarize(&reviewer.next_task().unwrap_err()), (vec![], vec![]));
     // Another process repeats the request and gets an invalid reply.
     let other = ProposalReviewer::new(
         ReviewConfig {
@@ -309,5 +310,5 @@ fn oversized_proposal_waits_for_person() {
     let reviewer = reviewer(&desk, ReviewPolicy::AgentRecommends);
     let note =
         format!("proposal {id} requires a decision by a person: it is too long for an agent");
-    assert_eq!(told(&reviewer.next_task().unwrap_err()), (vec![], vec![note]));
+    assert_eq!(summarize(&reviewer.next_task().unwrap_err()), (vec![], vec![note]));
 }

@@ -180,7 +180,7 @@ fn scope_applies_to_every_access() {
         json!([
             {"pattern": "cod", "reason": "it matches no skill"},
             {"pattern": "x*", "reason": "it matches no skill"},
-            {"pattern": "a[", "reason": "it is no glob: unclosed character class; missing ']'"},
+            {"pattern": "a[", "reason": "it is not a valid glob: unclosed character class; missing ']'"},
         ])
     );
 }
@@ -425,7 +425,7 @@ fn explanation_names_reason_for_omission() {
         "\n1 for users only: secret\n",
         "\n1 outside the agent's catalog: quilt-making\n",
         "\nno effect: `nothing-*` of catalog: it matches no skill\n",
-        "\nno effect: `violni` of skills in the settings: there is no such skill",
+        "\nno effect: `violni` of skills in the settings: skill not found",
     ] {
         assert!(answer.text.contains(line), "{line}: {}", answer.text);
     }
