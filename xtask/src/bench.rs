@@ -133,7 +133,7 @@ fn checks(floor: &Path, skills: &Path, runs: usize, rows: &mut Vec<BenchRow>) ->
     Ok(())
 }
 
-/// Medians over several runs.
+/// The medians over several runs.
 struct MedianUsage {
     /// CPU time, ours : the floor's.
     ratio: f64,
@@ -149,7 +149,7 @@ impl std::fmt::Display for MedianUsage {
     }
 }
 
-/// A `skillhost skill` command and the floor on the same skills, in turns.
+/// Measures a `skillhost skill` command and the floor on the same skills, in turns.
 fn against_floor(
     floor: &Path,
     command: &[&str],

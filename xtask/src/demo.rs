@@ -35,7 +35,7 @@ pub(crate) fn cmd_demo() -> Result<()> {
     result
 }
 
-/// Options of the agents' flow.
+/// The options of the agents' flow.
 #[derive(Debug, Args)]
 pub(crate) struct FlowArgs {
     /// The model, `provider/model`; keys as in docs/models.md
@@ -277,7 +277,7 @@ impl DemoHome {
     }
 }
 
-/// `skillhost run` in the background; killed if the demo fails.
+/// A `skillhost run` in the background; killed if the demo fails.
 struct RunningKernel {
     child: Child,
     lines: Receiver<String>,

@@ -32,7 +32,7 @@ fn has_database(cargo_home: &Path) -> bool {
     })
 }
 
-/// The directory of cargo's own data.
+/// Returns the directory of cargo's own data.
 fn cargo_home() -> Option<PathBuf> {
     let named = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     named.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))

@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     folder.parent().unwrap_or(folder).to_owned()

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Result, root};
 
-/// A cargo command in the repository's root.
+/// Returns a cargo command in the repository's root.
 pub(crate) fn cargo_command<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
@@ -33,7 +33,7 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     }
 }
 
-/// The command as one would type it.
+/// Formats the command as a user would type it.
 pub(crate) fn display_command(command: &Command) -> String {
     let program = std::path::Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy();

@@ -46,7 +46,7 @@ pub(crate) fn vendor(workspace: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A digest of everything that decides which crates there are.
+/// Returns a digest of all inputs that determine the set of crates.
 fn key(workspace: &Path, host: &str) -> Result<String> {
     let mut digest = Sha256::new();
     digest.update(format!("{LAYOUT} {host}\n"));
@@ -116,7 +116,7 @@ fn metadata_command(workspace: &Path) -> Command {
     command
 }
 
-/// Locked packages that those which are there refer to, for other platforms than this.
+/// Returns the locked packages that the present ones need on other platforms.
 fn needed_elsewhere<'l>(lock: &'l Lock, present: &BTreeSet<(&str, &str)>) -> Vec<&'l Locked> {
     let is_present = |locked: &&Locked| present.contains(&(&*locked.name, &*locked.version));
     let needed: BTreeSet<_> =
@@ -198,7 +198,7 @@ fn remove_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// The platform that the compiler builds for.
+/// Returns the platform that the compiler builds for.
 fn host() -> Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = output_of(Command::new(rustc).arg("-vV").current_dir(root()))?;

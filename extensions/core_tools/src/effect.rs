@@ -117,7 +117,7 @@ impl Collector {
         self.changes.push(EffectChange { path: home(path), kind, to: to.map(home), diff });
     }
 
-    /// The first reason is enough.
+    /// Records a reason for hiding the effect.
     fn hide(&mut self, reason: String) {
         // The first reason stays: later ones often follow from it.
         self.hidden.get_or_insert(reason);

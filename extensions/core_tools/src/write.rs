@@ -107,7 +107,7 @@ pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<WritePlan
     WritePlan::edits(sandbox, change, ToolResult { text, structured: json!({ "files": files }) })
 }
 
-/// The digest and the text of a file that is there.
+/// Returns the digest and the text of an existing file.
 fn split(now: CurrentText) -> (Option<String>, String) {
     (Some(now.digest), now.text)
 }

@@ -48,7 +48,7 @@ fn write(numbers: &impl Serialize) -> Result<(), Box<dyn std::error::Error>> {
     Ok(writeln!(stdout)?)
 }
 
-/// The value below which a share of the samples lies; sorts them.
+/// Returns the value below which a share of the samples lies; sorts them.
 fn quantile(samples: &mut [f64], share: f64) -> f64 {
     samples.sort_by(f64::total_cmp);
     let at = ((samples.len() as f64 - 1.0) * share).round();

@@ -57,7 +57,7 @@ impl Skill {
     }
 }
 
-/// Words as rare as those of a language: the second half as often as the first, and so on.
+/// A generator of words with the frequencies of a natural language.
 struct Texts(u64);
 
 impl Texts {
@@ -111,7 +111,7 @@ impl Texts {
         }
     }
 
-    /// A task: mostly a sentence or two, one in fifty as long as a page.
+    /// Creates a task: mostly a sentence or two, one in fifty as long as a page.
     fn query(&mut self, skills: &[Skill]) -> String {
         let length = if self.below(50) == 0 { 300 } else { 8 + self.below(30) };
         let near = &skills[self.below(skills.len())].description;
@@ -163,7 +163,7 @@ pub(crate) fn measure() -> Result<Search, Box<dyn Error>> {
     })
 }
 
-/// The memory that this process has.
+/// Returns the memory of this process.
 fn resident_bytes() -> Result<usize, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -16,25 +16,26 @@ pub fn profile_dir() -> PathBuf {
     folder
 }
 
-/// The built `skillhost`.
+/// Returns the built `skillhost`.
 #[must_use]
 pub fn binary() -> PathBuf {
     existing(format!("skillhost{EXE_SUFFIX}"))
 }
 
-/// The built library of a workspace member, by its base name: `echo` is `libecho.so` on Linux.
+/// Returns the built library of a workspace member by its base name: `echo` is `libecho.so` on
+/// Linux.
 #[must_use]
 pub fn library(name: &str) -> PathBuf {
     existing(library_name(name))
 }
 
-/// The built library of an `[[example]]` of the package under test.
+/// Returns the built library of an `[[example]]` of the package under test.
 #[must_use]
 pub fn example_library(name: &str) -> PathBuf {
     existing(format!("examples/{}", library_name(name)))
 }
 
-/// The built program of an `[[example]]`.
+/// Returns the built program of an `[[example]]`.
 #[must_use]
 pub fn example_program(name: &str) -> PathBuf {
     existing(format!("examples/{name}{EXE_SUFFIX}"))

@@ -40,13 +40,13 @@ impl TestHome {
         Self { temp, base }
     }
 
-    /// The home's canonical path.
+    /// Returns the home's canonical path.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.base.join("home")
     }
 
-    /// A path in the home.
+    /// Returns a path in the home.
     #[must_use]
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.root().join(relative)
@@ -150,8 +150,8 @@ impl TestHome {
         self.start(self.command().args(args))
     }
 
-    /// A `skillhost` command with this home as working directory and a private environment, to be
-    /// changed by the test and given to [`TestHome::start`].
+    /// Returns a `skillhost` command with this home as working directory and a private environment,
+    /// for further arguments and for [`TestHome::start`].
     #[must_use]
     pub fn command(&self) -> Command {
         self.command_of(&binary())

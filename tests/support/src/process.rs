@@ -101,7 +101,7 @@ impl Background {
         Self { child, lines, stdout, stderr: Some(stderr), redactions, deadline }
     }
 
-    /// The process.
+    /// Returns the id of the process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -26,7 +26,7 @@ pub(super) struct TrainingExample {
 }
 
 impl TrainingExample {
-    /// The candidates by score, best first; those of the same score in their own order.
+    /// Returns the candidates by score, best first; equal scores keep their order.
     pub(super) fn order(&self, weights: &[f64]) -> Vec<usize> {
         let scores: Vec<f64> = self.rows().map(|row| dot(row, weights)).collect();
         let mut order: Vec<usize> = (0..scores.len()).collect();
@@ -89,7 +89,7 @@ pub(super) fn fit_weights(examples: &[&TrainingExample], l2: f64) -> Vec<f64> {
     scaled.iter().zip(&deviations).map(|(weight, deviation)| weight / deviation).collect()
 }
 
-/// The standard deviation of every feature over all candidates; 1 for a feature that never differs.
+/// Returns the standard deviation of every feature over all candidates; 1 for a constant feature.
 fn deviations(examples: &[&TrainingExample], width: usize) -> Vec<f64> {
     let mut count = 0.0_f64;
     let mut sums = vec![(0.0_f64, 0.0_f64); width];
@@ -153,7 +153,7 @@ fn minimize(start: Vec<f64>, mut function: impl FnMut(&[f64], &mut [f64]) -> f64
     at
 }
 
-/// The L-BFGS direction: the slope turned by the curvature that past steps have met.
+/// Returns the L-BFGS direction: the slope corrected by the curvature of past steps.
 fn descent_direction(slope: &[f64], past: &VecDeque<(Vec<f64>, Vec<f64>)>) -> Vec<f64> {
     let mut direction: Vec<f64> = slope.iter().map(|slope| -slope).collect();
     let mut shares = Vec::with_capacity(past.len());

@@ -73,7 +73,7 @@ pub(super) fn refit_ranker(
     FittedWeights { columns, weights, inside, outside }
 }
 
-/// The mean over sources of the means over their queries, small sources left out.
+/// Returns the mean over sources of the means over their queries, without small sources.
 pub(super) fn by_source(queries: &[LabelledQuery], measures: &[RankingMetrics]) -> RankingMetrics {
     let mut sources: BTreeMap<&str, Vec<&RankingMetrics>> = BTreeMap::new();
     for (query, measures) in queries.iter().zip(measures) {
@@ -88,7 +88,7 @@ pub(super) fn by_source(queries: &[LabelledQuery], measures: &[RankingMetrics]) 
     RankingMetrics::mean(&means)
 }
 
-/// The weights as they stand in the source.
+/// Formats the weights as Rust source.
 pub(super) fn format_weights(fitted: &FittedWeights) -> String {
     let mut text = String::new();
     for (column, weight) in fitted.columns.iter().zip(&fitted.weights) {
@@ -97,7 +97,7 @@ pub(super) fn format_weights(fitted: &FittedWeights) -> String {
     text
 }
 
-/// A fold for each query: queries of one source are in one fold.
+/// Assigns a fold to each query: queries of one source are in one fold.
 fn folds(queries: &[LabelledQuery]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for query in queries {

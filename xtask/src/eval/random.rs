@@ -17,7 +17,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which must not be zero.
+    /// Returns a number below `bound`, which must not be zero.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         // Multiply and shift instead of a remainder, which would need a division.
         let product = u128::from(self.next()) * bound as u128;

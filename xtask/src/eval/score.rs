@@ -40,7 +40,7 @@ impl RankingMetrics {
         ])
     }
 
-    /// The means; zeros for no query.
+    /// Returns the means; zeros for an empty list.
     pub(super) fn mean<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
         let (mut sum, mut count) = ([0.0; 6], 0.0_f64);
         for Self(values) in all {

@@ -28,7 +28,7 @@ pub(super) fn build_index(
     Index::build(analysis, documents)
 }
 
-/// The ids that a ranker finds for a query, best first.
+/// Returns the ids that a ranker finds for a query, best first.
 pub(super) fn rank_skills(
     index: &Index,
     ranker: &Ranker,
@@ -48,7 +48,7 @@ pub(super) struct QueryTimes {
 }
 
 impl QueryTimes {
-    /// The times of the ten best hits for every query, after a first round that does not count.
+    /// Measures the ten best hits of every query, after a warm-up round.
     pub(super) fn measure(index: &Index, ranker: &Ranker, queries: &[LabelledQuery]) -> Self {
         let round = || -> Vec<Duration> {
             let timed = |query: &LabelledQuery| {

@@ -42,7 +42,7 @@ impl InstalledTools {
     }
 }
 
-/// The path for programs that start `node` by its name.
+/// Returns the search path for programs that start `node` by its name.
 pub(super) fn search_path(bin: &Path) -> String {
     format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default())
 }

@@ -11,7 +11,7 @@ fn effect(yard: &Yard, tool: &str, args: &Value) -> ToolEffect {
     yard.plan(tool, args).unwrap().effect(&yard.sandbox, true).unwrap()
 }
 
-/// Kind, path and new path of every change.
+/// Returns the kind, path and new path of every change.
 fn changes(effect: &ToolEffect) -> Vec<(ChangeKind, &str, Option<&str>)> {
     effect.changes.iter().map(|it| (it.kind, &*it.path, it.to.as_deref())).collect()
 }

@@ -149,7 +149,8 @@ fn legal_paths_work_with_all_tools() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
-    /// For every path, the file that is read or written is the one that the path names literally.
+    /// Asserts for every path that the file which is read or written is the one that it names
+    /// literally.
     #[test]
     fn only_sandbox_files_are_touched(
         parts in prop::collection::vec(

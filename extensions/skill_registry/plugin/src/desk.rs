@@ -58,7 +58,7 @@ impl RegistryState {
         Ok(Self { cx, store, finder, ledger, keeper, log, reviewer, reviewing, unsent, full })
     }
 
-    /// A turn as far as the catalog depends on it.
+    /// Builds the catalog request of a turn.
     pub(crate) fn block_request<'a>(
         &self,
         cx: &'a CallContext,
@@ -189,7 +189,7 @@ pub(crate) fn new_event(topic: &str, payload: &impl serde::Serialize) -> Result<
     Ok(Event::new(topic, "", payload))
 }
 
-/// Trying again would not help.
+/// Returns whether a retry cannot succeed.
 fn is_permanent(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::InvalidArgument | ErrorKind::TooLarge | ErrorKind::Protocol)
 }

@@ -217,7 +217,7 @@ impl SkillRegistry {
     }
 }
 
-/// A value of the registry in the kernel's shape, which is the same on the wire.
+/// Converts a value of the registry into the kernel's type with the same wire format.
 fn convert_json<T: DeserializeOwned>(value: &impl Serialize) -> Result<T> {
     serde_json::from_value(json!(value)).map_err(|error| ExtensionError::failed(error.to_string()))
 }
@@ -230,7 +230,7 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 
-/// The registry's errors in the kernel's words.
+/// Converts an error of the registry into one of the kernel.
 fn to_extension_error(error: RegistryError) -> ExtensionError {
     // Both name their kinds as they are on the wire.
     let kind = serde_json::from_value(json!(error.kind)).unwrap_or(ErrorKind::Failed);

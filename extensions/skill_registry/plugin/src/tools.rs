@@ -78,7 +78,7 @@ pub(crate) fn call_read(
     })
 }
 
-/// An answer in the kernel's shape.
+/// Converts a result into the kernel's type.
 pub(crate) fn to_tool_output(answer: ToolAnswer) -> Result<ToolOutput> {
     ToolOutput::text(answer.text).with_structured(&answer.structured)
 }

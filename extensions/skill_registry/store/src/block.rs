@@ -34,7 +34,7 @@ pub struct BlockRequest<'a> {
     pub budget_chars: usize,
 }
 
-/// Finds the skills that fit a prompt, the best first, among those that may be shown.
+/// A function that returns the visible skills that match a prompt, the best first.
 pub type MatchFn<'a> = &'a dyn Fn(&dyn Fn(&Skill) -> bool) -> RankedSkills;
 
 /// A builder of the catalog blocks of turns. It remembers the skills that each session was offered
@@ -81,6 +81,7 @@ impl CatalogBlocks {
         let mut memory = match self.memory.try_lock() {
             Ok(memory) => memory,
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            // A turn must not wait here; the caller renders the block in this case.
             Err(TryLockError::WouldBlock) => return None,
         };
         let known = memory.last_block(turn.session_id, turn.agent_id)?;
@@ -98,9 +99,11 @@ impl CatalogBlocks {
     ) -> Option<Arc<str>> {
         let view = snapshot.view(turn.scope);
         let catalog = view.catalog(snapshot, turn.budget_chars)?;
+        // A complete listing is the same for all sessions, so it needs no memory.
         if self.lists_all(view, &catalog) {
             return Some(Arc::clone(&catalog.text));
         }
+        // The lock is released during the search, which can take long.
         let before = self.memory().session(turn.session_id, turn.agent_id);
         let mark = block_key(snapshot, turn);
         if let Some(known) = &before.known
@@ -151,6 +154,7 @@ impl<'s> BlockCandidates<'s> {
         search: MatchFn<'_>,
     ) -> Self {
         let bound = view.bound().iter().map(|id| &**id);
+        // The most recent reading first, because the budget may cut the rest.
         let recent = read.iter().rev().map(|id| &**id);
         let stable = bound.chain(recent).filter_map(|id| snapshot.get(id));
         let stable = stable.filter(|skill| view.is_listed_primary(snapshot, skill)).collect();
@@ -174,10 +178,12 @@ impl<'s> BlockCandidates<'s> {
         let mut choice = SkillSelection { stable: &stable, matched: &matched, others: &[], total };
         if let Some(known) = known
             && let Some(gone) = removed_since(snapshot, view, known)
+            // Extending keeps the beginning of the prompt, which models cache.
             && let Some(next) = known.shown.extend(&choice, &gone, budget_chars)
         {
             return Some(next);
         }
+        // Only a new block needs the other skills; their lines cost time in a large catalog.
         let others = lines(snapshot, view.skills(snapshot));
         let others = items(&others);
         choice.others = &others;

@@ -39,7 +39,7 @@ pub enum StoreError {
     },
 }
 
-/// Ranks the failures of the registry's tools, as they are named on the wire.
+/// The kinds of errors of the registry's tools, as named on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {

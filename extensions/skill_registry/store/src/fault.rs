@@ -64,7 +64,7 @@ pub fn disarm_faults() -> usize {
     STEPS.replace(0)
 }
 
-/// The step and the fault from the environment of the process, in `SKILL_STORE_FAULT_AT` and
+/// Parses the step and the fault from the environment of the process, in `SKILL_STORE_FAULT_AT` and
 /// `SKILL_STORE_FAULT` (`eio`, `enospc`, `short`, otherwise an abort).
 #[cfg(feature = "failpoints")]
 fn from_environment() -> Option<(usize, InjectedFault)> {

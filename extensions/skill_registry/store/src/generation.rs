@@ -16,7 +16,7 @@ pub struct GenerationFile {
     seen: Mutex<Option<GenerationStamp>>,
 }
 
-/// Identifies one state of the file.
+/// An identity of one state of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GenerationStamp {
     ino: u64,

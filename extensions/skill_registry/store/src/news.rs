@@ -69,7 +69,7 @@ fn key(problem: &ScanProblem) -> (&Path, &str) {
     (&problem.path, problem.diagnostic.rule)
 }
 
-/// The finding may quote untrusted content.
+/// Formats a finding as a warning; it may quote untrusted content.
 fn line(problem: &ScanProblem) -> LogMessage {
     let warning = problem.diagnostic.severity != Severity::Note;
     LogMessage { warning, text: sanitize_line(&problem.to_string()) }

@@ -51,7 +51,7 @@ impl Default for ScanLimits {
     }
 }
 
-/// Everything a [`Store`](crate::Store) needs to know.
+/// The options of a [`Store`](crate::Store).
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// The roots; where an id is found twice, the earlier root wins.

@@ -162,7 +162,7 @@ fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
     text.write_fmt(more).expect("writing to a string cannot fail");
 }
 
-/// A JSON string is a double-quoted scalar of YAML too.
+/// Quotes a text as a JSON string, which is also a double-quoted scalar of YAML.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -125,7 +125,7 @@ fn open(dir: &Dir, name: &OsStr) -> Result<(File, Metadata), ReplaceErrorKind> {
     if metadata.is_file() { Ok((file, metadata)) } else { Err(ReplaceErrorKind::NotRegular) }
 }
 
-/// A name that no other write of this or another process uses.
+/// Returns a name that no other write of this or another process uses.
 fn temporary_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     // Only uniqueness matters, so no ordering is required.

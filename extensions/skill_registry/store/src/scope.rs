@@ -123,7 +123,7 @@ impl OwnedScope {
     }
 }
 
-/// Some globs.
+/// A set of globs over ids.
 #[derive(Debug)]
 struct IdGlobs {
     patterns: Box<[String]>,

@@ -73,11 +73,13 @@ impl Snapshot {
     /// approval.
     pub(crate) fn carry_created_from(self, before: &Self) -> Self {
         let is_same = |id: &str| match (self.find_primary(id), before.find_primary(id)) {
+            // The address changes with every new text, so it detects an edit.
             (Some(now), Some(then)) => Arc::ptr_eq(now, then),
             (now, then) => now.is_none() && then.is_none(),
         };
         let moved =
             |(id, skill): (_, &CreatedSkill)| skill.tree.is_some() && !is_same(SkillId::as_str(id));
+        // Copied only if a skill has changed; most passes share the map.
         let mut created = Arc::clone(&before.created);
         if created.iter().any(moved) {
             let changed = Arc::make_mut(&mut created).iter_mut();
@@ -166,6 +168,7 @@ impl Snapshot {
     pub fn state(&self, skill: &Skill) -> SkillState {
         let set =
             self.states.state_for(skill.id.as_str()).map_or(SkillState::On, |(state, _)| state);
+        // The stricter of both counts.
         let own = if skill.is_model_invocable() { SkillState::On } else { SkillState::UserOnly };
         set.max(own)
     }
@@ -272,6 +275,7 @@ impl Snapshot {
     /// Returns whether two snapshots have the same content.
     pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         self.skills.len() == other.skills.len()
+            // Unchanged skills keep their address, so no content has to be compared.
             && self.skills.iter().zip(&other.skills).all(|(a, b)| Arc::ptr_eq(a, b))
             && self.shadowed == other.shadowed
             && self.problems == other.problems

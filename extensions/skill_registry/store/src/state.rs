@@ -42,7 +42,7 @@ impl SkillState {
     }
 }
 
-/// Something in the settings that no skill is meant by.
+/// A pattern in the settings that matches no skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnmatchedPattern {
     /// The id or glob.

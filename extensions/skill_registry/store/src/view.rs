@@ -47,6 +47,8 @@ impl CatalogViewCache {
         loop {
             let (view, next) = &**views
                 .0
+                // A new view is appended to the chain, so that earlier views stay valid without a
+                // lock.
                 .get_or_init(|| Box::new((CatalogView::new(snapshot, scope), Self::default())));
             if view.scope.matches_scope(scope) {
                 return view;
@@ -89,6 +91,7 @@ impl CatalogView {
     /// Returns whether a skill is offered under its own id, which holds for all listed skills.
     pub(crate) fn is_listed_primary(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         let winner = snapshot.find_primary(skill.id().as_str());
+        // The address identifies the skill: another root may have one with the same id.
         winner.is_some_and(|winner| std::ptr::eq(&**winner, skill))
             && self.is_listed(snapshot, skill)
     }
@@ -102,6 +105,8 @@ impl CatalogView {
     pub(crate) fn contains_id(&self, snapshot: &Snapshot, id: &str) -> bool {
         match snapshot.get(id) {
             Some(skill) => self.contains(snapshot, skill),
+            // An unknown id is compared by name, so that its absence reveals no skill outside the
+            // scope.
             None => self.scope.includes(id, || self.scope.bound.iter().any(|bound| bound == id)),
         }
     }
@@ -150,6 +155,7 @@ impl CatalogView {
             if *budget == budget_chars {
                 return catalog.clone();
             }
+            // All slots are in use by other budgets.
         }
         render()
     }

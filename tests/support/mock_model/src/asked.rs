@@ -35,7 +35,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// A message without calls.
+    /// Creates a message without tool calls.
     #[must_use]
     pub fn new(role: &str, text: &str) -> Self {
         Self { role: role.to_owned(), text: text.to_owned(), calls: Vec::new() }
@@ -43,7 +43,7 @@ impl Said {
 }
 
 impl Asked {
-    /// The key that came with it.
+    /// Returns the key of the request.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         let of = |name| self.headers.get(name).map(String::as_str);
@@ -51,7 +51,7 @@ impl Asked {
         bearer.or(of("x-api-key")).or(of("x-goog-api-key"))
     }
 
-    /// The instructions.
+    /// Returns the instructions.
     #[must_use]
     pub fn system(&self) -> String {
         match self.wire {
@@ -66,7 +66,7 @@ impl Asked {
         }
     }
 
-    /// The names of the tools that are offered, in order.
+    /// Returns the names of the offered tools, in order.
     #[must_use]
     pub fn tools(&self) -> Vec<String> {
         let tools = match self.wire {
@@ -91,7 +91,7 @@ impl Asked {
         }
     }
 
-    /// The text of the last message.
+    /// Returns the text of the last message.
     #[must_use]
     pub fn last_text(&self) -> String {
         self.messages().pop().unwrap_or_default().text
@@ -183,7 +183,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A text, or the texts of parts.
+/// Returns a text, or the joined texts of parts.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -103,13 +103,13 @@ impl MockModel {
         self.shared.released.add_permits(1);
     }
 
-    /// The server's address, such as `http://127.0.0.1:40000`.
+    /// Returns the server's address, such as `http://127.0.0.1:40000`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The base URL of a wire.
+    /// Returns the base URL of a wire.
     #[must_use]
     pub fn base_url(&self, wire: Wire) -> String {
         format!("{}{}", self.url(), wire.base())

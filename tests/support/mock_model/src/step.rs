@@ -111,7 +111,7 @@ impl Step {
         Self::fault(429, "rate_limit_error", "too many requests", retry_after)
     }
 
-    /// A status such as 500, with the server's words.
+    /// Creates an error with a status such as 500 and the server's message.
     #[must_use]
     pub fn status(status: u16, message: &str) -> Self {
         Self::fault(status, "server_error", message, None)
@@ -129,7 +129,7 @@ impl Step {
         Self::fault(404, "model_not_found", "the model does not exist", None)
     }
 
-    /// The request does not fit into the window.
+    /// Creates the error of a request that exceeds the context window.
     #[must_use]
     pub fn overflow() -> Self {
         let message = "this model's maximum context length is 10 tokens";
@@ -237,7 +237,7 @@ impl Step {
     }
 }
 
-/// A text in two pieces, so that pieces have to be put together.
+/// Splits a text into two chunks, so that clients have to join chunks.
 pub(crate) fn halves(text: &str) -> Vec<&str> {
     let middle = text.char_indices().map(|(at, _)| at).nth(text.chars().count() / 2).unwrap_or(0);
     [0..middle, middle..text.len()]

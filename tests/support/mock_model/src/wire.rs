@@ -62,7 +62,7 @@ impl Wire {
         }
     }
 
-    /// The answer in one.
+    /// Formats the reply as one body.
     pub(crate) fn whole(self, model: &str, reply: &Reply) -> Value {
         match self {
             Self::Openai => openai::whole(model, reply),
@@ -73,7 +73,7 @@ impl Wire {
         }
     }
 
-    /// The answer in pieces, as they stand on the wire.
+    /// Formats the reply as the chunks of a stream.
     pub(crate) fn pieces(self, model: &str, reply: &Reply) -> Vec<String> {
         match self {
             Self::Openai => openai::pieces(model, reply),
@@ -84,7 +84,7 @@ impl Wire {
         }
     }
 
-    /// The body of an error.
+    /// Formats the body of an error.
     pub(crate) fn error(self, status: u16, code: &str, message: &str) -> Value {
         match self {
             Self::Openai | Self::OpenaiResponses => {
@@ -100,7 +100,7 @@ impl Wire {
         }
     }
 
-    /// An error within an answer in pieces.
+    /// Formats an error within a streamed reply.
     pub(crate) fn told(self, code: &str, message: &str) -> String {
         let body = self.error(500, code, message);
         match self {
@@ -121,12 +121,12 @@ impl Wire {
     }
 }
 
-/// A server-sent event without a name.
+/// Formats a server-sent event without a name.
 fn data(value: &Value) -> String {
     format!("data: {value}\n\n")
 }
 
-/// A server-sent event with a name.
+/// Formats a server-sent event with a name.
 fn event(name: &str, value: &Value) -> String {
     format!("event: {name}\ndata: {value}\n\n")
 }

@@ -187,7 +187,7 @@ impl SkillWalker<'_> {
         })
     }
 
-    /// The path as people are shown it.
+    /// Returns the path for messages.
     fn display_path(&self, rel: &str) -> PathBuf {
         match (rel.is_empty(), self.path == Path::new(".")) {
             (true, _) => self.path.to_owned(),
@@ -201,7 +201,7 @@ fn join(rel: &str, name: &str) -> String {
     if rel.is_empty() { name.to_owned() } else { format!("{rel}/{name}") }
 }
 
-/// The name of a directory, also of `.` and the like.
+/// Returns the name of a directory, also of `.` and the like.
 fn directory_name(dir: &Path) -> Result<String, FoundProblem> {
     let named = match dir.file_name() {
         Some(name) => Some(name.to_owned()),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use skill_format::{Frontmatter, Value};
 
-/// One argument of a prompt.
+/// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PromptArgument {
     /// Its name.

@@ -77,7 +77,7 @@ impl FileContent {
     }
 }
 
-/// Something directly below a directory of a published skill.
+/// An entry directly below a directory of a published skill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DirectoryChild {
     /// Its URI.
@@ -114,6 +114,8 @@ impl PublishedText {
                 bytes: read.bytes,
                 decoded: whole.good.text,
                 frontmatter: good.frontmatter,
+                // The signature of a torn read does not belong to these bytes, so it must not enter
+                // a cache.
                 signature: Some(read.stat.signature).filter(|_| !read.torn),
             });
         }
@@ -134,6 +136,7 @@ pub(super) fn published_skill<'s>(
     id: &str,
 ) -> Result<&'s Arc<Skill>, RegistryError> {
     let skill = tools::find_visible(snapshot, id, audience)?;
+    // `find_visible` also accepts `id@label`, which has no URI.
     if skill.id().as_str() != id {
         return Err(RegistryError::not_found(
             format!("there is no skill `{id}`"),
@@ -216,6 +219,7 @@ pub fn published_directory(
             })?;
         }
     }
+    // Errors of single entries carry the directory's path, because they have no name yet.
     let io_error = |error: std::io::Error| to_registry_error(error.into(), skill, path);
     let root = uri::root_uri(skill);
     let mut children = Vec::new();
@@ -229,6 +233,7 @@ pub fn published_directory(
         }
         let entry = entry.map_err(io_error)?;
         let (Ok(mut name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) else {
+            // A name that is not UTF-8 cannot be part of a URI.
             continue;
         };
         let directory = kind.is_dir();
@@ -239,10 +244,12 @@ pub fn published_directory(
         if hidden {
             continue;
         }
+        // Clients expect the upper-case name, whatever the case on the disk.
         if path.is_empty() && name == skill.file.name() {
             SKILL_MD.clone_into(&mut name);
         }
         let rel = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+        // Every listed child must be readable by its path.
         if RelPath::new(&rel).is_err() {
             continue;
         }
@@ -256,6 +263,7 @@ pub fn published_directory(
             size,
         });
     }
+    // The order of the disk varies; clients compare listings.
     children.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(children)
 }
@@ -273,12 +281,14 @@ fn is_text(bytes: &[u8]) -> bool {
 /// Returns whether bytes fit into the size of a result that clients accept.
 fn fits_answer(bytes: &[u8]) -> bool {
     let escaped = |byte: &u8| match byte {
+        // The escapes of JSON: short ones for common control characters, `\u00XX` for the others.
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
         0..0x20 => 6,
         _ => 1_u64,
     };
     let size = match is_text(bytes) {
         true => bytes.iter().map(escaped).sum(),
+        // Base64 has four characters for every three bytes.
         false => (bytes.len() as u64).div_ceil(3) * 4,
     };
     size <= MAX_CONTENT
@@ -299,6 +309,7 @@ pub(super) struct HashedFile {
 pub(super) fn hash_file(dir: &Dir, path: &str) -> Option<HashedFile> {
     let (mut file, before) = jail::open_file(dir, &RelPath::new(path).ok()?).ok()?;
     let bytes = read_up_to(&mut file, MAX_BYTES).ok()??;
+    // Both signatures come from the open file, so a rename in between does not matter.
     let (before, after) = (signature(&before), signature(&file.metadata().ok()?));
     let size = bytes.len() as u64;
     let torn = before != after || size != after.size;
@@ -308,12 +319,14 @@ pub(super) fn hash_file(dir: &Dir, path: &str) -> Option<HashedFile> {
 
 fn read_up_to(file: &mut File, limit: u64) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
+    // One byte more than the limit shows that the file exceeds it.
     file.take(limit + 1).read_to_end(&mut bytes)?;
     Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= limit))
 }
 
 fn parse_path(skill: &Skill, path: &str) -> Result<RelPath, RegistryError> {
     let checked = RelPath::new(path).map_err(tools::to_registry_error)?;
+    // Hidden entries are reported as missing, so that clients learn no more than a listing shows.
     if path.split('/').any(|component| HIDDEN.contains(&component)) || is_leftover_path(path) {
         return Err(to_registry_error(JailError::NotFound, skill, path));
     }
@@ -332,6 +345,7 @@ fn step(dir: &Dir, component: &str) -> Result<Dir, JailError> {
 /// Converts an error of the jail.
 pub(super) fn to_registry_error(error: JailError, skill: &Skill, path: &str) -> RegistryError {
     let id = skill.id();
+    // The path comes from the client and must not fill the message.
     let shown: String = path.chars().take(128).collect();
     let (kind, message, hint) = match error {
         JailError::NotFound if path.is_empty() => (

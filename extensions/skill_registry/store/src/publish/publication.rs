@@ -112,7 +112,7 @@ pub struct FileBody {
     pub content: FileBodyContent,
 }
 
-/// Bytes as JSON can hold them.
+/// The bytes of a file in a form for JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileBodyContent {
@@ -183,6 +183,7 @@ impl SkillPublication {
                 (FileBodyContent::Text(text), tokens)
             }
             bytes @ FileContent::Bytes(_) => {
+                // Binary data does not enter a model's context as text, so it has no tokens.
                 (FileBodyContent::Base64(bytes.base64()), TokenCount::default())
             }
         };
@@ -249,6 +250,7 @@ pub(super) fn is_visible(snapshot: &Snapshot, audience: Audience<'_>, skill: &Sk
         audience.scope().is_none_or(|scope| snapshot.view(scope).contains(snapshot, skill));
     in_scope
         && snapshot.state(skill) != SkillState::Off
+        // A client shows prompts to its user, too, so one of the two is enough.
         && (skill.is_user_invocable() || snapshot.is_readable(audience, skill))
 }
 

@@ -68,6 +68,7 @@ impl SnapshotIndex {
     /// Compares the index with a snapshot.
     pub(super) fn changes<'s>(&'s self, snapshot: &'s Snapshot) -> IndexChanges<'s> {
         let mut changes = IndexChanges { put: Vec::new(), removed: Vec::new() };
+        // Both lists are sorted by id, so one pass finds every difference.
         let mut entries = self.entries.iter().peekable();
         for skill in snapshot.skills() {
             while let Some(gone) = entries.next_if(|entry| entry.skill.id < skill.id) {
@@ -91,6 +92,7 @@ impl SnapshotIndex {
             .map(|skill| SearchableText::read(store, skill, BODY_CHARS))
             .collect();
         let documents = texts.iter().map(SearchableText::document);
+        // If every text is new, a build is cheaper than an update of the old index.
         let index = if texts.len() == snapshot.skills().len() {
             Index::build(TextAnalyzer::Standard, documents)
         } else {
@@ -104,6 +106,8 @@ impl SnapshotIndex {
             let digest = match read.next_if(|text| text.skill.id == skill.id) {
                 Some(text) => text.digest,
                 None => entry.and_then(|entry| entry.digest),
+                // An unchanged skill keeps the digest of the text that was indexed, not that of its
+                // file.
             };
             IndexedSkill { skill: Arc::clone(skill), digest }
         });
@@ -128,6 +132,7 @@ impl SnapshotIndex {
             admits: &|id| find_admitted(snapshot, ask, id).is_some(),
             semantics: ask.semantics,
         };
+        // An explanation is for people; more hits would only make it long.
         self.index.explain(&request, ask.limit.min(MOST_EXPLAINED))
     }
 }

@@ -55,6 +55,7 @@ pub(super) fn query_matches(ledger: &Ledger, filters: &[QueryFilter]) -> Option<
     let (rows, holders) = ledger.matching_catalog_rows(&terms).ok()?;
     let mut rows: HashMap<String, (Digest, bool)> =
         rows.into_iter().map(|(id, digest)| (id, (digest, false))).collect();
+    // Ids that are only in the second list were written between the two queries.
     for id in holders {
         if let Some((_, holds)) = rows.get_mut(&id) {
             *holds = true;
@@ -74,6 +75,7 @@ pub(super) fn sync_rows(
     let mut news: Vec<&Arc<Skill>> = Vec::new();
     for skill in snapshot.skills() {
         let row = rows.remove(skill.id().as_str());
+        // A skill without a digest was never read; its row stays until a full pass has read it.
         if row.is_none() || skill.digest().is_some_and(|digest| row != Some(digest)) {
             news.push(skill);
         }
@@ -81,6 +83,7 @@ pub(super) fn sync_rows(
     let gone: Vec<String> = rows.into_keys().collect();
     let mut written = gone.len();
     if !gone.is_empty() {
+        // Removed first, so that no query finds a skill that is gone.
         ledger.renew_catalog(&[], &gone)?;
     }
     for batch in news.chunks(BATCH) {
@@ -115,6 +118,7 @@ impl SkillSearcher {
         let mut hits: Vec<RankedSkill> = found
             .into_iter()
             .filter_map(|found| {
+                // The database may hold skills that the snapshot lacks or the scope excludes.
                 let skill = Arc::clone(find_admitted(snapshot, ask, &found.skill_id)?);
                 Some(RankedSkill { skill, score: found.score, fields: found.fields })
             })
@@ -144,6 +148,7 @@ fn terms(query: &str) -> Vec<CatalogTerm> {
         if !terms.contains(&term) {
             terms.push(term);
         }
+        // The limit keeps the database query small for a pasted text.
         if terms.len() == MOST_WORDS {
             break;
         }

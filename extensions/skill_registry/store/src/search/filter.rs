@@ -38,6 +38,7 @@ impl QueryFilters {
     /// Parses `"…"` and `word*` in a query. A quote that is not closed and a star in another
     /// position are ignored.
     pub(super) fn parse(query: &str) -> Self {
+        // A long pasted text has no filters worth the time; the cut must not split a character.
         let query = &query[..query.floor_char_boundary(LONGEST)];
         let mut filters = Vec::new();
         // Every second part is quoted, unless the last quote is not closed.
@@ -50,6 +51,7 @@ impl QueryFilters {
             }
         }
         filters.retain(|filter| !filter.words.is_empty());
+        // The number of filters bounds the work per skill.
         filters.truncate(MOST);
         Self { filters }
     }
@@ -124,6 +126,7 @@ impl QueryFilter {
     fn beginning(token: &str) -> Option<Self> {
         let stem = token.strip_suffix('*')?;
         let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | '#');
+        // A lone star or one after punctuation is ordinary text.
         let is_word = stem.chars().all(plain) && stem.starts_with(char::is_alphanumeric);
         is_word.then(|| Self { words: folded(stem), prefix: true })
     }
@@ -178,6 +181,7 @@ impl SkillSearcher {
         let holds = |skill: &Arc<Skill>| {
             let known = known.as_ref().and_then(|known| known.get(skill));
             known
+                // The text is read only if the database does not know it in this version.
                 .unwrap_or_else(|| filters.matches(&SearchableText::read(store, skill, usize::MAX)))
         };
         let admitted = snapshot.skills().iter().filter(|skill| admits(skill));

@@ -65,7 +65,7 @@ struct QuantizedVectors {
     scales: Box<[f32]>,
 }
 
-/// Skills without vectors.
+/// The skills without vectors.
 pub struct MissingVectors {
     model: String,
     skills: std::vec::IntoIter<Arc<Skill>>,

@@ -28,12 +28,14 @@ impl RenewalLock {
     /// Acquires the lock if it is free.
     pub(super) fn try_acquire(&self) -> Option<RenewalGuard<'_>> {
         let mut taken = self.lock();
+        // A taken lock stays taken, so the replacement changes only a free one.
         (!std::mem::replace(&mut *taken, true)).then(|| RenewalGuard { turn: self })
     }
 
     /// Waits until a condition holds, checked after each renewal; returns `false` after the
     /// timeout.
     pub(super) fn wait_until(&self, limit: Duration, is_so: impl Fn() -> bool) -> bool {
+        // The deadline is fixed once, because the condition variable may wake several times.
         let until = Instant::now() + limit;
         let mut taken = self.lock();
         loop {
@@ -58,6 +60,7 @@ impl RenewalLock {
 impl Drop for RenewalGuard<'_> {
     fn drop(&mut self) {
         *self.turn.lock() = false;
+        // All waiters are woken: some wait for the lock and some for a condition.
         self.turn.freed.notify_all();
     }
 }
