@@ -1,4 +1,4 @@
-//! One file per command; this one reads the command line and picks.
+//! The commands of the program, one file each; this file parses the command line and dispatches.
 
 mod agent;
 mod ask;
@@ -44,7 +44,7 @@ use crate::output::{CommandResult, Output};
 use crate::session::CliContext;
 pub(crate) use supervise::{SupervisorLink, is_supervised};
 
-/// How long a process that ends waits for whoever reads its output.
+/// The time a finished process waits for its output to be read.
 const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs the command named on the command line.
@@ -63,8 +63,7 @@ pub(crate) fn main() -> ExitCode {
     to_exit_code(run(&cli), output)
 }
 
-/// Returns the name and the arguments if the program is invoked through a link with a name of the
-/// reference tool.
+/// Returns the name and the arguments if a link named like the reference tool invoked the program.
 fn reference_tool_args() -> Option<(String, Vec<OsString>)> {
     let mut arguments = std::env::args_os();
     let program = arguments.next()?;
@@ -84,8 +83,8 @@ fn to_exit_code(outcome: CommandResult, output: Output) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Ends after `--help` and `--version`, and after arguments that make no sense: those are told in
-/// the form that was asked for, as far as that can be known.
+/// Reports a parse error, or prints help and version. The output has the requested format, as far
+/// as the failed arguments reveal it.
 fn report_clap_error(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
         let text = error.render().to_string();
@@ -139,7 +138,7 @@ fn hide_memory() {
     #[cfg(target_os = "linux")]
     if std::env::var_os(DUMPABLE).is_none_or(|value| value != "1") {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        // It is one protection of several, and nothing is known to refuse it.
+        // One protection of several: the kernel starts without it, too.
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     }
 }
@@ -154,8 +153,8 @@ fn set_color(color: ColorArg) {
 }
 
 fn log_to_stderr(global: &GlobalArgs) -> Result<(), CliError> {
-    // What a client of the MCP server does wrong is told to the client, and what goes wrong with a
-    // model is an error of whoever asked it.
+    // The MCP client gets its own errors in the reply, and a model error reaches its caller as a
+    // value.
     let filter = EnvFilter::try_new(format!("rmcp=error,genai=off,{}", global.log_filter()))
         .map_err(|error| {
             CliError::usage(format!("--log {}: {error}", global.log_filter()))
@@ -177,7 +176,7 @@ fn completions(args: &CompletionsArgs) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// The argument itself, or standard input where it is `-`.
+/// Returns the argument, or standard input if the argument is `-`.
 fn text_or_stdin(argument: &str) -> Result<String, CliError> {
     if argument != "-" {
         return Ok(argument.to_owned());
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 }

@@ -12,7 +12,7 @@ use skillhost_kernel::{
 
 use crate::exit;
 
-/// Why a command failed.
+/// The error of a failed command.
 #[derive(Debug)]
 pub(crate) struct CliError {
     code: u8,
@@ -39,7 +39,7 @@ impl CliError {
         Self::new(exit::USAGE, message)
     }
 
-    /// A failed operation on a file.
+    /// Creates the error of a failed file operation.
     pub(crate) fn io(path: &std::path::Path, error: &io::Error) -> Self {
         let code = match error.kind() {
             io::ErrorKind::NotFound => exit::NOT_FOUND,
@@ -79,7 +79,7 @@ impl CliError {
         json!({ "kind": self.kind, "message": self.message, "hints": self.hints })
     }
 
-    /// An error with the kind of a tool's or extension's error.
+    /// Creates an error with the kind of a tool's or extension's error.
     pub(crate) fn from_kind(kind: ErrorKind, message: &str, hint: &str) -> Self {
         let code = match kind {
             ErrorKind::NotFound => exit::NOT_FOUND,
@@ -117,7 +117,7 @@ impl From<RunError> for CliError {
             RunError::Cancelled => Self::new(exit::INTERRUPTED, error.to_string()),
             RunError::Thread(error) => error.into(),
             RunError::Agent(error) => error.into(),
-            // Whatever is wrong with a model that is known, the command line is not at fault.
+            // An error of a known model is not a mistake in the command line.
             RunError::Model(error) => {
                 let failed = Self::from_kind(kind, &error.to_string(), &error.hint);
                 let code = match error.kind {
@@ -138,7 +138,7 @@ impl From<MessageError> for CliError {
         match (what.as_str(), error.kind) {
             ("cancelled", _) => Self::new(exit::INTERRUPTED, error.message),
             ("model", ErrorKind::NotFound | ErrorKind::Denied) => failed,
-            // As above.
+            // As for [`RunError::Model`].
             ("model", _) => Self { code: exit::FINDINGS, ..failed },
             _ => failed,
         }
@@ -195,7 +195,7 @@ impl From<skill_store::RegistryError> for CliError {
             Kind::Conflict => ErrorKind::Conflict,
             Kind::Io => ErrorKind::Io,
         };
-        // The hints are for models, which call tools; people give commands.
+        // The hints address models, which call tools; users run commands.
         let hint = error
             .hint
             .replace("list_skills shows", "`skillhost skill list` shows")
@@ -207,7 +207,7 @@ impl From<skill_store::RegistryError> for CliError {
 impl From<skill_store::LedgerError> for CliError {
     fn from(error: skill_store::LedgerError) -> Self {
         let mut told = skill_store::RegistryError::from(error);
-        // The ledger names commands as this program's; its name is only known here.
+        // The ledger omits the program's name in its commands.
         told.hint = told.hint.replace("`skill ", "`skillhost skill ");
         told.into()
     }

@@ -1,4 +1,4 @@
-//! Where results and messages go: results to stdout, everything else to stderr.
+//! Output: results go to stdout, everything else to stderr.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
@@ -26,14 +26,14 @@ pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
 /// The result of a command: an exit code, or an error that becomes one.
 pub(crate) type CommandResult = Result<u8, CliError>;
 
-/// The form of the output; cheap to copy.
+/// The format of the output; cheap to copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     pub(crate) json: bool,
 }
 
 impl Output {
-    /// Prints a line of a result. Untrusted text in it must have gone through [`display_safe`].
+    /// Prints a line of a result. Untrusted text in it must have passed [`display_safe`].
     pub(crate) fn print_line(self, line: impl Display) -> Result<(), CliError> {
         match queue::stdout_queue() {
             Some(queue) => queue.push(format!("{line}\n").into_bytes()),
@@ -42,22 +42,23 @@ impl Output {
         Ok(())
     }
 
-    /// Whether standard output shows colours.
+    /// Returns whether standard output uses colors.
     pub(crate) fn uses_color(self) -> bool {
         anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
     }
 
-    /// The columns of the terminal that standard output is, if it is one.
+    /// Returns the width of the terminal on standard output, if any.
     pub(crate) fn width(self) -> Option<usize> {
         io::stdout().is_terminal().then(|| usize::from(termimad::terminal_size().0))
     }
 
-    /// Standard output for many lines; styles are the caller's business (see [`Output::uses_color`]).
+    /// Returns buffered standard output for many lines; the caller applies styles (see
+    /// [`Output::uses_color`]).
     pub(crate) fn buffered(self) -> impl Write {
         io::BufWriter::with_capacity(64 * 1024, io::stdout().lock())
     }
 
-    /// Prints a text as it is, with a final newline; on a terminal, sanitised.
+    /// Prints a text unchanged, with a final newline; on a terminal, sanitized.
     pub(crate) fn print_text(self, text: &str) -> Result<(), CliError> {
         let mut stdout = io::stdout().lock();
         let text = if stdout.is_terminal() { sanitize(text) } else { text.into() };
@@ -65,36 +66,35 @@ impl Output {
         ignore_broken_pipe(write!(stdout, "{text}{newline}"))
     }
 
-    /// Prints a piece of a text as it is; on a terminal, sanitised.
+    /// Prints a part of a text unchanged; on a terminal, sanitized.
     pub(crate) fn print_raw(self, text: &str) -> Result<(), CliError> {
         let mut stdout = io::stdout().lock();
         let text = if stdout.is_terminal() { sanitize(text) } else { text.into() };
         ignore_broken_pipe(stdout.write_all(text.as_bytes()))
     }
 
-    /// Prints a piece of a text that is still coming in: as [`Output::print_raw`], and at once.
+    /// Prints a chunk of a streamed text as [`Output::print_raw`] does, and flushes it.
     pub(crate) fn print_chunk(self, text: &str) -> Result<(), CliError> {
         self.print_raw(text)?;
         ignore_broken_pipe(io::stdout().lock().flush())
     }
 
-    /// Prints lines beside the result, for whoever watches. Untrusted text in them must have gone
-    /// through [`display_safe`].
+    /// Prints progress lines on stderr. Untrusted text in them must have passed [`display_safe`].
     pub(crate) fn print_progress(self, lines: impl Display) {
         if !self.json {
             to_stderr(format!("{lines}\n"));
         }
     }
 
-    /// Prints a text to standard error as it is; on a terminal, sanitised.
+    /// Prints a text on stderr unchanged; on a terminal, sanitized.
     pub(crate) fn raw_to_stderr(self, text: &str) {
         let mut stderr = io::stderr().lock();
         let text = if stderr.is_terminal() { sanitize(text) } else { text.into() };
-        // A closed stderr must not end a command that works.
+        // A closed stderr must not fail the command.
         let _ = stderr.write_all(text.as_bytes());
     }
 
-    /// Prints the one object of `--json`; `schema_version` is one of its fields.
+    /// Prints the single object of `--json`; `schema_version` is one of its fields.
     pub(crate) fn print_json<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CliError> {
         let mut object = Map::new();
         object.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
@@ -103,7 +103,7 @@ impl Output {
             other => drop(object.insert("result".to_owned(), other)),
         }
         let mut object = Value::Object(object);
-        // The parser may keep fields as they were written; what is printed has one order.
+        // The parser may preserve the order of fields; printed objects have a fixed one.
         object.sort_all_objects();
         let text = json_text(&object)?;
         match queue::stdout_queue() {
@@ -113,7 +113,7 @@ impl Output {
         Ok(())
     }
 
-    /// Prints rows under a header, columns aligned.
+    /// Prints rows under a header in aligned columns.
     pub(crate) fn print_table(self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
@@ -139,11 +139,11 @@ impl Output {
         }
     }
 
-    /// Prints a text on standard error as it is; on a terminal, sanitised.
+    /// Prints a text on stderr unchanged; on a terminal, sanitized.
     pub(crate) fn eprint_raw(self, text: &str) {
         let mut stderr = io::stderr().lock();
         let text = if stderr.is_terminal() { sanitize(text) } else { text.into() };
-        // A closed stderr must not end a command that works.
+        // A closed stderr must not fail the command.
         let _ = stderr.write_all(text.as_bytes());
     }
 
@@ -162,7 +162,7 @@ impl Output {
     }
 }
 
-/// A closed stderr must not end a command that works.
+/// Writes to stderr; a closed stderr does not fail the command.
 fn to_stderr(text: String) {
     match queue::stderr_queue() {
         Some(queue) => queue.push(text.into_bytes()),
@@ -172,17 +172,17 @@ fn to_stderr(text: String) {
     }
 }
 
-/// A value as JSON on one line that is fit to be printed: what steers a terminal is escaped.
+/// Serializes a value as JSON on one printable line: control characters are escaped.
 pub(crate) fn json_text<T: Serialize + ?Sized>(value: &T) -> io::Result<String> {
     Ok(escape_in_json(serde_json::to_string(value)?))
 }
 
-/// Makes untrusted text fit to be printed.
+/// Makes untrusted text printable.
 pub(crate) fn display_safe(text: &str) -> String {
     sanitize(text).into_owned()
 }
 
-/// A reader that went away (`| head`) is no failure of the command.
+/// Converts a broken pipe (`| head`) to success.
 pub(crate) fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), CliError> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

@@ -1,4 +1,4 @@
-//! `docs/cli.md` is this program's own help; the test keeps it so.
+//! The check that `docs/cli.md` equals the program's help.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,11 +7,11 @@ use clap::{Command, CommandFactory as _};
 
 use crate::cli::Cli;
 
-/// The help of a command and of everything below it, as Markdown.
+/// Renders the help of a command and its subcommands as Markdown.
 fn render_command_help(command: &mut Command, path: &str, text: &mut String) {
     let name = format!("{path} {}", command.get_name()).trim_start().to_owned();
     let help = command.clone().bin_name(&name).term_width(98).render_help().to_string();
-    // Global options are the same everywhere, so they are shown once, at the top.
+    // Global options apply to every command and are listed once, at the top.
     let shown = if path.is_empty() {
         &*help
     } else {
@@ -28,7 +28,7 @@ fn render_command_help(command: &mut Command, path: &str, text: &mut String) {
 }
 
 #[test]
-fn the_reference_is_what_the_program_says() {
+fn reference_matches_help() {
     let mut command = Cli::command();
     command.build();
     let mut text = "# Command line\n\nGenerated from the program's help; \

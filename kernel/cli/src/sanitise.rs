@@ -1,10 +1,10 @@
-//! Keeps untrusted text from steering the terminal it is printed on.
+//! Escapes for untrusted text on a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Escapes everything that is not printable: control characters other than newline and tab, and all
-/// that [`skill_format::is_hidden`] names. Shown as `\u{…}`, so nothing is hidden.
+/// Escapes all unprintable characters as `\u{…}`: control characters other than newline and tab,
+/// and those of [`skill_format::is_hidden`].
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -12,7 +12,7 @@ pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         if is_hidden(character) {
-            // Writing into a String cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(shown, "\\u{{{:x}}}", u32::from(character));
         } else {
             shown.push(character);
@@ -21,9 +21,10 @@ pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Escapes the same characters in a JSON text the way JSON does, so that it means the same.
+/// Escapes the same characters in a JSON text with JSON's escapes, so that its meaning is
+/// unchanged.
 pub(crate) fn escape_in_json(json: String) -> String {
-    // Outside of strings JSON is ASCII without control characters.
+    // Outside of strings, JSON is ASCII without control characters.
     if !json.contains(is_hidden) {
         return json;
     }
@@ -40,7 +41,7 @@ pub(crate) fn escape_in_json(json: String) -> String {
     shown
 }
 
-/// Line breaks and tabs are fine, and so are the two selectors between text and emoji.
+/// Returns whether a character is escaped; line breaks, tabs and the two emoji selectors are not.
 fn is_hidden(character: char) -> bool {
     !matches!(character, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}')
         && skill_format::is_hidden(character)
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_says_the_same_without_steering_a_terminal() {
+    fn json_escapes_preserve_value() {
         let text = "plain ü\u{7f}\u{9b}2J\u{202e}\u{e0041}\n\t";
         let json = escape_in_json(serde_json::to_string(text).unwrap());
         assert_eq!(json, r#""plain ü\u007f\u009b2J\u202e\udb40\udc41\n\t""#);
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_steers_a_terminal_passes() {
+    fn control_characters_are_escaped() {
         assert_eq!(sanitize("plain — text\n\tü"), "plain — text\n\tü");
         assert_eq!(sanitize("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
         assert_eq!(
@@ -77,10 +78,10 @@ mod tests {
             assert!(!shown.contains(steers), "{code:x}");
         }
     }
-    /// Ways to steer a terminal: beginnings, what follows, ends.
+    /// Returns terminal escape sequences: introducers, parameters, terminators.
     fn escape_sequences() -> Vec<String> {
         let mut sequences = Vec::new();
-        // Control sequences, introduced by ESC [ or by one C1 character.
+        // Control sequences, introduced by ESC [ or the C1 character.
         let finals = "ABCDEFGHJKLMPSTXZ@`abcdefghilmnpqrstu";
         for introducer in ["\u{1b}[", "\u{9b}"] {
             for last in finals.chars() {
@@ -100,13 +101,13 @@ mod tests {
                 sequences.push(format!("{single}52;c;b3duZWQ={end}"));
             }
         }
-        // Two and three characters: reset, index, charsets, keypad, saved cursors.
+        // Two and three characters: reset, index, character sets, keypad, saved cursors.
         for short in
             ["c", "D", "E", "H", "M", "N", "O", "Z", "7", "8", "=", ">", "#8", "(0", ")0", "%G"]
         {
             sequences.push(format!("\u{1b}{short}"));
         }
-        // Alone: bell, backspace, return, shifts, cancel, delete and what turns the writing round.
+        // Single characters: bell, backspace, return, shifts, cancel, delete and text direction.
         for single in
             "\u{7}\u{8}\u{b}\u{c}\r\u{e}\u{f}\u{18}\u{1a}\u{7f}\u{84}\u{85}\u{8d}\u{202e}\u{2066}"
                 .chars()
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn escape_sequences_are_shown_and_not_obeyed() {
+    fn escape_sequences_become_visible() {
         let sequences = escape_sequences();
         assert!(sequences.len() >= 200, "{}", sequences.len());
         for sequence in &sequences {

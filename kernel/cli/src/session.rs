@@ -1,4 +1,4 @@
-//! What a command works on: the home, its settings, a kernel.
+//! The context of a command: the home, its settings, a kernel.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,16 +43,16 @@ impl CliContext {
         })
     }
 
-    /// The home, trusted or not: for commands that load nothing. One that is not trusted is marked
-    /// as such.
+    /// Returns the home, trusted or not, for commands that load no extensions. An untrusted home is
+    /// marked as such.
     pub(crate) fn home(&self) -> Result<Home, CliError> {
         let home = Home::find(self.home_argument.as_deref(), &self.environment)?;
-        // A record that cannot be used trusts nothing; commands that need trust say why.
+        // An unusable record grants no trust; commands that require trust report the reason.
         let trusted = self.trust_home || home.require_trust(&self.environment).is_ok();
         Ok(if trusted { home } else { home.into_untrusted() })
     }
 
-    /// The home, if its extensions may be loaded.
+    /// Returns the home if it is trusted.
     pub(crate) fn trusted_home(&self) -> Result<Home, CliError> {
         let home = Home::find(self.home_argument.as_deref(), &self.environment)?;
         if !self.trust_home {
@@ -61,7 +61,8 @@ impl CliContext {
         Ok(home)
     }
 
-    /// As [`CliContext::trusted_home`]; nothing where no home is named and none is found.
+    /// Returns the home as [`CliContext::trusted_home`] does, or `None` if no home is named or
+    /// found.
     pub(crate) fn find_trusted_home(&self) -> Result<Option<Home>, CliError> {
         match Home::find(self.home_argument.as_deref(), &self.environment) {
             Err(HomeError::NotFound) => Ok(None),
@@ -69,9 +70,8 @@ impl CliContext {
         }
     }
 
-    /// Has a request answered by the kernel that `skillhost run` runs for this home, which knows
-    /// more than a new one (the last good text of a skill broken since); by a new one where none
-    /// runs.
+    /// Sends a request to the home's running kernel, or to a new one if none runs. The running
+    /// kernel knows more (the last valid text of a skill broken since).
     pub(crate) fn request_from_kernel<T: DeserializeOwned>(
         &self,
         request: ControlRequest,
@@ -84,7 +84,7 @@ impl CliContext {
         }
     }
 
-    /// As [`ServerSession::run_request`]; nothing where no kernel runs.
+    /// Sends a request as [`ServerSession::run_request`] does; `None` if no kernel runs.
     pub(crate) fn try_running_kernel<T: DeserializeOwned>(
         &self,
         home: &Home,
@@ -93,7 +93,7 @@ impl CliContext {
         let Some(path) = socket_path(home, &self.environment).filter(|path| path.exists()) else {
             return Ok(None);
         };
-        // Nobody runs a kernel for a home that is not trusted.
+        // A kernel never runs for an untrusted home.
         if home.is_untrusted() {
             return Ok(None);
         }
@@ -104,8 +104,8 @@ impl CliContext {
         Ok(Settings::load_home(home)?)
     }
 
-    /// The models that the settings of a home name. To be asked, the home has to be trusted: its
-    /// settings say where keys are sent. Of one that is not, no `.env` is read.
+    /// Returns the models in the settings of a home. Requests require a trusted home: its settings
+    /// decide where keys are sent. The `.env` of an untrusted home is not read.
     pub(crate) fn models(&self, home: &Home, settings: &Settings) -> ModelRegistry {
         let (keys, note) = match home.is_untrusted() {
             true => (keys_of_environment(), None),
@@ -117,7 +117,7 @@ impl CliContext {
         ModelRegistry::new(settings.models.clone(), home.root(), keys)
     }
 
-    /// Boots a kernel for a trusted home, lets the work happen, shuts the kernel down.
+    /// Boots a kernel for a trusted home, runs `work`, and shuts the kernel down.
     pub(crate) fn with_kernel<T>(
         &self,
         work: impl AsyncFnOnce(&Kernel) -> Result<T, CliError>,
@@ -140,7 +140,7 @@ impl CliContext {
         let options =
             BootOptions { settings_file, models, processes, supervised, builder, ..options };
         let result = self.block_on(async {
-            // On a thread of the runtime: it stops when those are all blocked.
+            // On a thread of the runtime: the heartbeat stops if all of them are blocked.
             let signs = supervisor.map(|link| tokio::spawn(link.stay_alive()));
             let kernel = Kernel::boot(options).await;
             let result = work(&kernel).await;
@@ -153,7 +153,7 @@ impl CliContext {
         result?
     }
 
-    /// Runs asynchronous work; what still blocks a thread afterwards is left behind.
+    /// Runs asynchronous work; tasks that still block a thread afterwards are abandoned.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T, CliError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -166,15 +166,15 @@ impl CliContext {
     }
 }
 
-/// How long a kernel that is gone is waited for.
+/// The time limit of the wait for a kernel that has ended.
 pub(crate) const KERNEL_WAIT: Duration = Duration::from_secs(60);
 
-/// Between two attempts to reach it.
+/// The interval between connection attempts.
 pub(crate) const KERNEL_PAUSE: Duration = Duration::from_millis(50);
 
-/// Has the kernel that listens at a socket answer a request; nothing where none does. Where it ends
-/// before it answers, a request that may be repeated goes to the kernel that comes next. One that was
-/// `seen` a moment ago and is about to be started again is waited for.
+/// Sends a request to the kernel that listens at a socket; `None` if none does. If the kernel ends
+/// before it replies, a repeatable request goes to the next kernel. A kernel `seen` a moment ago
+/// that is about to restart is awaited.
 pub(crate) async fn ask_kernel<T: DeserializeOwned>(
     socket: &Path,
     home: &Home,
@@ -190,7 +190,7 @@ pub(crate) async fn ask_kernel<T: DeserializeOwned>(
         };
         let waits = |lost: Instant| lost.elapsed() < KERNEL_WAIT;
         match (error, lost) {
-            // It was there, and its supervisor starts it again.
+            // The kernel was running, so its supervisor restarts it.
             (error, Some(since))
                 if error.is_gone() && SupervisorLock::is_held(home) && waits(since) => {}
             (error, _) if error.is_gone() => return Ok(None),
@@ -211,7 +211,7 @@ pub(crate) async fn ask_kernel<T: DeserializeOwned>(
     }
 }
 
-/// The error for a request that a kernel took with it.
+/// Returns the error for a request that was lost with its kernel.
 fn unanswered(request: &ControlRequest) -> CliError {
     let what = match request {
         ControlRequest::Invoke { tool, .. } | ControlRequest::InvokeFor { tool, .. } => {

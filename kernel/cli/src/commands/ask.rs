@@ -25,7 +25,7 @@ pub(super) fn cmd_ask(session: &CliContext, args: &AskArgs) -> CommandResult {
         let outcome = match result {
             Ok(Some(outcome)) => outcome,
             Ok(None) => return print_last_answer(session, id),
-            // What was said so far is kept.
+            // The messages up to the error are stored in the thread.
             Err(error) => {
                 return Err(error.with_hint(format!("the thread goes on with: --thread {id}")));
             }
@@ -38,7 +38,7 @@ pub(super) fn cmd_ask(session: &CliContext, args: &AskArgs) -> CommandResult {
     })
 }
 
-/// Prints the answer that is in the thread already.
+/// Prints the reply that the thread already holds.
 fn print_last_answer(session: &CliContext, id: &str) -> CommandResult {
     let contents = ThreadStore::new(&session.trusted_home()?).read(id)?;
     let answer = match contents.messages.last() {

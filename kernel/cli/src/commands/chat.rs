@@ -1,4 +1,4 @@
-//! `skillhost chat`: a conversation, line by line.
+//! `skillhost chat`: a thread, line by line.
 
 mod command;
 mod complete;
@@ -23,14 +23,14 @@ use input::{InputLine, LineInput};
 const LIST_SKILLS: &str = "list_skills";
 
 pub(super) fn cmd_chat(session: &CliContext, args: &ChatArgs) -> CommandResult {
-    // Before anything listens for Ctrl-C: the line editor takes the signal for itself.
+    // Registered before the line editor, which installs its own handler for Ctrl-C.
     let mut input = LineInput::open(session)?;
     talk::with_chat_session(session, &args.talk, async |talk| {
         greet(talk);
         if args.talk.thread.is_some() {
             print_pending_reply(talk).await?;
         }
-        // A script wants to know how its last turn went; a person has seen it.
+        // A script needs the code of its last turn; on a terminal the user has seen it.
         let mut code = exit::OK;
         loop {
             if input.is_terminal() {
@@ -57,20 +57,20 @@ pub(super) fn cmd_chat(session: &CliContext, args: &ChatArgs) -> CommandResult {
     })
 }
 
-/// What comes after a line.
+/// The next step of the chat after a line.
 enum ChatAction {
     Prompt,
     Quit,
 }
 
-/// The answer to what was said before this chat began, if one is owed.
+/// Prints the pending reply to messages sent before this chat, if there is one.
 async fn print_pending_reply(talk: &mut ChatSession<'_>) -> Result<(), CliError> {
     match talk.wait_for_pending_reply().await {
         Ok(Some(outcome)) if talk.session.output.json => {
             talk.session.output.print_json(&talk.to_json(&outcome)?)
         }
         Ok(_) => Ok(()),
-        // The chat goes on without it.
+        // A failed reply does not end the chat.
         Err(error) => {
             talk.session.output.print_error(&error);
             Ok(())
@@ -85,7 +85,7 @@ fn greet(talk: &ChatSession<'_>) {
     ));
 }
 
-/// Does what a line says.
+/// Executes one line of input.
 async fn run_line(talk: &mut ChatSession<'_>, line: &str) -> Result<ChatAction, CliError> {
     let output = talk.session.output;
     match command::parse(line)? {
@@ -196,7 +196,7 @@ fn thread(talk: &ChatSession<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What Tab offers. What cannot be asked for now is not offered.
+/// Returns the names that Tab completes; names that cannot be fetched now are left out.
 async fn completion_names(talk: &ChatSession<'_>) -> CompletionNames {
     #[derive(Deserialize)]
     struct SkillListOutput {

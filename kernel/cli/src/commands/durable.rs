@@ -1,10 +1,10 @@
-//! New files and directories that are on the disk before they get their names.
+//! Files and directories that are synchronized to disk before they get their final names.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Writes a file that is not there yet and brings its content to the disk.
+/// Writes a new file and synchronizes its content to disk.
 pub(super) fn write_new(path: &Path, bytes: &[u8], executable: bool) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -20,7 +20,7 @@ pub(super) fn write_new(path: &Path, bytes: &[u8], executable: bool) -> io::Resu
     file.sync_all()
 }
 
-/// Brings the names that a directory lists to the disk.
+/// Synchronizes the entries of a directory to disk.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(path)?.sync_all()?;
@@ -29,7 +29,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Brings the names in a directory and in every directory below it to the disk.
+/// Synchronizes the entries of a directory and of every directory below it to disk.
 pub(super) fn sync_tree(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! `skillhost events`: what happened, and what nobody could handle.
+//! `skillhost events`: journaled events and dead letters.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::exit;
 use crate::output::{CommandResult, DIM, Output, display_safe};
 use crate::session::CliContext;
 
-/// How often `--follow` looks for more.
+/// The interval at which `--follow` polls the journal.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Events read in one go.
+/// The number of events read at once.
 const PAGE: usize = 500;
 
 pub(super) fn cmd_events(session: &CliContext, command: &EventCommand) -> CommandResult {
@@ -35,7 +35,7 @@ async fn tail(output: Output, journal: &Journal, args: &TailArgs) -> CommandResu
     let limit = usize::try_from(args.lines).unwrap_or(usize::MAX);
     let topic = args.topic.clone();
     let last = TailQuery { after: None, topic: topic.clone(), limit };
-    // What comes between the two looks is printed by the second.
+    // Events between this query and the follow loop are printed by the loop.
     let newest = TailQuery { after: None, topic: String::new(), limit: 1 };
     let mut seen =
         journal.tail(newest).await.map_err(to_cli_error)?.last().map_or(0, |event| event.id);

@@ -1,4 +1,4 @@
-//! `skillhost export`: skills of the registry in the folder of another client.
+//! `skillhost export`: skills of the registry in the directory of another client.
 
 mod folder;
 mod tree;
@@ -21,7 +21,7 @@ use crate::exit;
 use crate::output::{CommandResult, DIM, GREEN, Output, RED, YELLOW, display_safe};
 use crate::session::CliContext;
 
-/// What became of one skill.
+/// The outcome for one skill.
 #[derive(Debug, Serialize)]
 struct ExportRecord {
     skill_id: String,
@@ -33,7 +33,7 @@ struct ExportRecord {
     message: Option<String>,
 }
 
-/// The status of a record, as it is told.
+/// The status of an exported skill in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ExportStatus {
@@ -56,7 +56,7 @@ struct ExportReport {
     left_out: Vec<SkippedSkill>,
 }
 
-/// A skill that was not asked for by name and that nobody answers for.
+/// An untrusted skill that was skipped because the command line does not name it.
 #[derive(Debug, Serialize)]
 struct SkippedSkill {
     skill_id: String,
@@ -82,7 +82,8 @@ pub(super) fn cmd_export(session: &CliContext, args: &ExportArgs) -> CommandResu
     let names: BTreeSet<&str> = sources.iter().map(|(skill, _)| skill.id().as_str()).collect();
     let leftover = if args.ids.is_empty() { folder.stale_exports(&names) } else { Vec::new() };
     if !args.check {
-        // Before anything is written: what is there after a crash is known to be ours.
+        // Recorded before anything is written: after a crash the next export recognizes its own
+        // files.
         let planned = sources
             .iter()
             .filter_map(|(skill, source)| Some((skill.id().as_str(), source.as_ref().ok()?)));
@@ -112,7 +113,7 @@ pub(super) fn cmd_export(session: &CliContext, args: &ExportArgs) -> CommandResu
     Ok(code)
 }
 
-/// Finds the folder that is meant.
+/// Returns the target directory.
 fn target(session: &CliContext, args: &ExportArgs) -> Result<PathBuf, CliError> {
     let environment = &session.environment;
     let below = match args.to.as_str() {
@@ -123,7 +124,7 @@ fn target(session: &CliContext, args: &ExportArgs) -> Result<PathBuf, CliError> 
                 .with_hint("a folder is named whole: --to DIR"));
         }
         dir => {
-            // `./out` is shown as `out`.
+            // `components` drops the leading `.`: `./out` is displayed as `out`.
             let folder: PathBuf = environment.current_dir.join(dir).components().collect();
             if is_bare_name(dir) && !folder.is_dir() {
                 return Err(CliError::usage(format!("`{dir}` is neither a client nor a folder"))
@@ -143,13 +144,13 @@ fn target(session: &CliContext, args: &ExportArgs) -> Result<PathBuf, CliError> 
     Ok(PathBuf::from(home).join(below))
 }
 
-/// Tells whether this is one name, as that of a client is.
+/// Returns whether the argument is a single name, as that of a client is.
 fn is_bare_name(dir: &str) -> bool {
     !dir.contains(std::path::is_separator) && !matches!(dir, "" | "." | "..")
 }
 
-/// Asks the ledger whose the skills are; in roots named on the command line, nobody's but the
-/// operator's.
+/// Loads the approval status of the skills from the ledger. Skills in roots from the command line
+/// have none.
 fn approval_statuses(
     session: &CliContext,
     args: &ExportArgs,
@@ -166,7 +167,7 @@ fn approval_statuses(
     Ok(standing?)
 }
 
-/// Picks the skills; says which were left out because nobody answers for them.
+/// Selects the skills; returns the untrusted ones that were skipped, too.
 fn select_skills<'s>(
     args: &ExportArgs,
     snapshot: &'s Snapshot,
@@ -217,7 +218,7 @@ fn select_skills<'s>(
     Ok((chosen, left_out))
 }
 
-/// Looks at one skill in the folder and, unless only asked to look, brings it up to date.
+/// Compares one skill with the target directory and, unless `--check` is set, updates it.
 fn export_skill(
     folder: &TargetDirectory,
     store: &Store,

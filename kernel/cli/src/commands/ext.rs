@@ -1,4 +1,4 @@
-//! `skillhost ext`: what is loaded, what is not and why.
+//! `skillhost ext`: extensions, loaded and failed.
 
 use serde::Serialize;
 use skill_store::ReviewConfig;
@@ -40,7 +40,7 @@ fn list(session: &CliContext) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Prints the load report as a table; details of what failed go to stderr.
+/// Prints the load report as a table; details of failed extensions go to stderr.
 pub(super) fn print_load_report(output: Output, report: &LoadReport) -> Result<(), CliError> {
     let mut rows = Vec::new();
     for extension in &report.loaded {
@@ -157,7 +157,7 @@ fn doctor(session: &CliContext) -> CommandResult {
     Ok(code)
 }
 
-/// What is found, and who decides about proposals.
+/// The load report and the review policy for proposals.
 #[derive(Serialize)]
 struct ExtDoctorOutput<'d> {
     #[serde(flatten)]
@@ -166,7 +166,7 @@ struct ExtDoctorOutput<'d> {
     review: Option<&'d ReviewConfig>,
 }
 
-/// Who decides about proposals, as the settings say; nothing where no registry is loaded.
+/// Returns the review policy for proposals from the settings, or `None` without a registry.
 fn review_policy(
     session: &CliContext,
     report: &LoadReport,

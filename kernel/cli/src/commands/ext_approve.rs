@@ -1,4 +1,4 @@
-//! `skillhost ext approve`, `ext approvals` and `ext revoke`: who may use what is in the sandbox.
+//! `skillhost ext approve`, `ext approvals` and `ext revoke`: code approvals for the sandbox.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
@@ -25,7 +25,7 @@ struct Preview<'p> {
     details: &'p str,
 }
 
-/// An approval, as it is listed.
+/// A listed approval.
 #[derive(Serialize)]
 struct Listed {
     id: String,
@@ -181,7 +181,7 @@ pub(super) fn list(session: &CliContext) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// How the folder of an approved extension compares with its approval.
+/// Compares the directory of an approved extension with its approval.
 fn state(home: &Home, id: &str, digest: &str) -> &'static str {
     let folder = home.extensions_dir().join(id);
     match read_tree(&folder) {

@@ -1,4 +1,4 @@
-//! `skillhost ext build`, `ext rollback`, and `ext probe`, which tries what was built.
+//! `skillhost ext build`, `ext rollback`, and `ext probe`, which tests a build.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::Path;
@@ -91,7 +91,7 @@ fn activation_note(active: bool) -> &'static str {
     }
 }
 
-/// Has a request answered; Ctrl-C ends it and everything it has started.
+/// Sends a request to the kernel; Ctrl-C cancels it together with its child processes.
 fn request_cancellable<T: DeserializeOwned>(
     session: &CliContext,
     request: ControlRequest,
@@ -113,7 +113,7 @@ fn request_cancellable<T: DeserializeOwned>(
     })
 }
 
-/// Loads one extension and says what it is, on one line: what `ext build` starts and reads.
+/// Loads one extension and prints its description on one line; `ext build` runs and parses this.
 pub(super) fn cmd_ext_probe(
     session: &CliContext,
     manifest: &Path,

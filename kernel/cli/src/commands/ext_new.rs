@@ -39,7 +39,7 @@ pub(super) fn cmd_ext_new(session: &CliContext, args: &ExtensionNewArgs) -> Comm
         return Err(CliError::new(exit::CONFLICT, format!("{} exists", folder.display()))
             .with_hint("choose another id"));
     }
-    // Two manifests with one id: the kernel would reject the new one at the next start.
+    // With two manifests of one id, the kernel would reject the new one at the next start.
     let taken = discover_manifests(&home, Installation::from_current_exe().as_ref(), &[]);
     if let Some(owner) = taken.manifests.get(&id) {
         let message = format!("the id `{id}` is taken by {}", owner.path.display());
@@ -53,7 +53,8 @@ pub(super) fn cmd_ext_new(session: &CliContext, args: &ExtensionNewArgs) -> Comm
             .replace("{{tool}}", &library)
             .replace("{{crate}}", &format!("skillhost-ext-{}", id.as_str()))
             .replace("{{name}}", &title(id.as_str()))
-            // A TOML basic string and a JSON string escape alike what a path can hold.
+            // TOML basic strings and JSON strings share the escapes of all characters a path can
+            // hold.
             .replace("{{sdk}}", &json!(sdk_text).to_string())
     };
     let files = [
@@ -91,7 +92,7 @@ fn no_sdk() -> CliError {
         .with_hint(SDK_HINT)
 }
 
-/// `rss_reader` → `Rss reader`.
+/// Converts an id to a title: `rss_reader` → `Rss reader`.
 fn title(id: &str) -> String {
     let words = id.replace(['_', '-'], " ");
     let mut characters = words.chars();

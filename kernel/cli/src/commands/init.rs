@@ -1,4 +1,4 @@
-//! `skillhost init`: makes a directory a home.
+//! `skillhost init`: creates a home in a directory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::exit;
 use crate::output::{CommandResult, Output, display_safe};
 use crate::session::CliContext;
 
-/// Directories that files are made in.
+/// The directories that receive files.
 const FOLDERS: [&str; 7] = [
     "manifests",
     "sandbox",
@@ -27,7 +27,7 @@ const FOLDERS: [&str; 7] = [
     "docs/schema",
 ];
 
-/// Files that are listed one by one.
+/// The number of files listed one by one.
 const SHOWN_FILES: usize = 20;
 
 const SETTINGS: &str = include_str!("../../templates/skillhost.yaml");
@@ -54,7 +54,7 @@ pub(super) fn cmd_init(session: &CliContext, args: &InitArgs) -> CommandResult {
     let contents = Contents::of(&home);
     copy_missing(&installation.manifests, &root.join("manifests"), &mut made)?;
     copy_missing(&installation.skills, &root.join("sandbox/skills"), &mut made)?;
-    // The shipped manifests name it, so that editors complete and check them.
+    // The shipped manifests refer to the schema, so that editors complete and check them.
     let schema = serde_json::to_string_pretty(&skillhost_manifest::manifest_schema())
         .map_err(std::io::Error::from)?;
     let settings = SETTINGS.replace("{{docs}}", &installation.docs.display().to_string());
@@ -70,7 +70,7 @@ pub(super) fn cmd_init(session: &CliContext, args: &InitArgs) -> CommandResult {
             made.push(path);
         }
     }
-    // What somebody else may have put there is for a person to look at first.
+    // Files from another source must be reviewed before trust covers them.
     let before = home.require_trust(&session.environment).is_ok();
     let newly_trusted = !before && contents.is_empty() && trust(&home, &session.environment)?;
     let trusted = before || newly_trusted;
@@ -98,14 +98,14 @@ pub(super) fn cmd_init(session: &CliContext, args: &InitArgs) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// What was in a directory before it became a home, as far as the kernel would use it.
+/// The contents of a directory before it became a home, as far as the kernel uses them.
 #[derive(Debug, Default, Serialize)]
 struct Contents {
-    /// Manifests of libraries, processes and agents, and what cannot be read as one.
+    /// Manifests of libraries, processes and agents, and manifests that do not parse.
     manifests: Vec<FoundManifest>,
-    /// Keys of skillhost.yaml that are not the default.
+    /// Keys of skillhost.yaml with values other than the default.
     settings: BTreeMap<String, serde_json::Value>,
-    /// Other files that count, such as `.env`.
+    /// Other relevant files, such as `.env`.
     files: Vec<PathBuf>,
 }
 
@@ -117,7 +117,7 @@ struct FoundManifest {
 }
 
 impl Contents {
-    /// Looks at a home that nothing was copied to yet.
+    /// Reads a home before files are copied to it.
     fn of(home: &Home) -> Self {
         let home = home.clone().into_untrusted();
         let mut contents = Self::default();
@@ -148,7 +148,7 @@ impl Contents {
             let (id, path) = (rejected.id, rejected.manifest);
             self.manifests.push(FoundManifest { id, kind: "not readable", path });
         }
-        // A directory without a manifest may get one later.
+        // A directory without a manifest may get one later, so its files count, too.
         for folder in [home.manifests_dir(), home.extensions_dir()] {
             let named =
                 |path: &Path| self.manifests.iter().any(|found| found.path.starts_with(path));
@@ -181,7 +181,7 @@ impl Contents {
         }
     }
 
-    /// Says what trusting the home would let run.
+    /// Prints the code and settings that trust in the home would enable.
     fn print(&self, output: Output, place: &str) -> CommandResult {
         output.print_line("it is not trusted, because it had contents before:")?;
         for FoundManifest { id, kind, path } in &self.manifests {
@@ -216,7 +216,7 @@ impl Contents {
     }
 }
 
-/// The entries of a directory, in order; none where there is no directory.
+/// Returns the entries of a directory, sorted; empty if the directory does not exist.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
@@ -224,7 +224,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Refuses a directory in which what is made would lie somewhere else.
+/// Fails if a link would redirect new files out of the directory.
 fn refuse_links(root: &Path) -> Result<(), CliError> {
     for name in FOLDERS {
         let path = root.join(name);
@@ -237,7 +237,7 @@ fn refuse_links(root: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Copies a tree of files; what is there already stays as it is.
+/// Copies a tree of files; existing files stay unchanged.
 fn copy_missing(from: &Path, to: &Path, made: &mut Vec<PathBuf>) -> Result<(), CliError> {
     let entries = fs::read_dir(from).map_err(|error| CliError::io(from, &error))?;
     for entry in entries {
@@ -245,7 +245,7 @@ fn copy_missing(from: &Path, to: &Path, made: &mut Vec<PathBuf>) -> Result<(), C
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type().map_err(|error| CliError::io(&source, &error))?;
         if target.is_symlink() {
-            // What it leads to may lie anywhere.
+            // The target of a link may lie outside the home.
             continue;
         }
         if kind.is_dir() {

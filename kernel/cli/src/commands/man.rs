@@ -1,4 +1,4 @@
-//! `skillhost man`: manual pages, made of the same text as the help.
+//! `skillhost man`: manual pages, generated from the help texts.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub(super) fn cmd_man(session: &CliContext, args: &ManArgs) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Writes the page of a command and of everything below it.
+/// Writes the page of a command and of each of its subcommands.
 fn write(command: &clap::Command, dir: &Path, pages: &mut Vec<PathBuf>) -> std::io::Result<()> {
     pages.push(Man::new(command.clone()).generate_to(dir)?);
     let mut below = command.get_subcommands().filter(|below| !below.is_hide_set());

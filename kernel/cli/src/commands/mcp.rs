@@ -1,4 +1,4 @@
-//! `skillhost mcp`: the registry for every other agent.
+//! `skillhost mcp`: the registry as an MCP server for other agents.
 
 mod folder;
 mod install;
@@ -25,7 +25,7 @@ use crate::output::CommandResult;
 use crate::session::CliContext;
 use folder::DirectoryBackend;
 
-/// The extension whose configuration says where skills are.
+/// The extension whose configuration names the skill roots.
 const REGISTRY: &str = "skill_registry";
 
 pub(super) fn cmd_mcp(session: &CliContext, args: &McpArgs) -> CommandResult {
@@ -43,15 +43,15 @@ pub(super) fn cmd_mcp(session: &CliContext, args: &McpArgs) -> CommandResult {
     }
 }
 
-/// What is to be served.
+/// The source of the served skills.
 enum Served {
     /// A home, with its settings.
     Home(Home, Box<Settings>),
-    /// The skills that lie where clients look for them, and those of more roots.
+    /// The skill directories of clients, and further roots.
     Folders(Vec<skill_store::SkillRoot>),
 }
 
-/// Finds what is to be served.
+/// Resolves the source of the served skills.
 fn prepare(session: &CliContext, args: &ServeArgs) -> Result<Served, CliError> {
     match session.find_trusted_home()? {
         Some(home) => {
@@ -63,7 +63,7 @@ fn prepare(session: &CliContext, args: &ServeArgs) -> Result<Served, CliError> {
     }
 }
 
-/// Ends with an error, which a client that waits on the other side is answered with first.
+/// Fails with an error, after sending it to a waiting client.
 fn refuse(session: &CliContext, args: &ServeArgs, error: CliError) -> CommandResult {
     if args.http.is_none() && !std::io::stdin().is_terminal() {
         let hint = error.hints().join("\n");
@@ -77,7 +77,7 @@ fn refuse(session: &CliContext, args: &ServeArgs, error: CliError) -> CommandRes
     Err(error)
 }
 
-/// Serves what the extensions of a home export, and its skills.
+/// Serves the exported tools of a home's extensions, and its skills.
 fn serve_home(
     session: &CliContext,
     home: Home,
@@ -89,7 +89,7 @@ fn serve_home(
     let processes = Arc::new(ProcessSupervisor::default());
     let options = BootOptions { models, processes, ..BootOptions::new(home, settings) };
     session.block_on(async {
-        // Before anything is announced: from the first line on, a signal ends it in order.
+        // Installed before the first output: a client may send a signal as soon as it reads a line.
         let stop = stop_on_signal()?;
         let kernel = Kernel::boot(options).await;
         for rejected in &kernel.report().rejected {
@@ -110,7 +110,7 @@ fn serve_home(
     })?
 }
 
-/// Serves the skills that lie where clients look for them.
+/// Serves the skills in the skill directories of clients.
 fn serve_folders(
     session: &CliContext,
     roots: Vec<skill_store::SkillRoot>,
@@ -175,7 +175,7 @@ async fn serve_http(
     Ok(exit::OK)
 }
 
-/// Gives a token that the first signal cancels.
+/// Returns a token that the first signal cancels.
 fn stop_on_signal() -> Result<CancellationToken, CliError> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
@@ -191,7 +191,7 @@ fn stop_on_signal() -> Result<CancellationToken, CliError> {
     Ok(stop)
 }
 
-/// Checks the roots named on the command line; nobody answers for what is in them.
+/// Parses the roots from the command line; skills in them are untrusted.
 fn parse_labelled_roots(
     session: &CliContext,
     roots: &[LabelledRoot],
@@ -209,7 +209,7 @@ fn parse_labelled_roots(
     roots.iter().map(root).collect()
 }
 
-/// Puts the roots named on the command line behind those of the home.
+/// Appends the roots from the command line to those of the home.
 fn add_roots(
     session: &CliContext,
     home: &Home,

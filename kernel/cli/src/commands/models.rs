@@ -1,4 +1,4 @@
-//! `skillhost models`: what agents run on, and whether it answers.
+//! `skillhost models`: the models of the agents, and their availability.
 
 use std::collections::BTreeSet;
 
@@ -23,16 +23,16 @@ pub(super) fn cmd_models(session: &CliContext, command: &ModelCommand) -> Comman
     }
 }
 
-/// An agent and what it runs on.
+/// An agent and its model.
 #[derive(Serialize)]
 struct AgentModel {
     agent: String,
     model: String,
-    /// `settings`, `manifest` or `default`.
+    /// The source of the model: `settings`, `manifest` or `default`.
     from: &'static str,
 }
 
-/// A model that somebody mentions.
+/// A model that a setting or a manifest names.
 #[derive(Serialize)]
 struct ListedModel {
     #[serde(flatten)]
@@ -40,7 +40,7 @@ struct ListedModel {
     default: bool,
 }
 
-/// The agents of a home, loaded or not, with their models.
+/// Returns the agents of a home, loaded or not, with their models.
 fn agents(home: &Home, settings: &Settings) -> Vec<AgentModel> {
     let installation = Installation::from_current_exe();
     let found = discover_manifests(home, installation.as_ref(), &settings.allow_shadowing);
@@ -119,7 +119,7 @@ fn model_row(model: &ListedModel) -> Vec<String> {
     ]
 }
 
-/// What came of asking one model.
+/// The outcome of a check of one model.
 #[derive(Serialize)]
 struct ModelCheck {
     name: String,
@@ -165,7 +165,7 @@ fn check(session: &CliContext, args: &CheckArgs) -> CommandResult {
     Ok(if checked.iter().all(|it| it.ok) { exit::OK } else { exit::FINDINGS })
 }
 
-/// The smallest request there is. Whatever the model says, it answers.
+/// Sends the smallest possible request. Any reply counts as available.
 async fn check_model(models: &ModelRegistry, name: &str) -> ModelCheck {
     let request = ModelRequest {
         messages: vec![Message::User { text: "Say hello.".to_owned() }],

@@ -17,28 +17,28 @@ use crate::exit;
 use crate::output::{CommandResult, DIM, Output, display_safe, queue};
 use crate::session::CliContext;
 
-/// How long a kernel that was told to end may take in all.
+/// The time limit for a kernel's shutdown, in all.
 const END_LIMIT: Duration = Duration::from_secs(60);
 
-/// Characters of a field that are shown.
+/// The number of characters printed of a field.
 const SHOWN: usize = 200;
 
 pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
-    // Whoever reads the output, or does not, must not keep the kernel from its work.
+    // A slow or absent reader of the output must not block the kernel.
     queue::install(session.output.json);
     session.with_kernel(async |kernel| {
         let output = session.output;
-        // Before the services begin: no event is missed, and two kernels never serve one home.
+        // Before the services start: no event is missed, and no two kernels serve one home.
         let mut events = kernel.events().subscribe_all();
-        // Before anything is announced: from the first line on, a signal ends it in order. Until here
-        // one ends it at once.
+        // Installed before the first output, so that every signal after it shuts down in order. Up
+        // to here a signal ends the process at once.
         guard_end()?;
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
         let control = bind_control_socket(session, kernel).await?;
         kernel.publish_restart_outcome().await;
-        // What was given up is known before anybody asks for it, and what services publish has its
-        // subscribers.
+        // Dead letters are loaded before a client can list them, and services find their
+        // subscribers when they publish.
         kernel.start_event_delivery().await?;
         let control = tokio::spawn(control.serve(kernel.clone()));
         kernel.start_services().await;
@@ -58,7 +58,7 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
         let restart = loop {
             tokio::select! {
                 biased;
-                // Whoever wants it to end wants neither a restart nor to wait for one.
+                // A shutdown takes precedence over a restart and does not wait for one.
                 _ = interrupted.recv() => break false,
                 _ = terminated.recv() => break false,
                 event = events.recv() => print(output, event)?,
@@ -70,8 +70,8 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
     })
 }
 
-/// Kills this process where it was told to end and does not: code of an extension that never returns
-/// cannot be ended otherwise. On a thread and a runtime of its own, which nothing else can block.
+/// Kills this process if it does not shut down in time: extension code that never returns cannot be
+/// ended otherwise. Runs on a thread and a runtime of its own, which no other task can block.
 fn guard_end() -> Result<(), CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let guard = async {
@@ -88,13 +88,13 @@ fn guard_end() -> Result<(), CliError> {
         Ok::<_, std::io::Error>(())
     };
     std::thread::Builder::new().name("end".to_owned()).spawn(move || {
-        // Without signals nobody can tell it to end.
+        // Without signal handlers the guard has no trigger.
         let _ = runtime.block_on(guard);
     })?;
     Ok(())
 }
 
-/// Another `run` for the same home would poll and write beside this one.
+/// Binds the control socket; a second `run` for the same home would poll and write concurrently.
 async fn bind_control_socket(
     session: &CliContext,
     kernel: &Kernel,
@@ -133,7 +133,7 @@ fn print(output: Output, event: Result<Arc<Event>, RecvError>) -> Result<(), Cli
             output.print_note(format!("{missed} events were dropped"));
             Ok(())
         }
-        // The kernel, which lives longer than this, has the other end.
+        // The kernel outlives this loop and holds the sender.
         Err(RecvError::Closed) => Ok(()),
     }
 }
@@ -161,7 +161,7 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
     ))
 }
 
-/// The beginning of a value: what people and agents say is of any length.
+/// Returns the beginning of a value; values can have any length.
 fn truncate_value(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -169,7 +169,7 @@ fn truncate_value(text: &str) -> String {
     }
 }
 
-/// The fields of a payload on one line, the id of what it is about first; digests shortened.
+/// Formats the fields of a payload on one line, the subject's id first; digests are shortened.
 pub(super) fn format_payload(payload: &Value) -> String {
     let Value::Object(fields) = payload else { return payload.to_string() };
     let first = ["id", "skill_id", "schedule"].into_iter().find(|key| fields.contains_key(*key));

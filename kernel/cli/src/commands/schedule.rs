@@ -1,4 +1,4 @@
-//! `skillhost schedule`: what happens at certain times.
+//! `skillhost schedule`: scheduled jobs.
 
 use serde_json::json;
 use skillhost_kernel::control::ControlRequest;
@@ -9,7 +9,7 @@ use crate::exit;
 use crate::output::{CommandResult, display_safe};
 use crate::session::CliContext;
 
-/// Characters of an error that the table shows.
+/// The number of characters of an error in the table.
 const ERROR: usize = 80;
 
 pub(super) fn cmd_schedule(session: &CliContext, command: &ScheduleCommand) -> CommandResult {
@@ -55,7 +55,7 @@ fn list(session: &CliContext) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// What became of the last time, on one line.
+/// Formats the outcome of the last execution on one line.
 fn format_last_run(schedule: &ScheduleSummary) -> String {
     if schedule.running {
         return "runs now".to_owned();

@@ -1,7 +1,7 @@
-//! The reference tool, skills-ref 0.1.1: what `skillhost` is when a link of its name invokes it.
+//! The reference tool, skills-ref 0.1.1: the behavior of `skillhost` behind a link with its name.
 //!
-//! Scripts written for that tool keep working: the same arguments, lines, streams and exit codes
-//! (0, 1 for what is wrong with a skill, 2 for what is wrong with the command line).
+//! Scripts written for that tool work unchanged: the same arguments, lines, streams and exit codes
+//! (0, 1 for an invalid skill, 2 for an invalid command line).
 
 mod click;
 mod path;
@@ -21,10 +21,10 @@ use self::path::{as_python_writes_it, name, skill_directory};
 use crate::exit;
 use crate::output::{CommandResult, Output};
 
-/// The names it goes by.
+/// The names of the tool.
 const NAMES: [&str; 2] = ["skills-ref", "agentskills"];
 
-/// What it prints, and its exit code.
+/// The output of the tool and its exit code.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ReferenceToolOutput {
     pub(super) code: u8,
@@ -42,7 +42,7 @@ impl ReferenceToolOutput {
         Self { code: exit::FINDINGS, stderr, ..Self::default() }
     }
 
-    /// Prints it.
+    /// Prints the output.
     pub(super) fn print(&self, output: Output) -> CommandResult {
         output.print_raw(&self.stdout)?;
         output.raw_to_stderr(&self.stderr);
@@ -67,7 +67,7 @@ pub(super) fn run_reference_tool(program: &str, arguments: &[OsString]) -> Comma
     printed.print(Output { json: false })
 }
 
-/// Returns what is printed if one of the paths of `skillhost skill <command>` cannot be looked at.
+/// Returns the output if one of the paths of `skillhost skill <command>` cannot be read.
 pub(super) fn path_error_output<'a>(
     command: &str,
     paths: impl IntoIterator<Item = &'a PathBuf>,
@@ -105,7 +105,7 @@ fn failure_output(shown: &str, problem: &str) -> reference::ValidationOutput {
     reference::ValidationOutput { stderr, ..reference::ValidationOutput::default() }
 }
 
-/// What `read-properties` prints.
+/// Returns the output of `read-properties`.
 pub(super) fn read_properties(path: &Path) -> ReferenceToolOutput {
     let dir = skill_directory(path);
     let json =
@@ -116,7 +116,7 @@ pub(super) fn read_properties(path: &Path) -> ReferenceToolOutput {
     }
 }
 
-/// What `to-prompt` prints.
+/// Returns the output of `to-prompt`.
 pub(super) fn to_prompt_of(paths: &[PathBuf]) -> ReferenceToolOutput {
     let skill = |path: &PathBuf| {
         let (file, properties) = properties(&resolve_path(path)?)?;
@@ -130,7 +130,7 @@ pub(super) fn to_prompt_of(paths: &[PathBuf]) -> ReferenceToolOutput {
     }
 }
 
-/// The block of the formal specification; skills are read as loading reads them.
+/// Returns the block of the formal specification; skills are parsed as the loader parses them.
 pub(super) fn to_prompt_boxxy_of(paths: &[PathBuf]) -> ReferenceToolOutput {
     let skill = |path: &PathBuf| {
         let dir = resolve_path(path)?;
@@ -161,7 +161,7 @@ pub(super) fn to_prompt_boxxy_of(paths: &[PathBuf]) -> ReferenceToolOutput {
     }
 }
 
-/// The absolute path of a skill's directory, links followed.
+/// Returns the absolute path of a skill's directory, with links resolved.
 fn resolve_path(path: &Path) -> Result<PathBuf, String> {
     let dir = skill_directory(path);
     fs::canonicalize(&dir).map_err(|error| format!("{}: {error}", dir.display()))
@@ -179,13 +179,14 @@ fn properties(dir: &Path) -> Result<(PathBuf, ReferenceProperties), String> {
         .map_err(|error: ReferenceError| error.to_string())
 }
 
-/// Reads a skill's file; nothing if there is none. As the reference does it, links are followed.
+/// Reads a skill's file, or returns `None` if it is missing. Links are followed, as in the
+/// reference.
 fn read(dir: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, String> {
     for file_name in FILE_NAMES {
         let file = dir.join(file_name);
         let told = |problem: &str| format!("{}: {problem}", as_python_writes_it(&file));
         match fs::metadata(&file) {
-            // A FIFO would be waited on.
+            // Reading a FIFO would block.
             Ok(metadata) if !metadata.is_file() => return Err(told("it is not a regular file")),
             Ok(_) => {
                 let bytes = fs::read(&file).map_err(|error| told(&error.to_string()))?;

@@ -1,4 +1,4 @@
-//! `skillhost run --supervised`: a parent that starts the kernel again.
+//! `skillhost run --supervised`: a parent process that restarts the kernel.
 
 mod link;
 
@@ -24,21 +24,21 @@ use crate::session::CliContext;
 pub(crate) use link::SupervisorLink;
 use link::{KernelLink, KernelSign};
 
-/// How long a kernel that was told to end may take. It gives itself less.
+/// The time limit for a kernel's shutdown, longer than the kernel's own limit.
 const END_LIMIT: Duration = Duration::from_secs(70);
 
-/// The shortest silence that counts: a kernel gives a sign of life every second.
+/// The minimum timeout of a silent kernel, which sends a heartbeat every second.
 const MIN_SILENCE: Duration = Duration::from_secs(3);
 
 pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
-    // What the supervisor says must not keep it from its work.
+    // A blocked output must not block the supervisor.
     queue::install(session.output.json);
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings.supervisor;
     let _lock = SupervisorLock::acquire(&home)?;
-    // Asked for now: a new version may be put in its place while this one runs.
+    // Resolved now: an update may replace the file while this process runs.
     let kernel = KernelCommand { path: std::env::current_exe()?, arguments: arguments() };
-    // On this thread: the kernel is told when the thread that started it is gone.
+    // On this thread: the parent-death signal is sent when the thread that started the kernel ends.
     session.block_on(async {
         let mut told = ShutdownSignals {
             int: signal(SignalKind::interrupt())?,
@@ -65,18 +65,18 @@ pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
     })?
 }
 
-/// Whether the process that started this one supervises it. From then on this one is told to end
-/// when that one is gone.
+/// Returns whether the parent process supervises this one. From then on this process receives a
+/// signal when its parent ends.
 pub(crate) fn is_supervised() -> bool {
     if supervisor().is_none() {
         return false;
     }
     exit_with_parent();
-    // It may have gone just before.
+    // The parent may have ended before the signal was set up.
     supervisor().is_some()
 }
 
-/// The process that supervises this one: its parent, unless the variable was inherited by way of
+/// Returns the supervisor of this process: its parent, unless the variable was inherited through
 /// another process.
 fn supervisor() -> Option<Pid> {
     let id = std::env::var(SUPERVISED).ok().and_then(|id| id.parse().ok());
@@ -85,14 +85,14 @@ fn supervisor() -> Option<Pid> {
 
 #[cfg(target_os = "linux")]
 fn exit_with_parent() {
-    // Without it the kernel goes on alone, as one that nobody supervises.
+    // Without the signal, the kernel outlives its supervisor and runs unsupervised.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
 }
 
 #[cfg(not(target_os = "linux"))]
 fn end_with_parent() {}
 
-/// What is started again and again.
+/// The command that starts the kernel.
 struct KernelCommand {
     path: PathBuf,
     arguments: Vec<OsString>,
@@ -112,12 +112,12 @@ impl KernelCommand {
     }
 }
 
-/// What the kernel is started with: all that this process was, but that it supervises.
+/// Returns this process's arguments without those for supervision.
 fn arguments() -> Vec<OsString> {
     std::env::args_os().skip(1).filter(|argument| argument != "--supervised").collect()
 }
 
-/// The signals that end a kernel.
+/// The signals that shut down a kernel.
 struct ShutdownSignals {
     int: unix::Signal,
     term: unix::Signal,
@@ -132,30 +132,30 @@ impl ShutdownSignals {
     }
 }
 
-/// How a kernel ended.
+/// The end of a kernel process.
 struct KernelEnd {
     status: ExitStatus,
-    /// It was told to end.
+    /// Whether it received a shutdown signal.
     told: bool,
-    /// It gave a sign of life; one that never does is of an earlier version.
+    /// Whether it sent a heartbeat; an earlier version never does.
     heard: bool,
-    /// The code that it reported, last of all.
+    /// The exit code that it reported last.
     reported: Option<u8>,
-    /// It gave no sign of life for this long, and was killed.
+    /// The duration of its silence if it was killed for that.
     silent: Option<Duration>,
 }
 
 impl KernelEnd {
-    /// Whether the kernel itself chose to end with its exit code. Native code in it may end the
-    /// process, too, and reports nothing.
+    /// Returns whether the kernel itself chose its exit code. Native code in it may also end the
+    /// process, without a report.
     fn in_order(&self) -> bool {
         let code = code(self.status);
         code.is_some() && (self.reported == code || !self.heard)
     }
 }
 
-/// Runs the kernel to its end. It is killed where it gives no sign of life for `silence`, and where
-/// it was told to end and does not.
+/// Runs the kernel to its end. It is killed after `silence` without a heartbeat, and if it exceeds
+/// the time limit of a shutdown.
 async fn run(
     program: &KernelCommand,
     told: &mut ShutdownSignals,
@@ -213,7 +213,7 @@ impl KernelEnd {
     }
 }
 
-/// Waits for a time, or for ever where there is none.
+/// Waits until a time, or forever without one.
 async fn past(time: Option<tokio::time::Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
@@ -224,7 +224,7 @@ async fn past(time: Option<tokio::time::Instant>) {
 fn send(child: &Child, signal: Signal) {
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(id) = id {
-        // It may have ended just now.
+        // The process may have ended just now.
         let _ = kill_process(id, signal);
     }
 }
@@ -233,8 +233,7 @@ fn code(status: ExitStatus) -> Option<u8> {
     status.code().and_then(|code| u8::try_from(code).ok())
 }
 
-/// What follows an end that nobody told it to: a wait, or nothing where another start would end the
-/// same way.
+/// Returns the delay before a restart, or `None` if another start would fail the same way.
 fn restart_delay(
     output: Output,
     backoff: &mut RestartBackoff,
@@ -243,7 +242,7 @@ fn restart_delay(
 ) -> Result<Option<Duration>, CliError> {
     let chosen = code(end.status).filter(|_| end.in_order());
     let how = match chosen {
-        // The kernel has said what is wrong: with its settings, its home, another one that runs.
+        // The kernel has reported the error: in its settings, its home, or a second kernel.
         Some(exit::USAGE | exit::NOT_FOUND | exit::CONFLICT) => return Ok(None),
         Some(exit::RESTART) => ExitCause::RestartRequested,
         _ => ExitCause::Crashed,
@@ -304,7 +303,7 @@ fn ordinal(number: usize) -> String {
     format!("{number}{ending}")
 }
 
-/// One line among those of the kernel's events.
+/// Prints one line among those of the kernel's events.
 fn print_event(output: Output, event: &str, line: &str, payload: &Value) -> Result<(), CliError> {
     match output.json {
         true => output.print_json(&json!({
@@ -321,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_they_are_said() {
+    fn ordinals_have_suffixes() {
         let said: Vec<_> = [1, 2, 3, 5, 11, 12, 21, 112].map(ordinal).into();
         assert_eq!(said, ["1st", "2nd", "3rd", "5th", "11th", "12th", "21st", "112th"]);
     }

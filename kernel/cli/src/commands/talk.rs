@@ -1,7 +1,7 @@
-//! A thread, the person who talks in it, and the agent's next turn: what `ask` and `chat` share.
+//! A thread, its user, and the agent's next turn: the shared part of `ask` and `chat`.
 //!
-//! Where a kernel runs for the home, that one does the work and this process is only its terminal;
-//! where none runs, this process has a kernel of its own.
+//! If a kernel runs for the home, it executes the turns and this process is only its terminal;
+//! otherwise this process boots a kernel of its own.
 
 mod approved;
 mod own;
@@ -32,7 +32,7 @@ pub(super) use person::TerminalChannel;
 pub(super) use question::shown_details;
 use running::SocketKernel;
 
-/// A conversation in a thread.
+/// A chat in one thread.
 pub(super) struct ChatSession<'a> {
     pub(super) session: &'a CliContext,
     pub(super) person: Arc<TerminalChannel>,
@@ -41,19 +41,19 @@ pub(super) struct ChatSession<'a> {
     end: KernelConn<'a>,
 }
 
-/// Who works on what is said.
+/// The kernel that executes the turns.
 enum KernelConn<'a> {
     InProcess(InProcessKernel<'a>),
     Socket(SocketKernel),
 }
 
-/// What is in a thread, in short.
+/// A summary of a thread.
 pub(super) struct ThreadOverview {
     pub(super) messages: usize,
     pub(super) skills: Vec<ThreadSkill>,
 }
 
-/// Opens the thread or begins one, and lets the work happen.
+/// Opens or creates the thread and runs `work` with it.
 pub(super) fn with_chat_session<T>(
     session: &CliContext,
     args: &ChatSessionArgs,
@@ -78,13 +78,13 @@ pub(super) fn with_chat_session<T>(
 }
 
 impl<'a> ChatSession<'a> {
-    /// The kernel's services run from here on.
+    /// The services of the kernel run from this call on.
     async fn open_in_process(
         session: &'a CliContext,
         args: &ChatSessionArgs,
         kernel: &'a Kernel,
     ) -> Result<Self, CliError> {
-        // From here on Ctrl-C ends a turn and not the process.
+        // From here on Ctrl-C cancels a turn and does not end the process.
         let interrupted = signal(SignalKind::interrupt())?;
         check_approved(&args.approve, async |request| {
             let answer = control::execute_request(kernel, request).await?;
@@ -149,7 +149,7 @@ impl<'a> ChatSession<'a> {
         }
     }
 
-    /// The thread's id.
+    /// Returns the thread's id.
     pub(super) fn thread(&self) -> &str {
         match &self.end {
             KernelConn::InProcess(own) => own.thread.id(),
@@ -157,7 +157,7 @@ impl<'a> ChatSession<'a> {
         }
     }
 
-    /// The thread's agent.
+    /// Returns the thread's agent.
     pub(super) fn agent(&self) -> &str {
         match &self.end {
             KernelConn::InProcess(own) => own.thread.agent(),
@@ -165,7 +165,7 @@ impl<'a> ChatSession<'a> {
         }
     }
 
-    /// What is in the thread.
+    /// Returns a summary of the thread.
     pub(super) fn thread_overview(&self) -> Result<ThreadOverview, CliError> {
         Ok(match &self.end {
             KernelConn::InProcess(own) => ThreadOverview {
@@ -179,7 +179,7 @@ impl<'a> ChatSession<'a> {
         })
     }
 
-    /// Has the agent answer. Ctrl-C gives the turn up, a second one does not even wait for that.
+    /// Runs one turn of the agent. Ctrl-C cancels the turn; a second one does not wait for that.
     pub(super) async fn send_message(&mut self, text: String) -> Result<RunOutcome, CliError> {
         let result = match &mut self.end {
             KernelConn::InProcess(own) => {
@@ -200,7 +200,7 @@ impl<'a> ChatSession<'a> {
         self.end_of_turn(result)
     }
 
-    /// Waits for the answer to what was said in the thread before; nothing where none is owed.
+    /// Waits for the pending reply to earlier messages in the thread; `None` if there is none.
     pub(super) async fn wait_for_pending_reply(&mut self) -> Result<Option<RunOutcome>, CliError> {
         let KernelConn::Socket(running) = &self.end else { return Ok(None) };
         let request = ControlRequest::Attach { thread: running.thread.clone() };
@@ -218,7 +218,7 @@ impl<'a> ChatSession<'a> {
         Ok(outcome)
     }
 
-    /// Begins another thread with an agent.
+    /// Creates another thread with an agent.
     pub(super) async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
         match &mut self.end {
             KernelConn::InProcess(own) => own.switch_agent(agent).await?,
@@ -231,17 +231,17 @@ impl<'a> ChatSession<'a> {
         Ok(())
     }
 
-    /// Forgets what was said in the thread.
+    /// Removes the messages of the thread.
     pub(super) fn reset(&mut self) -> Result<(), CliError> {
         match &mut self.end {
             KernelConn::InProcess(own) => own.thread.reset()?,
-            // The running kernel holds a thread only while it works on it.
+            // The running kernel locks a thread only during a turn.
             KernelConn::Socket(running) => running.threads.open(&running.thread)?.reset()?,
         }
         Ok(())
     }
 
-    /// Makes a skill active in the thread.
+    /// Activates a skill in the thread.
     pub(super) async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {
         match &mut self.end {
             KernelConn::InProcess(own) => {
@@ -254,7 +254,7 @@ impl<'a> ChatSession<'a> {
         }
     }
 
-    /// Has the kernel answer a question.
+    /// Sends a request to the kernel.
     pub(super) async fn request<T: DeserializeOwned>(
         &self,
         request: ControlRequest,
@@ -270,7 +270,7 @@ impl<'a> ChatSession<'a> {
         }
     }
 
-    /// The outcome as `--json` prints it.
+    /// Converts the outcome to the object that `--json` prints.
     pub(super) fn to_json(&self, outcome: &RunOutcome) -> Result<Value, CliError> {
         let mut value = serde_json::to_value(outcome).map_err(std::io::Error::from)?;
         value["thread"] = json!(self.thread());
@@ -278,7 +278,7 @@ impl<'a> ChatSession<'a> {
         Ok(value)
     }
 
-    /// One line of what it took.
+    /// Prints the cost of a turn on one line.
     fn summary(&self, outcome: &RunOutcome) {
         let RunOutcome { model, turns, usage, cost, skills, .. } = outcome;
         let about = if usage.estimated { "approx. " } else { "" };
@@ -298,13 +298,13 @@ impl<'a> ChatSession<'a> {
     }
 }
 
-/// `1 request`, `2 requests`.
+/// Formats a count: `1 request`, `2 requests`.
 fn pluralize(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
 
-/// Nothing is begun with an agent that is not there.
+/// Checks that an agent exists before a thread is created for it.
 async fn check_agent_exists(
     session: &CliContext,
     socket: &std::path::Path,
@@ -324,7 +324,7 @@ async fn request_over_socket<T: DeserializeOwned>(
     answer.ok_or_else(running::kernel_gone)
 }
 
-/// A thread stays with its agent.
+/// Checks that the thread belongs to the agent: a thread keeps its agent.
 fn check_agent(id: &str, agent: &str, args: &ChatSessionArgs) -> Result<(), CliError> {
     match args.agent.as_deref().filter(|wanted| *wanted != agent) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! `skillhost threads`: conversations that are kept.
+//! `skillhost threads`: stored threads.
 
 use serde_json::json;
 use skill_store::format_rfc3339;
@@ -10,7 +10,7 @@ use crate::output::{BOLD, CommandResult, DIM, display_safe};
 use crate::session::CliContext;
 
 pub(super) fn cmd_threads(session: &CliContext, command: &ThreadCommand) -> CommandResult {
-    // They hold what was said, and nobody has talked in a home that is not trusted.
+    // Threads exist only in trusted homes and hold private messages.
     let threads = ThreadStore::new(&session.trusted_home()?);
     match command {
         ThreadCommand::List => list(session, &threads),

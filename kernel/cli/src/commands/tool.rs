@@ -1,4 +1,4 @@
-//! `skillhost tool`: what extensions offer, called by the operator.
+//! `skillhost tool`: the tools of extensions, called by the operator.
 
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlRequest, ToolListing};

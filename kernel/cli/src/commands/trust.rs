@@ -1,4 +1,4 @@
-//! `skillhost trust`: says that a home's extensions may be loaded.
+//! `skillhost trust`: trust in a home, which allows its extensions to load.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub(super) fn cmd_trust(session: &CliContext, args: &TrustArgs) -> CommandResult
     Ok(exit::OK)
 }
 
-/// Lists the homes; those that do not count any longer are noted with the reason.
+/// Lists the homes; trust that is no longer valid is marked with the reason.
 fn list(session: &CliContext) -> CommandResult {
     let output = session.output;
     let homes = trusted_homes(&session.environment)?;
@@ -66,7 +66,7 @@ fn list(session: &CliContext) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Removes the record of a home, which need not exist any longer.
+/// Removes the trust record of a home, which need not exist.
 fn remove(session: &CliContext, dir: Option<&Path>) -> CommandResult {
     let output = session.output;
     let path = match dir {

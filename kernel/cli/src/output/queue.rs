@@ -1,8 +1,8 @@
-//! Output that nobody has to wait for: a bounded queue, and a thread that writes.
+//! Output without blocking: a bounded queue and a writer thread.
 //!
-//! A kernel that runs for days must not stop because a terminal is paused, a pipe has no reader or a
-//! log has no room. What does not fit is dropped and counted, and the count is printed as soon as
-//! that is possible. Whoever runs one command waits for its output instead: there nothing is queued.
+//! A kernel that runs for days must not stop because a terminal is paused, a pipe is not read or a
+//! disk is full. Texts beyond the limit are dropped and counted, and the count is printed as soon
+//! as possible. Single commands wait for their output instead and use no queue.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -13,9 +13,9 @@ use serde_json::json;
 
 use super::SCHEMA_VERSION;
 
-/// Texts that wait to be written.
+/// The maximum number of queued texts.
 const MAX_TEXTS: usize = 4096;
-/// Bytes of them.
+/// The maximum size of the queued texts, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 
 static QUEUES: OnceLock<OutputQueues> = OnceLock::new();
@@ -26,7 +26,7 @@ struct OutputQueues {
     stderr: OutputQueue,
 }
 
-/// Texts on their way to a stream. Cheap to clone.
+/// A queue of texts for one stream. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct OutputQueue(Arc<Shared>);
 
@@ -39,18 +39,18 @@ struct Shared {
 struct QueueState {
     texts: VecDeque<Vec<u8>>,
     bytes: usize,
-    /// Since the last time that the count was printed.
+    /// The number of texts dropped since the count was last printed.
     dropped: u64,
-    /// A text is being written.
+    /// Whether a text is being written.
     writing: bool,
-    /// The last write failed.
+    /// Whether the last write failed.
     failing: bool,
-    /// Nobody will ever read the stream again.
+    /// Whether the stream has no reader and never will.
     gone: bool,
 }
 
-/// Queues everything that this process prints from now on, its log included; a second call does
-/// nothing. Where no thread can be started, output stays as it was.
+/// Queues all further output of this process, its log included; a second call has no effect. If the
+/// thread cannot be started, output stays synchronous.
 pub(crate) fn install(json: bool) {
     if QUEUES.get().is_some() {
         return;
@@ -65,7 +65,7 @@ pub(crate) fn install(json: bool) {
     });
     let (Ok(stdout), Ok(stderr)) = (stdout, stderr) else { return };
     if QUEUES.set(OutputQueues { stdout, stderr }).is_ok() {
-        // The usual hook would wait for whoever does not read.
+        // The default hook would block on an unread stderr.
         std::panic::set_hook(Box::new(|panic| {
             let thread = std::thread::current();
             let name = thread.name().unwrap_or("unnamed");
@@ -92,17 +92,17 @@ fn dropped_event(count: u64) -> String {
     format!("{event}\n")
 }
 
-/// The queue of standard output, where there is one.
+/// Returns the queue of standard output, if installed.
 pub(crate) fn stdout_queue() -> Option<&'static OutputQueue> {
     QUEUES.get().map(|queues| &queues.stdout)
 }
 
-/// The queue of standard error, where there is one.
+/// Returns the queue of standard error, if installed.
 pub(crate) fn stderr_queue() -> Option<&'static OutputQueue> {
     QUEUES.get().map(|queues| &queues.stderr)
 }
 
-/// Waits until everything that is queued is written, for a limited time in all.
+/// Waits until both queues are written, within one time limit.
 pub(crate) fn flush(limit: Duration) {
     let end = Instant::now() + limit;
     for queue in [stdout_queue(), stderr_queue()].into_iter().flatten() {
@@ -111,7 +111,7 @@ pub(crate) fn flush(limit: Duration) {
 }
 
 impl OutputQueue {
-    /// Starts the thread that writes; `note` is printed where texts were dropped.
+    /// Starts the writer thread; `note` formats the count of dropped texts.
     fn start(
         name: &str,
         mut stream: impl Write + Send + 'static,
@@ -125,7 +125,7 @@ impl OutputQueue {
         Ok(queue)
     }
 
-    /// Queues a text, or drops it where there is no room.
+    /// Queues a text, or drops it if the queue is full.
     pub(crate) fn push(&self, text: Vec<u8>) {
         let mut state = self.0.lock();
         if state.gone {
@@ -162,8 +162,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a text, or for a count that can be printed, and writes it; false where nobody will
-    /// read another one.
+    /// Waits for a text or a printable count and writes it; returns `false` once the stream has no
+    /// reader.
     fn write_next(&self, stream: &mut impl Write, note: &impl Fn(u64) -> String) -> bool {
         let mut state = self.lock();
         let text = loop {
@@ -176,7 +176,8 @@ impl Shared {
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         };
-        // Texts were dropped after those that are queued, unless writing itself fails.
+        // Drops follow the queued texts in time, so the count is printed after them, unless writes
+        // fail.
         let dropped = match state.failing || state.texts.is_empty() {
             true => std::mem::take(&mut state.dropped),
             false => 0,
@@ -211,7 +212,7 @@ impl Shared {
     }
 }
 
-/// Where the log goes. That it cannot be written is nobody's failure.
+/// The writer of the log. A failed write is ignored.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogWriter;
 
@@ -237,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream that answers each write as the test says, and shows what was written.
+    /// A stream with scripted write results that reports the written texts.
     struct Stream {
         answers: mpsc::Receiver<io::Result<()>>,
         written: mpsc::Sender<String>,
@@ -245,7 +246,7 @@ mod tests {
 
     impl Write for Stream {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // A test that has ended lets everything go.
+            // Once the test has ended, every write succeeds.
             self.answers.recv().unwrap_or(Ok(()))?;
             let _ = self.written.send(String::from_utf8(bytes.to_vec()).unwrap());
             Ok(bytes.len())
@@ -304,12 +305,12 @@ mod tests {
         if !last.ends_with("dropped\n") {
             last = rig.allow();
         }
-        // The thread may or may not have taken the first text before the queue was full.
+        // The thread may or may not take the first text before the queue fills.
         assert!(["2 dropped\n", "3 dropped\n"].contains(&last.as_str()), "{last}");
     }
 
     #[test]
-    fn failed_write_is_counted_and_told() {
+    fn failed_write_is_reported() {
         let rig = Rig::new();
         rig.push("lost\n");
         rig.fail(io::ErrorKind::StorageFull);
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn flush_gives_up_on_stuck_stream() {
+    fn flush_times_out_on_stuck_stream() {
         let rig = Rig::new();
         rig.push("stuck\n");
         rig.queue.flush(Instant::now());

@@ -4,7 +4,7 @@ use skillhost_kernel::suggest_similar;
 
 use crate::error::CliError;
 
-/// What a line of a chat says.
+/// A parsed line of a chat.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChatInput<'a> {
     Nothing,
@@ -37,7 +37,7 @@ pub(super) const HELP: &str = "\
 //TEXT              say something that begins with a slash
 Ctrl-C gives the running turn up; at the prompt it leaves.";
 
-/// Reads a line.
+/// Parses a line.
 pub(super) fn parse(line: &str) -> Result<ChatInput<'_>, CliError> {
     let line = line.trim();
     let Some(rest) = line.strip_prefix('/') else {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_said_or_followed() {
+    fn line_parses_as_message_or_command() {
         for (line, said) in [
             ("", ChatInput::Nothing),
             ("  \t", ChatInput::Nothing),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_told_with_what_does() {
+    fn invalid_command_suggests_valid_ones() {
         let told = |line| {
             let error = parse(line).unwrap_err();
             (error.message().to_owned(), error.hints().to_vec())
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_every_command() {
+    fn help_names_every_command() {
         for command in COMMANDS {
             assert!(
                 HELP.lines().any(|line| line.split(' ').next() == Some(&format!("/{command}")))

@@ -1,4 +1,4 @@
-//! What Tab offers at the prompt.
+//! Tab completion at the prompt.
 
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
@@ -18,7 +18,7 @@ pub(super) struct CompletionNames {
 }
 
 impl CompletionNames {
-    /// What a line up to the cursor may go on with: where the word begins, and the words.
+    /// Returns the start of the word before the cursor and its completions.
     fn completions(&self, line: &str) -> (usize, Vec<String>) {
         let Some(rest) = line.strip_prefix('/') else { return (0, Vec::new()) };
         let (names, begin, typed): (Vec<&str>, _, _) = match rest.split_once(' ') {
@@ -34,7 +34,7 @@ impl CompletionNames {
                 (names, 1 + command.len() + 1, typed)
             }
         };
-        // A name that would steer the terminal, or that ends at a space, cannot be typed.
+        // A name with control characters or spaces cannot be typed.
         let fit = |name: &&str| !name.contains(char::is_whitespace) && sanitize(name) == **name;
         let offered = names.into_iter().filter(|name| name.starts_with(typed)).filter(fit);
         (begin, offered.map(str::to_owned).collect())
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_and_the_names_they_take_are_offered() {
+    fn commands_and_arguments_are_completed() {
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let names = CompletionNames {
             skills: words(&["code-review", "code-\u{1b}[2J", "two words", "writing"]),

@@ -1,4 +1,4 @@
-//! Where a chat's lines come from: a line editor on a terminal, else standard input.
+//! The source of a chat's lines: a line editor on a terminal, else standard input.
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use crate::session::CliContext;
 
 const PROMPT: &str = "> ";
 
-/// How many lines are remembered from one chat to the next.
+/// The number of lines stored between chats.
 const HISTORY: usize = 1000;
 
-/// What came of waiting for a line.
+/// The outcome of waiting for a line.
 pub(super) enum InputLine {
     Text(String),
     End,
@@ -34,17 +34,19 @@ pub(super) enum LineInput {
 
 /// A line editor.
 pub(super) struct LineEditor {
-    /// Absent while it waits for a line.
+    /// `None` while a blocking thread waits for a line.
     editor: Option<Editor<CompletionNames, FileHistory>>,
     history: Option<PathBuf>,
-    /// While there is one, the editor also waits for signals that another thread was given.
+    /// Keeps a pipe open: only with it does the editor react to signals that another thread
+    /// received.
     _printer: Box<dyn ExternalPrinter + Send>,
-    /// The terminal as it was found.
+    /// The terminal modes before the editor changed them.
     before: Termios,
 }
 
 impl LineInput {
-    /// Opens the terminal with the lines of earlier chats, or standard input where it is none.
+    /// Opens the terminal with the lines of earlier chats, or standard input if it is not a
+    /// terminal.
     pub(super) fn open(session: &CliContext) -> Result<Self, CliError> {
         if session.output.json || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return Ok(Self::Plain(None));
@@ -60,7 +62,7 @@ impl LineInput {
         editor.set_helper(Some(CompletionNames::default()));
         let history = session.environment.state_dir().map(|folder| folder.join("chat-history"));
         if let Some(history) = &history {
-            // The first chat has none.
+            // The first chat of a home has no history file.
             let _ = editor.load_history(history);
         }
         let printer = Box::new(editor.create_external_printer().map_err(readline_error)?);
@@ -72,7 +74,7 @@ impl LineInput {
         matches!(self, Self::Terminal(_))
     }
 
-    /// Takes what Tab offers from now on.
+    /// Replaces the names that Tab completes.
     pub(super) fn set_completions(&mut self, names: CompletionNames) {
         if let Self::Terminal(terminal) = self
             && let Some(editor) = &mut terminal.editor
@@ -96,7 +98,7 @@ impl LineInput {
         }
     }
 
-    /// Keeps the lines for the next chat.
+    /// Stores the history for the next chat.
     pub(super) fn close(self, session: &CliContext) {
         let Self::Terminal(terminal) = self else { return };
         let LineEditor { editor: Some(mut editor), history: Some(path), .. } = *terminal else {
@@ -115,11 +117,11 @@ impl LineInput {
 impl LineEditor {
     async fn next(&mut self, interrupted: &mut Signal) -> Result<InputLine, CliError> {
         let Some(mut editor) = self.editor.take() else { return Ok(InputLine::End) };
-        // The editor blocks, and a key is no reason to keep the services from their work.
+        // The editor blocks its thread; on the runtime it would block the services.
         let reading = tokio::task::spawn_blocking(move || {
             let line = editor.readline(PROMPT);
             if let Ok(line) = &line {
-                // A line that is not remembered is no failure.
+                // A line missing from the history is not worth an error.
                 let _ = editor.add_history_entry(line.as_str());
             }
             (editor, line)
@@ -127,8 +129,8 @@ impl LineEditor {
         let read = tokio::select! {
             biased;
             _ = interrupted.recv() => {
-                // It came before the editor took signals for itself, and does not reach it any more;
-                // its modes would stay.
+                // The signal arrived before the editor installed its handler, so the editor does
+                // not restore the terminal modes itself.
                 tcsetattr(io::stdin(), OptionalActions::Now, &self.before)
                     .map_err(io::Error::from)?;
                 return Ok(InputLine::Interrupted);

@@ -1,4 +1,4 @@
-//! The folder of a client: what of it is ours, and how it is written.
+//! The directory of a client: exported skills in it, and the writes to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -15,10 +15,10 @@ use crate::commands::durable::{sync_directory, sync_tree, write_new};
 use crate::error::CliError;
 use crate::exit;
 
-/// The file that says which skills in a folder were written by export, and as what.
+/// The file that records the exported skills of a directory and their digests.
 const RECORD: &str = ".skillhost-export.json";
 
-/// The version of that file.
+/// The format version of that file.
 const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,20 +28,20 @@ struct ExportLog {
     skills: BTreeMap<String, WrittenSkill>,
 }
 
-/// What was written for a skill; while it is replaced, that is what was and what will be.
+/// The recorded contents of one skill; during a replacement, both the old and the new ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenSkill {
-    /// Copies whose files have one of these digests.
+    /// Digests of copies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     copies: Vec<Digest>,
-    /// Links to one of these directories.
+    /// Targets of links.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     links: Vec<PathBuf>,
 }
 
 impl WrittenSkill {
-    /// Adds what will be written.
+    /// Adds the contents about to be written.
     fn add(&mut self, source: &ExportSource) {
         match source {
             ExportSource::Copy(files) => self.copies.push(tree::digest(files)),
@@ -49,7 +49,7 @@ impl WrittenSkill {
         }
     }
 
-    /// Reduces it to what was found, if that is ours; else to nothing.
+    /// Reduces the record to the contents found, or returns `None` if export did not write them.
     fn matching(&self, found: &TargetContents) -> Option<Self> {
         match found {
             TargetContents::Copy(files) => {
@@ -66,32 +66,32 @@ impl WrittenSkill {
     }
 }
 
-/// How a skill in the folder stands to the one in the registry.
+/// The state of a skill in the directory, compared with the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TargetStatus {
-    /// It is the same.
+    /// The contents are equal.
     Current,
-    /// There is none.
+    /// The directory does not hold the skill.
     Missing,
-    /// It is as it was exported, and the registry's is another by now.
+    /// The skill is as exported, and the registry's has changed since.
     Outdated,
-    /// It was exported and somebody changed it.
+    /// The skill was exported and has been edited since.
     Edited,
-    /// It was never exported.
+    /// The skill was never exported.
     Foreign,
 }
 
-/// A folder of skills.
+/// A directory of skills.
 #[derive(Debug)]
 pub(super) struct TargetDirectory {
     path: PathBuf,
     recorded: ExportLog,
-    /// Keeps other exports out while it is open.
+    /// A lock that excludes other exports while the directory is open.
     _lock: Option<File>,
 }
 
 impl TargetDirectory {
-    /// Opens a folder, made if it is to be written and is not there.
+    /// Opens a directory; creates it unless `check` is set.
     pub(super) fn open(path: PathBuf, check: bool) -> Result<Self, CliError> {
         let lock = if check { None } else { Some(lock_directory(&path)?) };
         if lock.is_some() {
@@ -122,18 +122,18 @@ impl TargetDirectory {
         self.path
     }
 
-    /// Returns what was exported, beside these, and is still there.
+    /// Returns the exported skills that still exist and are not among `names`.
     pub(super) fn stale_exports(&self, names: &BTreeSet<&str>) -> Vec<String> {
         let others = self.recorded.skills.keys().filter(|id| !names.contains(id.as_str()));
         others.filter(|id| self.path(id).symlink_metadata().is_ok()).cloned().collect()
     }
 
-    /// Looks at the place of a skill.
+    /// Reads the current contents of a skill.
     pub(super) fn inspect(&self, id: &str) -> io::Result<TargetContents> {
         TargetContents::inspect(&self.path(id))
     }
 
-    /// Tells how what is there stands to what should be.
+    /// Compares the current contents with the planned ones.
     pub(super) fn status(
         &self,
         id: &str,
@@ -153,7 +153,7 @@ impl TargetDirectory {
         }
     }
 
-    /// Records what will be written, beside what was, for those that may be written.
+    /// Records the planned contents next to the current ones, for skills that may be written.
     pub(super) fn record_planned<'s>(
         &mut self,
         planned: impl Iterator<Item = (&'s str, &'s ExportSource)>,
@@ -172,7 +172,7 @@ impl TargetDirectory {
         if self.recorded == before { Ok(()) } else { self.record() }
     }
 
-    /// Records what is there now of what was written; what is gone is forgotten.
+    /// Records the contents actually written; removed skills leave the record.
     pub(super) fn record_written(&mut self) -> Result<(), CliError> {
         let before = self.recorded.clone();
         for (id, written) in std::mem::take(&mut self.recorded.skills) {
@@ -196,13 +196,13 @@ impl TargetDirectory {
             .and_then(|()| sync_directory(&self.path))
             .map_err(|error| CliError::io(&file, &error));
         if written.is_err() {
-            // The error is told; a leftover would only add to it.
+            // The write error is reported; a leftover file would only add to it.
             let _ = fs::remove_file(&temporary);
         }
         written
     }
 
-    /// Writes a copy of a skill beside the one that is there, and puts it in its place.
+    /// Writes a copy of a skill under a temporary name and moves it into place.
     pub(super) fn copy(
         &self,
         store: &Store,
@@ -230,13 +230,13 @@ impl TargetDirectory {
         let written = written.and_then(|()| sync_tree(&temporary).map_err(failed));
         let placed = written.and_then(|()| self.replace_entry(&temporary, id, found));
         if placed.is_err() {
-            // The error is told; a leftover would only add to it.
+            // The copy error is reported; a leftover directory would only add to it.
             let _ = fs::remove_dir_all(&temporary);
         }
         placed
     }
 
-    /// Puts a link in the place of a skill.
+    /// Creates a link to a skill and moves it into place.
     pub(super) fn link(
         &self,
         id: &str,
@@ -247,13 +247,13 @@ impl TargetDirectory {
         symlink(target, &temporary).map_err(|error| CliError::io(&temporary, &error))?;
         let placed = self.replace_entry(&temporary, id, found);
         if placed.is_err() {
-            // The error is told; a leftover would only add to it.
+            // The link error is reported; a leftover link would only add to it.
             let _ = fs::remove_file(&temporary);
         }
         placed
     }
 
-    /// Moves something new into the place of what was found there.
+    /// Replaces the contents found by new ones.
     fn replace_entry(&self, new: &Path, id: &str, found: &TargetContents) -> Result<(), CliError> {
         let (place, old) = (self.path(id), self.temporary_path(id, "old"));
         let failed = |error: io::Error| CliError::io(&place, &error);
@@ -262,7 +262,7 @@ impl TargetDirectory {
             return placed.map_err(failed);
         }
         fs::rename(&place, &old).map_err(failed)?;
-        // Somebody may have changed it since it was looked at.
+        // A user may have edited the skill between the comparison and the rename.
         let same = TargetContents::inspect(&old).is_ok_and(|now| now == *found);
         let moved = if same {
             fs::rename(new, &place).map_err(failed)
@@ -271,7 +271,7 @@ impl TargetDirectory {
                 .with_hint("export it again"))
         };
         if moved.is_err() {
-            // It goes back where it was; if even that fails, it is still there under its other name.
+            // If even this rename fails, the edit survives under the temporary name.
             let _ = fs::rename(&old, &place);
             return moved;
         }
@@ -284,14 +284,14 @@ impl TargetDirectory {
         removed.map_err(|error| CliError::io(&old, &error))
     }
 
-    /// Names a place beside a skill that no client takes for one.
+    /// Returns a temporary path in the directory that no client reads as a skill.
     fn temporary_path(&self, id: &str, what: &str) -> PathBuf {
         self.path.join(temporary_name(&format!("{what}-{id}")))
     }
 }
 
-/// Removes the copies and links that killed exports were making; the folder's lock keeps other exports
-/// out. What one had moved away stays: it may be all that is left of an edit.
+/// Removes the unfinished copies and links of killed exports; the directory's lock excludes running
+/// ones. Contents that an export moved away stay: they may be the only copy of an edit.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -300,7 +300,7 @@ fn sweep(folder: &Path) {
         if !token.is_some_and(|(_, rest)| rest.starts_with("new-")) {
             continue;
         }
-        // A leftover that stays is in nobody's way.
+        // A leftover entry has a name that no client reads.
         let _ = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             true => fs::remove_dir_all(entry.path()),
             false => fs::remove_file(entry.path()),
@@ -308,7 +308,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-/// Makes a folder and keeps other exports out of it.
+/// Creates a directory and locks it against other exports.
 fn lock_directory(path: &Path) -> Result<File, CliError> {
     fs::create_dir_all(path).map_err(|error| CliError::io(path, &error))?;
     let file = path.join(".skillhost-export.lock");

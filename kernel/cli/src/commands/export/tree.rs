@@ -1,4 +1,4 @@
-//! The files of a skill: as they should be, and as they are in a folder.
+//! The files of a skill, planned and actual.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,19 +11,19 @@ use skill_store::{Digest, FileManifest, Skill, SkillPublisher, Snapshot, Store};
 use crate::error::CliError;
 use crate::exit;
 
-/// More than a skill that is exported can have; what has more was not written by us.
+/// The entry limit; an exported skill never has more, so a larger tree is foreign.
 const MAX_ENTRIES: usize = 5_000;
 
-/// The largest file that is looked at.
+/// The size limit of a file that is hashed, in bytes.
 const MAX_FILE: u64 = 16 << 20;
 
-/// What is known of one file: its digest, and whether it is executable.
+/// The digest of a file, and whether the file is executable.
 pub(super) type FileFingerprint = (Digest, bool);
 
-/// Files by their path, with `/`.
+/// Files by path, with `/` as separator.
 pub(super) type FileMap = BTreeMap<String, FileFingerprint>;
 
-/// What an exported skill should be.
+/// The planned contents of an exported skill.
 #[derive(Debug)]
 pub(super) enum ExportSource {
     /// A copy of these files.
@@ -33,7 +33,7 @@ pub(super) enum ExportSource {
 }
 
 impl ExportSource {
-    /// Lists the files of a skill.
+    /// Creates a copy source from the files of a skill.
     pub(super) fn copy_of(
         publisher: &SkillPublisher,
         store: &Store,
@@ -49,7 +49,7 @@ impl ExportSource {
         Ok(Self::Copy(files.collect()))
     }
 
-    /// Finds the directory of a skill.
+    /// Creates a link source from the directory of a skill.
     pub(super) fn link_to(skill: &Skill) -> Result<Self, CliError> {
         let dir = skill.dir();
         let dir = fs::canonicalize(&dir).map_err(|error| CliError::io(&dir, &error))?;
@@ -57,16 +57,16 @@ impl ExportSource {
     }
 }
 
-/// What is in the place of a skill.
+/// The actual contents at the path of a skill.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TargetContents {
-    /// Nothing.
+    /// The path does not exist.
     Nothing,
-    /// A directory with these files and nothing else.
+    /// A directory with exactly these files.
     Copy(FileMap),
     /// A link to this path.
     Link(PathBuf),
-    /// Something that export does not write.
+    /// An entry that export does not write.
     Other,
 }
 
@@ -77,15 +77,15 @@ pub(super) struct FileChange {
     pub(super) kind: FileChangeKind,
 }
 
-/// How a file in the folder differs from the skill's.
+/// The kind of a difference between a file in the directory and the skill's.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FileChangeKind {
-    /// It is not in the folder.
+    /// The directory lacks the file.
     Missing,
-    /// It is only in the folder.
+    /// Only the directory has the file.
     Extra,
-    /// It is another one.
+    /// The contents differ.
     Differs,
 }
 
@@ -100,7 +100,7 @@ impl FileChangeKind {
 }
 
 impl TargetContents {
-    /// Looks at a path without following a link.
+    /// Reads a path without following a link.
     pub(super) fn inspect(path: &Path) -> io::Result<Self> {
         let metadata = match fs::symlink_metadata(path) {
             Ok(metadata) => metadata,
@@ -119,7 +119,7 @@ impl TargetContents {
         Ok(if plain { Self::Copy(files) } else { Self::Other })
     }
 
-    /// Tells whether this is what it should be.
+    /// Returns whether the contents equal the planned ones.
     pub(super) fn matches(&self, source: &ExportSource) -> bool {
         match (self, source) {
             (Self::Copy(found), ExportSource::Copy(wanted)) => found == wanted,
@@ -128,7 +128,7 @@ impl TargetContents {
         }
     }
 
-    /// Lists what differs, by path.
+    /// Returns the differences, sorted by path.
     pub(super) fn changes(&self, source: &ExportSource) -> Vec<FileChange> {
         let (Self::Copy(found), ExportSource::Copy(wanted)) = (self, source) else {
             return Vec::new();
@@ -147,17 +147,17 @@ impl TargetContents {
     }
 }
 
-/// Computes the digest by which files are recognised: over each path, executable bit and digest.
+/// Computes the digest of a tree, over each path, executable bit and file digest.
 pub(super) fn digest(files: &FileMap) -> Digest {
     let mut text = String::new();
     for (path, (digest, executable)) in files {
-        // A path has no NUL.
+        // A path cannot hold a NUL, so the separator is unambiguous.
         text.push_str(&format!("{path}\0{}\0{digest}\n", u8::from(*executable)));
     }
     Digest::compute(text.as_bytes())
 }
 
-/// Reads a tree; false if there is anything that export does not write.
+/// Reads a tree; returns `false` if it holds an entry that export does not write.
 fn walk(dir: &Path, prefix: &str, seen: &mut usize, files: &mut FileMap) -> io::Result<bool> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

@@ -1,5 +1,5 @@
-//! Skills that lie where other agents look for them, served without a home: read-only, nobody answers
-//! for them, and each names its origin.
+//! Skills in the skill directories of other agents, served without a home: read-only and untrusted,
+//! each with its origin.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,13 +21,14 @@ use tokio::task::block_in_place;
 
 use crate::error::CliError;
 
-/// Where agents look for skills, below the working directory and below the user's.
+/// The skill directories of agents, relative to the working directory and to the user's home
+/// directory.
 const FOLDERS: [(&str, &str); 2] = [("agents", ".agents/skills"), ("claude", ".claude/skills")];
 
-/// Between two looks at the folders.
+/// The interval at which the directories are polled.
 const POLL: Duration = Duration::from_secs(2);
 
-/// Serves the skills of folders.
+/// A backend that serves the skills of directories.
 pub(super) struct DirectoryBackend {
     store: Arc<Store>,
     publication: SkillPublication,
@@ -35,8 +36,8 @@ pub(super) struct DirectoryBackend {
 }
 
 impl DirectoryBackend {
-    /// Opens the folders of the working directory, of the user, and those named on the command line,
-    /// and watches them until the backend is dropped. Must be called within a runtime.
+    /// Opens the directories of the working directory, of the user, and those from the command
+    /// line, and watches them until the backend is dropped. Must be called within a runtime.
     pub(super) fn open(environment: &Environment, more: Vec<SkillRoot>) -> Result<Self, CliError> {
         let roots = folders(environment).into_iter().chain(more).collect();
         let options = StoreOptions { roots, ..StoreOptions::default() };
@@ -64,7 +65,7 @@ impl DirectoryBackend {
     }
 }
 
-/// The folders in order: what lies nearer comes first.
+/// Returns the directories in order of precedence, the nearest first.
 fn folders(environment: &Environment) -> Vec<SkillRoot> {
     let root =
         |label: String, path: PathBuf| SkillRoot { label, path, trust: TrustLevel::Untrusted };
@@ -198,7 +199,7 @@ fn parsed<T: serde::de::DeserializeOwned>(
     })
 }
 
-/// A value of the registry in the kernel's shape, which is the same on the wire.
+/// Converts a registry value to the kernel's type, which has the same wire format.
 fn convert_json<T: serde::de::DeserializeOwned>(
     value: &impl serde::Serialize,
 ) -> Result<T, BackendError> {
@@ -217,7 +218,7 @@ fn output(answer: ToolAnswer) -> Result<ToolOutput, BackendError> {
 }
 
 fn to_backend_error(error: RegistryError) -> BackendError {
-    // Both name their kinds as they are on the wire.
+    // Both kinds serialize to the same wire names.
     let kind = convert_json(&error.kind).unwrap_or(ErrorKind::Failed);
     BackendError { kind, message: error.message, hint: error.hint }
 }

@@ -14,22 +14,22 @@ use crate::session::CliContext;
 /// The name under which clients know the server.
 const NAME: &str = "skillhost";
 
-/// What to tell a client.
+/// The configuration for one client.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct ClientConfigText {
     client: &'static str,
-    /// A command of the client that does it.
+    /// The client's own command that adds the server.
     command: Option<String>,
-    /// The file of the working directory, where the client has one.
+    /// The configuration file in the working directory, if the client has one.
     project_file: Option<&'static str>,
-    /// The file of the user.
+    /// The user's configuration file.
     user_file: &'static str,
-    /// What stands in either.
+    /// The text for either file.
     text: String,
 }
 
-/// Prints the lines for a client. With a home in reach, they name it, because a client starts the
-/// server in a directory of its own choice.
+/// Prints the configuration for a client. If a home is found, the configuration names it, because a
+/// client starts the server in a directory of its own choice.
 pub(super) fn cmd_mcp_config(session: &CliContext, client: McpClient) -> CommandResult {
     let program = std::env::current_exe()?;
     let home = session.home().ok();
@@ -42,7 +42,7 @@ pub(super) fn cmd_mcp_config(session: &CliContext, client: McpClient) -> Command
         output.print_json(&lines)?;
         return Ok(exit::OK);
     }
-    // What is printed is to be pasted: the rest goes where it does not come along.
+    // Standard output is meant for pasting, so explanations go to stderr.
     output.print_note(match lines.project_file {
         Some(file) => format!("for {file} of a project, or {} of the user", lines.user_file),
         None => format!("for {}", lines.user_file),
@@ -119,7 +119,7 @@ fn lines(client: McpClient, program: &str, arguments: &[&str]) -> ClientConfigTe
     }
 }
 
-/// Quotes a word for a POSIX shell, where it needs quotes.
+/// Quotes a word for a POSIX shell, if it needs quotes.
 fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -128,7 +128,7 @@ fn shell(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Writes a text as TOML's basic string.
+/// Formats a text as a TOML basic string.
 fn toml(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_client_gets_its_own_form() {
+    fn clients_get_own_formats() {
         let of = |client| {
             let lines = lines(client, "/opt/it's/skillhost", &["--home", "/h \"x\"", "mcp"]);
             (lines.text, lines.command.unwrap_or_default())
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn toml_has_no_raw_control_characters() {
+    fn toml_escapes_control_characters() {
         assert_eq!(toml("a\n\\\"\u{7f}"), "\"a\\u000A\\\\\\\"\\u007F\"");
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn cmd_skill_approve(session: &CliContext, args: &ApproveArgs) -> Com
     approve_proposal(session, &desk, args)
 }
 
-/// Whether there is a proposal with an id; ids of skills are looked at only where there is none.
+/// Returns whether the ledger has a proposal with this id; it takes precedence over a skill's id.
 fn names_proposal(desk: &ReviewContext, id: &str) -> Result<bool, CliError> {
     desk.with_ledger(|ledger, _| match ledger.proposal(id) {
         Ok(_) => Ok(true),
@@ -76,7 +76,7 @@ fn approve_proposal(
     Ok(exit::OK)
 }
 
-/// Approves a whole skill, after a person has seen its files.
+/// Approves a whole skill after the user has reviewed its files.
 fn approve_skill(
     session: &CliContext,
     desk: &ReviewContext,
@@ -114,8 +114,8 @@ fn approve_skill(
     Ok(())
 }
 
-/// Offers a person at a terminal to approve the skills whose `allowed-tools` does not count. A no
-/// leaves a skill as it is.
+/// Offers the user at a terminal to approve skills with pending `allowed-tools`. A refusal leaves a
+/// skill unchanged.
 pub(super) fn offer_approvals(session: &CliContext, waiting: &[ToolGrant]) -> Result<(), CliError> {
     let desk = ReviewContext::open(session)?;
     let args =

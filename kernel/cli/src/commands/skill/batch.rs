@@ -1,4 +1,4 @@
-//! The skills that the paths of a command line stand for, one after the other.
+//! A batch of the skills that the paths of a command line select.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -13,30 +13,29 @@ use crate::error::CliError;
 use crate::exit;
 use crate::session::CliContext;
 
-/// What a batch hands on.
+/// An item of a batch.
 pub(super) enum BatchItem<'a> {
-    /// A skill and what was read of it.
+    /// A skill and its files.
     Skill(&'a FoundSkill, SkillFiles),
-    /// What could not be looked at.
+    /// A path that could not be read.
     Problem(&'a FoundProblem),
 }
 
-/// What a batch came to.
+/// The totals of a batch.
 #[derive(Debug, Default)]
 pub(super) struct BatchSummary {
-    /// How many skills were handed on.
+    /// The number of skills passed to the callback.
     pub(super) skills: usize,
-    /// The worst exit code of the problems; 0 if there were none, or links alone.
+    /// The highest-ranking exit code of the problems; 0 if there were only links or none.
     pub(super) code: u8,
 }
 
 /// Calls `each` for every skill and every problem, in the order of the paths.
 ///
-/// A skill that several paths lead to is handed on once. One that cannot be read never stops the
-/// others.
+/// A skill selected by several paths is passed on once. An unreadable skill never stops the others.
 ///
 /// # Errors
-/// Fails if the list of paths cannot be read, and with whatever `each` fails with.
+/// Fails if the list of paths cannot be read, and with any error of `each`.
 pub(super) fn for_each(
     session: &CliContext,
     paths: &SkillPaths,
@@ -83,7 +82,7 @@ impl BatchSummary {
     }
 }
 
-/// The exit code a problem stands for.
+/// Returns the exit code for a kind of problem.
 pub(super) fn exit_code_for(kind: ProblemKind) -> u8 {
     match kind {
         ProblemKind::Link => exit::OK,
@@ -93,12 +92,12 @@ pub(super) fn exit_code_for(kind: ProblemKind) -> u8 {
     }
 }
 
-/// The exit code that says more: what could not be read at all, what is not there, findings.
+/// Returns the more specific exit code: unreadable before not found before findings.
 pub(super) fn worst_exit_code(a: u8, b: u8) -> u8 {
     a.max(b)
 }
 
-/// The paths of the command line, then those of the list.
+/// Returns the paths of the command line, then those of the list.
 fn listed(session: &CliContext, paths: &SkillPaths) -> Result<Vec<PathBuf>, CliError> {
     let mut list = paths.paths.clone();
     if let Some(from) = &paths.files_from {

@@ -1,4 +1,4 @@
-//! `skillhost skill diff`: what differs between two versions of a skill.
+//! `skillhost skill diff`: the differences between two versions of a skill.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::exit;
 use crate::output::CommandResult;
 use crate::session::CliContext;
 
-/// What the command prints with `--json`.
+/// The output of the command with `--json`.
 #[derive(Debug, Serialize)]
 struct VersionComparison<'a> {
     skill_id: &'a str,
@@ -22,14 +22,14 @@ struct VersionComparison<'a> {
     files: Vec<FileDifference>,
 }
 
-/// A file that is not the same in both versions.
+/// A file that differs between the versions.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct FileDifference {
     pub(super) path: String,
     pub(super) change: FileDifferenceKind,
-    /// Whether only one of the two can be run.
+    /// Whether exactly one of the two is executable.
     pub(super) mode: bool,
-    /// Nothing for what is no text.
+    /// The unified diff; `None` for binary files.
     pub(super) diff: Option<String>,
 }
 

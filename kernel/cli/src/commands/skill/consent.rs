@@ -1,4 +1,4 @@
-//! A person's explicit yes.
+//! Explicit approval by the user.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -9,22 +9,22 @@ use crate::exit;
 use crate::output::display_safe;
 use crate::session::CliContext;
 
-/// How few digits of a digest still name one text.
+/// The minimum number of digits that identify a digest.
 const MIN_DIGITS: usize = 12;
 
-/// What the command line says about a change.
+/// The approval options of the command line.
 pub(super) struct ApprovalFlags<'a> {
     pub(super) yes: bool,
     pub(super) digest: Option<&'a str>,
-    /// What to type without a terminal, up to `--yes`.
+    /// The command to repeat without a terminal, up to `--yes`.
     pub(super) command: String,
     /// The command that prints the digest.
     pub(super) look: String,
 }
 
 impl ApprovalFlags<'_> {
-    /// Returns once a person has agreed to what the digest stands for. On a terminal it is shown
-    /// and asked for; elsewhere the command line has to name it.
+    /// Returns once the user has approved the content with this digest. On a terminal the user is
+    /// prompted; elsewhere the command line must name the digest.
     pub(super) fn require(
         &self,
         session: &CliContext,
@@ -72,12 +72,12 @@ impl ApprovalFlags<'_> {
     }
 }
 
-/// Whether a person can be shown something and asked.
+/// Returns whether a user can be prompted.
 pub(super) fn is_interactive(session: &CliContext) -> bool {
     !session.output.json && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Asks for a yes; everything else is a no.
+/// Prompts for an approval; any reply other than yes refuses.
 fn ask(question: &str) -> Result<bool, CliError> {
     let mut stdout = anstream::stdout();
     write!(stdout, "{} [y/N] ", display_safe(question))?;

@@ -1,4 +1,4 @@
-//! `skillhost skill cost`: what skills cost in tokens, and what clients would cut of them.
+//! `skillhost skill cost`: the token cost of skills, and the cuts that clients would make.
 
 mod clients;
 mod measure;
@@ -17,16 +17,16 @@ use crate::exit;
 use crate::output::{CommandResult, Output};
 use crate::session::CliContext;
 
-/// How exact counts were made, as it stands in every result.
+/// The tokenizer of exact counts, as every result names it.
 const ENCODING: &str = "o200k_base";
 
-/// How estimates were made, as it stands in every result.
+/// The formula of estimates, as every result names it.
 const ESTIMATE: &str = "ceil(chars/4)";
 
-/// What the command prints with `--json`.
+/// The output of the command with `--json`.
 #[derive(Debug, Serialize)]
 struct CostReport {
-    /// [`ENCODING`]; nothing if nothing was counted exactly.
+    /// [`ENCODING`]; `None` if no text was counted exactly.
     encoding: Option<&'static str>,
     estimate: &'static str,
     skills: Vec<SkillCost>,
@@ -35,32 +35,33 @@ struct CostReport {
     problems: Vec<CostProblem>,
 }
 
-/// All skills together.
+/// The sum over all skills.
 #[derive(Debug, Default, Serialize)]
 struct TotalCost {
-    /// Those that can be loaded.
+    /// The number of skills that can be loaded.
     skills: usize,
-    /// The whole catalog without a budget, and the whole block; nothing if no model is offered any.
+    /// The catalog without a budget, header and footer included; `None` if models are offered no
+    /// skill.
     catalog: Option<TextCost>,
     available_skills: Option<TextCost>,
     instructions: TextCost,
     body: TextCost,
-    /// The text files beside SKILL.md.
+    /// The text files next to SKILL.md.
     resources: TextCost,
     text_files: usize,
     other_files: usize,
-    /// The size of all files beside SKILL.md.
+    /// The size of all files next to SKILL.md, in bytes.
     resource_bytes: u64,
 }
 
-/// What could not be looked at.
+/// A path that could not be read.
 #[derive(Debug, Serialize)]
 struct CostProblem {
     path: String,
     rule: &'static str,
     message: String,
     help: String,
-    /// The exit code it stands for.
+    /// The exit code of the problem.
     #[serde(skip)]
     code: u8,
 }
@@ -138,7 +139,7 @@ pub(super) fn cmd_skill_cost(session: &CliContext, args: &CostArgs) -> CommandRe
     Ok(code)
 }
 
-/// Tells at once what could not be looked at; an object keeps it for its end.
+/// Reports an unreadable path at once, or stores it for the final object.
 fn report_problem(
     output: Output,
     args: &CostArgs,

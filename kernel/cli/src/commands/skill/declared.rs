@@ -1,12 +1,12 @@
-//! What a skill declares beyond the standard, in the lines of `skillhost skill show`.
+//! Declarations of a skill beyond the standard, in the lines of `skillhost skill show`.
 
 use skill_rules::extended::{ExecutionOrder, ExtendedSpec, ParsedExtendedSpec};
 use skill_store::{Skill, Store, read_skill_yaml};
 
 use crate::error::CliError;
 
-/// Reads what a skill of a store declares in its frontmatter and beside it. A `skill.yaml` that
-/// cannot be read is a note of `read_skill` already.
+/// Reads a skill's declarations from its frontmatter and its `skill.yaml`. An unreadable
+/// `skill.yaml` is skipped: `read_skill` already reports it.
 pub(super) fn read_declarations(store: &Store, skill: &Skill) -> Result<ExtendedSpec, CliError> {
     let source = store.read(skill)?;
     let beside = read_skill_yaml(&skill.dir()).ok().flatten();
@@ -15,7 +15,7 @@ pub(super) fn read_declarations(store: &Store, skill: &Skill) -> Result<Extended
     Ok(ExtendedSpec::from_frontmatter(&source.frontmatter).merge_with(beside.unwrap_or_default()))
 }
 
-/// Returns labels and texts; the texts are not sanitised.
+/// Returns labels and texts; the texts are not sanitized.
 pub(super) fn lines(extended: &ExtendedSpec) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     let optional = |optional: bool| if optional { " (optional)" } else { "" };

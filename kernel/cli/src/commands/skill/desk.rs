@@ -1,4 +1,4 @@
-//! Where a person decides: the ledger and the skills of a home, and the person's name.
+//! The context of a review: the ledger and the skills of a home, and the user's name.
 
 use std::sync::Arc;
 
@@ -22,17 +22,18 @@ pub(super) struct ReviewContext {
 }
 
 impl ReviewContext {
-    /// Opens the ledger of the session's home. What an earlier process could not end is ended now.
+    /// Opens the ledger of the session's home and completes the interrupted work of an earlier
+    /// process.
     pub(super) fn open(session: &CliContext) -> Result<Self, CliError> {
         let store = stored::open_store(session, &SkillRoots { roots: Vec::new() })?;
         let desk =
             Self { ledger: stored::open_ledger(&session.home()?), store, output: session.output };
-        // Makes the texts of proposals again, where the database had to be rebuilt.
+        // Restores the texts of proposals if the database had to be rebuilt.
         desk.with_ledger(|ledger, skills| ledger.record_direct_edits(skills, &[]))?;
         Ok(desk)
     }
 
-    /// Asks the ledger something, or has it do something; says what it noticed on the way.
+    /// Runs an operation on the ledger and prints its notes.
     pub(super) fn with_ledger<T>(
         &self,
         work: impl FnOnce(&Ledger, &Snapshot) -> Result<T, LedgerError>,
@@ -44,7 +45,7 @@ impl ReviewContext {
         done
     }
 
-    /// As [`ReviewContext::with_ledger`], but returns what the ledger noticed.
+    /// Runs an operation as [`ReviewContext::with_ledger`] does, but returns the notes.
     pub(super) fn with_ledger_quiet<T>(
         &self,
         work: impl FnOnce(&Ledger, &Snapshot) -> Result<T, LedgerError>,
@@ -54,17 +55,17 @@ impl ReviewContext {
         (done.map_err(CliError::from), notes)
     }
 
-    /// The skills as they are.
+    /// Returns the current snapshot of the skills.
     pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         self.store.snapshot()
     }
 
-    /// Looks for skills that came or went since.
+    /// Rescans the skills.
     pub(super) fn refresh(&self) {
         self.store.poll();
     }
 
-    /// Lists proposals, after finding out which of them no longer fit their file.
+    /// Lists proposals after detecting those that no longer fit their file.
     pub(super) fn proposals(
         &self,
         filter: ProposalFilter<'_>,
@@ -83,18 +84,18 @@ impl ReviewContext {
         self.with_ledger(|ledger, _| ledger.proposals(filter))
     }
 
-    /// Returns what `allowed-tools` of the skills names, and whether it counts.
+    /// Returns the tools in `allowed-tools` of the skills, and whether they are approved.
     pub(super) fn tool_grants(&self) -> Result<Vec<ToolGrant>, CliError> {
         self.with_ledger(|ledger, skills| ledger.tool_grants(&self.store, skills))
     }
 
-    /// Returns a proposal and how its file has moved since it was made.
+    /// Returns a proposal and the drift of its file since.
     pub(super) fn proposal(&self, id: &str) -> Result<(Proposal, ProposalDrift), CliError> {
         self.with_ledger(|ledger, skills| load_with_drift(ledger, skills, id))
     }
 }
 
-/// Reads a proposal and how its file has moved since it was made.
+/// Loads a proposal and the drift of its file since.
 pub(super) fn load_with_drift(
     ledger: &Ledger,
     skills: &Snapshot,
@@ -105,7 +106,7 @@ pub(super) fn load_with_drift(
     Ok((proposal, drift))
 }
 
-/// The person at the keyboard; `via` says which command they decide with.
+/// Returns the user as the deciding actor; `via` names the command.
 pub(super) fn current_actor(via: &'static str) -> HumanActor {
     let user = User::from_uid(Uid::current()).ok().flatten().map(|user| user.name);
     let named = user.or_else(|| std::env::var("USER").ok()).filter(|name| !name.is_empty());

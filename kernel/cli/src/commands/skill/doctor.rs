@@ -1,4 +1,4 @@
-//! `skillhost skill doctor`: how far each skill gets on its way into an agent's prompt.
+//! `skillhost skill doctor`: the stages of each skill on its way into an agent's prompt.
 
 mod chain;
 mod print;
@@ -18,21 +18,22 @@ use crate::exit;
 use crate::output::CommandResult;
 use crate::session::CliContext;
 
-/// What the command prints with `--json`.
+/// The output of the command with `--json`.
 #[derive(Debug, Serialize)]
 struct SkillDoctorReport {
     profile: Profile,
     roots: Vec<SkillRoot>,
-    /// The patterns of directories that the settings keep from being searched.
+    /// The patterns of directories that the settings exclude from the scan.
     ignored: Vec<String>,
-    /// What the scan did not see.
+    /// The parts that the scan did not cover.
     partial: Option<PartialScan>,
-    /// What was found on the way that is no skill.
+    /// Findings of the scan about entries that are not skills.
     remarks: Vec<ScanRemark>,
-    /// What the catalog cut; nothing if no skill is in it.
+    /// The cuts of the catalog; `None` if it has no skill.
     catalog: Option<RenderReport>,
     skills: Vec<StageRow>,
-    /// The skills whose `allowed-tools` does not count, because nobody approved them as they are.
+    /// The skills whose `allowed-tools` is not in force because their current version is
+    /// unapproved.
     not_granted: Vec<ToolGrant>,
 }
 
@@ -49,7 +50,7 @@ pub(super) fn cmd_skill_doctor(session: &CliContext, args: &DoctorArgs) -> Comma
     let profile = Profile::from(args.profile);
     let budget = store.options().l1_budget_chars;
     let catalog = snapshot.catalog(AgentScope::default(), budget);
-    // Where there are many, which of them have a line depends on the prompt.
+    // In a large registry, the catalog lists a selection that depends on the prompt.
     let visible = snapshot.visible(Audience::Model).count();
     let is_picked = |report: &RenderReport| {
         visible > store.options().l1_full_limit

@@ -17,37 +17,37 @@ use crate::exit;
 use crate::output::{CommandResult, GREEN, Output, RED, YELLOW, display_safe};
 use crate::session::CliContext;
 
-/// Lines around a change that a diff shows.
+/// The number of context lines around a change in a diff.
 const CONTEXT: usize = 2;
 
-/// What became of a file.
+/// The outcome for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum FmtStatus {
-    /// It was in its canonical form.
+    /// The file was canonical already.
     Unchanged,
-    /// It is now.
+    /// The file is canonical now.
     Formatted,
-    /// It would be, without `--check`.
+    /// The file would change without `--check`.
     WouldFormat,
-    /// It cannot be said in canonical form without changing what it says; it is as it was.
+    /// The canonical form would change the meaning; the file is unchanged.
     Refused,
-    /// It could not be read or written; it is as it was.
+    /// The file could not be read or written; it is unchanged.
     Failed,
 }
 
-/// A file and what became of it.
+/// A file and its outcome.
 #[derive(Debug, Serialize)]
 struct FmtRecord {
     path: String,
     status: FmtStatus,
-    /// Why it is as it was, and at which line; 0 is the file as a whole.
+    /// The reason for leaving it unchanged, and its line; 0 stands for the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<FmtProblem>,
-    /// What would change in the frontmatter.
+    /// The change to the frontmatter.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
-    /// Fields that `--portable` leaves at the top, because they decide who may use the skill.
+    /// Fields that `--portable` leaves at the top level, because they control access to the skill.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left: Vec<String>,
 }
@@ -152,7 +152,7 @@ fn format_file(
         diff: None,
         left: formatted.left,
     };
-    // Not the texts: a byte order mark is a change too.
+    // Bytes, not texts: a removed byte order mark is a change, too.
     if formatted.text.as_bytes() == files.bytes {
         return record;
     }
@@ -187,12 +187,12 @@ impl From<CliError> for FmtProblem {
     }
 }
 
-/// The frontmatter with its fences.
+/// Returns the frontmatter with its fences.
 fn head(text: &str) -> &str {
     &text[..find_fences(text).map_or(0, |fences| fences.body_start)]
 }
 
-/// The changed lines with some around them; what cannot be seen is said.
+/// Renders the changed lines with context; invisible changes are named.
 fn diff(before: &str, after: &str) -> String {
     let diff = TextDiff::from_lines(before, after);
     let mut out = String::new();

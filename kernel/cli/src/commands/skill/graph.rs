@@ -55,7 +55,7 @@ pub(super) fn cmd_skill_graph(session: &CliContext, args: &GraphArgs) -> Command
     Ok(worst_exit_code(batch.code, if graph.has_problems() { exit::FINDINGS } else { exit::OK }))
 }
 
-/// What the `skill.yaml` beside a SKILL.md declares; what is wrong with it is a note.
+/// Reads the `skill.yaml` next to a SKILL.md; problems in it become notes.
 fn read_sidecar(output: Output, skill: &FoundSkill) -> ExtendedSpec {
     let path = skill.dir.join(SKILL_YAML);
     match read_skill_yaml(&skill.dir) {
@@ -74,7 +74,7 @@ fn read_sidecar(output: Output, skill: &FoundSkill) -> ExtendedSpec {
     }
 }
 
-/// One line per skill, `level  id`, then one per problem.
+/// Prints one line per skill, `level  id`, then one per problem.
 fn print(output: Output, graph: &SkillGraph) -> Result<(), CliError> {
     let coloured = output.uses_color();
     let paint = |style: anstyle::Style| if coloured { style } else { anstyle::Style::new() };

@@ -1,4 +1,4 @@
-//! `skillhost skill lint`: whether skills are good.
+//! `skillhost skill lint`: quality checks of skills.
 
 mod catalog;
 mod mend;
@@ -95,8 +95,8 @@ fn input<'a>(skill: &'a FoundSkill, files: &'a SkillFiles) -> SkillInput<'a> {
     }
 }
 
-/// Mends a skill's file on the disk; returns how many findings are gone. If it fails, nothing has
-/// changed.
+/// Fixes a skill's file on disk; returns the number of resolved findings. On error, the file is
+/// unchanged.
 fn fix(
     skill: &FoundSkill,
     files: &mut SkillFiles,

@@ -1,4 +1,4 @@
-//! The skills of a batch that can be loaded, with what their frontmatter says.
+//! The loadable skills of a batch, with their frontmatter.
 
 use skill_format::{Diagnostic, Frontmatter, Severity, parse_head};
 use skill_store::FoundSkill;
@@ -8,7 +8,7 @@ use crate::cli::SkillPaths;
 use crate::error::CliError;
 use crate::session::CliContext;
 
-/// Calls `each` for every skill that can be loaded, in the order of the paths. What cannot be is a
+/// Calls `each` for every loadable skill, in the order of the paths. An unloadable one becomes a
 /// note.
 pub(super) fn for_each(
     session: &CliContext,

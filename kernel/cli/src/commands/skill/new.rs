@@ -1,4 +1,4 @@
-//! `skillhost skill new`: a skill to begin with.
+//! `skillhost skill new`: a new skill from a template.
 
 use std::fs;
 use std::io;
@@ -16,11 +16,11 @@ use crate::exit;
 use crate::output::{CommandResult, display_safe};
 use crate::session::CliContext;
 
-/// What a skill can begin with.
+/// A template of a skill.
 struct SkillTemplate {
     name: &'static str,
     summary: &'static str,
-    /// Paths below the skill's directory and their texts, SKILL.md first.
+    /// Paths relative to the skill's directory and their texts, SKILL.md first.
     files: &'static [(&'static str, &'static str)],
 }
 
@@ -64,7 +64,7 @@ pub(super) fn cmd_skill_new(session: &CliContext, args: &NewArgs) -> CommandResu
     check_id(&args.id, files.first().map_or("", |(_, text)| text))?;
     let parent = match &args.dir {
         Some(dir) => session.environment.current_dir.join(dir),
-        // No home at all is fine; skills need none.
+        // Skills do not require a home.
         None => match session.home() {
             Ok(home) => {
                 home.check_links("skills")?;
@@ -107,10 +107,10 @@ fn template(name: &str) -> Result<&'static SkillTemplate, CliError> {
     })
 }
 
-/// Refuses an id that some profile's rules refuse: the same words for the same mistake.
+/// Rejects an id that the rules of a profile reject, with the same message.
 fn check_id(id: &str, text: &str) -> Result<(), CliError> {
     let hint = "write lower-case letters, digits and single hyphens, such as `pdf-forms`";
-    // An id that is no plain text would also break the template.
+    // An id with control characters or separators would also break the template.
     if id.is_empty() || id.contains(|c: char| is_hidden(c) || "/\\:#'\"".contains(c)) {
         return Err(CliError::usage(format!("`{id}` cannot be the id of a skill")).with_hint(hint));
     }
@@ -139,15 +139,15 @@ fn fill(template: &str, id: &str) -> String {
     template.replace("{{id}}", id).replace("{{words}}", &words).replace("{{title}}", &title)
 }
 
-/// Makes a directory whole or not at all: it is written under a name that no scan takes up and gets
-/// its own when it is on the disk.
+/// Creates a directory atomically: it is written under a name that scans skip and renamed once it
+/// is on disk.
 pub(in crate::commands) fn create_skill(
     parent: &Path,
     folder: &Path,
     files: &[(&str, String)],
 ) -> Result<(), CliError> {
     fs::create_dir_all(parent).map_err(|error| CliError::io(parent, &error))?;
-    // A leftover that stays is in nobody's way.
+    // A leftover directory has a name that scans skip.
     let _ = sweep_directory(parent);
     let id = folder.file_name().unwrap_or_default().to_string_lossy();
     let staged = parent.join(temporary_name(&format!("new-{id}")));
@@ -175,7 +175,7 @@ fn write_tree(folder: &Path, files: &[(&str, String)]) -> io::Result<()> {
 
 fn place(staged: &Path, folder: &Path, parent: &Path) -> io::Result<()> {
     if folder.symlink_metadata().is_ok() {
-        // It fails in the system's words.
+        // `create_dir` fails with the system's own error.
         return fs::create_dir(folder);
     }
     fs::rename(staged, folder).and_then(|()| sync_directory(parent))

@@ -1,7 +1,7 @@
-//! What a reviewer sees of a proposal, a version or a skill, as lines of a page.
+//! The page of a proposal, a version or a skill for a reviewer.
 //!
-//! Everything on it comes from agents and files: a [`Span`] is sanitised when it is made, and texts
-//! stand behind a bar, so that none can pass for a part of the page.
+//! All texts on it come from agents and files: a [`Span`] is sanitized on creation, and texts are
+//! printed behind a bar, so that none can imitate a part of the page.
 
 mod diff;
 mod text;
@@ -20,16 +20,16 @@ use super::compare::{FileDifference, FileDifferenceKind};
 use crate::error::CliError;
 use crate::output::{BOLD, DIM, GREEN, Output, RED, YELLOW, ignore_broken_pipe};
 
-/// Narrower than this, two columns are too narrow to be read.
+/// The terminal width, in columns, from which two columns are readable.
 const MIN_SIDE_BY_SIDE_WIDTH: usize = 120;
 
-/// Lines from top to bottom.
+/// A page as lines from top to bottom.
 #[derive(Debug, Default)]
 pub(super) struct TextPage {
     pub(super) lines: Vec<StyledLine>,
 }
 
-/// Prints a page; colours as standard output has them.
+/// Prints a page; colors follow standard output.
 pub(super) fn print(output: Output, page: &TextPage) -> Result<(), CliError> {
     let colour = output.uses_color();
     let mut stdout = output.buffered();
@@ -39,7 +39,7 @@ pub(super) fn print(output: Output, page: &TextPage) -> Result<(), CliError> {
     ignore_broken_pipe(stdout.flush())
 }
 
-/// Makes the page of a proposal; `columns` is the terminal's width, if there is one.
+/// Builds the page of a proposal; `columns` is the terminal's width, if known.
 pub(super) fn proposal_page(
     proposal: &Proposal,
     drift: &ProposalDrift,
@@ -98,7 +98,7 @@ pub(super) fn proposal_page(
     page
 }
 
-/// Makes the page of a whole skill; `author` is the agent that created it, if one did.
+/// Builds the page of a whole skill; `author` is the agent that created it, if any.
 pub(super) fn version_page(
     id: &str,
     author: Option<&AgentAuthor>,
@@ -155,7 +155,7 @@ impl TextPage {
         self.lines.push(vec![StyledSpan::new(YELLOW, "! "), StyledSpan::plain(text)]);
     }
 
-    /// A text of somebody else.
+    /// Adds an untrusted text behind a bar.
     fn quoted(&mut self, text: &str) {
         for line in text.trim_end().split('\n') {
             self.lines.push(vec![StyledSpan::new(DIM, "│ "), StyledSpan::plain(line)]);
@@ -188,13 +188,13 @@ impl TextPage {
             ),
             ReviewFlag::Code => (YELLOW, "CODE: the file is a program".to_owned()),
             ReviewFlag::NewSkill => (YELLOW, "NEW SKILL: it does not exist yet".to_owned()),
-            // A flag this program is too old for is better shown raw than not at all.
+            // A flag from a later version is better displayed raw than hidden.
             other => (RED, format!("{other:?}")),
         };
         self.lines.push(vec![StyledSpan::new(style, "! "), StyledSpan::new(style, &text)]);
     }
 
-    /// What the rules say of the text, and what it costs.
+    /// Adds the findings of the rules and the token cost.
     fn checks(&mut self, proposal: &Proposal) {
         self.heading("Checks");
         let lint = &proposal.lint;
@@ -219,7 +219,7 @@ impl TextPage {
         }
     }
 
-    /// Whether the proposal still fits, and whether its file is as it was written.
+    /// Adds whether the proposal still applies, and whether its file has drifted.
     fn base(&mut self, proposal: &Proposal, drift: &ProposalDrift) {
         self.heading("Base");
         let id = &proposal.summary.id;
@@ -253,7 +253,7 @@ impl TextPage {
         }
     }
 
-    /// A unified diff; in two columns where they fit.
+    /// Adds a unified diff, in two columns if they fit.
     fn diff(&mut self, text: &str, columns: Option<usize>) {
         let rows = diff::parse_rows(text);
         match columns.filter(|columns| *columns >= MIN_SIDE_BY_SIDE_WIDTH) {
@@ -262,7 +262,7 @@ impl TextPage {
         }
     }
 
-    /// What differs in one file.
+    /// Adds the difference of one file.
     pub(super) fn add_difference(&mut self, file: &FileDifference, columns: Option<usize>) {
         let what = match file.change {
             FileDifferenceKind::Added => "added",
@@ -284,7 +284,7 @@ impl TextPage {
     }
 }
 
-/// Says where the agent's diff was not taken literally.
+/// Describes an inexact match of the agent's diff.
 fn fuzz(note: &FuzzNote) -> String {
     let what = match note.kind {
         FuzzKind::Offset(lines) => format!("applied {lines:+} lines from where it says"),

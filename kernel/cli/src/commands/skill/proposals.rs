@@ -9,7 +9,7 @@ use crate::exit;
 use crate::output::CommandResult;
 use crate::session::CliContext;
 
-/// How much of a justification a list shows, in characters.
+/// The number of characters of a justification in a list.
 const WIDEST: usize = 60;
 
 pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) -> CommandResult {
@@ -64,12 +64,12 @@ pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) ->
     Ok(exit::OK)
 }
 
-/// Whether a flag means that the text may not be what it looks like.
+/// Returns whether a flag means that the text may differ from its appearance.
 fn is_alarming(flag: &ReviewFlag) -> bool {
     matches!(flag, ReviewFlag::HiddenUnicode { .. } | ReviewFlag::PromptMarkup { .. })
 }
 
-/// A time to the minute, in UTC.
+/// Formats a time to the minute, in UTC.
 pub(super) fn format_short_time(ms: i64) -> String {
     let mut text = format_rfc3339(ms).replacen('T', " ", 1);
     text.truncate("2026-11-22 03:30".len());

@@ -14,7 +14,7 @@ pub(super) fn prune(session: &CliContext, args: &PruneArgs) -> CommandResult {
     let standard = RetentionRule::default();
     let rule = RetentionRule {
         newest: args.keep.unwrap_or(standard.newest),
-        // A rule that was given is meant as given.
+        // An explicit `--keep` overrides the default limits.
         newest_in_days: match args.keep {
             Some(_) if args.days.is_none() => 0,
             _ => standard.newest_in_days,

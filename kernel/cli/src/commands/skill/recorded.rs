@@ -1,4 +1,4 @@
-//! Versions of the skills that a command writes to.
+//! Versions of the skills that a command modifies.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -11,8 +11,8 @@ use crate::cli::SkillRoots;
 use crate::error::CliError;
 use crate::session::CliContext;
 
-/// Records a skill's files before and after a command writes to them, if the skill is one of a trusted
-/// home. Skills elsewhere have no versions.
+/// A recorder of a skill's files before and after a command modifies them, for skills of a trusted
+/// home. Other skills have no versions.
 pub(super) struct Recorder<'s> {
     session: &'s CliContext,
     /// Opened by the first write.
@@ -24,7 +24,7 @@ impl<'s> Recorder<'s> {
         Self { session, home: OnceCell::new() }
     }
 
-    /// Replaces a SKILL.md; what it said before and what it says then are versions.
+    /// Replaces a SKILL.md and records the texts before and after as versions.
     pub(super) fn replacing<E: From<CliError>>(
         &self,
         path: &Path,
@@ -33,7 +33,7 @@ impl<'s> Recorder<'s> {
         self.record(path)?;
         replace()?;
         if let Err(error) = self.record(path) {
-            // The next use of the ledger makes up for it.
+            // The next use of the ledger records the version instead.
             self.session
                 .output
                 .print_note(format!("no version is recorded yet: {}", error.message()));
@@ -58,12 +58,12 @@ impl<'s> Recorder<'s> {
     }
 }
 
-/// Finds the skill whose SKILL.md lies at a path.
+/// Returns the skill whose SKILL.md has this path.
 fn skill_at(snapshot: &skill_store::Snapshot, path: &Path) -> Option<SkillId> {
     let path = fs::canonicalize(path).ok()?;
     let mut skills = snapshot.skills().iter();
     let found = skills.find(|skill| {
-        // Most paths differ in their last names already.
+        // A cheap test first: most paths already differ in the directory's name.
         path.parent().and_then(Path::file_name) == Some(skill.id().as_str().as_ref())
             && fs::canonicalize(skill.location()).is_ok_and(|location| location == path)
     });

@@ -1,7 +1,7 @@
-//! `skillhost skill read-properties` and `to-prompt`: what the reference tool prints.
+//! `skillhost skill read-properties` and `to-prompt`: the output of the reference tool.
 //!
 //! Lines, streams and exit codes are the reference's, also for a path that does not exist. With
-//! `--json` the form is ours.
+//! `--json` the format is that of this program.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ pub(super) fn cmd_skill_to_prompt(session: &CliContext, args: &ToPromptArgs) -> 
     print_output(session, &printed, |text| Ok(json!({ "prompt": text.trim_end_matches('\n') })))
 }
 
-/// Prints it as it is; with `--json`, as an object or as an error of ours.
+/// Prints the output unchanged; with `--json`, as an object or as an error.
 fn print_output(
     session: &CliContext,
     printed: &ReferenceToolOutput,

@@ -20,10 +20,10 @@ use crate::exit;
 use crate::output::{CommandResult, display_safe, ignore_broken_pipe};
 use crate::session::CliContext;
 
-/// The width where there is no terminal to ask.
+/// The width without a terminal, in columns.
 const WIDTH: u16 = 80;
 
-/// Narrower than this, nothing is left of a table or a list.
+/// The minimum width at which tables and lists are readable.
 const MIN_WIDTH: u16 = 30;
 
 pub(super) fn cmd_skill_render(session: &CliContext, args: &RenderArgs) -> CommandResult {
@@ -60,13 +60,13 @@ pub(super) fn cmd_skill_render(session: &CliContext, args: &RenderArgs) -> Comma
 }
 
 fn terminal_width() -> u16 {
-    // Only a terminal is asked: elsewhere the answer would be that of some other terminal.
+    // Queried only if stdout is a terminal: crossterm would otherwise report another terminal.
     let terminal = io::stdout().is_terminal();
     let size = terminal.then(termimad::crossterm::terminal::size);
     size.and_then(Result::ok).map_or(WIDTH, |(columns, _)| columns)
 }
 
-/// A skill as it is shown; its texts sanitised.
+/// A skill for display, with sanitized texts.
 struct SanitizedSkill {
     id: String,
     name: String,
@@ -86,7 +86,7 @@ impl SanitizedSkill {
     }
 }
 
-/// Finds a skill on the disk, else by its id in the home.
+/// Finds a skill by path, else by its id in the home.
 fn find(session: &CliContext, named: &Path) -> Result<SanitizedSkill, CliError> {
     let mut parts = named.components();
     let one = match (parts.next(), parts.next()) {

@@ -1,4 +1,4 @@
-//! What `validate` and `lint` say: one account of findings in several forms, one skill at a time.
+//! The report of `validate` and `lint`: findings in several formats, one skill at a time.
 
 mod beside;
 mod github;
@@ -25,19 +25,19 @@ use crate::session::CliContext;
 
 pub(super) use self::beside::SidecarReport;
 
-/// One skill and what was found in it; or what stands where a skill should be.
+/// One skill and its findings, or a path without a skill.
 pub(super) struct CheckedSkill<'a> {
-    /// The SKILL.md, or whatever was named.
+    /// The SKILL.md, or the path from the command line.
     pub(super) path: &'a Path,
-    /// The skill's directory, or whatever was named.
+    /// The skill's directory, or the path from the command line.
     pub(super) dir: &'a Path,
-    /// Its bytes, which findings point into.
+    /// The file's bytes, which findings point into.
     pub(super) bytes: &'a [u8],
-    /// In the order of the file.
+    /// The findings in the order of the file.
     pub(super) findings: &'a [Finding],
-    /// The fields of the frontmatter, where the form shows them.
+    /// The fields of the frontmatter, if the format includes them.
     pub(super) properties: Option<&'a RawValue>,
-    /// How many findings were mended; nothing where that was not asked for.
+    /// The number of fixed findings; `None` without `--fix`.
     pub(super) fixed: Option<usize>,
 }
 
@@ -55,19 +55,19 @@ impl CheckedSkill<'_> {
     }
 }
 
-/// How much there was of everything.
+/// The totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct CheckSummary {
-    /// Skills that were looked at.
+    /// The number of checked skills.
     pub(super) skills: usize,
-    /// Those without an error.
+    /// The number of skills without an error.
     pub(super) valid: usize,
     pub(super) errors: usize,
     pub(super) warnings: usize,
     pub(super) notes: usize,
-    /// Paths that there was no skill to look at under.
+    /// The number of paths without a checkable skill.
     pub(super) problems: usize,
-    /// Findings that were mended and are not counted above.
+    /// The number of fixed findings, which the other counts exclude.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) fixed: usize,
 }
@@ -85,7 +85,7 @@ impl CheckSummary {
         self.fixed += checked.fixed.unwrap_or_default();
     }
 
-    /// One line for people.
+    /// Formats the totals on one line for users.
     fn line(&self) -> String {
         let counted = |count: usize, what: &str| {
             let plural = if count == 1 { "" } else { "s" };
@@ -112,21 +112,21 @@ impl CheckSummary {
     }
 }
 
-/// A form that findings are told in.
+/// A writer of findings in one format.
 trait ReportWriter {
-    /// Tells of one skill.
+    /// Writes one skill.
     fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()>;
 
-    /// Tells of a path that no skill could be looked at under.
+    /// Writes a path without a checkable skill.
     fn write_problem(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
         self.write_skill(checked, out)
     }
 
-    /// Ends the account.
+    /// Writes the end of the report.
     fn finish(&mut self, summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()>;
 }
 
-/// The account of one run.
+/// The report of one run.
 pub(super) struct FindingsReport {
     output: Output,
     format: ReportFormat,
@@ -149,12 +149,12 @@ impl FindingsReport {
         Self { output, format, form, out, summary: CheckSummary::default() }
     }
 
-    /// Tells whether the form has one entry per skill, so that nothing can be added to one later.
+    /// Returns whether the format has one entry per skill, so that later additions are impossible.
     pub(super) fn is_per_skill(&self) -> bool {
         matches!(self.format, ReportFormat::Json | ReportFormat::Jsonl)
     }
 
-    /// [`ModelCheck::properties`], if the form shows them.
+    /// Returns [`ModelCheck::properties`], if the format includes them.
     pub(super) fn properties(
         &self,
         subject: &SkillDocument<'_>,
@@ -163,14 +163,14 @@ impl FindingsReport {
         Ok(raw.transpose().map_err(io::Error::from)?)
     }
 
-    /// Takes up a skill.
+    /// Adds a skill.
     pub(super) fn add_skill(&mut self, checked: &CheckedSkill<'_>) -> Result<(), CliError> {
         self.summary.skills += 1;
         self.summary.valid += usize::from(checked.is_valid());
         self.add(checked)
     }
 
-    /// Takes up findings about a skill that was taken up before.
+    /// Adds findings about a skill that was added before.
     pub(super) fn add_findings(
         &mut self,
         checked: &CheckedSkill<'_>,
@@ -185,7 +185,7 @@ impl FindingsReport {
         ignore_broken_pipe(self.form.write_skill(checked, &mut self.out))
     }
 
-    /// Takes up something that could not be looked at.
+    /// Adds a path that could not be checked.
     pub(super) fn add_problem(&mut self, problem: &FoundProblem) -> Result<(), CliError> {
         let place = problem.path.display();
         if problem.kind == ProblemKind::Link {
@@ -226,14 +226,14 @@ impl FindingsReport {
         ignore_broken_pipe(self.form.write_problem(&checked, &mut self.out))
     }
 
-    /// Tells of something that did not work: not a result, but it comes after those before it.
+    /// Reports a failure: not a result, but ordered after the results before it.
     pub(super) fn add_failure(&mut self, error: &CliError) -> Result<(), CliError> {
         ignore_broken_pipe(self.out.flush())?;
         self.output.print_error(error);
         Ok(())
     }
 
-    /// Ends the account.
+    /// Ends the report.
     pub(super) fn finish(mut self) -> Result<CheckSummary, CliError> {
         ignore_broken_pipe(self.form.finish(&self.summary, &mut self.out))?;
         ignore_broken_pipe(self.out.flush())?;
@@ -241,10 +241,10 @@ impl FindingsReport {
     }
 }
 
-/// The one form that is asked for.
+/// Returns the requested format.
 ///
 /// # Errors
-/// Fails if two are asked for, or one that does not go with the profile.
+/// Fails if two formats are requested, or one that the profile excludes.
 pub(super) fn resolve_format(
     session: &CliContext,
     format: Option<ReportFormat>,
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_summary_is_one_line_and_leaves_out_what_there_is_none_of() {
+    fn summary_line_omits_zero_counts() {
         let line = |skills, valid, [errors, warnings, notes, problems, fixed]: [usize; 5]| {
             CheckSummary { skills, valid, errors, warnings, notes, problems, fixed }.line()
         };

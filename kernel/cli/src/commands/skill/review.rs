@@ -1,4 +1,4 @@
-//! `skillhost skill review`: proposals as pages; on a terminal one after the other, to be decided.
+//! `skillhost skill review`: proposals as pages; on a terminal, decided one after the other.
 
 mod editor;
 mod screen;
@@ -58,7 +58,7 @@ pub(super) fn cmd_skill_review(session: &CliContext, args: &ReviewArgs) -> Comma
     Ok(exit::OK)
 }
 
-/// The proposals somebody has to decide about, the oldest first.
+/// Returns the ids of the proposals that await a decision, the oldest first.
 fn pending_proposal_ids(desk: &ReviewContext) -> Result<Vec<String>, CliError> {
     let listed = desk.proposals(ProposalFilter::default())?;
     let waits =

@@ -1,4 +1,4 @@
-//! `skillhost skill rules`: what skills are checked for.
+//! `skillhost skill rules`: the rules that skills are checked against.
 
 use serde_json::{Value, json};
 use skill_rules::explain::render_page;

@@ -1,4 +1,4 @@
-//! `skillhost skill search`: the skills that fit a task, without a kernel.
+//! `skillhost skill search`: the skills that match a task, without a kernel.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use crate::exit;
 use crate::output::{BOLD, CommandResult, DIM, Output, display_safe};
 use crate::session::CliContext;
 
-/// Ids that are longer push their line to the right.
+/// The width of the id column; a longer id moves the rest of its line.
 const ID_WIDTH: usize = 32;
 
 pub(super) fn cmd_skill_search(session: &CliContext, args: &SearchArgs) -> CommandResult {
@@ -28,7 +28,8 @@ pub(super) fn cmd_skill_search(session: &CliContext, args: &SearchArgs) -> Comma
     let store = stored::open_store(session, &args.roots)?;
     let snapshot = store.snapshot();
     let searcher = SkillSearcher::new();
-    // Nobody else does it, and what an agent gets after a moment is to be got here at once.
+    // No background task exists here, and the results must match those of an agent with a warm
+    // index.
     searcher.build_index(&store, &snapshot);
     let ranker = Ranker::from(args.ranker);
     let ask = SkillQuery {
@@ -96,7 +97,7 @@ fn print(output: Output, found: &SkillSearchResult) -> Result<(), CliError> {
             notes.push("untrusted");
         }
         if !notes.is_empty() {
-            // Writing to a string cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(line, " {DIM}[{}]{DIM:#}", notes.join(", "));
         }
         output.print_line(line)?;
@@ -104,7 +105,7 @@ fn print(output: Output, found: &SkillSearchResult) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Prints what the scores are made of.
+/// Prints the parts of the scores.
 fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliError> {
     output.print_line("")?;
     output.print_line(format!(
@@ -131,7 +132,7 @@ fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliEr
         if !matched.is_empty() {
             output.print_line(format!("{DIM}{}{DIM:#}", display_safe(&matched.join("; "))))?;
         }
-        // What is not there explains nothing.
+        // A zero contribution explains no score.
         let told = hit.contributions.iter().filter(|part| part.value != 0.0);
         let rows: Vec<Vec<String>> = told
             .map(|part| {

@@ -1,4 +1,4 @@
-//! `skillhost skill enable` and `skill disable`: how far skills are offered, in the settings.
+//! `skillhost skill enable` and `skill disable`: the states of skills in the settings.
 
 mod edit;
 
@@ -19,7 +19,7 @@ use crate::exit;
 use crate::output::{CommandResult, display_safe};
 use crate::session::CliContext;
 
-/// What becomes of one skill.
+/// The change of one skill's state.
 #[derive(Debug, Serialize)]
 struct StateChange {
     skill_id: String,
@@ -101,7 +101,7 @@ fn change(session: &CliContext, ids: &[String], to: SkillState) -> CommandResult
     Ok(exit::OK)
 }
 
-/// States go by the bare id: they hold for every skill that has it.
+/// States refer to bare ids: a state applies to every skill with its id.
 fn check_exists(snapshot: &Snapshot, id: &str) -> Result<(), CliError> {
     if snapshot.get(id).is_some_and(|skill| skill.id().as_str() == id) {
         return Ok(());
@@ -125,7 +125,7 @@ fn read(path: &Path) -> Result<Option<String>, CliError> {
     }
 }
 
-/// What settings say of single skills.
+/// Reads the states of single skills from the settings.
 fn read_states(settings: &Settings) -> Result<BTreeMap<String, SkillState>, CliError> {
     let skills = settings.extensions.get(REGISTRY).and_then(|keys| keys.get("skills"));
     let Some(skills) = skills else { return Ok(BTreeMap::new()) };
@@ -139,7 +139,7 @@ fn state(states: &BTreeMap<String, SkillState>, id: &str) -> SkillState {
     RegistryConfig { skills: states.clone(), ..RegistryConfig::default() }.state_of(id)
 }
 
-/// Changes the state of an id; what is on needs no mention unless a glob says otherwise.
+/// Changes the state of an id; a skill that is on needs no entry unless a glob disables it.
 fn set(states: &mut BTreeMap<String, SkillState>, id: &str, to: SkillState) {
     if to == SkillState::On {
         states.remove(id);
@@ -149,7 +149,7 @@ fn set(states: &mut BTreeMap<String, SkillState>, id: &str, to: SkillState) {
     }
 }
 
-/// Lets an edited text pass only if it says what it is to say, and everything else as before.
+/// Checks that an edited text has the requested states and otherwise the same settings.
 fn verify_edit(
     path: &Path,
     before: &Settings,
@@ -185,7 +185,7 @@ fn write(path: &Path, before: Option<&str>, text: &str) -> Result<(), CliError> 
     })
 }
 
-/// Has the kernel that runs for the home read its settings again; tells whether one runs.
+/// Requests a settings reload from the home's running kernel; returns whether one runs.
 fn reload_running_kernel(session: &CliContext, home: &Home) -> Result<bool, CliError> {
     let request = ControlRequest::Reload { id: REGISTRY.to_owned() };
     match session.try_running_kernel::<ReloadOutcome>(home, &request) {

@@ -24,7 +24,7 @@ use crate::output::{
 use crate::sanitise::sanitize;
 use crate::session::CliContext;
 
-/// The extension whose configuration says where skills are.
+/// The extension whose configuration names the skill roots.
 pub(in crate::commands) const REGISTRY: &str = "skill_registry";
 
 pub(super) fn cmd_skill_list(
@@ -72,7 +72,7 @@ pub(super) fn cmd_skill_resource(
     Ok(exit::OK)
 }
 
-/// Opens the roots named on the command line, else those of the home.
+/// Opens the roots from the command line, else those of the home.
 pub(in crate::commands) fn open_store(
     session: &CliContext,
     roots: &SkillRoots,
@@ -83,13 +83,13 @@ pub(in crate::commands) fn open_store(
         .map_err(|error| CliError::usage(error.to_string()).with_hint("see: skillhost config"))
 }
 
-/// The ledger of a home; of one that is not trusted it is only read.
+/// Opens the ledger of a home; that of an untrusted home is read-only.
 pub(in crate::commands) fn open_ledger(home: &Home) -> Ledger {
     let ledger = Ledger::new(home.data_dir(REGISTRY), Arc::new(SystemClock));
     if home.is_untrusted() { ledger.read_only() } else { ledger }
 }
 
-/// Whose the skills of the home are that agents created; of skills in other roots nothing is known.
+/// Returns the approval status of the home's agent-created skills; empty for skills in other roots.
 fn approval_statuses(
     session: &CliContext,
     roots: &SkillRoots,
@@ -103,14 +103,14 @@ fn approval_statuses(
     for note in ledger.take_notes() {
         session.output.print_note(note);
     }
-    // Skills can be looked at where the ledger cannot be.
+    // The skills remain readable if the ledger is not.
     standing.unwrap_or_else(|error| {
         session.output.print_note(format!("who created which skill is not known: {error}"));
         HashMap::new()
     })
 }
 
-/// What `allowed-tools` of the home's skills names, and whether it counts.
+/// Returns the tools in `allowed-tools` of the home's skills, and whether they are approved.
 pub(super) fn tool_grants(
     session: &CliContext,
     store: &Store,
@@ -137,7 +137,7 @@ fn root_options(session: &CliContext, roots: &SkillRoots) -> Result<StoreOptions
             return Err(CliError::new(exit::NOT_FOUND, message)
                 .with_hint("--root names a folder with skills in it"));
         }
-        // The first is where most people look, so it has the plainest label.
+        // The first root is the most common one, so it has the plainest label.
         let label = if number == 0 { "root".to_owned() } else { format!("root{}", number + 1) };
         named.push(SkillRoot { label, path, trust: TrustLevel::Operator });
     }
@@ -155,15 +155,15 @@ fn home_options(session: &CliContext) -> Result<StoreOptions, CliError> {
     Ok(config.options(home.root(), installation.and_then(|i| i.share_dir).as_deref()))
 }
 
-/// Takes the roots of a home that is not trusted for what they are: nobody answers for them, whatever
-/// its settings say, and they have to lie in the home.
+/// Restricts the roots of an untrusted home: they count as untrusted whatever the settings declare,
+/// and must lie in the home.
 fn distrust(session: &CliContext, home: &Home, roots: &mut Vec<SkillRoot>) {
     for root in &mut *roots {
         root.trust = TrustLevel::Untrusted;
     }
     roots.retain(|root| {
         let path = home.root().join(&root.path);
-        // What does not exist leads nowhere.
+        // A path that does not exist cannot lead out of the home.
         let inside = path.canonicalize().map_or(true, |path| path.starts_with(home.root()));
         if !inside {
             session.output.print_note(format!(
@@ -176,7 +176,7 @@ fn distrust(session: &CliContext, home: &Home, roots: &mut Vec<SkillRoot>) {
     });
 }
 
-/// Reads what the manifest and the settings of a home say to the registry.
+/// Reads the registry's configuration from the manifest and the settings of a home.
 pub(in crate::commands) fn registry_config(
     session: &CliContext,
     home: &Home,
@@ -186,7 +186,7 @@ pub(in crate::commands) fn registry_config(
     let found = discover_manifests(home, installation.as_ref(), &settings.allow_shadowing);
     let config = match found.manifests.get(REGISTRY) {
         Some(found) => settings.extension_config(&found.manifest),
-        // A home needs no manifests for its skills to be looked at.
+        // Skills can be listed in a home without manifests.
         None => Value::Object(settings.extensions.get(REGISTRY).cloned().unwrap_or_default()),
     };
     serde_json::from_value(config).map_err(|error| {
@@ -231,7 +231,8 @@ fn print_list(
         line.clear();
         let (id_shown, description) =
             (sanitize(id), skill_format::shorten_description(skill.description()));
-        // Pieces, not a format string: of ten thousand lines it is a tenth of the whole cost.
+        // Separate writes instead of a format string save a tenth of the time at ten thousand
+        // lines.
         for piece in [&*bold, &*id_shown, &*plain] {
             line.push_str(piece);
         }
@@ -262,7 +263,8 @@ fn print_list(
     Ok(())
 }
 
-/// Says what was not listed and why; warnings about listed skills are only counted.
+/// Prints the skills missing from the list with their reasons; warnings about listed skills are
+/// only counted.
 pub(super) fn print_problems(output: Output, snapshot: &Snapshot) {
     if snapshot.skills().is_empty() {
         let roots: Vec<_> =
@@ -310,7 +312,7 @@ fn show_skill(
     if output.json {
         let mut object = describe(skill);
         object["skill_state"] = json!(snapshot.state(skill));
-        // Of most skills there is nothing to say here.
+        // Most skills have no declarations.
         if !declared.is_empty() {
             object["extended"] = json!(declared);
         }
@@ -397,7 +399,7 @@ fn trust_name(skill: &Skill) -> &'static str {
     }
 }
 
-/// What is said of a skill that an agent created.
+/// Describes the approval status of an agent-created skill.
 fn format_approval_status(standing: &ApprovalStatus) -> Vec<String> {
     let author = standing.author.name();
     if standing.approved {
@@ -433,7 +435,7 @@ fn print(output: Output, answer: &ToolAnswer) -> Result<(), CliError> {
     output.print_json(&object)
 }
 
-/// Prints a whole file: every page of a text, the bytes of anything else.
+/// Prints a file: all pages of a text, or the bytes of a binary file.
 fn print_resource(output: Output, store: &Store, id: &str, path: &str) -> Result<(), CliError> {
     let snapshot = store.snapshot();
     let mut args = ReadResourceArgs {

@@ -38,8 +38,8 @@ pub(super) fn cmd_skill_triads(session: &CliContext, args: &RolesArgs) -> Comman
     Ok(batch.code)
 }
 
-/// The style of a role: its colour, or the nearest of 256 where a terminal does not say that it
-/// knows more.
+/// Returns the style of a role: its color, or the nearest of 256 unless the terminal announces
+/// more.
 pub(super) fn role_style(role: SkillRole) -> Style {
     let [red, green, blue] = role.rgb();
     let many = std::env::var_os("COLORTERM").is_some_and(|it| it == "truecolor" || it == "24bit");
@@ -49,7 +49,7 @@ pub(super) fn role_style(role: SkillRole) -> Style {
     Ansi256Color(nearest_ansi_color(role)).on_default()
 }
 
-/// The nearest colour of the 256.
+/// Returns the nearest of the 256 colors.
 pub(super) fn nearest_ansi_color(role: SkillRole) -> u8 {
     match role {
         SkillRole::Coordinator => 214,
@@ -85,7 +85,8 @@ fn describe(members: &[TriadMember], triads: &RoleCounts) -> Value {
     })
 }
 
-/// The role of which two do what one of a role other than Coordinator does: 2 · 2 = 1 and 2 · 1 = 2.
+/// Returns the role of which two balance one of a role other than Coordinator: 2 · 2 = 1 and 2 · 1
+/// = 2.
 fn balancing_role(needed: SkillRole) -> SkillRole {
     match needed {
         SkillRole::Generator => SkillRole::Verifier,
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_a_role_or_two_of_the_other_balance() {
+    fn balancing_role_matches_triad_rule() {
         for counts in [[5, 1, 0], [0, 0, 1], [2, 3, 4]] {
             let triads = RoleCounts { counts };
             let Some(role) = triads.balancing_role() else { continue };

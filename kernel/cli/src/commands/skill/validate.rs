@@ -1,4 +1,4 @@
-//! `skillhost skill validate`: whether skills conform.
+//! `skillhost skill validate`: conformance of skills.
 
 use skill_rules::{
     CheckOptions, CheckScope, SkillDocument, SkillInput, check_subject, needs_files,

@@ -1,4 +1,4 @@
-//! The command line of the reference tool: what click 8 makes of its arguments.
+//! The command line of the reference tool, parsed as click 8 does.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -10,7 +10,7 @@ use skill_rules::reference::python_repr;
 use super::ReferenceToolOutput;
 use crate::exit;
 
-/// What is to be done.
+/// A parsed command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReferenceCommand {
     Validate(PathBuf),
@@ -18,7 +18,7 @@ pub(super) enum ReferenceCommand {
     ToPrompt(Vec<PathBuf>),
 }
 
-/// A subcommand, and what `--help` says of it.
+/// A subcommand and its help text.
 struct ClickCommand {
     name: &'static str,
     argument: &'static str,
@@ -79,7 +79,7 @@ Commands:
   validate         Validate a skill directory.
 ";
 
-/// Reads the arguments; what is not to be done is told instead.
+/// Parses the arguments; a usage error or a help text is returned as `Err`.
 pub(super) fn parse(
     program: &str,
     arguments: &[OsString],
@@ -103,7 +103,8 @@ pub(super) fn parse(
     };
     let name = text(name);
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        // Behind `--` an option is no value yet.
+        // After `--`, an argument with a leading dash may still be an option: click's group parses
+        // it again.
         if let Some(option) = group.option(&name)? {
             return Err(group.answer(program, option));
         }
@@ -141,7 +142,7 @@ pub(super) fn parse(
     })
 }
 
-/// Returns the usage error about the first path that does not exist or may not be read.
+/// Returns the usage error for the first path that does not exist or is not readable.
 pub(super) fn bad_path<'a>(
     program: &str,
     command: &str,
@@ -151,7 +152,7 @@ pub(super) fn bad_path<'a>(
     paths.find_map(|path| {
         let problem = match std::fs::metadata(path) {
             Err(_) => "does not exist",
-            // Opening a FIFO would wait for its other end.
+            // Opening a FIFO to test it would block.
             Ok(it) if (it.is_file() || it.is_dir()) && is_forbidden(path) => "is not readable",
             Ok(_) => return None,
         };
@@ -191,16 +192,16 @@ struct ClickLevel {
     options: &'static [&'static str],
 }
 
-/// The arguments of one level.
+/// The parsed arguments of one level.
 #[derive(Default)]
 struct ParsedArguments<'a> {
-    /// In their order.
+    /// The options in their order.
     options: Vec<&'static str>,
     values: Vec<&'a OsString>,
 }
 
 impl ClickLevel {
-    /// Tells options from values. Where they are not mixed, the first value ends the options.
+    /// Separates options from values. If they may not be mixed, the first value ends the options.
     fn split<'a>(
         &self,
         arguments: &[&'a OsString],
@@ -225,7 +226,7 @@ impl ClickLevel {
         Ok(given)
     }
 
-    /// Returns the option that an argument is; nothing if it is a value.
+    /// Returns the option that an argument names, or `None` for a value.
     fn option(&self, argument: &str) -> Result<Option<&'static str>, ReferenceToolOutput> {
         let mut chars = argument.chars();
         let (Some('-'), Some(second)) = (chars.next(), chars.next()) else { return Ok(None) };
@@ -251,7 +252,7 @@ impl ClickLevel {
         }
     }
 
-    /// Answers an option of the tool itself.
+    /// Returns the output for an option of the tool itself.
     fn answer(&self, program: &str, option: &str) -> ReferenceToolOutput {
         match option {
             "--version" => ReferenceToolOutput::result(&format!("{program}, version 0.1.1")),

@@ -1,4 +1,4 @@
-//! Paths as Python's pathlib has them.
+//! Paths with the semantics of Python's pathlib.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -18,7 +18,7 @@ fn normal(path: &Path) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(out))
 }
 
-/// Returns the path of a skill's directory: that above its SKILL.md, else the path itself.
+/// Returns the directory of a skill: the parent of its SKILL.md, else the path itself.
 pub(super) fn skill_directory(path: &Path) -> PathBuf {
     let path = normal(path);
     let is_skill_file =
@@ -39,7 +39,7 @@ pub(super) fn name(path: &Path) -> String {
     }
 }
 
-/// Returns the path as text.
+/// Returns the path as text in Python's notation.
 pub(super) fn as_python_writes_it(path: impl AsRef<OsStr>) -> String {
     path.as_ref().to_string_lossy().into_owned()
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_written_as_pathlib_writes_them() {
+    fn paths_match_pathlib() {
         for (given, text, last) in [
             ("a", "a", "a"),
             ("./a/", "a", "a"),

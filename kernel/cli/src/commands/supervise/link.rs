@@ -1,7 +1,7 @@
-//! The connection between a supervisor and its kernel: a socket that is the kernel's standard input.
+//! The connection between a supervisor and its kernel: a socket as the kernel's standard input.
 //!
-//! The kernel gives signs of life and, last of all, reports the code with which it ends in order. An
-//! exit code alone says little: native code in the kernel can end the process at any time.
+//! The kernel sends heartbeats and, before an orderly exit, its exit code. The code of the process
+//! alone is not reliable: native code in the kernel can end the process at any time.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,40 +12,40 @@ use std::time::Duration;
 use rustix::fs::FileType;
 use tokio::net::UnixStream;
 
-/// The variable that tells a kernel which descriptor is the connection.
+/// The variable that names the descriptor of the connection.
 pub(super) const SUPERVISOR_LINK: &str = "SKILLHOST_SUPERVISOR_LINK";
 
-/// Its only value.
+/// The variable's only value.
 pub(super) const STDIN: &str = "0";
 
-/// How often a kernel gives a sign of life.
+/// The interval between heartbeats.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 const ALIVE: u8 = b'.';
-/// Followed by the exit code.
+/// The first byte of an exit report; the exit code follows.
 const ENDED: u8 = b'E';
 
-/// The supervisor's end.
+/// The supervisor's side of the connection.
 pub(super) struct KernelLink {
     stream: UnixStream,
-    /// The first half of a report.
+    /// Whether the first half of an exit report has arrived.
     ended: bool,
     closed: bool,
 }
 
-/// What a kernel says.
+/// A signal from the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KernelSign {
     Alive,
-    /// It ends in order, with this exit code.
+    /// An orderly exit with this code.
     Ended(u8),
 }
 
 impl KernelLink {
-    /// Makes a connection; the second value is to be the kernel's standard input.
+    /// Creates a connection; the second value becomes the kernel's standard input.
     pub(super) fn pair() -> io::Result<(Self, Stdio)> {
         let (ours, theirs) = StdUnixStream::pair()?;
-        // A kernel never waits for its supervisor.
+        // The kernel must never block on its supervisor.
         for end in [&ours, &theirs] {
             end.set_nonblocking(true)?;
         }
@@ -53,7 +53,7 @@ impl KernelLink {
         Ok((Self { stream, ended: false, closed: false }, Stdio::from(OwnedFd::from(theirs))))
     }
 
-    /// Waits for the next sign; for ever where none can come. May be dropped and called again.
+    /// Waits for the next signal; forever if none can arrive. Cancel-safe.
     pub(super) async fn next(&mut self) -> KernelSign {
         loop {
             if self.closed || self.stream.readable().await.is_err() {
@@ -65,7 +65,7 @@ impl KernelLink {
         }
     }
 
-    /// Takes a sign that has come already.
+    /// Returns a signal that has already arrived.
     pub(super) fn take(&mut self) -> Option<KernelSign> {
         loop {
             let mut byte = [0];
@@ -79,7 +79,7 @@ impl KernelLink {
                 }
                 Ok(_) if byte[0] == ENDED => self.ended = true,
                 Ok(_) if byte[0] == ALIVE => return Some(KernelSign::Alive),
-                // Of a later version.
+                // A signal of a later version is ignored.
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(_) => {
@@ -91,19 +91,19 @@ impl KernelLink {
     }
 }
 
-/// The kernel's end.
+/// The kernel's side of the connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SupervisorLink;
 
 impl SupervisorLink {
-    /// The connection to the supervisor of this process, where there is one.
+    /// Returns the connection to the supervisor of this process, if there is one.
     pub(crate) fn of_this_process() -> Option<Self> {
         let named = std::env::var(SUPERVISOR_LINK).is_ok_and(|value| value == STDIN);
-        // Inherited by way of another process, the variable means nothing.
+        // A variable inherited through another process names an unrelated descriptor.
         (named && super::supervisor().is_some() && is_socket()).then_some(Self)
     }
 
-    /// Gives signs of life as long as the runtime it runs on does its work.
+    /// Sends heartbeats as long as the runtime makes progress.
     pub(crate) async fn stay_alive(self) {
         let mut tick = tokio::time::interval(ALIVE_INTERVAL);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -113,17 +113,17 @@ impl SupervisorLink {
         }
     }
 
-    /// Gives one sign of life.
+    /// Sends one heartbeat.
     pub(crate) fn alive(self) {
         self.say(&[ALIVE]);
     }
 
-    /// Reports an end in order.
+    /// Reports an orderly exit.
     pub(crate) fn ended(self, code: u8) {
         self.say(&[ENDED, code]);
     }
 
-    /// A supervisor that does not read, or is gone, is not waited for.
+    /// Writes without blocking: a supervisor that does not read, or has ended, is skipped.
     #[expect(clippy::unused_self, reason = "only a process with a supervisor has one")]
     fn say(self, bytes: &[u8]) {
         let _ = rustix::io::write(io::stdin(), bytes);

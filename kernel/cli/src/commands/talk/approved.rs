@@ -1,4 +1,4 @@
-//! The tools that `--approve` names: each must be one that some agent can call.
+//! The check of tools named by `--approve`: at least one agent must be able to call each of them.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use skillhost_kernel::suggest_similar;
 use crate::error::CliError;
 use crate::output::display_safe;
 
-/// Refuses names that are those of no tool. `ask` has the kernel answer a request.
+/// Rejects names of unknown tools. `ask` sends a request to the kernel.
 pub(super) async fn check_approved(
     approved: &[String],
     ask: impl AsyncFn(ControlRequest) -> Result<Value, CliError>,

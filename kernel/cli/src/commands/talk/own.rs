@@ -1,4 +1,4 @@
-//! A conversation with a kernel of this process.
+//! A thread executed by a kernel in this process.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::cli::ChatSessionArgs;
 use crate::error::CliError;
 use crate::session::CliContext;
 
-/// A kernel, and a thread that nobody else opens meanwhile.
+/// A kernel, and a thread locked against other processes.
 pub(super) struct InProcessKernel<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) thread: Thread,
 }
 
 impl<'a> InProcessKernel<'a> {
-    /// Opens the thread or begins one.
+    /// Opens or creates the thread.
     pub(super) async fn open(
         session: &CliContext,
         kernel: &'a Kernel,
@@ -29,7 +29,7 @@ impl<'a> InProcessKernel<'a> {
         let threads = ThreadStore::new(kernel.home());
         let Some(id) = &args.thread else {
             let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-            // Nothing is begun with an agent that is not there.
+            // A thread must not be created for an unknown agent.
             let agent = kernel.refresh_agent(agent).await?.manifest.id.to_string();
             return Ok(Self { kernel, thread: threads.create(&agent)? });
         };
@@ -41,7 +41,7 @@ impl<'a> InProcessKernel<'a> {
         Ok(Self { kernel, thread })
     }
 
-    /// Has the agent answer.
+    /// Runs one turn of the agent.
     pub(super) async fn run_turn(
         &mut self,
         prompt: String,
@@ -75,7 +75,7 @@ impl<'a> InProcessKernel<'a> {
         Ok(result?)
     }
 
-    /// Begins another thread with an agent.
+    /// Creates another thread with an agent.
     pub(super) async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
         let agent = self.kernel.refresh_agent(agent).await?.manifest.id.to_string();
         self.thread = ThreadStore::new(self.kernel.home()).create(&agent)?;

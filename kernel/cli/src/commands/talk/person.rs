@@ -1,4 +1,4 @@
-//! Whoever sits at the terminal, or reads the pipe: the other end of a run.
+//! The user at the terminal or behind a pipe, as the channel of a run.
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _};
@@ -13,7 +13,7 @@ use super::{question, secret};
 use crate::error::CliError;
 use crate::output::{BOLD, DIM, Output, RED, display_safe};
 
-/// How much of a call's arguments or of an answer is shown beside the conversation.
+/// The number of characters of a call's arguments or result in a progress line.
 const SHOWN: usize = 160;
 
 /// The model of a home whose settings name none.
@@ -22,65 +22,65 @@ const BUILT_IN: &str = "script/demo";
 const BUILT_IN_NOTE: &str = "these are the answers of a built-in script; to talk to a model, name it \
     under models.default in skillhost.yaml or with --model";
 
-/// Prints what happens in a run and asks for approvals.
+/// A channel that prints the events of a run and prompts for approvals.
 pub(crate) struct TerminalChannel {
     output: Output,
-    /// They can be asked.
+    /// Whether a user can be prompted.
     present: bool,
     inner: Mutex<TerminalState>,
-    /// One question at a time.
+    /// A lock that serializes prompts.
     asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct TerminalState {
-    /// Whose replies are the conversation; those of others are their business.
+    /// The agent whose replies are printed as the chat; replies of other agents are summarized.
     agent: String,
-    /// Tools with a standing consent.
+    /// Tools approved for the session.
     approved: BTreeSet<String>,
-    /// What was printed of the reply that is coming in, since the last thing that broke its line.
+    /// The printed text of the current reply since the last line break by other output.
     reply: String,
-    /// Something of the last reply was printed.
+    /// Whether a part of the last reply was printed.
     heard: bool,
-    /// Whether they know that the model is the built-in script; absent until it is.
+    /// Whether the user knows that the model is the built-in script; `None` until it is used.
     told_of_script: Option<bool>,
     notes: Vec<String>,
-    /// They were told that the kernel is waited for.
+    /// Whether the wait for the kernel was announced.
     waits: bool,
-    /// The first failure of standard output.
+    /// The first error of standard output.
     failed: Option<CliError>,
 }
 
 impl TerminalChannel {
     pub(crate) fn new(output: Output, agent: &str, approved: &[String]) -> Self {
-        // Questions go to standard error: standard output may be a pipe.
+        // Prompts go to standard error, because standard output may be a pipe.
         let present = !output.json && io::stdin().is_terminal() && io::stderr().is_terminal();
         let approved = approved.iter().cloned().collect();
         let inner = TerminalState { agent: agent.to_owned(), approved, ..TerminalState::default() };
         Self { output, present, inner: Mutex::new(inner), asking: tokio::sync::Mutex::default() }
     }
 
-    /// Takes another agent's replies for the conversation.
+    /// Replaces the agent whose replies are printed as the chat.
     pub(crate) fn set_agent(&self, agent: &str) {
         agent.clone_into(&mut self.lock().agent);
     }
 
-    /// Lets a tool be called without asking.
+    /// Approves a tool for the session.
     pub(crate) fn approve_tool(&self, tool: &str) {
         self.lock().approved.insert(tool.to_owned());
     }
 
-    /// The tools with a standing consent.
+    /// Returns the tools approved for the session.
     pub(crate) fn approved_tools(&self) -> Vec<String> {
         self.lock().approved.iter().cloned().collect()
     }
 
-    /// What they were told since the last call.
+    /// Returns the notes since the last call.
     pub(crate) fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().notes)
     }
 
-    /// Forgets what was printed of a reply that comes again from its beginning.
+    /// Clears the state of a reply that the kernel sends again from its start.
     pub(crate) fn reset_reply(&self) {
         let inner = &mut *self.lock();
         self.break_line(inner);
@@ -88,7 +88,7 @@ impl TerminalChannel {
         inner.waits = false;
     }
 
-    /// Says, once, that the kernel has gone and is waited for.
+    /// Prints, once, that the connection is lost and the kernel is awaited.
     pub(crate) fn announce_reconnect(&self) {
         let inner = &mut *self.lock();
         self.break_line(inner);
@@ -97,7 +97,7 @@ impl TerminalChannel {
         }
     }
 
-    /// Ends the line, and prints an answer of which nothing was printed on its way.
+    /// Ends the line, and prints a reply that was not streamed.
     pub(crate) fn end_of_turn(&self, outcome: Option<&RunOutcome>) -> Result<(), CliError> {
         let mut inner = self.lock();
         if let Some(failed) = inner.failed.take() {
@@ -127,7 +127,7 @@ impl TerminalChannel {
         inner.failed = self.output.print_chunk(text).err();
     }
 
-    /// Ends the reply, so that what comes next begins a line.
+    /// Ends the line of the reply, so that other output starts on a new one.
     fn break_line(&self, inner: &mut TerminalState) {
         if !inner.reply.is_empty() && !inner.reply.ends_with('\n') {
             self.print(inner, "\n");
@@ -160,7 +160,7 @@ impl Channel for TerminalChannel {
             }
             return;
         }
-        // What is told of others does not end the reply that is coming in.
+        // Usage reports print no line and must not break that of the reply.
         if !matches!(event, RunEvent::UsageReported { .. }) {
             let begun = !inner.reply.is_empty();
             self.break_line(inner);
@@ -239,7 +239,7 @@ impl Channel for TerminalChannel {
             return ApprovalDecision::Refuse { reason: reason.to_owned() };
         }
         self.break_line(&mut self.lock());
-        // Which agent, in which thread, a consent for the session is for, the kernel remembers.
+        // The kernel stores the agent and thread of an approval for the session.
         question::prompt_approval(self.output, request).await
     }
 
@@ -257,7 +257,7 @@ impl Channel for TerminalChannel {
     }
 }
 
-/// The beginning of a text on one line.
+/// Returns the beginning of a text on one line.
 fn one_line(text: &str) -> String {
     let line = display_safe(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match line.char_indices().nth(SHOWN) {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_standing_consent_holds_but_for_tools_that_always_ask() {
+    async fn session_approval_excludes_always_ask_tools() {
         let person = TerminalChannel::new(Output { json: true }, "worker", &["delete_file".into()]);
         let channel: &dyn Channel = &person;
         assert_eq!(channel.request_approval(&request(false)).await, ApprovalDecision::Session);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_call_is_one_harmless_line() {
+    fn tool_call_prints_one_sanitized_line() {
         assert_eq!(one_line("{\n  \"a\": \"\u{1b}[2J\"\n}"), "{ \"a\": \"\\u{1b}[2J\" }");
         assert_eq!(one_line(&"ü".repeat(200)), format!("{}…", "ü".repeat(160)));
     }

@@ -1,4 +1,4 @@
-//! The question whether a tool may be called, and its answer from the terminal.
+//! The prompt for the approval of a tool call, and its reply from the terminal.
 
 use std::io::{self, PipeReader, pipe};
 
@@ -9,17 +9,17 @@ use skillhost_kernel::{ApprovalDecision, ApprovalRequest};
 
 use crate::output::{BOLD, Output, RED, display_safe};
 
-/// A line is taken up to this many bytes.
+/// The maximum length of an input line, in bytes.
 const LONGEST: usize = 4096;
 
-/// Arguments with more bytes are not shown where there are details of the call.
+/// The length, in bytes, from which arguments are omitted in favor of the call's details.
 const LONG_ARGUMENTS: usize = 512;
 
-/// Lines of details that are shown; more than an approval may have.
+/// The number of printed detail lines, larger than the limit of an approval request.
 const DETAILS: usize = 12_000;
 
-/// Shows what would be called, in full, and waits for an answer. Dropping the future gives the
-/// question up; nothing reads the terminal from then on.
+/// Prints the complete call and waits for a decision. Dropping the future cancels the prompt; the
+/// terminal is not read after that.
 pub(super) async fn prompt_approval(output: Output, request: &ApprovalRequest) -> ApprovalDecision {
     match prompt_line(output, text(request)).await {
         Ok(line) => parse_decision(&line, request.always),
@@ -29,9 +29,10 @@ pub(super) async fn prompt_approval(output: Output, request: &ApprovalRequest) -
     }
 }
 
-/// Shows a question and waits for a line. Dropping the future gives the question up.
+/// Prints a prompt and waits for a line. Dropping the future cancels the prompt.
 pub(super) async fn prompt_line(output: Output, text: String) -> io::Result<String> {
-    // The other end is closed when this function ends or is dropped.
+    // The write end closes when this function returns or is dropped, which cancels the blocking
+    // read.
     let asked = pipe().map(|(given_up, still_asking)| {
         let answer = tokio::task::spawn_blocking(move || answer(output, &text, &given_up));
         (answer, still_asking)
@@ -55,7 +56,7 @@ fn text(request: &ApprovalRequest) -> String {
         display_safe(tool),
         display_safe(extension)
     )];
-    // Long arguments are what the details show, in a form that people can read.
+    // The details present long arguments in a readable form.
     match details {
         Some(_) if arguments.len() > LONG_ARGUMENTS => {
             lines.push(format!("  with {} bytes of arguments:", arguments.len()));
@@ -73,8 +74,8 @@ fn text(request: &ApprovalRequest) -> String {
     lines.join("\n")
 }
 
-/// What the call is about, each line marked so that none passes for a part of the question. Its
-/// author keeps it short; what is longer all the same ends with a word on how much is missing.
+/// Formats the details of a call, each line marked so that none can imitate the prompt. Details
+/// beyond the limit end with a note on the omitted lines.
 pub(crate) fn shown_details(details: &str) -> Vec<String> {
     let lines = details.lines().count();
     let mut shown: Vec<_> =
@@ -85,7 +86,7 @@ pub(crate) fn shown_details(details: &str) -> Vec<String> {
     shown
 }
 
-/// Everything that is not a clear yes is a no.
+/// Parses a decision; any input other than a clear yes refuses.
 fn parse_decision(line: &str, always: bool) -> ApprovalDecision {
     match line.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => ApprovalDecision::Once,
@@ -94,8 +95,7 @@ fn parse_decision(line: &str, always: bool) -> ApprovalDecision {
     }
 }
 
-/// Asks, and waits for a line or for the question to be given up. What was typed before does not
-/// answer it.
+/// Prompts, and waits for a line or for cancellation. Input typed before the prompt is discarded.
 fn answer(output: Output, question: &str, given_up: &PipeReader) -> io::Result<String> {
     let terminal = io::stdin();
     tcflush(&terminal, QueueSelector::IFlush)?;
@@ -109,7 +109,7 @@ fn answer(output: Output, question: &str, given_up: &PipeReader) -> io::Result<S
     if !waited[1].revents().is_empty() {
         return Ok(String::new());
     }
-    // Not through `io::stdin`, which would keep what comes behind the line from the line editor.
+    // `io::stdin` would buffer bytes after the line, which the line editor needs.
     let mut line = [0; LONGEST];
     let read = rustix::io::read(&terminal, &mut line)?;
     Ok(String::from_utf8_lossy(&line[..read]).into_owned())
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clear_yes_allows_something() {
+    fn only_clear_yes_approves() {
         let no = || ApprovalDecision::Refuse { reason: "the user said no".to_owned() };
         for (line, asked, always) in [
             ("y\n", ApprovalDecision::Once, ApprovalDecision::Once),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_shown_and_nothing_steers_the_terminal() {
+    fn approval_prompt_is_complete_and_sanitized() {
         let request = ApprovalRequest {
             agent_id: "worker".into(),
             tool: "write_file".into(),

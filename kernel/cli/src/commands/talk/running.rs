@@ -1,4 +1,4 @@
-//! A conversation with the kernel that `skillhost run` runs: it may end and come again meanwhile.
+//! A thread executed by the kernel that `skillhost run` runs, which may restart in between.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,8 +19,8 @@ use crate::error::CliError;
 use crate::exit;
 use crate::session::{CliContext, KERNEL_PAUSE, KERNEL_WAIT};
 
-/// The report of the kernel that runs for a home. One that is about to be started again is waited
-/// for: a kernel of this process would only be in its way.
+/// Returns the load report of the home's running kernel. A restarting kernel is awaited: a second
+/// kernel in this process would conflict with it.
 pub(super) fn fetch_load_report(
     session: &CliContext,
     home: &Home,
@@ -38,7 +38,7 @@ pub(super) fn fetch_load_report(
     }
 }
 
-/// The kernel at the other end of the socket, and a thread that it works on.
+/// A connection to the running kernel, and the thread.
 pub(super) struct SocketKernel {
     pub(super) socket: PathBuf,
     pub(super) threads: ThreadStore,
@@ -46,36 +46,36 @@ pub(super) struct SocketKernel {
     pub(super) agent: String,
 }
 
-/// How a connection ended.
+/// The end of a connection.
 enum ConnectionEnd {
     Done(RunOutcome),
-    /// The kernel is gone, and another may come.
+    /// The kernel has ended and may return.
     Lost,
 }
 
-/// Whether a kernel has what was said.
+/// Whether a kernel has stored the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {
     Not,
-    /// It was sent, and nobody has said that it arrived.
+    /// The message was sent but not acknowledged.
     Maybe,
-    /// A kernel has kept it.
+    /// A kernel has stored the message.
     Kept,
 }
 
-/// One conversation, over however many connections.
+/// One exchange, over any number of connections.
 struct MessageExchange<'a> {
     person: &'a Arc<TerminalChannel>,
     interrupted: &'a mut Signal,
-    /// What is sent when it begins, and when it begins again.
+    /// The request, sent again after a reconnect.
     request: ControlRequest,
     said: Said,
     cancelled: bool,
 }
 
 impl SocketKernel {
-    /// Sends a request and follows what becomes of it. Ctrl-C gives the run up, a second one leaves
-    /// it to the kernel.
+    /// Sends a request and follows its progress. Ctrl-C cancels the run; a second one leaves the
+    /// run to the kernel.
     pub(super) async fn send_and_follow(
         &self,
         request: ControlRequest,
@@ -135,7 +135,7 @@ impl MessageExchange<'_> {
                     self.cancelled = true;
                     ClientMessage::Cancel
                 }
-                // A question that was taken back has no answer.
+                // A withdrawn prompt has no reply.
                 Some(answered) = questions.join_next() => match answered {
                     Ok(said) => said,
                     Err(_) => continue,
@@ -206,7 +206,7 @@ fn kernel_unreachable_error(said: Said) -> CliError {
     })
 }
 
-/// The error for a kernel that was there a moment ago.
+/// Returns the error for a kernel that has just ended.
 pub(super) fn kernel_gone() -> CliError {
     CliError::new(exit::FINDINGS, "the kernel has gone").with_hint("start it again: skillhost run")
 }

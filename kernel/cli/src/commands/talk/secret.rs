@@ -1,4 +1,4 @@
-//! A secret, typed where nobody reads along: it is not shown, and goes to nobody but the kernel.
+//! A prompt for a secret, which is not echoed and goes only to the kernel.
 
 use std::io;
 
@@ -8,8 +8,7 @@ use skillhost_kernel::{SecretPrompt, SecretReply};
 use super::question::prompt_line;
 use crate::output::{BOLD, Output, display_safe};
 
-/// A terminal that does not show what is typed, until this is dropped: also when the question is
-/// given up.
+/// A guard that disables the terminal's echo until it is dropped, also when the prompt is canceled.
 struct EchoOff {
     before: Termios,
 }
@@ -28,12 +27,12 @@ impl EchoOff {
 
 impl Drop for EchoOff {
     fn drop(&mut self) {
-        // A terminal that is gone shows nothing anyway.
+        // On a closed terminal there is no echo to restore.
         let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
     }
 }
 
-/// Asks for a secret and waits for it. Dropping the future gives the question up.
+/// Prompts for a secret. Dropping the future cancels the prompt.
 pub(super) async fn prompt_secret(output: Output, ask: &SecretPrompt) -> SecretReply {
     let read = match EchoOff::disable_echo() {
         Ok(_unseen) => prompt_line(output, text(ask)).await,
@@ -77,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_line_and_no_text_refuse() {
+    fn empty_or_invalid_secret_refuses() {
         let reason = |line| match parse_secret(line) {
             SecretReply::Refused { reason } => reason,
             SecretReply::Given(_) => panic!("{line:?} was taken"),
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_what_is_shown_and_nothing_steers_the_terminal() {
+    fn secret_prompt_is_complete_and_sanitized() {
         let ask = SecretPrompt {
             agent_id: "worker".into(),
             name: "FEED_KEY".into(),

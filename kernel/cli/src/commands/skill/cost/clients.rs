@@ -1,39 +1,39 @@
-//! What clients cut of a list of skills.
+//! The cuts that clients make in a list of skills.
 
 use serde::Serialize;
 use skill_format::{CatalogItem, Frontmatter, PromptSkill};
 use skill_store::{FoundSkill, RegistryConfig};
 
-/// The characters a token is taken for where a budget is a share of the window.
+/// The number of characters per token where a budget is a share of the window.
 const CHARS_PER_TOKEN: usize = 4;
 
-/// What is known of a client's list of skills.
+/// The documented budget of a client's list of skills.
 struct ClientBudget {
     name: &'static str,
-    /// Where that is written.
+    /// The address of the documentation.
     source: &'static str,
-    /// The share of the model's window that the list may take, in percent.
+    /// The share of the model's window available to the list, in percent.
     percent: usize,
-    /// The budget in characters where the window is not known.
+    /// The budget in characters for an unknown window.
     fallback: usize,
-    /// What is cut beyond the budget.
+    /// The cut beyond the budget.
     over: OverflowPolicy,
-    /// Whether `disable-model-invocation` keeps a skill off the list.
+    /// Whether `disable-model-invocation` removes a skill from the list.
     knows_user_only: bool,
 }
 
-/// What a client cuts.
+/// The cuts of a client.
 enum OverflowPolicy {
-    /// As `skill_format::catalog` does.
+    /// The cuts of `skill_format::catalog`.
     Catalog,
-    /// Every name stays. A description, `when_to_use` included, is cut at so many characters; beyond
-    /// the budget whole descriptions go, those of the skills used least first.
+    /// Every name stays. A description, `when_to_use` included, has a length limit in characters;
+    /// beyond the budget, descriptions are dropped, the least used skills first.
     DropDescriptions { longest: usize },
     /// All descriptions are shortened to the same length; then skills are left out.
     ShortenThenOmit,
 }
 
-/// The clients whose documentation says what they cut, as it was in November 2026.
+/// The clients with documented cuts, as of November 2026.
 ///
 /// Claude Code: "Extend Claude with skills", section "Skill descriptions are cut short"
 /// (<https://code.claude.com/docs/en/skills>): 1 % of the context window, 8,000 characters where it
@@ -71,14 +71,14 @@ static CLIENTS: [ClientBudget; 3] = [
     },
 ];
 
-/// What a list of skills says of one.
+/// The entry of one skill in a list.
 #[derive(Debug)]
 pub(super) struct SkillListing {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) description: String,
     pub(super) when_to_use: Option<String>,
-    /// The path of its SKILL.md as it was found.
+    /// The path of its SKILL.md as found.
     pub(super) location: String,
     pub(super) user_only: bool,
 }
@@ -105,27 +105,27 @@ impl SkillListing {
     }
 }
 
-/// What a client would cut.
+/// The cuts of one client.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ListingCut {
     pub(super) client: &'static str,
     pub(super) source: &'static str,
-    /// The characters the list may have.
+    /// The budget of the list, in characters.
     pub(super) budget: usize,
-    /// The characters the list has after cutting; for clients other than skillhost without what
-    /// stands around it, which is not documented.
+    /// The length of the list after the cuts, in characters; for clients other than skillhost
+    /// without the surrounding text, which is not documented.
     pub(super) chars: usize,
-    /// Skills on the list.
+    /// The number of skills on the list.
     pub(super) listed: usize,
-    /// Listed skills whose description was shortened.
+    /// The number of listed skills with a shortened description.
     pub(super) shortened: usize,
-    /// Listed skills whose description was dropped.
+    /// The number of listed skills without their description.
     pub(super) without_description: usize,
-    /// Skills left out.
+    /// The number of skills left out.
     pub(super) omitted: usize,
 }
 
-/// Says for every client what it would cut, with a model of this context window in tokens.
+/// Computes the cuts of every client for a model with this context window in tokens.
 pub(super) fn simulate_cuts(listings: &[SkillListing], window: Option<u32>) -> Vec<ListingCut> {
     let mut sorted: Vec<&SkillListing> = listings.iter().collect();
     sorted.sort_by(|a, b| (&a.id, &a.location).cmp(&(&b.id, &b.location)));
@@ -177,8 +177,8 @@ fn catalog(listings: &[&SkillListing], cut: ListingCut) -> ListingCut {
     }
 }
 
-/// Keeps all names. Nobody but the client knows which skills are used least: counted as if those
-/// were the last by name.
+/// Keeps all names. Only the client knows the least used skills, so the last ones by name stand in
+/// for them in the count.
 fn drop_descriptions(
     listings: &[&SkillListing],
     longest: usize,
@@ -206,8 +206,8 @@ fn drop_descriptions(
     cut
 }
 
-/// Gives every description the same room, the most that fits; leaves out the last skills by name
-/// where not even names and paths fit.
+/// Gives every description the same length, the largest that fits; leaves out the last skills by
+/// name if not even names and paths fit.
 fn shorten_descriptions(listings: &[&SkillListing], mut cut: ListingCut) -> ListingCut {
     let bare = |it: &SkillListing| chars(&it.name) + chars(&it.location) + "- :  (file: )\n".len();
     let mut total = 0;
@@ -275,9 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn little_is_not_cut() {
+    fn short_list_is_not_cut() {
         let one = [listing("brew", "Brews tea.")];
-        // The catalog's header and footer are counted, the frames of the others are not known.
+        // The catalog's header and footer count; those of the other clients are not documented.
         let catalog = skill_format::render_catalog(&[one[0].catalog_item()], 8_000).unwrap();
         assert_eq!(
             numbers(&one, None),
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_makes_the_budget() {
+    fn window_determines_budget() {
         let budgets = |window| numbers(&[], window).iter().map(|it| it[0]).collect::<Vec<_>>();
         assert_eq!(budgets(None), [8_000, 8_000, 8_000]);
         assert_eq!(budgets(Some(200_000)), [16_000, 8_000, 16_000]);
@@ -301,32 +301,32 @@ mod tests {
     }
 
     #[test]
-    fn claude_code_cuts_long_texts_and_then_drops_whole_ones() {
+    fn claude_code_drops_descriptions() {
         let long = "x".repeat(1_500);
         let mut skills: Vec<SkillListing> =
             ["a", "b", "c", "d", "e", "f"].map(|id| listing(id, &long)).into();
-        // With the blank between them, the two texts have 1,537 characters.
+        // The blank between the two texts counts: 1,537 characters.
         skills[0].when_to_use = Some("y".repeat(36));
         let entry = "- a: \n".len() + 1_500;
         let full = 5 * entry + 36 - "- f\n".len();
         assert!(full <= 8_000);
         assert_eq!(numbers(&skills, None)[1], [8_000, 5 * entry + 36 + "- f\n".len(), 6, 1, 1, 0]);
-        // One character less is not too long.
+        // Exactly at the limit of 1,536 characters.
         skills[0].when_to_use = Some("y".repeat(35));
         assert_eq!(numbers(&skills, None)[1], [8_000, 5 * entry + 36 + 4, 6, 0, 1, 0]);
-        // Names stay whatever the budget.
+        // Names stay at any budget.
         assert_eq!(numbers(&skills, Some(1))[1], [0, 24, 6, 0, 6, 0]);
     }
 
     #[test]
-    fn codex_shortens_all_alike_and_then_leaves_out() {
+    fn codex_shortens_then_omits() {
         let skills = [
             listing("a", "0123456789"),
             listing("b", &"x".repeat(100)),
             listing("c", &"x".repeat(200)),
         ];
         let bare = "- a:  (file: a/SKILL.md)\n".len();
-        // 4 × 2 % of the window: room for three names and 88 characters of descriptions.
+        // 4 × 2 % of the window fits three names and 88 characters of descriptions.
         let window = |budget: usize| Some(u32::try_from((budget * 100).div_ceil(8)).unwrap());
         let budget = 3 * bare + 88;
         assert_eq!(numbers(&skills, window(budget))[2], [budget, budget, 3, 2, 0, 0]);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_users_only_is_listed_where_the_field_means_nothing() {
+    fn user_only_skills_depend_on_client() {
         let mut skill = listing("brew", "Brews tea.");
         skill.user_only = true;
         let listed: Vec<_> = numbers(&[skill], None).iter().map(|it| it[2]).collect();

@@ -1,4 +1,4 @@
-//! Counts the parts of one skill.
+//! The token counts of the parts of one skill.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -12,16 +12,16 @@ use skill_store::{FoundProblem, FoundSkill, ResourceContent, SkillFiles};
 
 use super::clients::SkillListing;
 
-/// How many resources `read_skill` lists; the rest it counts.
+/// The number of resources that `read_skill` lists; further ones are only counted.
 const MAX_LISTED: usize = 100;
 
-/// What a text costs.
+/// The cost of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct TextCost {
     pub(super) chars: u64,
-    /// Tokens as hot paths estimate them.
+    /// The estimate in tokens, as hot paths compute it.
     pub(super) estimate: u32,
-    /// Tokens of o200k_base; nothing if only estimates were wanted.
+    /// The count in tokens of o200k_base; `None` if only estimates were requested.
     pub(super) o200k: Option<u32>,
 }
 
@@ -29,14 +29,14 @@ impl AddAssign for TextCost {
     fn add_assign(&mut self, other: Self) {
         self.chars += other.chars;
         self.estimate = self.estimate.saturating_add(other.estimate);
-        // A sum of estimates alone begins with nothing and stays so.
+        // A sum without exact counts stays `None`.
         if let Some(tokens) = other.o200k {
             self.o200k = Some(self.o200k.unwrap_or_default().saturating_add(tokens));
         }
     }
 }
 
-/// Counts texts; equal ones once.
+/// A counter of tokens that caches the counts of equal texts.
 pub(super) struct TokenCounter {
     exact: bool,
     known: HashMap<Digest, u32>,
@@ -57,38 +57,38 @@ impl TokenCounter {
     }
 }
 
-/// What one skill costs.
+/// The cost of one skill.
 #[derive(Debug, Serialize)]
 pub(super) struct SkillCost {
     pub(super) skill_id: String,
     /// The skill's directory.
     pub(super) path: String,
-    /// Whether models are not offered the skill; then it costs nothing until a user asks for it.
+    /// Whether models are not offered the skill; it then costs no tokens until a user loads it.
     pub(super) user_only: bool,
-    /// Its line of the catalog.
+    /// Its line in the catalog.
     pub(super) catalog_line: Option<TextCost>,
-    /// Its part of `<available_skills>`, with the path as it was found.
+    /// Its element of `<available_skills>`, with the path as found.
     pub(super) available_skills: Option<TextCost>,
-    /// What `read_skill` answers.
+    /// The result of `read_skill`.
     pub(super) instructions: TextCost,
     /// The file without its frontmatter.
     pub(super) body: TextCost,
     pub(super) resources: Vec<ResourceCost>,
 }
 
-/// What a file beside SKILL.md costs.
+/// The cost of a file next to SKILL.md.
 #[derive(Debug, Serialize)]
 pub(super) struct ResourceCost {
     pub(super) path: String,
     pub(super) size: u64,
-    /// `text`, or why it was not counted: `binary`, or `too_large` to be served.
+    /// `text`, or the reason for a missing count: `binary`, or `too_large` to be served.
     pub(super) content: &'static str,
     #[serde(flatten)]
     pub(super) count: Option<TextCost>,
 }
 
-/// Counts a skill; fails with the reason why it cannot be loaded. Also returns which of its files
-/// cannot be read.
+/// Measures a skill; also returns its unreadable files. Fails with a diagnostic if the skill cannot
+/// be loaded.
 pub(super) fn measure_skill(
     skill: &FoundSkill,
     files: &SkillFiles,
@@ -134,7 +134,7 @@ pub(super) fn measure_skill(
     Ok((cost, listing, unreadable))
 }
 
-/// The first of the diagnostics that is an error; what cannot be loaded has one.
+/// Returns the first error among the diagnostics; a skill that cannot be loaded has one.
 fn first_error(diagnostics: Vec<Diagnostic>) -> Diagnostic {
     diagnostics
         .into_iter()
@@ -142,7 +142,7 @@ fn first_error(diagnostics: Vec<Diagnostic>) -> Diagnostic {
         .unwrap_or_else(|| Diagnostic::error("file.unreadable", "it cannot be read as a skill"))
 }
 
-/// Counts the files beside SKILL.md that `read_skill` lists.
+/// Measures the files next to SKILL.md that `read_skill` lists.
 fn resources(
     skill: &FoundSkill,
     files: &SkillFiles,
@@ -171,15 +171,15 @@ fn resources(
     resources
 }
 
-/// The skill's line of the catalog, as it stands there while the budget lasts.
+/// Renders the skill's line of the catalog without a budget.
 fn catalog_line(listing: &SkillListing) -> String {
     let catalog = skill_format::render_catalog(&[listing.catalog_item()], usize::MAX);
     let text = catalog.map(|catalog| catalog.text).unwrap_or_default();
-    // The first line is the header.
+    // The first line of the catalog is its header.
     text.lines().nth(1).map(|line| format!("{line}\n")).unwrap_or_default()
 }
 
-/// The skill's part of `<available_skills>`.
+/// Renders the skill's element of `<available_skills>`.
 fn element(listing: &SkillListing) -> String {
     let block = skill_format::render_available_skills(&[listing.prompt_skill()]);
     let inner = block.strip_prefix("<available_skills>\n").unwrap_or(&block);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn both_counts_stand_side_by_side() {
+    fn text_has_both_counts() {
         let text = "Reviews pull requests.";
         let exact = TextCost { chars: 22, estimate: 6, o200k: Some(4) };
         assert_eq!(TokenCounter::new(true).count(text), exact);
@@ -216,13 +216,13 @@ mod tests {
         counter.count("two");
         counter.count("one");
         assert_eq!(counter.known.len(), 2);
-        // Whatever is known of a text is not counted again.
+        // A sentinel proves that a cached text is not counted again.
         counter.known.insert(Digest::compute(b"one"), 77);
         assert_eq!(counter.count("one").o200k, Some(77));
     }
 
     #[test]
-    fn sums_are_exact_where_their_parts_are() {
+    fn sum_requires_exact_parts() {
         let mut sum = TextCost::default();
         sum += TextCost { chars: 5, estimate: 2, o200k: None };
         assert_eq!(sum, TextCost { chars: 5, estimate: 2, o200k: None });
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_has_a_line_and_an_element() {
+    fn skill_has_catalog_line_and_element() {
         let listing = listing("brew", "Brews <tea>.");
         assert_eq!(catalog_line(&listing), "• `brew` — Brews ‹tea›.\n");
         assert_eq!(

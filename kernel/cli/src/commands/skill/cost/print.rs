@@ -1,11 +1,11 @@
-//! Shows costs to a person.
+//! Printed costs for users.
 
 use super::measure::{SkillCost, TextCost};
 use super::{CostReport, TotalCost};
 use crate::error::CliError;
 use crate::output::Output;
 
-/// Prints one skill part by part, several a line each; then what clients would cut.
+/// Prints each skill part by part, then the cuts of the clients.
 pub(super) fn print(output: Output, costs: &CostReport) -> Result<(), CliError> {
     match costs.skills.as_slice() {
         [] => return Ok(()),
@@ -94,7 +94,7 @@ fn several(output: Output, skills: &[SkillCost], total: &TotalCost) -> Result<()
     output.print_table(&header, &rows)
 }
 
-/// What a model is not offered costs nothing there.
+/// Formats a count, or a dash for a part that models are not offered.
 fn optional(count: Option<TextCost>) -> String {
     count.map_or_else(|| "user only".to_owned(), tokens)
 }

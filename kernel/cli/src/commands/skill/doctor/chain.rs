@@ -16,65 +16,65 @@ use skill_store::{
     SkillState, Snapshot, TrustLevel, explain_unlisted, find_skills,
 };
 
-/// What keeps a directory that is meant to be a skill from being one; other findings of a scan are
+/// The findings that keep a skill's directory from being a skill; other findings of a scan are
 /// remarks.
 const NOT_DISCOVERED: [&str; 3] = ["id.invalid", "link.outside", "root.skillFile"];
 
-/// The stages, in their order.
+/// The stages of a skill, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum PromptStage {
-    /// The scan took the directory for a skill.
+    /// The scan recognized the directory as a skill.
     Discovered,
-    /// Its SKILL.md says what the skill is.
+    /// Its SKILL.md was parsed.
     Parsed,
-    /// It conforms to the profile. One that does not is loaded all the same.
+    /// It conforms to the profile. A skill that does not is loaded all the same.
     Valid,
-    /// Models are offered it under its own id.
+    /// Models are offered the skill under its own id.
     Visible,
     /// It has a line in the catalog.
     InL1,
 }
 
-/// One directory and how far it gets.
+/// One directory and the stages it reaches.
 #[derive(Debug, Serialize)]
 pub(super) struct StageRow {
     /// The directory's name.
     pub(super) skill_id: String,
     /// The label of its root.
     pub(super) root: Option<String>,
-    /// What the reason speaks of: SKILL.md, or the directory.
+    /// The path that the reason refers to: SKILL.md, or the directory.
     pub(super) path: String,
     pub(super) discovered: bool,
     pub(super) parsed: bool,
-    /// Nothing where it could not be asked.
+    /// `None` if the check could not run.
     pub(super) valid: Option<bool>,
     pub(super) visible: bool,
     pub(super) in_l1: bool,
-    /// Whether its line is the id alone: the catalog has no room for its description.
+    /// Whether its line holds only the id because the budget left no room for its description.
     pub(super) id_only: bool,
     /// The first stage that it does not reach.
     pub(super) stopped_at: Option<PromptStage>,
-    /// Whether that is a defect; that a skill is for users only, or a copy, is none.
+    /// Whether the stop is a defect; a skill for users only and a copy are not.
     pub(super) defect: bool,
     pub(super) reason: Option<Diagnostic>,
-    /// The SKILL.md of the skill that is the same in every file and is used instead.
+    /// The SKILL.md of the identical skill that is used instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) copy_of: Option<String>,
     pub(super) trust: Option<TrustLevel>,
-    /// Whether all it needs is there, as far as that is known without an agent.
+    /// Whether its requirements are met, as far as known without an agent.
     pub(super) eligible: Option<bool>,
     pub(super) missing: Vec<MissingRequirement>,
-    /// Required tools nobody looked for: which tools there are depends on the agent.
+    /// Required tools that were not checked, because the available tools depend on the agent.
     pub(super) unchecked_tools: Vec<String>,
-    /// Why models behind MCP clients do not find it in `skills/list`; they have it from tools and
-    /// resources.
+    /// The reason for its absence from `skills/list` of MCP clients, which reach it through tools
+    /// and resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) unlisted: Option<String>,
     pub(super) notes: Vec<String>,
 }
 
-/// Something a scan found that is no skill.
+/// A finding of a scan about an entry that is not a skill.
 #[derive(Debug, Serialize)]
 pub(super) struct ScanRemark {
     pub(super) path: String,
@@ -82,7 +82,7 @@ pub(super) struct ScanRemark {
     pub(super) diagnostic: Diagnostic,
 }
 
-/// Follows every skill along the chain. The rows are sorted by id, then by path.
+/// Computes the stages of every skill. The rows are sorted by id, then by path.
 pub(super) fn check_stages(
     snapshot: &Snapshot,
     catalog: Option<&SharedCatalog>,
@@ -114,13 +114,13 @@ pub(super) fn check_stages(
     (rows, remarks)
 }
 
-/// The lines of the catalog by id.
+/// Returns the lines of the catalog by id.
 fn lines<'a>(
     snapshot: &'a Snapshot,
     catalog: Option<&'a SharedCatalog>,
 ) -> HashMap<&'a str, &'a str> {
     let Some(SharedCatalog { text, report }) = catalog else { return HashMap::new() };
-    // One line a skill, in the order of ids, behind the header.
+    // The catalog has one line per skill, in the order of ids, after its header.
     let ids = snapshot.visible(Audience::Model).map(|skill| skill.id().as_str());
     ids.zip(text.lines().skip(1)).take(report.listed).collect()
 }
@@ -128,16 +128,16 @@ fn lines<'a>(
 struct StageChecker<'a> {
     snapshot: &'a Snapshot,
     profile: Profile,
-    /// The catalog does not list every skill: a prompt decides.
+    /// Whether the catalog lists only a selection that depends on the prompt.
     picks: bool,
     lines: HashMap<&'a str, &'a str>,
 }
 
 impl StageChecker<'_> {
-    /// Makes rows of what was refused, and remarks of everything else the scan found.
+    /// Converts rejected directories to rows, and all other findings of the scan to remarks.
     fn rows_for_skipped(&self) -> (Vec<StageRow>, Vec<ScanRemark>) {
         let (mut rows, mut remarks): (Vec<StageRow>, Vec<ScanRemark>) = (Vec::new(), Vec::new());
-        // Of several findings about one file the first error counts.
+        // Of several findings about one file, the first error decides.
         let mut taken: HashMap<&Path, usize> = HashMap::new();
         for problem in self.snapshot.problems().iter().filter(|problem| problem.skipped) {
             let found = &problem.diagnostic;
@@ -178,19 +178,19 @@ impl StageChecker<'_> {
         row
     }
 
-    /// The root a path lies in: the innermost.
+    /// Returns the innermost root that contains a path.
     fn root_of(&self, path: &Path) -> Option<String> {
         let roots = self.snapshot.roots().iter().filter(|root| path.starts_with(&root.path));
         let root = roots.max_by_key(|root| root.path.as_os_str().len());
         root.map(|root| root.label.clone())
     }
 
-    /// A skill that has its id to itself.
+    /// Builds the row of a skill whose id is unique or which takes precedence.
     fn row_for_primary(&self, skill: &Skill) -> StageRow {
         let mut row = self.row_for_parsed(skill);
         let state = self.snapshot.state(skill);
         row.visible = state <= SkillState::NameOnly;
-        // What models are not offered is not meant to be listed.
+        // A skill that models are not offered does not belong in the list.
         row.unlisted = row.unlisted.filter(|_| row.visible);
         let line = self.lines.get(skill.id().as_str());
         row.in_l1 = line.is_some();
@@ -228,7 +228,7 @@ impl StageChecker<'_> {
         row
     }
 
-    /// A skill whose id another one has.
+    /// Builds the row of a skill shadowed by another one with the same id.
     fn row_for_shadowed(
         &self,
         skill: &Skill,
@@ -247,7 +247,7 @@ impl StageChecker<'_> {
         row
     }
 
-    /// A skill that was parsed: whether it is valid, and what it needs.
+    /// Builds the row of a parsed skill with its validity and requirements.
     fn row_for_parsed(&self, skill: &Skill) -> StageRow {
         let mut row = StageRow {
             root: Some(skill.source().to_owned()),
@@ -293,7 +293,7 @@ impl StageChecker<'_> {
         row
     }
 
-    /// Looks for what a skill needs.
+    /// Checks the requirements of a skill.
     fn check_requirements(
         &self,
         found: &FoundSkill,
@@ -319,7 +319,7 @@ impl StageChecker<'_> {
 }
 
 impl StageRow {
-    /// A directory of which nothing is known.
+    /// Creates the row of a directory that has reached no stage.
     fn new(skill_id: String, path: &Path) -> Self {
         Self {
             skill_id,
@@ -344,12 +344,12 @@ impl StageRow {
         }
     }
 
-    /// Tells whether another skill, the same in every file, is used instead.
+    /// Returns whether an identical skill is used instead.
     pub(super) fn is_copy(&self) -> bool {
         self.copy_of.is_some()
     }
 
-    /// Notes why a stage is not reached, if an earlier one did not end the chain already.
+    /// Records the reason for a missed stage, unless an earlier stage already stopped the skill.
     fn mark_stopped(&mut self, stage: PromptStage, defect: bool, reason: Diagnostic) {
         if self.stopped_at.is_none() {
             (self.stopped_at, self.defect, self.reason) = (Some(stage), defect, Some(reason));
@@ -357,7 +357,7 @@ impl StageRow {
     }
 }
 
-/// Opens a skill that is known to lie in a directory.
+/// Opens the skill in a directory.
 fn open(dir: &Path) -> Result<FoundSkill, String> {
     let found = find_skills(dir, &mut |found| ControlFlow::Break(found));
     match found {

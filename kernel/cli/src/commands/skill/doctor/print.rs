@@ -1,11 +1,11 @@
-//! Shows an examination to a person.
+//! The printed report for users.
 
 use super::SkillDoctorReport;
 use super::chain::{PromptStage, StageRow};
 use crate::error::CliError;
 use crate::output::{GREEN, Output, RED, YELLOW, display_safe};
 
-/// Prints the chain of every skill, then the reasons, then what there is to say of the whole.
+/// Prints the stages of every skill, then the reasons, then the remarks on the scan.
 pub(super) fn print(output: Output, examination: &SkillDoctorReport) -> Result<(), CliError> {
     let skills = &examination.skills;
     if skills.is_empty() {
@@ -59,13 +59,13 @@ pub(super) fn print(output: Output, examination: &SkillDoctorReport) -> Result<(
 
 fn cells(row: &StageRow) -> Vec<String> {
     if row.is_copy() {
-        // The other one has its place in the prompt.
+        // A shadowed skill shares its id with the listed one, so the root tells them apart.
         let name = [row.skill_id.as_str(), row.root.as_deref().unwrap_or("-")];
         let cells = ["yes", "yes", row.valid.map_or("-", |valid| if valid { "yes" } else { "no" })];
         return name.into_iter().chain(cells).chain(["copy"; 2]).map(str::to_owned).collect();
     }
     let word = |reached: bool| if reached { "yes" } else { "no" };
-    // Of what was not parsed nothing else is known.
+    // The later stages of an unparsed skill are unknown.
     let known = |reached: bool| if row.parsed { word(reached) } else { "-" };
     [
         row.skill_id.as_str(),
@@ -80,7 +80,7 @@ fn cells(row: &StageRow) -> Vec<String> {
     .into()
 }
 
-/// Prints why a skill gets no further, and what else there is to know.
+/// Prints the reason for a missed stage, and further details.
 fn details(output: Output, row: &StageRow) -> Result<(), CliError> {
     let quiet = row.reason.is_none()
         && row.missing.is_empty()

@@ -1,4 +1,4 @@
-//! `skillhost skill doctor --agent --prompt`: what an agent is shown for a prompt, and why.
+//! `skillhost skill doctor --agent --prompt`: the catalog of an agent for a prompt, explained.
 
 use serde_json::{Value, json};
 use skillhost_kernel::ToolOutput;
@@ -9,7 +9,7 @@ use crate::exit;
 use crate::output::CommandResult;
 use crate::session::CliContext;
 
-/// The registry's tool that knows.
+/// The registry's tool that explains a catalog.
 const TOOL: &str = "explain_catalog";
 
 pub(super) fn explain_turn(session: &CliContext, agent: &str, prompt: &str) -> CommandResult {

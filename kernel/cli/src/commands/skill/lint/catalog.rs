@@ -1,4 +1,4 @@
-//! What can only be told of skills when all of them were seen.
+//! Findings that depend on all skills of a run.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use skill_store::{FoundItem, FoundProblem, find_skills};
 use super::super::report::{CheckedSkill, FindingsReport};
 use crate::error::CliError;
 
-/// The skills of a run, and what is held back until the run has ended.
+/// The skills of a run, and the entries buffered until the run ends.
 #[derive(Default)]
 pub(super) struct CrossSkillLinter {
     skills: Vec<CatalogSkill>,
-    /// Which of the seen each of them is.
+    /// The index of each seen skill among the reported ones.
     places: Vec<usize>,
     seen: Vec<LintedSkill>,
-    /// Where a form has one entry per skill: every entry, in order.
+    /// Every entry in order, for formats with one entry per skill.
     held: Vec<BufferedEntry>,
 }
 
-/// A skill that was told of, or will be.
+/// A skill that is reported now or at the end.
 struct LintedSkill {
     path: PathBuf,
     dir: PathBuf,
@@ -39,7 +39,7 @@ enum BufferedEntry {
 }
 
 impl CrossSkillLinter {
-    /// Takes up a skill.
+    /// Adds a skill.
     pub(super) fn add(&mut self, subject: &SkillDocument<'_>, checked: &CheckedSkill<'_>) {
         if let Some(skill) = CatalogSkill::from_document(subject) {
             self.skills.push(skill);
@@ -49,7 +49,7 @@ impl CrossSkillLinter {
         self.seen.push(LintedSkill { path, dir, is_valid: checked.is_valid() });
     }
 
-    /// Holds back what was said of the skill that was taken up last.
+    /// Buffers the findings of the skill added last.
     pub(super) fn buffer_skill(&mut self, checked: &CheckedSkill<'_>) -> Result<(), CliError> {
         self.held.push(BufferedEntry::Skill {
             seen: self.seen.len().saturating_sub(1),
@@ -60,13 +60,13 @@ impl CrossSkillLinter {
         Ok(())
     }
 
-    /// Holds back a problem.
+    /// Buffers a problem.
     pub(super) fn buffer_problem(&mut self, problem: &FoundProblem) -> Result<(), CliError> {
         self.held.push(BufferedEntry::Problem(problem.clone()));
         Ok(())
     }
 
-    /// Tells what was held back and what is wrong between skills.
+    /// Reports the buffered entries and the findings between skills.
     pub(super) fn report_all(self, report: &mut FindingsReport) -> Result<(), CliError> {
         let mut late: Vec<(usize, Vec<Finding>)> = Vec::new();
         for (index, finding) in check_catalog(&self.skills) {
@@ -122,7 +122,7 @@ impl CrossSkillLinter {
     }
 }
 
-/// The bytes of a file that was read before, to point into; nothing if it is gone.
+/// Reads a file for source excerpts; empty if the file no longer exists.
 fn read_again(path: &Path) -> Vec<u8> {
     let found = find_skills(path, &mut |found| match found {
         FoundItem::Skill(mut skill) => ControlFlow::Break(skill.read(false).ok()),

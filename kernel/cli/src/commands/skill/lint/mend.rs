@@ -1,17 +1,17 @@
-//! What `--fix` makes of a file.
+//! The result of `--fix` for a file.
 
 use std::borrow::Cow;
 
 use skill_format::decode_file;
 use skill_rules::{CheckOptions, CheckReport, Finding, SkillInput, apply_fixes, check_skill};
 
-/// A mark that says nothing: UTF-8 has but one byte order.
+/// The UTF-8 byte order mark, which carries no information because UTF-8 has one byte order.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Returns the mended file and how many findings are gone; nothing if there is nothing to mend.
+/// Returns the fixed file and the number of resolved findings, or `None` without a fix.
 ///
-/// A byte order mark goes where a rule objects to it. A UTF-16 file is left alone: the edits of its
-/// findings say nothing about its bytes.
+/// A byte order mark is removed if a rule objects to it. A UTF-16 file is left unchanged: the edits
+/// of its findings do not refer to its bytes.
 pub(super) fn fix_file(input: &SkillInput<'_>, options: CheckOptions) -> Option<(Vec<u8>, usize)> {
     let Cow::Borrowed(_) = decode_file(input.bytes).ok()?.text else { return None };
     let before = check_skill(input, options);
@@ -25,7 +25,7 @@ pub(super) fn fix_file(input: &SkillInput<'_>, options: CheckOptions) -> Option<
     Some((bytes, count_fixable(&before).saturating_sub(count_fixable(&after))))
 }
 
-/// How many findings there are that this mends.
+/// Counts the findings that `--fix` resolves.
 fn count_fixable(report: &CheckReport) -> usize {
     let found = report.findings.iter();
     found.filter(|found| !found.edits.is_empty() || is_mark(found)).count()

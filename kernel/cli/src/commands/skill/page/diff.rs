@@ -1,4 +1,4 @@
-//! A unified diff as lines of a page: as it is, or its two sides beside each other.
+//! A unified diff as lines of a page: in one column, or side by side.
 
 use anstyle::{AnsiColor, Style};
 use skill_store::diff::diff_words;
@@ -10,30 +10,30 @@ const OLD: Style = AnsiColor::Red.on_default();
 const NEW: Style = AnsiColor::Green.on_default();
 const HUNK: Style = AnsiColor::Cyan.on_default();
 
-/// The columns of a line number.
+/// The width of a line number, in columns.
 const NUMBER: usize = 5;
 
-/// What is between the two sides.
+/// The separator between the two sides.
 const BETWEEN: &str = " │ ";
 
-/// A part of a diff.
+/// A row of a diff.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum DiffRow<'d> {
     /// The header of a hunk.
     Hunk(&'d str),
-    /// A line that both sides have, with its numbers.
+    /// A line of both sides, with its numbers.
     Same(usize, usize, &'d str),
-    /// Lines that became others; either side may have none.
+    /// Replaced lines; either side may be empty.
     Changed { old: Vec<(usize, &'d str)>, new: Vec<(usize, &'d str)> },
-    /// A remark, such as that the last line does not end.
+    /// A remark, such as a missing final newline.
     Remark(&'d str),
 }
 
-/// Reads a diff of one file as the ledger writes it.
+/// Parses a diff of one file in the ledger's format.
 pub(super) fn parse_rows(diff: &str) -> Vec<DiffRow<'_>> {
     let mut rows = Vec::new();
     let (mut old_number, mut new_number) = (0, 0);
-    // The lines with the file's names end where the first hunk begins.
+    // The lines before the first hunk name the files.
     let hunks = diff.split('\n').skip_while(|line| !line.starts_with("@@"));
     for line in hunks.filter(|line| !line.is_empty()) {
         let (mark, text) = line.split_at(1);
@@ -71,7 +71,7 @@ pub(super) fn parse_rows(diff: &str) -> Vec<DiffRow<'_>> {
     rows
 }
 
-/// The first lines of a hunk, from `@@ -3,4 +3,5 @@`.
+/// Parses the first line numbers of a hunk from `@@ -3,4 +3,5 @@`.
 fn parse_hunk_starts(header: &str) -> (usize, usize) {
     let start = |mark: char| {
         let numbers = header.split(' ').find_map(|word| word.strip_prefix(mark))?;
@@ -80,7 +80,7 @@ fn parse_hunk_starts(header: &str) -> (usize, usize) {
     (start('-').unwrap_or(1), start('+').unwrap_or(1))
 }
 
-/// The diff as it is, with the words marked that changed.
+/// Renders the diff in one column, with the changed words marked.
 pub(super) fn render_unified(rows: &[DiffRow<'_>]) -> Vec<StyledLine> {
     let mut lines = Vec::new();
     for row in rows {
@@ -103,7 +103,7 @@ pub(super) fn render_unified(rows: &[DiffRow<'_>]) -> Vec<StyledLine> {
     lines
 }
 
-/// The old text on the left, the new one on the right, each with its line numbers.
+/// Renders the old text on the left and the new one on the right, each with its line numbers.
 pub(super) fn render_side_by_side(rows: &[DiffRow<'_>], width: usize) -> Vec<StyledLine> {
     let side = (width.saturating_sub(BETWEEN.chars().count())) / 2;
     let mut lines = Vec::new();
@@ -133,7 +133,7 @@ pub(super) fn render_side_by_side(rows: &[DiffRow<'_>], width: usize) -> Vec<Sty
 
 type DiffCell = (usize, StyledLine);
 
-/// Puts two lines beside each other, on as many rows as the longer one takes.
+/// Puts two lines side by side, on as many rows as the longer one takes.
 fn pair(lines: &mut Vec<StyledLine>, old: Option<DiffCell>, new: Option<DiffCell>, side: usize) {
     let (old, new) = (cell(old, side), cell(new, side));
     for row in 0..old.len().max(new.len()) {
@@ -156,7 +156,7 @@ fn cell(cell: Option<DiffCell>, side: usize) -> Vec<StyledLine> {
     wrap_line(&line, side.saturating_sub(NUMBER)).into_iter().enumerate().map(numbered).collect()
 }
 
-/// The lines of both sides, with what changed within a line marked where the lines match up.
+/// Returns the lines of both sides, with the changes within paired lines marked.
 fn mark_changes(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<DiffCell>, Vec<DiffCell>) {
     let whole = |style: Style, (number, text): &(usize, &str)| {
         (*number, vec![StyledSpan::new(style, text)])
@@ -164,7 +164,7 @@ fn mark_changes(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<DiffCell>,
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for (old, new) in old.iter().zip(new) {
         let (before, after) = diff_words(old.1, new.1);
-        // Where nothing is left of a line, marks would only be noise.
+        // If no part of a line is equal, marks carry no information.
         if before.iter().chain(&after).all(|segment| segment.changed) {
             left.push(whole(OLD, old));
             right.push(whole(NEW, new));
@@ -194,7 +194,7 @@ mod tests {
                         --- gone\n+use `bd ready`\n\\ No newline at end of file\n";
 
     #[test]
-    fn a_diff_is_read_by_its_marks() {
+    fn diff_rows_follow_markers() {
         let expected = [
             DiffRow::Hunk("@@ -3,4 +3,4 @@"),
             DiffRow::Same(3, 3, "same"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_changed_are_marked() {
+    fn changed_words_are_marked() {
         let text: Vec<String> =
             render_unified(&parse_rows(DIFF)).iter().map(|line| format_line(line, true)).collect();
         let [red, green] = ["\u{1b}[31m", "\u{1b}[32m"];
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn two_columns_stay_beside_each_other() {
+    fn columns_stay_aligned() {
         let text: Vec<String> = render_side_by_side(&parse_rows(DIFF), 33)
             .iter()
             .map(|line| format_line(line, false))

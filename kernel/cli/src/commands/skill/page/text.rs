@@ -1,25 +1,25 @@
-//! Styled lines, and how they are broken to a width.
+//! Styled lines, and their wrapping to a width.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthChar as _;
 
 use crate::output::display_safe;
 
-/// How many columns a tab moves on to a multiple of.
+/// The tab width, in columns.
 const TAB: usize = 4;
 
-/// A piece of a line in one style; fit to be printed.
+/// A printable span of a line in one style.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct StyledSpan {
     style: Style,
     text: String,
 }
 
-/// Pieces from left to right.
+/// Spans from left to right.
 pub(in super::super) type StyledLine = Vec<StyledSpan>;
 
 impl StyledSpan {
-    /// Makes a piece of any text: it is sanitised and stays on its line.
+    /// Creates a span from untrusted text: the text is sanitized and stays on its line.
     pub(in super::super) fn new(style: Style, text: &str) -> Self {
         Self { style, text: display_safe(text).replace('\n', "\\u{a}") }
     }
@@ -29,7 +29,7 @@ impl StyledSpan {
     }
 }
 
-/// Writes a line out, with or without colours.
+/// Formats a line, with or without colors.
 pub(in super::super) fn format_line(line: &[StyledSpan], colour: bool) -> String {
     let mut text = String::new();
     for span in line {
@@ -39,8 +39,8 @@ pub(in super::super) fn format_line(line: &[StyledSpan], colour: bool) -> String
     text
 }
 
-/// Breaks a line into lines of at most `width` columns, between any two characters: of what is
-/// reviewed nothing may lie beyond the edge. Tabs become blanks.
+/// Wraps a line at `width` columns, between any two characters: no reviewed text may lie beyond the
+/// edge. Tabs become blanks.
 pub(in super::super) fn wrap_line(line: &[StyledSpan], width: usize) -> Vec<StyledLine> {
     let width = width.max(2);
     let mut lines = vec![StyledLine::new()];
@@ -75,7 +75,7 @@ fn push(lines: &mut [StyledLine], piece: &mut StyledSpan) {
     }
 }
 
-/// The columns a line takes; tabs must be gone.
+/// Returns the width of a line in columns; tabs must have been replaced.
 pub(super) fn line_width(line: &[StyledSpan]) -> usize {
     line.iter().flat_map(|span| span.text.chars()).map(|c| c.width().unwrap_or(0)).sum()
 }
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_broken_at_the_edge() {
+    fn lines_wrap_at_width() {
         assert_eq!(texts(&[StyledSpan::plain("abcdefg")], 3), ["abc", "def", "g"]);
         assert_eq!(texts(&[StyledSpan::plain("")], 3), [""]);
         assert_eq!(texts(&[StyledSpan::plain("緑茶です")], 5), ["緑茶", "です"]);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_stays_on_its_line_and_steers_nothing() {
+    fn span_is_sanitized_to_one_line() {
         let line = [StyledSpan::new(RED, "a\nb\u{1b}[2J")];
         assert_eq!(format_line(&line, false), "a\\u{a}b\\u{1b}[2J");
         assert_eq!(format_line(&line, true), "\u{1b}[1m\u{1b}[31ma\\u{a}b\\u{1b}[2J\u{1b}[0m");

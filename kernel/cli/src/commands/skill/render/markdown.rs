@@ -1,7 +1,7 @@
 //! CommonMark as lines that termimad lays out.
 //!
-//! termimad's own parser looks at one line at a time: it drops lone stars, and knows neither fences
-//! in lists nor links. So the text is parsed by pulldown-cmark and only laid out by termimad.
+//! termimad's own parser works line by line: it drops lone asterisks, and knows neither fences in
+//! lists nor links. Therefore pulldown-cmark parses the text and termimad only lays it out.
 
 use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
 use termimad::minimad::{
@@ -10,11 +10,11 @@ use termimad::minimad::{
 
 use crate::output::display_safe;
 
-/// The largest indentation of a list in columns: what is nested deeper is indented no further.
+/// The largest indentation of a list, in columns; deeper lists are indented no further.
 const MAX_INDENT: u8 = 8;
 
-/// termimad knows no indented paragraphs, but eight levels of headings, of which Markdown has six:
-/// the other two are the paragraphs of an item after its first, with how far they are indented.
+/// The heading levels used for indented paragraphs, which termimad lacks. It has eight levels and
+/// Markdown six: the other two are the later paragraphs of an item, with their indentation.
 pub(super) const INDENTED: [(u8, usize); 2] = [(7, 2), (8, 4)];
 
 /// A text in one style.
@@ -41,7 +41,7 @@ pub(super) struct MarkdownDocument {
     rows: Vec<MarkdownRow>,
 }
 
-/// Where in the text the parser is.
+/// The state of the parser.
 #[derive(Default)]
 struct MarkdownBuilder {
     rows: Vec<MarkdownRow>,
@@ -49,16 +49,16 @@ struct MarkdownBuilder {
     style: StyledText,
     bold: usize,
     italic: usize,
-    /// For each open list the number of its next item; nothing for bullets.
+    /// The next item number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
     quotes: usize,
-    /// What the next text begins: an item of a list.
+    /// The style of the list item that the next text starts.
     item: Option<CompositeStyle>,
     heading: Option<u8>,
     /// The text of a block that is not Markdown, such as code.
     verbatim: Option<(CompositeStyle, String)>,
     cells: Vec<Vec<StyledText>>,
-    /// Where the open links and images lead, and where their texts begin.
+    /// The targets of the open links and images, and the start of their texts.
     links: Vec<(String, usize)>,
     /// Whether headings are marked with `#`.
     marks: bool,
@@ -67,8 +67,8 @@ struct MarkdownBuilder {
 impl MarkdownDocument {
     /// Parses a text. With `marks`, headings keep their `#`.
     ///
-    /// Every text is sanitised once more: a character reference such as `&#27;` becomes what it
-    /// stands for only here.
+    /// Every text is sanitized once more: a character reference such as `&#27;` is decoded only
+    /// here.
     pub(super) fn parse(text: &str, marks: bool) -> Self {
         let options =
             Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
@@ -140,7 +140,7 @@ impl MarkdownBuilder {
                 self.blank();
             }
             Event::TaskListMarker(done) => self.text(if done { "[x] " } else { "[ ] " }),
-            // Of extensions that are off.
+            // The parser's options leave these extensions off.
             Event::FootnoteReference(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
         }
     }
@@ -194,7 +194,7 @@ impl MarkdownBuilder {
         match tag {
             TagEnd::Paragraph => {
                 self.flush();
-                // The items of a list stand together.
+                // A list has one blank line after it and none between its items.
                 if self.lists.is_empty() {
                     self.blank();
                 }
@@ -222,7 +222,7 @@ impl MarkdownBuilder {
             }
             TagEnd::Item => {
                 self.flush();
-                // An item without a text has a line all the same.
+                // An item without text still takes a line.
                 if let Some(style) = self.item.take() {
                     self.rows.push(MarkdownRow::Text(style, Vec::new()));
                 }
@@ -248,13 +248,13 @@ impl MarkdownBuilder {
             block.push_str(text);
             return;
         }
-        // Whatever is not printable, and what would break the line, is made visible or a blank.
+        // Untrusted text may neither emit control characters nor break the line.
         let text = display_safe(text).replace(['\n', '\t'], " ");
         let (bold, italic) = (self.bold > 0, self.italic > 0);
         self.pieces.push(StyledText { text, bold, italic, ..self.style.clone() });
     }
 
-    /// Ends a line of running text.
+    /// Ends a line of wrapped text.
     fn flush(&mut self) {
         if self.pieces.is_empty() {
             return;
@@ -286,7 +286,7 @@ impl MarkdownBuilder {
         }
     }
 
-    /// How far the current list is indented.
+    /// Returns the indentation of the current list.
     fn indent(&self) -> u8 {
         let depth = u8::try_from(self.lists.len().saturating_sub(1)).unwrap_or(u8::MAX);
         depth.saturating_mul(2).min(MAX_INDENT)
@@ -321,7 +321,7 @@ impl MarkdownBuilder {
         }
     }
 
-    /// Adds where a link leads, unless its text says so.
+    /// Appends the target of a link, unless the text equals it.
     fn end_link(&mut self) {
         let Some((target, first)) = self.links.pop() else { return };
         let text: String =

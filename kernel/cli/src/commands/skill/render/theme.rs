@@ -1,4 +1,4 @@
-//! A skill as a page in the colours of its role, made for a width.
+//! A skill as a page in the colors of its role, for one width.
 
 use anstyle::Style;
 use skill_format::TokenCount;
@@ -11,16 +11,16 @@ use super::markdown::{INDENTED, MarkdownDocument};
 use crate::commands::skill::triads;
 use crate::output::DIM;
 
-/// Whether a page has colours.
+/// The colors of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColorTheme {
-    /// None, and no escape codes at all.
+    /// No colors and no escape codes.
     Plain,
-    /// The colour of the skill's role.
+    /// The color of the skill's role.
     Role,
 }
 
-/// How far code is indented.
+/// The indentation of code, in columns.
 const CODE_INDENT: usize = 4;
 
 fn skin(theme: ColorTheme, role: SkillRole) -> MadSkin {
@@ -31,7 +31,7 @@ fn skin(theme: ColorTheme, role: SkillRole) -> MadSkin {
         skin.set_headers_fg(colour);
         skin.bullet = StyledChar::from_fg_char(colour, '\u{2022}');
         skin.quote_mark = StyledChar::from_fg_char(colour, '\u{258c}');
-        // The terminal's own background: nobody knows whether it is dark.
+        // The terminal's own background: it may be dark or light.
         skin.code_block = LineStyle::default();
         skin.inline_code = CompoundStyle::with_fg(colour);
     }
@@ -52,7 +52,7 @@ fn colour(role: SkillRole) -> Color {
     }
 }
 
-/// What is shown of a skill. Every text has been sanitised.
+/// The contents of a skill's page. Every text has been sanitized.
 pub(super) struct SkillPage<'a> {
     pub(super) name: &'a str,
     pub(super) role: SkillRole,
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn a_character_reference_steers_no_terminal() {
+    fn character_reference_is_sanitized() {
         assert_eq!(page("&#27;[31m &#x9b; &#x202e;", 40), "\\u{1b}[31m \\u{9b} \\u{202e}\n");
         assert_eq!(page("a\u{1b}[2Jb `&#27;`", 40), "a\\u{1b}[2Jb &#27;\n");
     }
 
     #[test]
-    fn what_is_no_emphasis_stays() {
+    fn unpaired_markers_stay_literal() {
         assert_eq!(
             page("2 * 3 * 4, *.md and *.rs, snake_case_name", 60),
             "2 * 3 * 4, *.md and *.rs, snake_case_name\n"
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_keep_their_paragraphs_their_code_and_their_depth() {
+    fn lists_keep_nested_blocks() {
         let body = "\
 1. Install it:
 
@@ -156,7 +156,7 @@ mod tests {
         );
     }
 
-    /// Numbers that look random and are the same everywhere.
+    /// A deterministic generator of pseudorandom numbers.
     struct Numbers(u64);
 
     impl Numbers {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_the_layout() {
+    fn random_markdown_keeps_layout() {
         const PIECES: [&str; 32] = [
             "# ",
             "- ",

@@ -1,4 +1,4 @@
-//! What is found in the `skill.yaml` beside a SKILL.md.
+//! The findings in the `skill.yaml` next to a SKILL.md.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use skill_store::{SkillYamlError, read_skill_yaml};
 
 use super::CheckedSkill;
 
-/// A `skill.yaml` and what was found in it.
+/// A `skill.yaml` and its findings.
 pub(in super::super) struct SidecarReport {
     path: PathBuf,
     text: String,
@@ -17,7 +17,7 @@ pub(in super::super) struct SidecarReport {
 }
 
 impl SidecarReport {
-    /// Checks the `skill.yaml` of a skill; nothing if there is none, or nothing to say about it.
+    /// Checks the `skill.yaml` of a skill; returns `None` if it is missing or has no findings.
     pub(in super::super) fn check(dir: &Path, id: &str, options: CheckOptions) -> Option<Self> {
         if !needs_skill_yaml(options) {
             return None;
@@ -34,7 +34,7 @@ impl SidecarReport {
         (!findings.is_empty()).then_some(Self { path, text, findings })
     }
 
-    /// The findings in a file of their own.
+    /// Returns the findings as those of a separate file.
     pub(in super::super) fn as_checked_skill<'a>(&'a self, dir: &'a Path) -> CheckedSkill<'a> {
         CheckedSkill {
             path: &self.path,
@@ -46,8 +46,8 @@ impl SidecarReport {
         }
     }
 
-    /// The findings as those of the skill as a whole, for forms that have one entry per skill: the
-    /// place is in the message, because lines and columns are those of the SKILL.md.
+    /// Returns the findings as those of the skill, for formats with one entry per skill: the
+    /// position is in the message, because lines and columns refer to the SKILL.md.
     pub(in super::super) fn into_findings(self) -> impl Iterator<Item = Finding> {
         self.findings.into_iter().map(|Finding { diagnostic, edits }| {
             let place = match (diagnostic.line, diagnostic.column) {

@@ -41,7 +41,7 @@ impl ReportWriter for GithubWriter {
     }
 }
 
-/// Escapes a message. Line breaks would end the command, and what follows could be one.
+/// Escapes a message. A line break would end the command, and the next line could be one.
 fn data(text: &str) -> String {
     display_safe(text).replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_ends_its_command_or_its_property() {
+    fn line_breaks_and_separators_are_escaped() {
         assert_eq!(data("50%\n::set-env\r\u{1b}"), "50%25%0A::set-env\\u{d}\\u{1b}");
         assert_eq!(property("a,b:c%2C\n"), "a%2Cb%3Ac%252C%0A");
     }

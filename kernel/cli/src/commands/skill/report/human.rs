@@ -1,4 +1,4 @@
-//! For people: the place in the file, what is wrong, what to do.
+//! The format for users: the position in the file, the finding, the help.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use super::place::{LineExcerpt, LineIndex, excerpt_line};
 use super::{CheckSummary, CheckedSkill, ReportWriter};
 use crate::output::{Output, display_safe};
 
-/// How much of a line is shown where the width of the terminal is not known.
+/// The number of columns of a line's excerpt if the terminal's width is unknown.
 const WIDTH: usize = 100;
 
 pub(super) struct HumanWriter {
@@ -25,7 +25,7 @@ impl HumanWriter {
         let colour = output.uses_color();
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         let width = output.width().map_or(WIDTH, |width| width.clamp(50, 200) - 10);
-        // Lines are cut before they get there.
+        // Excerpts are cut to the width already; the renderer must not cut them again.
         Self { renderer: renderer.term_width(1_000), colour, width }
     }
 
@@ -52,7 +52,7 @@ impl HumanWriter {
         writeln!(out)?;
         let mut group = Group::with_level(level);
         let line = if found.line > 0 { lines.get(found.line) } else { None };
-        // An empty line shows nobody anything.
+        // An excerpt of an empty line carries no information.
         if let Some(line) = line.filter(|line| !line.trim().is_empty()) {
             let LineExcerpt { text, carets } = excerpt_line(line, found.column, self.width);
             let here = AnnotationKind::Primary.span(carets);
@@ -91,12 +91,12 @@ impl ReportWriter for HumanWriter {
     }
 }
 
-/// The text as findings count its lines; of a file in no known encoding, what can be read.
+/// Decodes the text as findings count its lines; a file in an unknown encoding is decoded lossily.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     decode_file(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), |decoded| decoded.text)
 }
 
-/// An untrusted text that stays on its line.
+/// Makes an untrusted text printable on one line.
 fn one_line(text: &str) -> String {
     display_safe(text).replace('\n', "\\n")
 }

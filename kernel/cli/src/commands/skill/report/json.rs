@@ -1,4 +1,4 @@
-//! One JSON object for the whole run, and the object of one skill.
+//! One JSON object for the run, and the object of one skill.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use skill_format::{Diagnostic, Severity};
 use super::{CheckSummary, CheckedSkill, ReportWriter};
 use crate::output::{SCHEMA_VERSION, json_text};
 
-/// What there is to say of a skill.
+/// The JSON object of a skill.
 #[derive(Serialize)]
 struct SkillObject<'a> {
     path: Cow<'a, str>,
@@ -23,7 +23,7 @@ struct SkillObject<'a> {
     fixed: Option<usize>,
 }
 
-/// The object of a skill, on one line.
+/// Serializes the object of a skill on one line.
 pub(super) fn object(checked: &CheckedSkill<'_>) -> io::Result<String> {
     let messages = |severity| {
         let found = checked.diagnostics().filter(move |found| found.severity == severity);
@@ -41,14 +41,14 @@ pub(super) fn object(checked: &CheckedSkill<'_>) -> io::Result<String> {
     })
 }
 
-/// `{schema_version, skills, summary}`, written as it comes.
+/// A writer of `{schema_version, skills, summary}` that streams its entries.
 #[derive(Default)]
 pub(super) struct JsonWriter {
     begun: bool,
 }
 
 impl JsonWriter {
-    /// What stands between what was written and the next skill.
+    /// Returns the separator before the next skill.
     fn separator(&mut self) -> String {
         if std::mem::replace(&mut self.begun, true) {
             ",".to_owned()

@@ -1,4 +1,4 @@
-//! One JSON object per skill, a line each.
+//! One JSON object per skill, one per line.
 
 use std::io::{self, Write};
 

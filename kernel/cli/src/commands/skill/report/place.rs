@@ -1,19 +1,19 @@
-//! What of a line of a file is shown, and what in it is pointed at.
+//! The excerpt of a line, and the marked part of it.
 
 use std::ops::Range;
 
 use crate::output::display_safe;
 
-/// A line fit to be printed.
+/// A printable excerpt of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LineExcerpt {
-    /// The line, or the part of it around the place.
+    /// The line, or the part of it around the position.
     pub(super) text: String,
-    /// The bytes of `text` that are pointed at.
+    /// The marked byte range of `text`.
     pub(super) carets: Range<usize>,
 }
 
-/// The lines of a text, by number. Looking for them in order costs one pass over the text.
+/// The lines of a text by number. Lookups in ascending order cost one pass over the text.
 pub(super) struct LineIndex<'a> {
     text: &'a str,
     line: u32,
@@ -25,7 +25,7 @@ impl<'a> LineIndex<'a> {
         Self { text, line: 1, at: 0 }
     }
 
-    /// Returns a line without its end; nothing if there are not that many.
+    /// Returns a line without its line break, or `None` past the end.
     pub(super) fn get(&mut self, line: u32) -> Option<&'a str> {
         if line < self.line {
             (self.line, self.at) = (1, 0);
@@ -40,12 +40,12 @@ impl<'a> LineIndex<'a> {
     }
 }
 
-/// Makes a line fit to be printed, at most about `width` columns of it. `column` counts characters
-/// from 1; 0 is the whole line.
+/// Makes a line printable and cuts it to about `width` columns. `column` counts characters from 1;
+/// 0 marks the full line.
 pub(super) fn excerpt_line(line: &str, column: u32, width: usize) -> LineExcerpt {
     let target = target(line, column);
     let before = line[..target.start].chars().count();
-    // What leads up to the place is shown as long as it leaves room for the place itself.
+    // The text before the position is kept as long as it leaves room for the position itself.
     let first = if before > width * 2 / 3 { before - width / 3 } else { 0 };
     let start = line.char_indices().nth(first).map_or(line.len(), |(at, _)| at);
     let mut text = String::from(if first > 0 { "…" } else { "" });
@@ -74,8 +74,8 @@ pub(super) fn excerpt_line(line: &str, column: u32, width: usize) -> LineExcerpt
     LineExcerpt { text, carets: carets..end.max(carets) }
 }
 
-/// The bytes of a line that a finding is about, as far as its first character tells: a value in the
-/// frontmatter to the end of the line, else a word.
+/// Returns the bytes of a line that a finding is about, derived from its first character: a value
+/// in the frontmatter to the end of the line, else a word.
 fn target(line: &str, column: u32) -> Range<usize> {
     let end = line.trim_end().len();
     let Some(before) = (column as usize).checked_sub(1) else {
@@ -99,14 +99,14 @@ fn target(line: &str, column: u32) -> Range<usize> {
 mod tests {
     use super::*;
 
-    /// The line with what is pointed at in `«»`.
+    /// Returns the line with the marked part in `«»`.
     fn pointed(line: &str, column: u32, width: usize) -> String {
         let LineExcerpt { text, carets } = excerpt_line(line, column, width);
         format!("{}«{}»{}", &text[..carets.start], &text[carets.clone()], &text[carets.end..])
     }
 
     #[test]
-    fn a_value_is_pointed_at_whole_and_other_text_by_word() {
+    fn values_and_words_are_marked() {
         assert_eq!(pointed("name: Big Beads  ", 7, 80), "name: «Big Beads»  ");
         assert_eq!(pointed("  - one two", 5, 80), "  - «one two»");
         assert_eq!(pointed("colour: blue", 1, 80), "«colour»: blue");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_beyond_the_line_is_its_end() {
+    fn position_past_end_marks_end() {
         assert_eq!(pointed("abc", 4, 80), "abc«»");
         assert_eq!(pointed("abc", 400, 80), "abc«»");
         assert_eq!(pointed("", 1, 80), "«»");
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn what_steers_a_terminal_is_shown_and_does_not_move_the_place() {
+    fn control_characters_keep_mark_position() {
         assert_eq!(pointed("a\u{1b}[2J: x\u{202e}y", 8, 80), "a\\u{1b}[2J: «x\\u{202e}y»");
         assert_eq!(pointed("\u{1b}\u{9b}", 2, 80), "\\u{1b}«\\u{9b}»");
     }
 
     #[test]
-    fn a_long_line_is_cut_around_the_place() {
+    fn long_line_is_cut_around_position() {
         let line = format!("{}: {}", "k".repeat(30), "v".repeat(1 << 20));
         assert_eq!(pointed(&line, 33, 40), format!("…{}: «{}»…", "k".repeat(11), "v".repeat(27)));
         assert_eq!(pointed(&line, 1, 40), format!("«{}»: {}…", "k".repeat(30), "v".repeat(8)));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_in_any_order_and_with_any_end() {
+    fn lines_are_found_in_any_order() {
         let mut lines = LineIndex::new("a\r\nb\n\nd");
         let found: Vec<_> = [2, 4, 4, 3, 1, 5, 2].map(|line| lines.get(line)).into();
         let expected = [Some("b"), Some("d"), Some("d"), Some(""), Some("a"), None, Some("b")];

@@ -1,4 +1,4 @@
-//! The lines of the reference validator: what is valid on stdout, what is not on stderr.
+//! The lines of the reference validator: valid skills on stdout, invalid ones on stderr.
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -20,7 +20,7 @@ impl ReportWriter for ReferenceWriter {
             out.write_all(lines.stdout.as_bytes())?;
         }
         if !lines.stderr.is_empty() {
-            // The two streams may be the same terminal.
+            // Both streams may be the same terminal, so their order matters.
             out.flush()?;
             self.0.eprint_raw(&lines.stderr);
         }

@@ -1,7 +1,7 @@
 //! SARIF 2.1.0 (OASIS), for code scanning.
 //!
-//! Results are written as they come; the rules they name follow in the same run. JSON objects have
-//! no order, so nothing has to be kept but which rules there were.
+//! Results are streamed; the rules that they name follow in the same run. JSON objects are
+//! unordered, so only the list of rules has to be kept.
 
 use std::io::{self, Write};
 use std::path::{Component, Path};
@@ -22,9 +22,9 @@ const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 pub(super) struct SarifWriter {
     profile: Profile,
     begun: bool,
-    /// The ids of the rules in the order of their first results.
+    /// The ids of the rules, in the order of their first results.
     rules: Vec<&'static str>,
-    /// What could not be looked at.
+    /// The paths that could not be checked.
     unread: Vec<Notification>,
 }
 
@@ -47,7 +47,7 @@ impl SarifWriter {
             .build()
     }
 
-    /// What stands between what was written and the next result.
+    /// Writes the separator before the next result.
     fn separate(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if std::mem::replace(&mut self.begun, true) {
             return out.write_all(b",");
@@ -133,7 +133,7 @@ fn descriptor(id: &str, profile: Profile) -> ReportingDescriptor {
         .build()
 }
 
-/// The first section of a rule's page, on one line.
+/// Returns the first section of a rule's page, on one line.
 fn what_it_does(docs: &str) -> String {
     let lines = docs.lines().map(str::trim).skip_while(|line| line.is_empty()).skip(1);
     let section: Vec<&str> = lines.take_while(|line| !line.starts_with("## ")).collect();
@@ -156,7 +156,8 @@ fn message(found: &Diagnostic) -> Message {
     Message::builder().text(literal(&text)).build()
 }
 
-/// Keeps quoted text from being read as a link (SARIF 2.1.0, 3.11.6) or a placeholder (3.11.5).
+/// Escapes quoted text that would be read as a link (SARIF 2.1.0, 3.11.6) or a placeholder
+/// (3.11.5).
 fn literal(text: &str) -> String {
     let mut text = text.to_owned();
     if text.contains("](") {
@@ -181,7 +182,7 @@ fn location(path: &Path, found: Option<&Diagnostic>) -> Location {
     Location::builder().physical_location(place).build()
 }
 
-/// A path as a URI reference (RFC 3986): relative to the working directory, as it was named.
+/// Converts a path to a URI reference (RFC 3986), relative to the working directory if the path is.
 fn uri(path: &Path) -> String {
     let mut uri = String::from(if path.is_absolute() { "file://" } else { "" });
     let mut first = true;
@@ -225,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn quoted_text_is_neither_a_link_nor_a_placeholder() {
+    fn quoted_text_is_literal() {
         assert_eq!(literal("a [b] {c} `x`"), "a [b] {c} `x`");
         assert_eq!(literal("[press](http://x)"), "\\[press\\](http://x)");
         assert_eq!(literal("{0} {a}"), "{{0}} {{a}}");
     }
 
     #[test]
-    fn the_full_description_is_the_first_section() {
+    fn full_description_is_first_section() {
         let docs = "\n## What it does\nLooks at\nnames.\n\n## Why is this bad?\nIt is.\n";
         assert_eq!(what_it_does(docs), "Looks at names.");
     }

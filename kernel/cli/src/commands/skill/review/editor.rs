@@ -1,4 +1,4 @@
-//! Editing a text in the person's editor.
+//! Edits in the user's editor.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,11 +9,11 @@ use std::process::Command;
 use crate::error::CliError;
 use crate::exit;
 
-/// The editor where the environment names none.
+/// The editor if the environment does not name one.
 const DEFAULT_EDITOR: &str = "vi";
 
-/// Has the person edit a text; `like` gives the file its extension. Returns nothing if it is left as
-/// it was.
+/// Lets the user edit a text; `like` gives the file its extension. Returns `None` if the text is
+/// unchanged.
 pub(super) fn edit_text(text: &str, like: &str) -> Result<Option<String>, CliError> {
     let file =
         DraftFile::new(text, like).map_err(|error| editor_error("no file to edit", &error))?;
@@ -22,7 +22,7 @@ pub(super) fn edit_text(text: &str, like: &str) -> Result<Option<String>, CliErr
         .filter_map(|variable| std::env::var(variable).ok())
         .find(|editor| !editor.trim().is_empty())
         .unwrap_or_else(|| DEFAULT_EDITOR.to_owned());
-    // By custom the variable holds a command line, such as `code --wait`.
+    // By convention the variable holds a command line, such as `code --wait`.
     let status = Command::new("sh")
         .args(["-c", &format!("{editor} \"$1\""), &editor])
         .arg(&file.0)
@@ -41,13 +41,13 @@ fn editor_error(what: &str, error: &io::Error) -> CliError {
     CliError::new(exit::IO, format!("{what}: {error}"))
 }
 
-/// A file of this process alone; removed when dropped.
+/// A temporary file of this process; removed on drop.
 struct DraftFile(PathBuf);
 
 impl DraftFile {
     fn new(text: &str, like: &str) -> io::Result<Self> {
         let extension = Path::new(like).extension().and_then(|extension| extension.to_str());
-        // The extension is the proposal's; it must not become words of a command or a path.
+        // The extension comes from the proposal and must not add words to a command or a path.
         let extension = extension
             .filter(|extension| extension.bytes().all(|byte| byte.is_ascii_alphanumeric()))
             .unwrap_or("txt");
@@ -71,7 +71,7 @@ impl DraftFile {
 
 impl Drop for DraftFile {
     fn drop(&mut self) {
-        // The person may have removed it.
+        // The user may have removed the file.
         let _ = fs::remove_file(&self.0);
     }
 }

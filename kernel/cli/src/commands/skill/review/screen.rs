@@ -1,4 +1,4 @@
-//! The terminal while proposals are walked through; given back as it was on every way out.
+//! The terminal during a review; restored on every exit path.
 
 use std::io::{self, Write as _};
 use std::sync::Once;
@@ -18,22 +18,22 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::super::page::{StyledLine, format_line, wrap_line};
 use crate::exit;
 
-/// Whether the terminal is ours.
+/// Whether this process holds the terminal in raw mode.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// What a person typed.
+/// An input of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScreenInput {
     Key(KeyCode),
     /// Ctrl-C.
     Interrupt,
-    /// Text that was pasted, which is never a command.
+    /// Pasted text, which is never a command.
     Paste(String),
-    /// The terminal has another size.
+    /// The size of the terminal changed.
     Resized,
 }
 
-/// The terminal, taken until this is dropped.
+/// A guard that holds the terminal in raw mode until it is dropped.
 pub(super) struct RawTerminal {
     colour: bool,
 }
@@ -43,21 +43,22 @@ impl RawTerminal {
         static PREPARED: Once = Once::new();
         PREPARED.call_once(|| {
             let usual = std::panic::take_hook();
-            // The message has to be seen, so the terminal is given back before it is written.
+            // The alternate screen would swallow the message, so the terminal is restored first.
             std::panic::set_hook(Box::new(move |panic| {
                 restore_terminal();
                 usual(panic);
             }));
             let (listening, listens) = channel();
             std::thread::spawn(move || end_by_signal(&listening));
-            // Before the terminal is taken: a signal must not end the program with it.
+            // The handler must be ready before raw mode: a signal would otherwise leave the
+            // terminal in it.
             let _ = listens.recv();
         });
         enter_raw_mode()?;
         Ok(Self { colour })
     }
 
-    /// Gives the terminal to something else for a while.
+    /// Releases the terminal while `work` runs.
     pub(super) fn suspend<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
         restore_terminal();
         let done = work();
@@ -65,7 +66,7 @@ impl RawTerminal {
         Ok(done)
     }
 
-    /// The columns and rows of the terminal.
+    /// Returns the columns and rows of the terminal.
     pub(super) fn size(&self) -> (usize, usize) {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
         match size.filter(|size| size.ws_col > 0 && size.ws_row > 0) {
@@ -74,7 +75,7 @@ impl RawTerminal {
         }
     }
 
-    /// Draws lines from the top and others at the bottom; what is too long is broken.
+    /// Draws lines at the top and at the bottom; longer ones are wrapped.
     pub(super) fn draw(&self, top: &[StyledLine], bottom: &[StyledLine]) -> io::Result<()> {
         let (width, height) = self.size();
         let broken = |lines: &[StyledLine]| -> Vec<StyledLine> {
@@ -93,7 +94,7 @@ impl RawTerminal {
         stdout.flush()
     }
 
-    /// Waits for the person.
+    /// Waits for an input of the user.
     pub(super) fn input(&self) -> io::Result<ScreenInput> {
         loop {
             match event::read()? {
@@ -131,14 +132,14 @@ fn enter_raw_mode() -> io::Result<()> {
 
 fn restore_terminal() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // There is nobody left to be told that it fails.
+        // The process ends or panics here; an error has no recipient.
         let _ = execute!(io::stdout(), DisableBracketedPaste, Show, LeaveAlternateScreen);
         let _ = disable_raw_mode();
     }
 }
 
-/// Ends the program by a signal, the terminal given back; what the ledger was doing is brought to
-/// its end at the next use. While an editor has the terminal, Ctrl-C is the editor's.
+/// Restores the terminal and ends the program on a signal; the next use of the ledger completes an
+/// interrupted operation. While an editor holds the terminal, Ctrl-C belongs to the editor.
 fn end_by_signal(listening: &Sender<()>) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;

@@ -1,4 +1,4 @@
-//! Walking through proposals with the keyboard.
+//! The interactive review of proposals with the keyboard.
 
 use anstyle::{AnsiColor, Style};
 use skill_store::{Digest, Ledger, LedgerError, Proposal, ProposalDrift, ProposalState, Snapshot};
@@ -17,27 +17,27 @@ const BAR: Style = AnsiColor::Cyan.on_default();
 
 const KEYS: &str = "a approve · r reject · e edit · b rebase · s skip · q quit · ↑↓ space scroll";
 
-/// How the walk goes on.
+/// The next step of the review.
 enum ReviewAction {
     Stay,
-    /// The proposal is to be read again.
+    /// Load the proposal again.
     Again,
     On,
     End(u8),
 }
 
-/// A walk over proposals.
+/// A review of several proposals.
 struct ReviewLoop<'w> {
     desk: &'w ReviewContext,
     screen: RawTerminal,
-    /// What the last deed came to.
+    /// The outcome of the last action.
     message: String,
-    /// What was decided and what the ledger said to it, for the end.
+    /// The decisions and the ledger's notes, printed at the end.
     deeds: Vec<String>,
     decided: usize,
 }
 
-/// Where a proposal is looked at.
+/// The view of one proposal.
 struct ProposalView {
     proposal: Proposal,
     drift: ProposalDrift,
@@ -83,7 +83,7 @@ impl ReviewLoop<'_> {
         let mut top = 0;
         loop {
             self.desk.refresh();
-            // Notes would be written over the page; those of reading are said by every command.
+            // Notes would overwrite the page, and other commands print the notes of loading anyway.
             let (proposal, drift) = self
                 .desk
                 .with_ledger_quiet(|ledger, skills| load_with_drift(ledger, skills, id))
@@ -100,14 +100,14 @@ impl ReviewLoop<'_> {
         }
     }
 
-    /// Draws and obeys one key.
+    /// Draws the page and handles one key.
     fn handle_key(&mut self, view: &mut ProposalView) -> Result<ReviewAction, CliError> {
         let rows = self.draw(view)?;
         let input = self.screen.input()?;
         let key = match input {
             ScreenInput::Key(key) => key,
             ScreenInput::Interrupt => return Ok(ReviewAction::End(exit::INTERRUPTED)),
-            // Nobody decides by pasting.
+            // A paste must not trigger a decision.
             ScreenInput::Paste(_) | ScreenInput::Resized => return Ok(ReviewAction::Stay),
         };
         self.message.clear();
@@ -129,7 +129,7 @@ impl ReviewLoop<'_> {
         Ok(ReviewAction::Stay)
     }
 
-    /// Draws the page; returns how many rows of it are seen.
+    /// Draws the page; returns the number of visible rows.
     fn draw(&self, view: &mut ProposalView) -> Result<usize, CliError> {
         let keys = vec![StyledSpan::new(DIM, KEYS)];
         let message = vec![StyledSpan::new(BOLD, &self.message)];
@@ -153,7 +153,7 @@ impl ReviewLoop<'_> {
         Ok(rows)
     }
 
-    /// Has the ledger do something; what it says is shown with the next page.
+    /// Runs an operation on the ledger; its notes appear on the next page.
     fn run_action<T>(
         &mut self,
         work: impl FnOnce(&Ledger, &Snapshot) -> Result<T, LedgerError>,
@@ -263,7 +263,7 @@ impl ReviewLoop<'_> {
         }
     }
 
-    /// Reads a line; nothing if it is given up or empty.
+    /// Reads a line; returns `None` if it is canceled or empty.
     fn read_line(
         &mut self,
         view: &mut ProposalView,

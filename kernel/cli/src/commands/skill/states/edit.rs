@@ -1,4 +1,4 @@
-//! Edits the text of a settings file; comments and layout stay.
+//! Edits of the text of a settings file that preserve comments and layout.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -8,8 +8,8 @@ use yaml_edit::{Document, Mapping};
 
 use super::REGISTRY;
 
-/// Returns the text with other states of skills; nothing if it is not laid out in a way that can be
-/// edited. The caller checks that the text says what it is to say.
+/// Returns the text with changed states of skills, or `None` if its layout cannot be edited. The
+/// caller verifies the meaning of the result.
 pub(super) fn edit_settings(
     text: &str,
     old: &BTreeMap<String, SkillState>,
@@ -26,7 +26,7 @@ pub(super) fn edit_settings(
     Some(document.to_string())
 }
 
-/// The document and its keys; nothing where there are only comments, or nothing at all.
+/// Returns the document and its keys, or `None` for a document without keys.
 fn mapping(text: &str) -> Option<(Document, Mapping)> {
     let document = Document::from_str(text).ok()?;
     let root = document.as_mapping()?;
@@ -40,7 +40,7 @@ fn child(parent: &Mapping, key: &str) -> Option<Mapping> {
     parent.get_mapping(key)
 }
 
-/// Adds the keys behind a text that has none.
+/// Appends the keys to a text that has none.
 fn appended(text: &str, new: &BTreeMap<String, SkillState>) -> Option<String> {
     let says_something =
         |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
@@ -53,7 +53,7 @@ fn appended(text: &str, new: &BTreeMap<String, SkillState>) -> Option<String> {
     }
     text.push_str(&format!("extensions:\n  {REGISTRY}:\n    skills:\n"));
     for (id, state) in new {
-        // JSON's way to write a text is one of YAML's.
+        // A JSON string is a valid YAML scalar.
         let id = serde_json::to_string(id).ok()?;
         text.push_str(&format!("      {id}: \"{}\"\n", state.as_str()));
     }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_layout_stay() {
+    fn edit_preserves_comments_and_layout() {
         let none = states(&[]);
         let off = states(&[("pdf", SkillState::Off)]);
         let cases = [
