@@ -90,8 +90,8 @@ fn report_clap_error(error: &clap::Error) -> ExitCode {
         let text = error.render().to_string();
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let told = lines.fold(CliError::usage(message), CliError::with_hint);
-        Output { json: true }.print_error(&told);
+        let cli_error = lines.fold(CliError::usage(message), CliError::with_hint);
+        Output { json: true }.print_error(&cli_error);
         return ExitCode::from(exit::USAGE);
     }
     error.exit()

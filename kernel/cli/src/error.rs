@@ -52,7 +52,7 @@ impl CliError {
                 failed.with_hint("check who may read and write there")
             }
             io::ErrorKind::NotADirectory => {
-                failed.with_hint("a file stands where a directory has to be")
+                failed.with_hint("move the file away: a directory is required there")
             }
             _ => failed,
         }
@@ -206,10 +206,10 @@ impl From<skill_store::RegistryError> for CliError {
 
 impl From<skill_store::LedgerError> for CliError {
     fn from(error: skill_store::LedgerError) -> Self {
-        let mut told = skill_store::RegistryError::from(error);
+        let mut registry_error = skill_store::RegistryError::from(error);
         // The ledger omits the program's name in its commands.
-        told.hint = told.hint.replace("`skill ", "`skillhost skill ");
-        told.into()
+        registry_error.hint = registry_error.hint.replace("`skill ", "`skillhost skill ");
+        registry_error.into()
     }
 }
 

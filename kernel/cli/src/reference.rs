@@ -12,13 +12,13 @@ fn render_command_help(command: &mut Command, path: &str, text: &mut String) {
     let name = format!("{path} {}", command.get_name()).trim_start().to_owned();
     let help = command.clone().bin_name(&name).term_width(98).render_help().to_string();
     // Global options apply to every command and are listed once, at the top.
-    let shown = if path.is_empty() {
+    let visible_help = if path.is_empty() {
         &*help
     } else {
         help.split("\nGlobal options:").next().unwrap_or(&help)
     };
     let level = "#".repeat(2 + name.split(' ').count().saturating_sub(2).min(1));
-    let help: Vec<_> = shown.lines().map(|line| line.trim_end().to_owned()).collect();
+    let help: Vec<_> = visible_help.lines().map(|line| line.trim_end().to_owned()).collect();
     let _ = write!(text, "\n{level} `{name}`\n\n```text\n{}\n```\n", help.join("\n").trim_end());
     let below: Vec<_> = command.get_subcommands().cloned().collect();
     let is_shown = |command: &Command| command.get_name() != "help" && !command.is_hide_set();

@@ -9,16 +9,16 @@ pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::with_capacity(text.len() + 16);
+    let mut escaped = String::with_capacity(text.len() + 16);
     for character in text.chars() {
         if is_hidden(character) {
             // Writing to a `String` cannot fail.
-            let _ = write!(shown, "\\u{{{:x}}}", u32::from(character));
+            let _ = write!(escaped, "\\u{{{:x}}}", u32::from(character));
         } else {
-            shown.push(character);
+            escaped.push(character);
         }
     }
-    Cow::Owned(shown)
+    Cow::Owned(escaped)
 }
 
 /// Escapes the same characters in a JSON text with JSON's escapes, so that its meaning is
@@ -28,17 +28,17 @@ pub(crate) fn escape_in_json(json: String) -> String {
     if !json.contains(is_hidden) {
         return json;
     }
-    let mut shown = String::with_capacity(json.len() + 16);
+    let mut escaped = String::with_capacity(json.len() + 16);
     for character in json.chars() {
         if is_hidden(character) {
             for unit in character.encode_utf16(&mut [0; 2]) {
-                let _ = write!(shown, "\\u{unit:04x}");
+                let _ = write!(escaped, "\\u{unit:04x}");
             }
         } else {
-            shown.push(character);
+            escaped.push(character);
         }
     }
-    shown
+    escaped
 }
 
 /// Returns whether a character is escaped; line breaks, tabs and the two emoji selectors are not.
@@ -73,9 +73,9 @@ mod tests {
         );
         for code in 0..=0x10_ffff_u32 {
             let Some(character) = char::from_u32(code) else { continue };
-            let shown = sanitize(character.encode_utf8(&mut [0; 4])).into_owned();
+            let escaped = sanitize(character.encode_utf8(&mut [0; 4])).into_owned();
             let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
-            assert!(!shown.contains(steers), "{code:x}");
+            assert!(!escaped.contains(steers), "{code:x}");
         }
     }
     /// Returns terminal escape sequences: introducers, parameters, terminators.
@@ -122,7 +122,7 @@ mod tests {
         let sequences = escape_sequences();
         assert!(sequences.len() >= 200, "{}", sequences.len());
         for sequence in &sequences {
-            let shown = sanitize(sequence);
+            let escaped = sanitize(sequence);
             let mut expected = String::new();
             for character in sequence.chars() {
                 match character {
@@ -130,7 +130,7 @@ mod tests {
                     hidden => expected.push_str(&format!("\\u{{{:x}}}", u32::from(hidden))),
                 }
             }
-            assert_eq!(shown, expected);
+            assert_eq!(escaped, expected);
             let json = escape_in_json(serde_json::to_string(sequence).unwrap());
             assert!(json.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{json}");
             assert_eq!(serde_json::from_str::<String>(&json).unwrap(), *sequence);

@@ -65,6 +65,7 @@ impl CliContext {
     /// found.
     pub(crate) fn find_trusted_home(&self) -> Result<Option<Home>, CliError> {
         match Home::find(self.home_argument.as_deref(), &self.environment) {
+            // Only a missing home is optional; an untrusted or broken one is an error.
             Err(HomeError::NotFound) => Ok(None),
             _ => self.trusted_home().map(Some),
         }
@@ -90,6 +91,7 @@ impl CliContext {
         home: &Home,
         request: &ControlRequest,
     ) -> Result<Option<T>, CliError> {
+        // Without the file the runtime for the connection is not needed.
         let Some(path) = socket_path(home, &self.environment).filter(|path| path.exists()) else {
             return Ok(None);
         };
@@ -143,6 +145,7 @@ impl CliContext {
             // On a thread of the runtime: the heartbeat stops if all of them are blocked.
             let signs = supervisor.map(|link| tokio::spawn(link.stay_alive()));
             let kernel = Kernel::boot(options).await;
+            // An error of `work` is returned only after the shutdown, which extensions rely on.
             let result = work(&kernel).await;
             kernel.shutdown().await;
             if let Some(signs) = signs {
@@ -161,6 +164,7 @@ impl CliContext {
             .enable_all()
             .build()?;
         let result = runtime.block_on(work);
+        // Blocking threads, such as one that reads the terminal, cannot be canceled.
         runtime.shutdown_timeout(Duration::from_millis(100));
         Ok(result)
     }
@@ -193,7 +197,9 @@ pub(crate) async fn ask_kernel<T: DeserializeOwned>(
             // The kernel was running, so its supervisor restarts it.
             (error, Some(since))
                 if error.is_gone() && SupervisorLock::is_held(home) && waits(since) => {}
+            // No kernel listens and none is known to restart; the caller may start its own.
             (error, _) if error.is_gone() => return Ok(None),
+            // Only repeatable requests are sent twice: the lost kernel may have executed the first.
             (RequestError::NoAnswer(_), since)
                 if request.is_repeatable() && since.is_none_or(waits) =>
             {
@@ -224,7 +230,7 @@ fn unanswered(request: &ControlRequest) -> CliError {
         _ => return CliError::new(exit::FINDINGS, "the kernel ended before it answered"),
     };
     CliError::new(exit::FINDINGS, format!("the kernel ended before it answered; {what}"))
-        .with_hint("look whether it has before you do it again")
+        .with_hint("check its effect before you repeat it")
 }
 
 fn parse_answer<T: DeserializeOwned>(answer: &RawValue) -> Result<T, CliError> {

@@ -27,13 +27,13 @@ pub(super) fn cmd_ask(session: &CliContext, args: &AskArgs) -> CommandResult {
             Ok(None) => return print_last_answer(session, id),
             // The messages up to the error are stored in the thread.
             Err(error) => {
-                return Err(error.with_hint(format!("the thread goes on with: --thread {id}")));
+                return Err(error.with_hint(format!("resume the thread with: --thread {id}")));
             }
         };
         if output.json {
             output.print_json(&talk.to_json(&outcome)?)?;
         }
-        output.print_progress(format!("{DIM}the thread goes on with: --thread {id}{DIM:#}"));
+        output.print_progress(format!("{DIM}resume the thread with: --thread {id}{DIM:#}"));
         Ok(exit::OK)
     })
 }
@@ -44,9 +44,9 @@ fn print_last_answer(session: &CliContext, id: &str) -> CommandResult {
     let answer = match contents.messages.last() {
         Some(Message::Assistant { text, calls }) if calls.is_empty() => text,
         _ => {
-            let message = format!("nobody works on an answer in thread `{id}`");
+            let message = format!("no run is active in thread `{id}`");
             return Err(CliError::new(exit::FINDINGS, message)
-                .with_hint("what a kernel that has gone was told is answered by: skillhost run"));
+                .with_hint("resume pending messages with: skillhost run"));
         }
     };
     let output = session.output;

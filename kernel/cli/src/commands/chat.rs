@@ -81,7 +81,7 @@ async fn print_pending_reply(talk: &mut ChatSession<'_>) -> Result<(), CliError>
 fn greet(talk: &ChatSession<'_>) {
     let (agent, id) = (display_safe(talk.agent()), talk.thread());
     talk.session.output.print_progress(format!(
-        "{DIM}talking to {agent} in thread {id}; /help says what else there is{DIM:#}"
+        "{DIM}talking to {agent} in thread {id}; /help lists the commands{DIM:#}"
     ));
 }
 

@@ -92,14 +92,14 @@ async fn list_dead_letters(output: Output, journal: &Journal) -> CommandResult {
         return Ok(exit::OK);
     }
     if letters.is_empty() {
-        output.print_note("no delivery was given up");
+        output.print_note("no dead letters");
         return Ok(exit::OK);
     }
     output.print_table(
-        &["DELIVERY", "EVENT", "TOPIC", "SUBSCRIBER", "ATTEMPTS", "GIVEN UP (UTC)", "ERROR"],
+        &["DELIVERY", "EVENT", "TOPIC", "SUBSCRIBER", "ATTEMPTS", "SINCE (UTC)", "ERROR"],
         &letters.iter().map(row).collect::<Vec<_>>(),
     )?;
-    output.print_note("skillhost events retry DELIVERY makes one again");
+    output.print_note("skillhost events retry DELIVERY retries one");
     Ok(exit::OK)
 }
 

@@ -67,8 +67,8 @@ pub(super) fn cmd_export(session: &CliContext, args: &ExportArgs) -> CommandResu
     let to = target(session, args)?;
     let store = stored::open_store(session, &args.roots)?;
     let snapshot = store.snapshot();
-    let standing = approval_statuses(session, args, &snapshot)?;
-    let (chosen, left_out) = select_skills(args, &snapshot, &standing)?;
+    let statuses = approval_statuses(session, args, &snapshot)?;
+    let (chosen, left_out) = select_skills(args, &snapshot, &statuses)?;
     let mut folder = TargetDirectory::open(to, args.check)?;
     let publisher = SkillPublisher::new();
     let mut sources = Vec::with_capacity(chosen.len());
@@ -160,26 +160,26 @@ fn approval_statuses(
         return Ok(HashMap::new());
     }
     let ledger = stored::open_ledger(&session.home()?);
-    let standing = ledger.approval_statuses(snapshot);
+    let statuses = ledger.approval_statuses(snapshot);
     for note in ledger.take_notes() {
         session.output.print_note(note);
     }
-    Ok(standing?)
+    Ok(statuses?)
 }
 
 /// Selects the skills; returns the untrusted ones that were skipped, too.
 fn select_skills<'s>(
     args: &ExportArgs,
     snapshot: &'s Snapshot,
-    standing: &HashMap<SkillId, ApprovalStatus>,
+    statuses: &HashMap<SkillId, ApprovalStatus>,
 ) -> Result<(Vec<&'s Arc<Skill>>, Vec<SkippedSkill>), CliError> {
     let doubt = |skill: &Skill| {
         let id = skill.id().as_str();
         if args.allow_untrusted.iter().any(|allowed| allowed == id) {
             return None;
         }
-        if let Some(standing) = standing.get(skill.id()).filter(|standing| !standing.approved) {
-            let author = standing.author.name();
+        if let Some(status) = statuses.get(skill.id()).filter(|status| !status.approved) {
+            let author = status.author.name();
             return Some(format!("created by {author} and not approved as it is"));
         }
         (skill.trust() == TrustLevel::Untrusted)
@@ -206,7 +206,7 @@ fn select_skills<'s>(
                     [] => "`skillhost skill list` shows what there is".to_owned(),
                     similar => format!("did you mean `{}`?", similar.join("` or `")),
                 };
-                CliError::new(exit::NOT_FOUND, format!("there is no skill `{id}`")).with_hint(hint)
+                CliError::new(exit::NOT_FOUND, format!("skill `{id}` not found")).with_hint(hint)
             })?;
         if let Some(reason) = doubt(skill) {
             return Err(CliError::new(exit::IO, format!("`{id}` is {reason}")).with_hint(format!(
@@ -283,7 +283,7 @@ impl ExportRecord {
 }
 
 fn code(skills: &[ExportRecord], check: bool) -> u8 {
-    let any = |told: &[ExportStatus]| skills.iter().any(|record| told.contains(&record.status));
+    let any = |wanted: &[ExportStatus]| skills.iter().any(|record| wanted.contains(&record.status));
     if any(&[ExportStatus::Failed]) {
         exit::IO
     } else if check {
@@ -327,10 +327,10 @@ fn print(output: Output, report: &ExportReport) -> Result<(), CliError> {
             ))?;
         }
     }
-    for left in &report.left_out {
+    for skipped in &report.left_out {
         output.print_note(format!(
             "`{}` is left out: it is {}; --allow {} exports it",
-            left.skill_id, left.reason, left.skill_id
+            skipped.skill_id, skipped.reason, skipped.skill_id
         ));
     }
     let total = report.skills.len();

@@ -10,7 +10,7 @@ use skillhost_kernel::{
 };
 
 use super::events::shown_time;
-use super::talk::shown_details;
+use super::talk::format_details;
 use crate::cli::ExtensionApproveArgs;
 use crate::error::CliError;
 use crate::exit;
@@ -73,7 +73,7 @@ pub(super) fn approve(session: &CliContext, args: &ExtensionApproveArgs) -> Comm
             )));
         }
         None => {
-            for line in shown_details(&plan.details) {
+            for line in format_details(&plan.details) {
                 output.print_progress(line);
             }
             output.print_progress(format!("{BOLD}approve {id}?{BOLD:#} [y]es, [N]o"));
@@ -112,7 +112,7 @@ fn print(session: &CliContext, plan: &ApprovalPlan) -> CommandResult {
         output.print_json(&Preview { id, digest: &plan.digest, details: &plan.details })?;
         return Ok(exit::OK);
     }
-    for line in shown_details(&plan.details) {
+    for line in format_details(&plan.details) {
         output.print_line(line)?;
     }
     output.print_line(format!("digest {}", plan.digest))?;

@@ -13,7 +13,7 @@ use skillhost_kernel::{
 };
 use skillhost_process::ProcessSupervisor;
 
-use super::talk::shown_details;
+use super::talk::format_details;
 use crate::cli::ExtensionBuildArgs;
 use crate::error::CliError;
 use crate::exit;
@@ -27,10 +27,10 @@ pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtensionBuildArgs) -> 
     let surface = if args.yes { ApprovalSurface::CommandLine } else { ApprovalSurface::Terminal };
     if !args.yes {
         if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-            let message = "its files have to be looked at, and nobody can be asked here";
+            let message = "its files require a review, but no approval channel is available";
             return Err(CliError::usage(message).with_hint("skillhost ext build ID --yes"));
         }
-        for line in shown_details(&preview.details) {
+        for line in format_details(&preview.details) {
             output.print_progress(line);
         }
         output
@@ -41,6 +41,7 @@ pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtensionBuildArgs) -> 
             return Err(CliError::new(exit::FINDINGS, "nothing was built"));
         }
     }
+    // The digest binds the approval: files changed after the preview fail the build.
     let request = ControlRequest::Build { id: args.id.clone(), sha256: preview.sha256, surface };
     let built: BuildOutcome = request_cancellable(session, request)?;
     if output.json {

@@ -88,8 +88,11 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
 }
 
 fn no_sdk() -> CliError {
-    CliError::new(exit::NOT_FOUND, "the sources of skillhost-sdk do not lie beside this executable")
-        .with_hint(SDK_HINT)
+    CliError::new(
+        exit::NOT_FOUND,
+        "the sources of skillhost-sdk were not found next to this executable",
+    )
+    .with_hint(SDK_HINT)
 }
 
 /// Converts an id to a title: `rss_reader` → `Rss reader`.

@@ -28,7 +28,7 @@ const FOLDERS: [&str; 7] = [
 ];
 
 /// The number of files listed one by one.
-const SHOWN_FILES: usize = 20;
+const MAX_LISTED_FILES: usize = 20;
 
 const SETTINGS: &str = include_str!("../../templates/skillhost.yaml");
 
@@ -36,7 +36,7 @@ pub(super) fn cmd_init(session: &CliContext, args: &InitArgs) -> CommandResult {
     let installation = Installation::from_current_exe().ok_or_else(|| {
         CliError::new(
             exit::NOT_FOUND,
-            "the shipped manifests and skills do not lie beside this executable",
+            "the shipped manifests and skills were not found next to this executable",
         )
         .with_hint("install the whole product: cargo xtask install --prefix DIR")
     })?;
@@ -200,14 +200,15 @@ impl Contents {
                 display_safe(&value.to_string())
             ))?;
         }
-        for path in self.files.iter().take(SHOWN_FILES) {
+        for path in self.files.iter().take(MAX_LISTED_FILES) {
             output.print_line(format!(
                 "  {:<12} {}",
                 "file",
                 display_safe(&path.display().to_string())
             ))?;
         }
-        if let Some(more) = self.files.len().checked_sub(SHOWN_FILES).filter(|more| *more > 0) {
+        if let Some(more) = self.files.len().checked_sub(MAX_LISTED_FILES).filter(|more| *more > 0)
+        {
             output.print_line(format!("  and {more} more files and directories"))?;
         }
         output.print_line("next, after a look at them:")?;

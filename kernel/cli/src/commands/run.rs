@@ -21,7 +21,7 @@ use crate::session::CliContext;
 const END_LIMIT: Duration = Duration::from_secs(60);
 
 /// The number of characters printed of a field.
-const SHOWN: usize = 200;
+const MAX_FIELD_CHARS: usize = 200;
 
 pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
     // A slow or absent reader of the output must not block the kernel.
@@ -163,7 +163,7 @@ fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
 
 /// Returns the beginning of a value; values can have any length.
 fn truncate_value(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_FIELD_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

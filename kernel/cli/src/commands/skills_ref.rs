@@ -62,7 +62,7 @@ pub(super) fn run_reference_tool(program: &str, arguments: &[OsString]) -> Comma
         Ok(click::ReferenceCommand::Validate(path)) => validate_skill(&path),
         Ok(click::ReferenceCommand::ReadProperties(path)) => read_properties(&path),
         Ok(click::ReferenceCommand::ToPrompt(paths)) => to_prompt_of(&paths),
-        Err(told) => told,
+        Err(output) => output,
     };
     printed.print(Output { json: false })
 }
@@ -77,31 +77,31 @@ pub(super) fn path_error_output<'a>(
 
 fn validate_skill(path: &Path) -> ReferenceToolOutput {
     let dir = skill_directory(path);
-    let shown = as_python_writes_it(&dir);
-    let told = if fs::metadata(&dir).is_ok_and(|metadata| metadata.is_dir()) {
+    let display_path = as_python_writes_it(&dir);
+    let report = if fs::metadata(&dir).is_ok_and(|metadata| metadata.is_dir()) {
         match read(&dir) {
             Ok(Some((file, bytes))) => {
                 let dir_name = name(&dir);
                 let file_name = file.file_name().and_then(OsStr::to_str);
                 let input =
                     SkillInput { dir_name: &dir_name, file_name, bytes: &bytes, files: None };
-                format_output(&shown, &validate_reference(&input))
+                format_output(&display_path, &validate_reference(&input))
             }
             Ok(None) => {
                 let input = SkillInput { dir_name: "", file_name: None, bytes: &[], files: None };
-                format_output(&shown, &validate_reference(&input))
+                format_output(&display_path, &validate_reference(&input))
             }
-            Err(problem) => failure_output(&shown, &problem),
+            Err(problem) => failure_output(&display_path, &problem),
         }
     } else {
-        failure_output(&shown, &format!("Not a directory: {shown}"))
+        failure_output(&display_path, &format!("Not a directory: {display_path}"))
     };
-    let code = if told.stderr.is_empty() { exit::OK } else { exit::FINDINGS };
-    ReferenceToolOutput { code, stdout: told.stdout, stderr: told.stderr }
+    let code = if report.stderr.is_empty() { exit::OK } else { exit::FINDINGS };
+    ReferenceToolOutput { code, stdout: report.stdout, stderr: report.stderr }
 }
 
-fn failure_output(shown: &str, problem: &str) -> reference::ValidationOutput {
-    let stderr = format!("Validation failed for {shown}:\n  - {problem}\n");
+fn failure_output(display_path: &str, problem: &str) -> reference::ValidationOutput {
+    let stderr = format!("Validation failed for {display_path}:\n  - {problem}\n");
     reference::ValidationOutput { stderr, ..reference::ValidationOutput::default() }
 }
 
@@ -138,8 +138,8 @@ pub(super) fn to_prompt_boxxy_of(paths: &[PathBuf]) -> ReferenceToolOutput {
         let dir_name = name(&dir);
         let location = as_python_writes_it(&file);
         let head = skill_format::parse_skill(&dir_name, &bytes)
-            .map_err(|refused| *refused)
-            .map_or_else(|refused| refused, |skill| skill.parsed);
+            .map_err(|rejected| *rejected)
+            .map_or_else(|rejected| rejected, |skill| skill.parsed);
         match head.frontmatter {
             Some(it) => Ok((it.name.unwrap_or(dir_name), it.description, location)),
             None => {
@@ -184,12 +184,14 @@ fn properties(dir: &Path) -> Result<(PathBuf, ReferenceProperties), String> {
 fn read(dir: &Path) -> Result<Option<(PathBuf, Vec<u8>)>, String> {
     for file_name in FILE_NAMES {
         let file = dir.join(file_name);
-        let told = |problem: &str| format!("{}: {problem}", as_python_writes_it(&file));
+        let describe = |problem: &str| format!("{}: {problem}", as_python_writes_it(&file));
         match fs::metadata(&file) {
             // Reading a FIFO would block.
-            Ok(metadata) if !metadata.is_file() => return Err(told("it is not a regular file")),
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(describe("it is not a regular file"));
+            }
             Ok(_) => {
-                let bytes = fs::read(&file).map_err(|error| told(&error.to_string()))?;
+                let bytes = fs::read(&file).map_err(|error| describe(&error.to_string()))?;
                 return Ok(Some((file, bytes)));
             }
             Err(_) => {}

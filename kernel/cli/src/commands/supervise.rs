@@ -35,21 +35,24 @@ pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
     queue::install(session.output.json);
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings.supervisor;
+    // Clients that lose the kernel check this lock: while it is held, they wait for a restart.
     let _lock = SupervisorLock::acquire(&home)?;
     // Resolved now: an update may replace the file while this process runs.
     let kernel = KernelCommand { path: std::env::current_exe()?, arguments: arguments() };
     // On this thread: the parent-death signal is sent when the thread that started the kernel ends.
     session.block_on(async {
-        let mut told = ShutdownSignals {
+        let mut signals = ShutdownSignals {
             int: signal(SignalKind::interrupt())?,
             term: signal(SignalKind::terminate())?,
         };
         let (began, mut backoff) = (Instant::now(), RestartBackoff::new(settings));
         loop {
             let silence = Duration::from_millis(settings.silence_ms).max(MIN_SILENCE);
-            let end = run(&kernel, &mut told, silence).await?;
+            let end = run(&kernel, &mut signals, silence).await?;
             let code = code(end.status);
-            if end.told || (code == Some(exit::OK) && end.in_order()) {
+            // A zero code without a report comes from native code in the kernel and counts as a
+            // crash.
+            if end.shutdown_requested || (code == Some(exit::OK) && end.in_order()) {
                 return Ok(code.unwrap_or(exit::OK));
             }
             let Some(wait) = restart_delay(session.output, &mut backoff, began.elapsed(), &end)?
@@ -58,7 +61,8 @@ pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
             };
             tokio::select! {
                 biased;
-                _ = told.next() => return Ok(exit::OK),
+                // A signal during the backoff ends the supervisor at once: no kernel runs.
+                _ = signals.next() => return Ok(exit::OK),
                 () = tokio::time::sleep(wait) => {}
             }
         }
@@ -90,7 +94,7 @@ fn exit_with_parent() {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn end_with_parent() {}
+fn exit_with_parent() {}
 
 /// The command that starts the kernel.
 struct KernelCommand {
@@ -103,6 +107,7 @@ impl KernelCommand {
         let (link, stdin) = KernelLink::pair()?;
         let child = Command::new(&self.path)
             .args(&self.arguments)
+            // The id lets the kernel detect a variable inherited through another process.
             .env(SUPERVISED, std::process::id().to_string())
             .env(link::SUPERVISOR_LINK, link::STDIN)
             .stdin(stdin)
@@ -136,13 +141,13 @@ impl ShutdownSignals {
 struct KernelEnd {
     status: ExitStatus,
     /// Whether it received a shutdown signal.
-    told: bool,
+    shutdown_requested: bool,
     /// Whether it sent a heartbeat; an earlier version never does.
-    heard: bool,
+    heartbeat_seen: bool,
     /// The exit code that it reported last.
     reported: Option<u8>,
     /// The duration of its silence if it was killed for that.
-    silent: Option<Duration>,
+    killed_after: Option<Duration>,
 }
 
 impl KernelEnd {
@@ -150,7 +155,7 @@ impl KernelEnd {
     /// process, without a report.
     fn in_order(&self) -> bool {
         let code = code(self.status);
-        code.is_some() && (self.reported == code || !self.heard)
+        code.is_some() && (self.reported == code || !self.heartbeat_seen)
     }
 }
 
@@ -158,17 +163,17 @@ impl KernelEnd {
 /// the time limit of a shutdown.
 async fn run(
     program: &KernelCommand,
-    told: &mut ShutdownSignals,
+    signals: &mut ShutdownSignals,
     silence: Duration,
 ) -> Result<KernelEnd, CliError> {
     let (mut child, mut link) = program.start()?;
     let (mut silent_at, mut end_at) = (None, None);
     let mut end = KernelEnd {
         status: ExitStatus::default(),
-        told: false,
-        heard: false,
+        shutdown_requested: false,
+        heartbeat_seen: false,
         reported: None,
-        silent: None,
+        killed_after: None,
     };
     loop {
         let deadline = [silent_at, end_at].into_iter().flatten().min();
@@ -177,36 +182,40 @@ async fn run(
             status = child.wait() => {
                 end.status = status?;
                 while let Some(sign) = link.take() {
-                    end.hear(sign);
+                    end.record_sign(sign);
                 }
                 return Ok(end);
             }
-            signal = told.next() => {
-                end.told = true;
+            signal = signals.next() => {
+                end.shutdown_requested = true;
+                // Further signals are passed on but do not extend the time limit.
                 end_at.get_or_insert_with(|| tokio::time::Instant::now() + END_LIMIT);
                 send(&child, signal);
                 continue;
             }
             sign = link.next() => sign,
             () = past(deadline) => {
+                // Only silence counts as a hang; a slow shutdown is killed without that reason.
                 if silent_at.is_some() && silent_at == deadline {
-                    end.silent = Some(silence);
+                    end.killed_after = Some(silence);
                 }
+                // The kill is sent once; only the end of the process remains to be awaited.
                 (silent_at, end_at) = (None, None);
                 send(&child, Signal::KILL);
                 continue;
             }
         };
-        end.hear(sign);
-        if end.silent.is_none() {
+        end.record_sign(sign);
+        // A sign sent before the kill must not start another timeout.
+        if end.killed_after.is_none() {
             silent_at = Some(tokio::time::Instant::now() + silence);
         }
     }
 }
 
 impl KernelEnd {
-    fn hear(&mut self, sign: KernelSign) {
-        self.heard = true;
+    fn record_sign(&mut self, sign: KernelSign) {
+        self.heartbeat_seen = true;
         if let KernelSign::Ended(code) = sign {
             self.reported = Some(code);
         }
@@ -222,6 +231,7 @@ async fn past(time: Option<tokio::time::Instant>) {
 }
 
 fn send(child: &Child, signal: Signal) {
+    // A reaped child has no id, so a signal never reaches a process that reuses it.
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(id) = id {
         // The process may have ended just now.
@@ -247,8 +257,8 @@ fn restart_delay(
         Some(exit::RESTART) => ExitCause::RestartRequested,
         _ => ExitCause::Crashed,
     };
-    let what = match (chosen, code(end.status), end.silent) {
-        (Some(exit::RESTART), ..) => "asked to be started again".to_owned(),
+    let what = match (chosen, code(end.status), end.killed_after) {
+        (Some(exit::RESTART), ..) => "requested a restart".to_owned(),
         (Some(code), ..) => format!("ended with exit code {code}"),
         (None, Some(code), _) => format!("ended out of order with exit code {code}"),
         (None, None, Some(silence)) => {
@@ -259,6 +269,7 @@ fn restart_delay(
         }
     };
     match backoff.record_exit(how, now) {
+        // A requested restart has no backoff, so its line names no delay.
         RestartDecision::Restart(wait) if wait.is_zero() => {
             print_event(
                 output,
@@ -270,7 +281,7 @@ fn restart_delay(
         }
         RestartDecision::Restart(wait) => {
             let ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-            let line = format!("{what}; it is started again in {ms} ms");
+            let line = format!("{what}; it is restarted in {ms} ms");
             print_event(
                 output,
                 "supervisor.restarting",
@@ -281,11 +292,11 @@ fn restart_delay(
         }
         RestartDecision::Stop(times) => {
             let message = format!(
-                "the kernel {what}, the {} time within minutes; it is not started again",
+                "the kernel {what}, the {} time within minutes; it is not restarted",
                 ordinal(times)
             );
             Err(CliError::new(exit::CRASHED, message).with_hint(
-                "see what it said before it ended, with --log info if need be\n\
+                "read its last output, with --log info if need be\n\
                  see: skillhost ext doctor",
             ))
         }
@@ -321,7 +332,7 @@ mod tests {
 
     #[test]
     fn ordinals_have_suffixes() {
-        let said: Vec<_> = [1, 2, 3, 5, 11, 12, 21, 112].map(ordinal).into();
-        assert_eq!(said, ["1st", "2nd", "3rd", "5th", "11th", "12th", "21st", "112th"]);
+        let ordinals: Vec<_> = [1, 2, 3, 5, 11, 12, 21, 112].map(ordinal).into();
+        assert_eq!(ordinals, ["1st", "2nd", "3rd", "5th", "11th", "12th", "21st", "112th"]);
     }
 }

@@ -29,7 +29,7 @@ use crate::session::{CliContext, ask_kernel};
 use approved::check_approved;
 use own::InProcessKernel;
 pub(super) use person::TerminalChannel;
-pub(super) use question::shown_details;
+pub(super) use question::format_details;
 use running::SocketKernel;
 
 /// A chat in one thread.
@@ -186,14 +186,14 @@ impl<'a> ChatSession<'a> {
                 own.run_turn(text, self.model.clone(), &self.person, &mut self.interrupted).await
             }
             KernelConn::Socket(running) => {
-                let said = UserMessage {
+                let message = UserMessage {
                     message_id: ulid::Ulid::generate().to_string().to_lowercase(),
                     thread: running.thread.clone(),
                     agent: running.agent.clone(),
                     text,
                     model: self.model.clone(),
                 };
-                let request = ControlRequest::Talk(said);
+                let request = ControlRequest::Talk(message);
                 running.send_and_follow(request, &self.person, &mut self.interrupted).await
             }
         };

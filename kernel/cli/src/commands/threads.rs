@@ -25,11 +25,11 @@ fn list(session: &CliContext, threads: &ThreadStore) -> CommandResult {
         output.print_json(&json!({ "threads": threads }))?;
         return Ok(exit::OK);
     }
-    let (broken, whole): (Vec<_>, Vec<_>) = threads.iter().partition(|t| t.problem.is_some());
-    if whole.is_empty() {
+    let (broken, readable): (Vec<_>, Vec<_>) = threads.iter().partition(|t| t.problem.is_some());
+    if readable.is_empty() {
         output.print_note("there are no threads; `skillhost chat` begins one");
     } else {
-        let rows: Vec<_> = whole.into_iter().map(row).collect();
+        let rows: Vec<_> = readable.into_iter().map(row).collect();
         output.print_table(&["THREAD", "AGENT", "MESSAGES", "CHANGED (UTC)", "TITLE"], &rows)?;
     }
     for thread in broken {

@@ -26,9 +26,9 @@ pub(super) fn cmd_trust(session: &CliContext, args: &TrustArgs) -> CommandResult
     if output.json {
         output.print_json(&json!({ "home": home.root(), "new": new }))?;
     } else if new {
-        output.print_line(format!("trusted {}", shown(home.root())))?;
+        output.print_line(format!("trusted {}", display_path(home.root())))?;
     } else {
-        output.print_line(format!("{} was trusted already", shown(home.root())))?;
+        output.print_line(format!("{} was trusted already", display_path(home.root())))?;
     }
     Ok(exit::OK)
 }
@@ -57,7 +57,7 @@ fn list(session: &CliContext) -> CommandResult {
         return Ok(exit::OK);
     }
     for (path, _) in intact {
-        output.print_line(shown(path))?;
+        output.print_line(display_path(path))?;
     }
     for (path, change) in changed {
         let reason = change.map(|change| change.to_string()).unwrap_or_default();
@@ -77,13 +77,13 @@ fn remove(session: &CliContext, dir: Option<&Path>) -> CommandResult {
     if output.json {
         output.print_json(&json!({ "home": path, "removed": removed }))?;
     } else if removed {
-        output.print_line(format!("{} is not trusted any longer", shown(&path)))?;
+        output.print_line(format!("{} is not trusted any longer", display_path(&path)))?;
     } else {
-        output.print_line(format!("{} was not trusted", shown(&path)))?;
+        output.print_line(format!("{} was not trusted", display_path(&path)))?;
     }
     Ok(exit::OK)
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     display_safe(&path.display().to_string())
 }

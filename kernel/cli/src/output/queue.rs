@@ -147,11 +147,11 @@ impl OutputQueue {
             state.writing || !state.texts.is_empty() || (state.dropped > 0 && !state.failing)
         };
         while !state.gone && pending(&state) {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = end.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return;
             }
-            let waited = self.0.changed.wait_timeout(state, left);
+            let waited = self.0.changed.wait_timeout(state, remaining);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

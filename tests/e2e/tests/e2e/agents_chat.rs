@@ -32,7 +32,7 @@ fn piped_chat_runs_messages_and_commands() {
              skill     code-review\nWho?\n"
         )
     );
-    assert!(output.stderr.contains("error: there is no /nothing\n"), "{output}");
+    assert!(output.stderr.contains("error: /nothing is not a command\n"), "{output}");
     let requests = mock.requests();
     assert!(!requests[0].system().contains(REVIEW));
     assert_eq!(requests[1].system().matches(REVIEW).count(), 1);
@@ -93,11 +93,11 @@ fn piped_chat_denies_unapproved_calls() {
     let output = output.success();
     assert_eq!(output.stdout, "No.\nYes.\n");
     assert!(
-        output.stderr.contains("note: `write_file` was not called: nobody can be asked here"),
+        output.stderr.contains("note: `write_file` was not called: no approval channel is available"),
         "{output}"
     );
     let answers: Vec<_> = mock.requests().iter().map(Asked::last_text).collect();
-    assert!(answers[1].contains("nobody can be asked here"), "{}", answers[1]);
+    assert!(answers[1].contains("no approval channel is available"), "{}", answers[1]);
     assert_eq!(std::fs::read_to_string(home.path("sandbox/notes.txt")).unwrap(), "kept\u{1b}[2J");
 }
 

@@ -126,7 +126,7 @@ fn truncated_stream_is_discarded() {
     let home = agents_home(&mock);
     let output = ask_agent(&home, "worker", "Tell me").success();
     assert_eq!(output.stdout, "What is lost\nWhat counts.\n");
-    assert!(output.stderr.contains("the reply above is void and begins anew"), "{output}");
+    assert!(output.stderr.contains("the reply above is void and starts over"), "{output}");
     // Only the complete reply is stored.
     mock.push(Step::text("Yes."));
     ask_in_thread(&home, &last_thread(&home), "Sure?").success();

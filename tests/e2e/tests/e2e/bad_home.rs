@@ -121,7 +121,7 @@ fn run_requires_socket_directory() {
     exit 5
     --- stderr
     error: [OUTSIDE]/run/skillhost/[N].sock: Not a directory (os error 20)
-    hint: a file stands where a directory has to be
+    hint: move the file away: a directory is required there
     hint: XDG_RUNTIME_DIR has to name a directory of yours that may be written to
     ");
     // Commands without a socket still work.

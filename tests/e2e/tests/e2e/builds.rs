@@ -278,7 +278,7 @@ fn forbidden_source_is_rejected_before_approval() {
 
     // The command has no terminal.
     let requests = run_skillhost(&home, &["ext", "build", "tea"]).exits(2);
-    assert!(requests.stderr.contains("nobody can be asked here"), "{requests}");
+    assert!(requests.stderr.contains("no approval channel is available"), "{requests}");
     assert!(!home.path("sandbox/data/kernel/builds").exists());
 
     // The ids of other extensions.

@@ -101,7 +101,7 @@ fn unapproved_skill_grants_nothing() {
     );
     home.skillhost(["ask", "--agent", "worker", "Write"]).success();
     let denied = mock.requests()[2].last_text();
-    assert!(denied.contains("nobody can be asked here"), "{denied}");
+    assert!(denied.contains("no approval channel is available"), "{denied}");
     assert!(!home.path("sandbox/notes").exists());
 }
 

@@ -84,7 +84,7 @@ fn failed_delivery_becomes_retryable_dead_letter() {
     let none = home.skillhost(["events", "dead"]).success();
     assert_eq!(
         (none.stdout.as_str(), none.stderr.as_str()),
-        ("", "note: no delivery was given up\n")
+        ("", "note: no dead letters\n")
     );
     let none = home.skillhost(["events", "dead", "--json"]).success().json();
     assert_eq!(none, json!({"schema_version": 1, "dead": []}));

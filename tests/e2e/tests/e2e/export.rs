@@ -259,7 +259,7 @@ fn untrusted_skills_are_not_exported() {
     insta::assert_snapshot!(home.skillhost(["export", "--to", "./out", "grete"]), @"
     exit 3
     --- stderr
-    error: there is no skill `grete`
+    error: skill `grete` not found
     hint: did you mean `greet`?
     ");
     assert_eq!(list_names(&home.path("out")), [OURS[0], OURS[1], "brew", "found", "greet", "own"]);

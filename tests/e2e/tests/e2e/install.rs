@@ -365,7 +365,7 @@ fn init_reports_blocking_file() {
     exit 5
     --- stderr
     error: [OUTSIDE]/file/home/sandbox/skills: Not a directory (os error 20)
-    hint: a file stands where a directory has to be
+    hint: move the file away: a directory is required there
     ");
     insta::assert_snapshot!(installed.run(["init"]), @"
     exit 2
@@ -404,13 +404,13 @@ fn bare_binary_reports_missing_files() {
     insta::assert_snapshot!(run(&["init", "x"]), @"
     exit 3
     --- stderr
-    error: the shipped manifests and skills do not lie beside this executable
+    error: the shipped manifests and skills were not found next to this executable
     hint: install the whole product: cargo xtask install --prefix DIR
     ");
     insta::assert_snapshot!(run(&["ext", "new", "mine"]), @"
     exit 3
     --- stderr
-    error: the sources of skillhost-sdk do not lie beside this executable
+    error: the sources of skillhost-sdk were not found next to this executable
     hint: name them: --sdk DIR (kernel/sdk in the source tree)
     ");
     run(&["skill", "list"]).success();

@@ -292,7 +292,7 @@ fn approval_without_terminal_requires_digest() {
     insta::assert_snapshot!(run_skill(&home, &["approve", &id, "--yes"]), @"
     exit 2
     --- stderr
-    error: without a terminal the digest of what is agreed to has to be given
+    error: approval without a terminal requires the digest
     hint: look at it with `skillhost skill review [ID]`, then: skillhost skill approve [ID] --yes --digest SHA
     ");
     let other = run_skill(&home, &["approve", &id, "--yes", "--digest", &wrong]).exits(4);
@@ -304,7 +304,7 @@ fn approval_without_terminal_requires_digest() {
     insta::assert_snapshot!(run_skill(&home, &["rollback", "beads", "1", "--yes"]), @"
     exit 2
     --- stderr
-    error: without a terminal the digest of what is agreed to has to be given
+    error: approval without a terminal requires the digest
     hint: look at it with `skillhost skill history beads`, then: skillhost skill rollback beads 1 --yes --digest SHA
     ");
     assert_eq!(beads_text(&home), beads_with("THREE"));

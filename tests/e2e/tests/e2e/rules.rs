@@ -49,7 +49,7 @@ fn unknown_rule_gets_suggestions() {
     insta::assert_snapshot!(TestHome::new().skillhost(["skill", "rules", "name.formt"]), @"
     exit 3
     --- stderr
-    error: there is no rule `name.formt`
+    error: rule `name.formt` not found
     hint: similar rules: name.format, name.portability, name.type
     ");
 }

@@ -135,7 +135,7 @@ fn skills_are_enabled_and_disabled() {
     insta::assert_snapshot!(home.skillhost(["skill", "disable", "greet", "brew-te"]), @"
     exit 3
     --- stderr
-    error: there is no skill `brew-te`
+    error: skill `brew-te` not found
     hint: did you mean `brew-tea`?
     ");
     home.write("skillhost.yaml", "extensions: [\n");

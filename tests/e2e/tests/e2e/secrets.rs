@@ -56,6 +56,6 @@ fn secret_prompt_requires_terminal() {
     let output = ask_agent(&home, "worker", "Set the feed up").success();
     assert!(output.stderr.contains("the secret `SKILLHOST_T_FEED` was not given"), "{output}");
     let result = mock.requests()[1].messages().last().unwrap().text.clone();
-    assert!(result.contains("was not provided: nobody can be asked here"), "{result}");
+    assert!(result.contains("was not provided: no terminal is available"), "{result}");
     assert!(!home.path(".env").exists());
 }

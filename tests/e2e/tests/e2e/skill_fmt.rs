@@ -179,7 +179,7 @@ fn new_skill_overwrites_no_skill() {
     insta::assert_snapshot!(home.skillhost(["skill", "new", "tea", "--template", "list"]), @"
     exit 2
     --- stderr
-    error: there is no template `list`
+    error: template `list` not found
     hint: the templates are
     hint: minimal: instructions alone
     hint: full: every field of the specification, and a reference

@@ -70,7 +70,7 @@ fn restart_loads_extension_and_resumes_run() {
     assert_eq!(session.output.status, 0, "{}", session.output);
 
     kernel.line_with("asks for a restart: There are new tools.");
-    kernel.line_with("supervisor the kernel asked to be started again");
+    kernel.line_with("supervisor the kernel requested a restart");
     kernel.line_with("kernel.restarted");
     kernel.line_with("agent.replied");
     let requests = mock.requests();
@@ -183,7 +183,7 @@ fn restart_limit_stops_supervisor() {
     assert_eq!(error["error"]["kind"], "crashed");
     assert_eq!(
         error["error"]["message"],
-        "the kernel was killed by signal 9, the 5th time within minutes; it is not started again"
+        "the kernel was killed by signal 9, the 5th time within minutes; it is not restarted"
     );
     assert_eq!(output.stdout.matches("supervisor.restarting").count(), 4, "{output}");
 }
@@ -260,7 +260,7 @@ fn concurrent_restart_request_is_rejected() {
     fast.wait_for("Fast is back.");
     assert_eq!((slow.finish().output.status, fast.finish().output.status), (0, 0));
     let output = kernel.interrupt().success();
-    assert_eq!(output.stdout.matches("asked to be started again").count(), 1, "{output}");
+    assert_eq!(output.stdout.matches("requested a restart").count(), 1, "{output}");
     assert_eq!(output.stdout.matches("kernel.restarted").count(), 1, "{output}");
     assert_eq!(mock.requests().len(), 4);
 }
@@ -326,7 +326,7 @@ fn native_exit_is_a_crash() {
         assert_eq!(
             output.stderr,
             "error: the kernel ended before it answered; the call of `bad` may have happened\n\
-             hint: look whether it has before you do it again\n"
+             hint: check its effect before you repeat it\n"
         );
         let format_messages = kernel.line_with("supervisor the kernel ended");
         assert!(

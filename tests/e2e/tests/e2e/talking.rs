@@ -96,7 +96,7 @@ fn approval_is_requested_from_client() {
     let kernel = start_kernel(&home);
     let output = ask_agent(&home, "worker", "Write").success();
     assert_eq!(output.stdout, "No.\n");
-    assert!(output.stderr.contains("note: `write_file` was not called: nobody can be asked here"));
+    assert!(output.stderr.contains("note: `write_file` was not called: no approval channel is available"));
     assert!(!home.path("sandbox/notes.txt").exists());
     let args = ["ask", "--agent", "worker", "--approve", "write_file", "Write"];
     assert_eq!(home.skillhost(args).success().stdout, "Yes.\n");
@@ -199,7 +199,7 @@ fn next_kernel_finishes_interrupted_run() {
     kernel.finish().success();
     let thread = last_thread(&home);
     let output = home.skillhost(["ask", "--thread", &thread]).exits(1);
-    assert!(output.stderr.contains("nobody works on an answer in thread"), "{output}");
+    assert!(output.stderr.contains("no run is active in thread"), "{output}");
 
     let kernel = start_kernel(&home);
     kernel.line_with("kernel agent.replied");

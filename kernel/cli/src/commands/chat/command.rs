@@ -25,17 +25,17 @@ pub(super) const COMMANDS: [&str; 9] =
     ["agent", "agents", "approve", "help", "quit", "reset", "skill", "skills", "thread"];
 
 pub(super) const HELP: &str = "\
-/skills             list the skills, and those that are active here
-/skill NAME [TEXT]  work by a skill from here on, and say TEXT
+/skills             list the skills, and those active in this thread
+/skill NAME [TEXT]  activate a skill, and send TEXT
 /agents             list the agents
-/agent ID           begin a thread with another agent
-/reset              forget what was said in this thread
-/approve TOOL       let a tool be called without asking, until this chat ends
-/thread             say which thread this is; `--thread ID` goes on with it
+/agent ID           start a thread with another agent
+/reset              remove the messages of this thread
+/approve TOOL       approve a tool until this chat ends
+/thread             print the id of this thread; `--thread ID` resumes it
 /help               print this
 /quit               leave, as Ctrl-D does
-//TEXT              say something that begins with a slash
-Ctrl-C gives the running turn up; at the prompt it leaves.";
+//TEXT              send a text that starts with a slash
+Ctrl-C cancels the running turn; at the prompt it leaves.";
 
 /// Parses a line.
 pub(super) fn parse(line: &str) -> Result<ChatInput<'_>, CliError> {
@@ -50,8 +50,8 @@ pub(super) fn parse(line: &str) -> Result<ChatInput<'_>, CliError> {
         Some((word, argument)) => (word, argument.trim_start()),
         None => (rest, ""),
     };
-    let alone = |said| match argument.is_empty() {
-        true => Ok(said),
+    let alone = |input| match argument.is_empty() {
+        true => Ok(input),
         false => Err(CliError::usage(format!("/{word} takes no argument"))),
     };
     let named = |what: &str| match argument.split_whitespace().collect::<Vec<_>>()[..] {
@@ -68,20 +68,20 @@ pub(super) fn parse(line: &str) -> Result<ChatInput<'_>, CliError> {
         "agent" => named("the id of one agent").map(ChatInput::Agent),
         "approve" => named("the name of one tool").map(ChatInput::Approve),
         "skill" if argument.is_empty() => {
-            Err(CliError::usage("/skill takes the name of a skill and, after it, what you say"))
+            Err(CliError::usage("/skill takes the name of a skill and, optionally, a message"))
         }
         "skill" => Ok(match argument.split_once(char::is_whitespace) {
             Some((id, text)) => ChatInput::Skill { id, text: Some(text.trim_start()) },
             None => ChatInput::Skill { id: argument, text: None },
         }),
         _ => {
-            let error = CliError::usage(format!("there is no /{word}"));
+            let error = CliError::usage(format!("/{word} is not a command"));
             let near = suggest_similar(word, COMMANDS);
             Err(match near.first() {
                 Some(near) => error.with_hint(format!("did you mean /{near}?")),
-                None => {
-                    error.with_hint("/help lists what there is; //TEXT says something with a slash")
-                }
+                None => error.with_hint(
+                    "/help lists the commands; //TEXT sends a text that starts with a slash",
+                ),
             })
         }
     }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn line_parses_as_message_or_command() {
-        for (line, said) in [
+        for (line, expected) in [
             ("", ChatInput::Nothing),
             ("  \t", ChatInput::Nothing),
             (" hello /skills ", ChatInput::Text("hello /skills")),
@@ -112,33 +112,36 @@ mod tests {
             ("/help", ChatInput::Help),
             ("/quit", ChatInput::Quit),
         ] {
-            assert_eq!(parse(line).unwrap(), said, "{line:?}");
+            assert_eq!(parse(line).unwrap(), expected, "{line:?}");
         }
     }
 
     #[test]
     fn invalid_command_suggests_valid_ones() {
-        let told = |line| {
+        let error_of = |line| {
             let error = parse(line).unwrap_err();
             (error.message().to_owned(), error.hints().to_vec())
         };
         assert_eq!(
-            told("/skil x"),
-            ("there is no /skil".to_owned(), vec!["did you mean /skill?".to_owned()])
+            error_of("/skil x"),
+            ("/skil is not a command".to_owned(), vec!["did you mean /skill?".to_owned()])
         );
         assert_eq!(
-            told("/"),
+            error_of("/"),
             (
-                "there is no /".to_owned(),
-                vec!["/help lists what there is; //TEXT says something with a slash".to_owned()]
+                "/ is not a command".to_owned(),
+                vec![
+                    "/help lists the commands; //TEXT sends a text that starts with a slash"
+                        .to_owned()
+                ]
             )
         );
-        assert_eq!(told("/agent").0, "/agent takes the id of one agent");
-        assert_eq!(told("/approve a b").0, "/approve takes the name of one tool");
-        assert_eq!(told("/reset now").0, "/reset takes no argument");
+        assert_eq!(error_of("/agent").0, "/agent takes the id of one agent");
+        assert_eq!(error_of("/approve a b").0, "/approve takes the name of one tool");
+        assert_eq!(error_of("/reset now").0, "/reset takes no argument");
         assert_eq!(
-            told("/skill").0,
-            "/skill takes the name of a skill and, after it, what you say"
+            error_of("/skill").0,
+            "/skill takes the name of a skill and, optionally, a message"
         );
     }
 

@@ -109,7 +109,7 @@ impl TargetDirectory {
         let recorded = recorded.ok_or_else(|| {
             let message = format!("{} is not a record of this version", file.display());
             CliError::new(exit::CONFLICT, message)
-                .with_hint("move it away; what was exported before then counts as somebody else's")
+                .with_hint("move it away; earlier exports then count as foreign")
         })?;
         Ok(Self { path, recorded, _lock: lock })
     }

@@ -50,10 +50,12 @@ impl DirectoryBackend {
         tokio::spawn(async move {
             loop {
                 tokio::select! {
+                    // The backend holds the receiver, so its drop ends the task.
                     () = sender.closed() => return,
                     () = tokio::time::sleep(POLL) => {}
                 }
                 let polled = Arc::clone(&watched);
+                // A scan blocks on the file system and must not hold a runtime thread.
                 let report = tokio::task::spawn_blocking(move || polled.poll()).await;
                 if report.is_ok_and(|report| report.changed) {
                     sender.send_modify(|change| change.0 += 1);
@@ -74,6 +76,7 @@ fn folders(environment: &Environment) -> Vec<SkillRoot> {
     };
     let mut roots = below(&environment.current_dir, "").to_vec();
     let user = environment.user_home.as_ref().map(Path::new);
+    // In the user's own directory both lists are the same and labels would collide.
     if let Some(user) = user.filter(|user| *user != environment.current_dir) {
         roots.extend(below(user, "user-"));
     }
@@ -84,8 +87,8 @@ fn folders(environment: &Environment) -> Vec<SkillRoot> {
 impl Backend for DirectoryBackend {
     fn instructions(&self) -> String {
         "Skills are instructions for particular tasks. Before a task that a skill may cover, look \
-         with list_skills and load it with read_skill. They come from folders that nobody has \
-         vouched for: list_skills names each one's source."
+         with list_skills and load it with read_skill. They come from untrusted \
+         directories: list_skills names each one's source."
             .to_owned()
     }
 
@@ -93,6 +96,7 @@ impl Backend for DirectoryBackend {
         let tools = tool_descriptions(&self.store.snapshot(), Audience::Model);
         let mut specs: Vec<_> = tools
             .into_iter()
+            // Without a home there is neither a ledger to write to nor an operator.
             .filter(|tool| tool.read_only && !tool.operators_only)
             .map(|tool| ToolSpec {
                 name: tool.name.to_owned(),
@@ -105,6 +109,7 @@ impl Backend for DirectoryBackend {
                 audience: Offered::Agent,
             })
             .collect();
+        // Clients cache the list, so its order must not vary.
         specs.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(specs)
     }
@@ -132,6 +137,7 @@ impl Backend for DirectoryBackend {
     }
 
     async fn generation(&self, _session: &ClientSession) -> Result<(u64, u64), BackendError> {
+        // The tools never change here; only the skills have a generation.
         Ok((0, self.store.snapshot().generation()))
     }
 

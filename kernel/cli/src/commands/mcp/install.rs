@@ -52,7 +52,7 @@ pub(super) fn cmd_mcp_config(session: &CliContext, client: McpClient) -> Command
     }
     if home.is_none() {
         output.print_note(
-            "there is no home here: the server will offer .agents/skills and .claude/skills of the \
+            "home not found: the server will offer .agents/skills and .claude/skills of the \
              directory the client starts it in and of the user",
         );
     }

@@ -13,20 +13,21 @@ use crate::output::{CommandResult, display_safe};
 use crate::session::CliContext;
 
 pub(super) fn cmd_skill_approve(session: &CliContext, args: &ApproveArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
-    let skill = SkillId::new(&args.id).ok().filter(|id| desk.snapshot().get(id.as_str()).is_some());
+    let context = ReviewContext::open(session)?;
+    let skill =
+        SkillId::new(&args.id).ok().filter(|id| context.snapshot().get(id.as_str()).is_some());
     if let Some(skill) = skill
-        && !names_proposal(&desk, &args.id)?
+        && !names_proposal(&context, &args.id)?
     {
-        approve_skill(session, &desk, &skill, args)?;
+        approve_skill(session, &context, &skill, args)?;
         return Ok(exit::OK);
     }
-    approve_proposal(session, &desk, args)
+    approve_proposal(session, &context, args)
 }
 
 /// Returns whether the ledger has a proposal with this id; it takes precedence over a skill's id.
-fn names_proposal(desk: &ReviewContext, id: &str) -> Result<bool, CliError> {
-    desk.with_ledger(|ledger, _| match ledger.proposal(id) {
+fn names_proposal(context: &ReviewContext, id: &str) -> Result<bool, CliError> {
+    context.with_ledger(|ledger, _| match ledger.proposal(id) {
         Ok(_) => Ok(true),
         Err(error) => match error.reason() {
             LedgerErrorKind::NotFound | LedgerErrorKind::Argument => Ok(false),
@@ -38,10 +39,10 @@ fn names_proposal(desk: &ReviewContext, id: &str) -> Result<bool, CliError> {
 
 fn approve_proposal(
     session: &CliContext,
-    desk: &ReviewContext,
+    context: &ReviewContext,
     args: &ApproveArgs,
 ) -> CommandResult {
-    let (proposal, drift) = desk.proposal(&args.id)?;
+    let (proposal, drift) = context.proposal(&args.id)?;
     let summary = &proposal.summary;
     let consent = ApprovalFlags {
         yes: args.yes,
@@ -58,7 +59,7 @@ fn approve_proposal(
     consent.require(session, summary.new_digest, &question, || {
         page::print(session.output, &page::proposal_page(&proposal, &drift, session.output.width()))
     })?;
-    let applied = desk.with_ledger(|ledger, skills| {
+    let applied = context.with_ledger(|ledger, skills| {
         let reason = args.reason.as_deref();
         ledger.approve(skills, &current_actor("cli"), &summary.id, summary.new_digest, reason)
     })?;
@@ -79,16 +80,16 @@ fn approve_proposal(
 /// Approves a whole skill after the user has reviewed its files.
 fn approve_skill(
     session: &CliContext,
-    desk: &ReviewContext,
+    context: &ReviewContext,
     skill: &SkillId,
     args: &ApproveArgs,
 ) -> Result<(), CliError> {
     let id = skill.as_str();
     let created =
-        desk.with_ledger(|ledger, skills| ledger.approval_statuses(skills))?.remove(skill);
+        context.with_ledger(|ledger, skills| ledger.approval_statuses(skills))?.remove(skill);
     let author = created.map(|standing| standing.author);
-    let grant = desk.tool_grants()?.into_iter().find(|grant| grant.skill_id == *skill);
-    let digest = desk.with_ledger(|ledger, skills| ledger.tree_of(skills, id))?;
+    let grant = context.tool_grants()?.into_iter().find(|grant| grant.skill_id == *skill);
+    let digest = context.with_ledger(|ledger, skills| ledger.tree_of(skills, id))?;
     let consent = ApprovalFlags {
         yes: args.yes,
         digest: args.digest.as_deref(),
@@ -97,11 +98,11 @@ fn approve_skill(
     };
     let question = format!("Approve the whole skill `{id}` (digest {})?", digest.short());
     consent.require(session, digest, &question, || {
-        desk.with_ledger(|ledger, skills| ledger.history(skills, id))?;
-        let tree = desk.with_ledger(|ledger, _| ledger.version(id, None))?;
+        context.with_ledger(|ledger, skills| ledger.history(skills, id))?;
+        let tree = context.with_ledger(|ledger, _| ledger.version(id, None))?;
         page::print(session.output, &page::version_page(id, author.as_ref(), grant.as_ref(), &tree))
     })?;
-    desk.with_ledger(|ledger, skills| {
+    context.with_ledger(|ledger, skills| {
         ledger.approve_skill(skills, &current_actor("cli"), id, digest)
     })?;
     if session.output.json {
@@ -117,12 +118,14 @@ fn approve_skill(
 /// Offers the user at a terminal to approve skills with pending `allowed-tools`. A refusal leaves a
 /// skill unchanged.
 pub(super) fn offer_approvals(session: &CliContext, waiting: &[ToolGrant]) -> Result<(), CliError> {
-    let desk = ReviewContext::open(session)?;
+    let context = ReviewContext::open(session)?;
     let args =
         |id: &SkillId| ApproveArgs { id: id.to_string(), yes: false, digest: None, reason: None };
     for grant in waiting {
         session.output.print_line("")?;
-        if let Err(error) = approve_skill(session, &desk, &grant.skill_id, &args(&grant.skill_id)) {
+        if let Err(error) =
+            approve_skill(session, &context, &grant.skill_id, &args(&grant.skill_id))
+        {
             session.output.print_note(error.message());
         }
     }

@@ -10,14 +10,14 @@ use crate::output::{CommandResult, json_text};
 use crate::session::CliContext;
 
 pub(super) fn cmd_skill_audit_log(session: &CliContext, args: &AuditLogArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
+    let context = ReviewContext::open(session)?;
     let filter = AuditFilter {
         skill: args.skill.as_deref(),
         proposal: args.proposal.as_deref(),
         since: args.after,
         limit: Some(args.limit),
     };
-    let entries = desk.with_ledger(|ledger, _| ledger.audit(filter))?;
+    let entries = context.with_ledger(|ledger, _| ledger.audit(filter))?;
     if session.output.json {
         session.output.print_json(&json!({ "entries": entries }))?;
         return Ok(exit::OK);

@@ -42,14 +42,14 @@ pub(super) enum FileDifferenceKind {
 }
 
 pub(super) fn cmd_skill_diff(session: &CliContext, args: &DiffArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
+    let context = ReviewContext::open(session)?;
     let id = &args.skill;
-    let versions = desk.with_ledger(|ledger, skills| ledger.history(skills, id))?;
+    let versions = context.with_ledger(|ledger, skills| ledger.history(skills, id))?;
     let last = versions.last().map_or(1, |version| version.number);
     let to = args.to.unwrap_or(last);
     let before = versions.iter().map(|version| version.number).filter(|number| *number < to);
     let from = args.from.unwrap_or_else(|| before.max().unwrap_or(to));
-    let version = |number| desk.with_ledger(|ledger, _| ledger.version(id, Some(number)));
+    let version = |number| context.with_ledger(|ledger, _| ledger.version(id, Some(number)));
     let (old, new) = (version(from)?, version(to)?);
     let files = compare_versions(&old, &new);
     if session.output.json {

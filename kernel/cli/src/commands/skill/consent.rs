@@ -30,7 +30,7 @@ impl ApprovalFlags<'_> {
         session: &CliContext,
         digest: Digest,
         question: &str,
-        shown: impl FnOnce() -> Result<(), CliError>,
+        show: impl FnOnce() -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         if let Some(named) = self.digest {
             self.compare(named, digest)?;
@@ -39,18 +39,18 @@ impl ApprovalFlags<'_> {
             }
         }
         if !is_interactive(session) {
-            let message = "without a terminal the digest of what is agreed to has to be given";
+            let message = "approval without a terminal requires the digest";
             return Err(CliError::usage(message).with_hint(format!(
                 "look at it with `{}`, then: {} --yes --digest SHA",
                 display_safe(&self.look),
                 display_safe(&self.command)
             )));
         }
-        shown()?;
+        show()?;
         if ask(question)? {
             return Ok(());
         }
-        Err(CliError::new(exit::FINDINGS, "not agreed to; nothing was changed"))
+        Err(CliError::new(exit::FINDINGS, "not approved; no changes made"))
     }
 
     fn compare(&self, named: &str, digest: Digest) -> Result<(), CliError> {
@@ -62,11 +62,11 @@ impl ApprovalFlags<'_> {
             return Err(CliError::usage(message)
                 .with_hint(format!("`{}` prints the digest", display_safe(&self.look))));
         }
-        let whole = digest.to_string();
-        if whole.starts_with(&named) {
+        let full = digest.to_string();
+        if full.starts_with(&named) {
             return Ok(());
         }
-        Err(CliError::new(exit::CONFLICT, format!("the digest is {whole}, not {named}")).with_hint(
+        Err(CliError::new(exit::CONFLICT, format!("the digest is {full}, not {named}")).with_hint(
             format!("look at it again with `{}`: it is not what you saw", display_safe(&self.look)),
         ))
     }

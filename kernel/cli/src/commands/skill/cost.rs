@@ -95,13 +95,13 @@ pub(super) fn cmd_skill_cost(session: &CliContext, args: &CostArgs) -> CommandRe
         let (cost, listing, unreadable) = match measure::measure_skill(skill, &files, &mut counter)
         {
             Ok(measured) => measured,
-            Err(refused) => {
+            Err(rejected) => {
                 code = batch::worst_exit_code(code, exit::FINDINGS);
                 let problem = CostProblem {
                     path: skill.path().display().to_string(),
-                    rule: refused.rule,
-                    message: refused.message,
-                    help: refused.help.unwrap_or_default(),
+                    rule: rejected.rule,
+                    message: rejected.message,
+                    help: rejected.help.unwrap_or_default(),
                     code: exit::FINDINGS,
                 };
                 return report_problem(output, args, problem, &mut problems);

@@ -9,10 +9,10 @@ use crate::error::CliError;
 /// `skill.yaml` is skipped: `read_skill` already reports it.
 pub(super) fn read_declarations(store: &Store, skill: &Skill) -> Result<ExtendedSpec, CliError> {
     let source = store.read(skill)?;
-    let beside = read_skill_yaml(&skill.dir()).ok().flatten();
-    let beside = beside
+    let sidecar = read_skill_yaml(&skill.dir()).ok().flatten();
+    let sidecar = sidecar
         .map(|text| ParsedExtendedSpec::parse_skill_yaml(&text, skill.id().as_str()).extended);
-    Ok(ExtendedSpec::from_frontmatter(&source.frontmatter).merge_with(beside.unwrap_or_default()))
+    Ok(ExtendedSpec::from_frontmatter(&source.frontmatter).merge_with(sidecar.unwrap_or_default()))
 }
 
 /// Returns labels and texts; the texts are not sanitized.
@@ -25,12 +25,12 @@ pub(super) fn lines(extended: &ExtendedSpec) -> Vec<(&'static str, String)> {
             lines.push(("capability", text));
         }
         let mut wants = Vec::new();
-        for (said, text) in [
+        for (declared, text) in [
             (security.requires_network, "network"),
             (security.modifies_files, "modifies files"),
             (security.executes_commands, "executes commands"),
         ] {
-            match said {
+            match declared {
                 Some(true) => wants.push(text.to_owned()),
                 Some(false) => wants.push(format!("no {text}")),
                 None => {}

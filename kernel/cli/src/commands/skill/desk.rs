@@ -26,11 +26,11 @@ impl ReviewContext {
     /// process.
     pub(super) fn open(session: &CliContext) -> Result<Self, CliError> {
         let store = stored::open_store(session, &SkillRoots { roots: Vec::new() })?;
-        let desk =
+        let context =
             Self { ledger: stored::open_ledger(&session.home()?), store, output: session.output };
         // Restores the texts of proposals if the database had to be rebuilt.
-        desk.with_ledger(|ledger, skills| ledger.record_direct_edits(skills, &[]))?;
-        Ok(desk)
+        context.with_ledger(|ledger, skills| ledger.record_direct_edits(skills, &[]))?;
+        Ok(context)
     }
 
     /// Runs an operation on the ledger and prints its notes.

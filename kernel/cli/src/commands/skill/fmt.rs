@@ -123,14 +123,14 @@ fn format_file(
     recorder: &Recorder<'_>,
 ) -> FmtRecord {
     let path = skill.path();
-    let shown = path.display().to_string();
+    let display_path = path.display().to_string();
     let text = match decode_file(&files.bytes) {
         Ok(decoded) => decoded.text,
         Err(found) => {
             let help = found.help.unwrap_or_default();
             let problem =
                 FmtProblem { line: found.line, message: found.message, help, code: exit::FINDINGS };
-            return FmtRecord::from_problem(shown, FmtStatus::Refused, problem);
+            return FmtRecord::from_problem(display_path, FmtStatus::Refused, problem);
         }
     };
     let formatted = match format_skill(&text, FmtOptions { portable: args.portable }) {
@@ -142,11 +142,11 @@ fn format_file(
                 help: refusal.reason.help().to_owned(),
                 code: exit::FINDINGS,
             };
-            return FmtRecord::from_problem(shown, FmtStatus::Refused, problem);
+            return FmtRecord::from_problem(display_path, FmtStatus::Refused, problem);
         }
     };
     let mut record = FmtRecord {
-        path: shown,
+        path: display_path,
         status: FmtStatus::Unchanged,
         problem: None,
         diff: None,
@@ -276,10 +276,10 @@ fn print_summary(output: Output, summary: &FmtSummary) -> Result<(), CliError> {
         (summary.refused, "refused"),
         (summary.failed, "failed"),
     ];
-    let said: Vec<_> = counts
+    let parts: Vec<_> = counts
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    if said.is_empty() { Ok(()) } else { output.print_line(said.join(", ")) }
+    if parts.is_empty() { Ok(()) } else { output.print_line(parts.join(", ")) }
 }

@@ -11,8 +11,8 @@ use crate::output::CommandResult;
 use crate::session::CliContext;
 
 pub(super) fn cmd_skill_history(session: &CliContext, args: &HistoryArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
-    let versions = desk.with_ledger(|ledger, skills| ledger.history(skills, &args.skill))?;
+    let context = ReviewContext::open(session)?;
+    let versions = context.with_ledger(|ledger, skills| ledger.history(skills, &args.skill))?;
     if session.output.json {
         session.output.print_json(&json!({ "skill_id": args.skill, "versions": versions }))?;
         return Ok(exit::OK);

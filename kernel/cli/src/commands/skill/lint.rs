@@ -52,9 +52,9 @@ pub(super) fn cmd_skill_lint(session: &CliContext, args: &LintArgs) -> CommandRe
             let input = input(skill, &files);
             let subject = SkillDocument::new(&input, profile);
             let mut findings = check_subject(&subject, options.scope).findings;
-            let mut beside = SidecarReport::check(&skill.dir, &skill.dir_name, options);
+            let mut sidecar = SidecarReport::check(&skill.dir, &skill.dir_name, options);
             if report.is_per_skill() {
-                findings.extend(beside.take().into_iter().flat_map(SidecarReport::into_findings));
+                findings.extend(sidecar.take().into_iter().flat_map(SidecarReport::into_findings));
             }
             let properties = report.properties(&subject)?;
             let checked = CheckedSkill {
@@ -70,9 +70,9 @@ pub(super) fn cmd_skill_lint(session: &CliContext, args: &LintArgs) -> CommandRe
                 return catalog.buffer_skill(&checked);
             }
             report.add_skill(&checked)?;
-            match beside {
-                Some(beside) => {
-                    report.add_findings(&beside.as_checked_skill(&skill.dir), checked.is_valid())
+            match sidecar {
+                Some(sidecar) => {
+                    report.add_findings(&sidecar.as_checked_skill(&skill.dir), checked.is_valid())
                 }
                 None => Ok(()),
             }

@@ -102,7 +102,7 @@ fn template(name: &str) -> Result<&'static SkillTemplate, CliError> {
     TEMPLATES.iter().find(|template| template.name == name).ok_or_else(|| {
         let list: Vec<_> =
             TEMPLATES.iter().map(|it| format!("{}: {}", it.name, it.summary)).collect();
-        CliError::usage(format!("there is no template `{name}`"))
+        CliError::usage(format!("template `{name}` not found"))
             .with_hint(format!("the templates are\n{}", list.join("\n")))
     })
 }

@@ -80,7 +80,7 @@ pub(super) fn proposal_page(
     page.field("digest", &summary.new_digest.to_string());
     page.heading(&format!("Diff  +{} -{}", summary.added, summary.removed));
     if proposal.new_text.is_none() {
-        page.warning("the new text was lost with the database; this is what is left of it");
+        page.warning("the new text was lost with the database; this part of it remains");
     }
     page.diff(&proposal.diff, columns);
     page.heading("Justification (by the agent)");

@@ -10,12 +10,12 @@ use crate::output::CommandResult;
 use crate::session::CliContext;
 
 /// The number of characters of a justification in a list.
-const WIDEST: usize = 60;
+const MAX_JUSTIFICATION_CHARS: usize = 60;
 
 pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
+    let context = ReviewContext::open(session)?;
     let filter = ProposalFilter { all: args.all, skill: args.skill.as_deref(), state: None };
-    let listed = desk.proposals(filter)?;
+    let listed = context.proposals(filter)?;
     if session.output.json {
         session.output.print_json(&json!({ "proposals": listed }))?;
         return Ok(exit::OK);
@@ -28,7 +28,8 @@ pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) ->
     let rows: Vec<Vec<String>> = listed
         .iter()
         .map(|summary| {
-            let mut why: String = summary.justification_line.chars().take(WIDEST).collect();
+            let mut why: String =
+                summary.justification_line.chars().take(MAX_JUSTIFICATION_CHARS).collect();
             if summary.flags.iter().any(is_alarming) {
                 why.insert_str(0, "(!) ");
             }

@@ -10,7 +10,7 @@ use crate::output::CommandResult;
 use crate::session::CliContext;
 
 pub(super) fn prune(session: &CliContext, args: &PruneArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
+    let context = ReviewContext::open(session)?;
     let standard = RetentionRule::default();
     let rule = RetentionRule {
         newest: args.keep.unwrap_or(standard.newest),
@@ -26,7 +26,7 @@ pub(super) fn prune(session: &CliContext, args: &PruneArgs) -> CommandResult {
         },
         ..standard
     };
-    let report = desk.with_ledger(|ledger, _| ledger.prune(&rule, args.dry_run))?;
+    let report = context.with_ledger(|ledger, _| ledger.prune(&rule, args.dry_run))?;
     if session.output.json {
         session.output.print_json(&json!({
             "dry_run": args.dry_run, "rule": rule, "removed": report,

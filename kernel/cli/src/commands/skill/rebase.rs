@@ -9,9 +9,9 @@ use crate::output::{CommandResult, GREEN, RED, display_safe};
 use crate::session::CliContext;
 
 pub(super) fn cmd_skill_rebase(session: &CliContext, args: &RebaseArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
-    let rebased =
-        desk.with_ledger(|ledger, skills| ledger.rebase(skills, &current_actor("cli"), &args.id))?;
+    let context = ReviewContext::open(session)?;
+    let rebased = context
+        .with_ledger(|ledger, skills| ledger.rebase(skills, &current_actor("cli"), &args.id))?;
     let code = if rebased.conflicts.is_empty() { exit::OK } else { exit::CONFLICT };
     let output = session.output;
     if output.json {

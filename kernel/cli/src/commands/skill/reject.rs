@@ -7,9 +7,9 @@ use crate::output::{CommandResult, display_safe};
 use crate::session::CliContext;
 
 pub(super) fn cmd_skill_reject(session: &CliContext, args: &RejectArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
-    let proposal =
-        desk.with_ledger(|ledger, _| ledger.reject(&current_actor("cli"), &args.id, &args.reason))?;
+    let context = ReviewContext::open(session)?;
+    let proposal = context
+        .with_ledger(|ledger, _| ledger.reject(&current_actor("cli"), &args.id, &args.reason))?;
     if session.output.json {
         session.output.print_json(&proposal)?;
     } else {

@@ -95,7 +95,7 @@ fn find(session: &CliContext, named: &Path) -> Result<SanitizedSkill, CliError> 
     };
     if let (Some(id), Err(_)) = (one, std::fs::symlink_metadata(named)) {
         let nowhere = |_| {
-            let message = format!("there is no `{id}` here, and no home to look for a skill in");
+            let message = format!("`{id}` not found here, and no home found");
             CliError::new(exit::NOT_FOUND, message)
                 .with_hint("name a skill's directory or its SKILL.md, or a home with --home")
         };
@@ -103,7 +103,7 @@ fn find(session: &CliContext, named: &Path) -> Result<SanitizedSkill, CliError> 
         let store = stored::open_store(session, &SkillRoots { roots: Vec::new() })?;
         let snapshot = store.snapshot();
         let Some(skill) = snapshot.get(id) else {
-            let message = format!("there is no skill `{id}`, neither here nor in the home");
+            let message = format!("skill `{id}` not found, neither here nor in the home");
             return Err(CliError::new(exit::NOT_FOUND, message).with_hint(
                 "name a skill's directory, its SKILL.md, or one of: skillhost skill list",
             ));
@@ -142,7 +142,7 @@ fn on_disk(path: &Path) -> Result<SanitizedSkill, CliError> {
         CliError::new(exit::FINDINGS, message).with_hint("see: skillhost skill validate")
     };
     let parsed: SkillText<'_> = skill_format::parse_skill(&skill.dir_name, &files.bytes)
-        .map_err(|refused| unreadable(&first_message(&refused)))?;
+        .map_err(|rejected| unreadable(&first_message(&rejected)))?;
     let Some(frontmatter) = &parsed.parsed.frontmatter else {
         return Err(unreadable(&first_message(&parsed.parsed)));
     };

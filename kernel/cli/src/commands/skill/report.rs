@@ -251,12 +251,12 @@ pub(super) fn resolve_format(
     jsonl: bool,
     profile: Profile,
 ) -> Result<ReportFormat, CliError> {
-    let mut asked = Vec::new();
-    asked.extend(format);
-    asked.extend(jsonl.then_some(ReportFormat::Jsonl));
-    asked.extend(session.output.json.then_some(ReportFormat::Json));
-    asked.dedup();
-    match asked[..] {
+    let mut formats = Vec::new();
+    formats.extend(format);
+    formats.extend(jsonl.then_some(ReportFormat::Jsonl));
+    formats.extend(session.output.json.then_some(ReportFormat::Json));
+    formats.dedup();
+    match formats[..] {
         [] => Ok(ReportFormat::Human),
         [ReportFormat::Reference] if profile != Profile::Reference => {
             Err(CliError::usage("--format reference goes with --profile reference")

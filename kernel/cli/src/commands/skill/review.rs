@@ -26,18 +26,20 @@ struct ProposalOutput {
 }
 
 pub(super) fn cmd_skill_review(session: &CliContext, args: &ReviewArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
+    let context = ReviewContext::open(session)?;
     let ids = match &args.id {
-        Some(id) => vec![desk.proposal(id)?.0.summary.id],
-        None => pending_proposal_ids(&desk)?,
+        Some(id) => vec![context.proposal(id)?.0.summary.id],
+        None => pending_proposal_ids(&context)?,
     };
     if is_interactive(session) && !ids.is_empty() {
-        return walk::review_interactively(session, &desk, &ids);
+        return walk::review_interactively(session, &context, &ids);
     }
     if session.output.json {
         let reviewed = ids
             .iter()
-            .map(|id| desk.proposal(id).map(|(proposal, base)| ProposalOutput { proposal, base }))
+            .map(|id| {
+                context.proposal(id).map(|(proposal, base)| ProposalOutput { proposal, base })
+            })
             .collect::<Result<Vec<_>, _>>()?;
         session.output.print_json(&json!({ "proposals": reviewed }))?;
         return Ok(exit::OK);
@@ -49,7 +51,7 @@ pub(super) fn cmd_skill_review(session: &CliContext, args: &ReviewArgs) -> Comma
         if number > 0 {
             session.output.print_line(format!("\n{}\n", "═".repeat(80)))?;
         }
-        let (proposal, drift) = desk.proposal(id)?;
+        let (proposal, drift) = context.proposal(id)?;
         page::print(
             session.output,
             &page::proposal_page(&proposal, &drift, session.output.width()),
@@ -59,8 +61,8 @@ pub(super) fn cmd_skill_review(session: &CliContext, args: &ReviewArgs) -> Comma
 }
 
 /// Returns the ids of the proposals that await a decision, the oldest first.
-fn pending_proposal_ids(desk: &ReviewContext) -> Result<Vec<String>, CliError> {
-    let listed = desk.proposals(ProposalFilter::default())?;
+fn pending_proposal_ids(context: &ReviewContext) -> Result<Vec<String>, CliError> {
+    let listed = context.proposals(ProposalFilter::default())?;
     let waits =
         |state| matches!(state, ProposalState::Open | ProposalState::Stale | ProposalState::Failed);
     Ok(listed.into_iter().filter(|summary| waits(summary.state)).map(|s| s.id).collect())

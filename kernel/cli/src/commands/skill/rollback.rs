@@ -12,11 +12,11 @@ use crate::output::{CommandResult, display_safe};
 use crate::session::CliContext;
 
 pub(super) fn cmd_skill_rollback(session: &CliContext, args: &RollbackArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
+    let context = ReviewContext::open(session)?;
     let id = &args.skill;
-    let versions = desk.with_ledger(|ledger, skills| ledger.history(skills, id))?;
+    let versions = context.with_ledger(|ledger, skills| ledger.history(skills, id))?;
     let number = args.version.map_or_else(|| before_last(id, &versions), Ok)?;
-    let target = desk.with_ledger(|ledger, _| ledger.version(id, Some(number)))?;
+    let target = context.with_ledger(|ledger, _| ledger.version(id, Some(number)))?;
     let consent = ApprovalFlags {
         yes: args.yes,
         digest: args.digest.as_deref(),
@@ -27,10 +27,10 @@ pub(super) fn cmd_skill_rollback(session: &CliContext, args: &RollbackArgs) -> C
     let question =
         format!("Make `{id}` what it was in version {number} (digest {})?", digest.short());
     consent.require(session, digest, &question, || {
-        let now = desk.with_ledger(|ledger, _| ledger.version(id, None))?;
+        let now = context.with_ledger(|ledger, _| ledger.version(id, None))?;
         compare::print(session, &compare::compare_versions(&now, &target))
     })?;
-    let applied = desk.with_ledger(|ledger, skills| {
+    let applied = context.with_ledger(|ledger, skills| {
         ledger.rollback(skills, &current_actor("cli"), id, Some(number), args.reason.as_deref())
     })?;
     if session.output.json {

@@ -13,9 +13,9 @@ use crate::session::CliContext;
 pub(super) fn cmd_skill_rules(session: &CliContext, args: &RulesArgs) -> CommandResult {
     let chosen = args.rules.iter().map(|id| find(id)).collect::<Result<Vec<_>, _>>()?;
     if session.output.json {
-        let whole = !chosen.is_empty();
-        let rules = if whole { &chosen } else { RULES };
-        let rules: Vec<_> = rules.iter().map(|rule| to_json(rule, whole)).collect();
+        let with_docs = !chosen.is_empty();
+        let rules = if with_docs { &chosen } else { RULES };
+        let rules: Vec<_> = rules.iter().map(|rule| to_json(rule, with_docs)).collect();
         session.output.print_json(&json!({ "rules": rules }))?;
     } else if chosen.is_empty() {
         let header = ["RULE", "SPEC", "GROUP", "FIX", "FINDS"];
@@ -39,7 +39,7 @@ pub(super) fn print_rule_page(session: &CliContext, id: &str) -> CommandResult {
 fn find(id: &str) -> Result<&'static Rule, CliError> {
     find_rule(id).ok_or_else(|| {
         let error =
-            CliError::new(exit::NOT_FOUND, format!("there is no rule `{}`", display_safe(id)));
+            CliError::new(exit::NOT_FOUND, format!("rule `{}` not found", display_safe(id)));
         match similar_rules(id).as_slice() {
             [] => error.with_hint("`skillhost skill rules` lists them"),
             similar => error.with_hint(format!("similar rules: {}", similar.join(", "))),
@@ -64,7 +64,7 @@ fn group(rule: &Rule) -> &'static str {
     }
 }
 
-fn to_json(rule: &Rule, whole: bool) -> Value {
+fn to_json(rule: &Rule, with_docs: bool) -> Value {
     let mut object = json!({
         "id": rule.id,
         "group": rule.group,
@@ -72,7 +72,7 @@ fn to_json(rule: &Rule, whole: bool) -> Value {
         "levels": rule.levels,
         "fixable": rule.fixable,
     });
-    if whole {
+    if with_docs {
         object["page"] = render_page(rule).into();
     }
     object

@@ -133,8 +133,8 @@ fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliEr
             output.print_line(format!("{DIM}{}{DIM:#}", display_safe(&matched.join("; "))))?;
         }
         // A zero contribution explains no score.
-        let told = hit.contributions.iter().filter(|part| part.value != 0.0);
-        let rows: Vec<Vec<String>> = told
+        let contributing = hit.contributions.iter().filter(|part| part.value != 0.0);
+        let rows: Vec<Vec<String>> = contributing
             .map(|part| {
                 let number = |value: f64| format!("{value:.4}");
                 vec![

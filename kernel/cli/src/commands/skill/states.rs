@@ -89,11 +89,11 @@ fn change(session: &CliContext, ids: &[String], to: SkillState) -> CommandResult
         return Ok(exit::OK);
     }
     for id in ids {
-        let told = match changes.iter().find(|change| change.skill_id == *id) {
+        let state_text = match changes.iter().find(|change| change.skill_id == *id) {
             Some(StateChange { from, to, .. }) => format!("{} → {}", from.as_str(), to.as_str()),
             None => format!("{} already", to.as_str()),
         };
-        output.print_line(format!("{}: {told}", display_safe(id)))?;
+        output.print_line(format!("{}: {state_text}", display_safe(id)))?;
     }
     if taken_over {
         output.print_line("the running kernel has taken it over")?;
@@ -108,7 +108,7 @@ fn check_exists(snapshot: &Snapshot, id: &str) -> Result<(), CliError> {
     }
     let similar = snapshot.similar(id, Audience::Operator);
     let similar: Vec<String> = similar.iter().map(|id| format!("`{}`", display_safe(id))).collect();
-    let error = CliError::new(exit::NOT_FOUND, format!("there is no skill `{}`", display_safe(id)));
+    let error = CliError::new(exit::NOT_FOUND, format!("skill `{}` not found", display_safe(id)));
     Err(match similar.is_empty() {
         true => error.with_hint("`skillhost skill list` shows what there is"),
         false => error.with_hint(format!("did you mean {}?", similar.join(" or "))),
@@ -191,7 +191,7 @@ fn reload_running_kernel(session: &CliContext, home: &Home) -> Result<bool, CliE
     match session.try_running_kernel::<ReloadOutcome>(home, &request) {
         Ok(reloaded) => Ok(reloaded.is_some()),
         Err(error) => Err(error.with_hint(
-            "skillhost.yaml is changed; the running kernel goes on with what it said before",
+            "skillhost.yaml is changed; the running kernel still uses the earlier settings",
         )),
     }
 }

@@ -12,9 +12,9 @@ use crate::output::CommandResult;
 use crate::session::CliContext;
 
 pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> CommandResult {
-    let desk = ReviewContext::open(session)?;
+    let context = ReviewContext::open(session)?;
     let since_ms = args.days.map(days_ago);
-    let skills = desk.with_ledger(|ledger, _| ledger.stats(since_ms))?;
+    let skills = context.with_ledger(|ledger, _| ledger.stats(since_ms))?;
     if session.output.json {
         session.output.print_json(&json!({ "since_ms": since_ms, "skills": skills }))?;
         return Ok(exit::OK);

@@ -19,7 +19,7 @@ use crate::cli::SkillRoots;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::{
-    BOLD, CommandResult, DIM, Output, RED, YELLOW, display_safe as shown, ignore_broken_pipe,
+    BOLD, CommandResult, DIM, Output, RED, YELLOW, display_safe, ignore_broken_pipe,
 };
 use crate::sanitise::sanitize;
 use crate::session::CliContext;
@@ -105,7 +105,7 @@ fn approval_statuses(
     }
     // The skills remain readable if the ledger is not.
     standing.unwrap_or_else(|error| {
-        session.output.print_note(format!("who created which skill is not known: {error}"));
+        session.output.print_note(format!("the authors of the skills are not known: {error}"));
         HashMap::new()
     })
 }
@@ -123,7 +123,9 @@ pub(super) fn tool_grants(
         session.output.print_note(note);
     }
     grants.unwrap_or_else(|error| {
-        session.output.print_note(format!("which `allowed-tools` count is not known: {error}"));
+        session
+            .output
+            .print_note(format!("the approvals of `allowed-tools` are not known: {error}"));
         Vec::new()
     })
 }
@@ -297,7 +299,7 @@ fn show_skill(
     let read = read_skill(store, snapshot, Audience::Operator, &args)?.structured;
     let skill = snapshot
         .get(id)
-        .ok_or_else(|| CliError::new(exit::NOT_FOUND, format!("there is no skill `{id}`")))?;
+        .ok_or_else(|| CliError::new(exit::NOT_FOUND, format!("skill `{id}` not found")))?;
     let problems: Vec<&ScanProblem> = snapshot
         .problems()
         .iter()
@@ -333,11 +335,17 @@ fn show_skill(
         return output.print_json(&object);
     }
     let text = |key: &str| read[key].as_str().unwrap_or_default().to_owned();
-    output.print_line(format!("{BOLD}{}{BOLD:#}", shown(skill.id().as_str())))?;
-    output.print_line(format!("description  {}", shown(skill.description().trim_end())))?;
-    output
-        .print_line(format!("location     {}", shown(&skill.location().display().to_string())))?;
-    output.print_line(format!("source       {} ({})", shown(skill.source()), trust_name(skill)))?;
+    output.print_line(format!("{BOLD}{}{BOLD:#}", display_safe(skill.id().as_str())))?;
+    output.print_line(format!("description  {}", display_safe(skill.description().trim_end())))?;
+    output.print_line(format!(
+        "location     {}",
+        display_safe(&skill.location().display().to_string())
+    ))?;
+    output.print_line(format!(
+        "source       {} ({})",
+        display_safe(skill.source()),
+        trust_name(skill)
+    ))?;
     let (state, setting) = (snapshot.state(skill), snapshot.matching_setting(skill));
     if state != SkillState::On {
         let by = match setting {
@@ -346,13 +354,13 @@ fn show_skill(
             }
             _ => "disable-model-invocation in its SKILL.md".to_owned(),
         };
-        output.print_line(format!("state        {} ({})", state.as_str(), shown(&by)))?;
+        output.print_line(format!("state        {} ({})", state.as_str(), display_safe(&by)))?;
     }
     for line in standing.map(format_approval_status).into_iter().flatten() {
-        output.print_line(format!("standing     {}", shown(&line)))?;
+        output.print_line(format!("standing     {}", display_safe(&line)))?;
     }
     if let Some(ToolGrant { allowed_tools, approved, digest, .. }) = grant {
-        let tools = shown(&allowed_tools.join(", "));
+        let tools = display_safe(&allowed_tools.join(", "));
         let counts = if *approved { "calls need no question" } else { "does not count" };
         output.print_line(format!("allowed      {tools} ({counts})"))?;
         if !approved && standing.is_none() {
@@ -364,29 +372,29 @@ fn show_skill(
     output.print_line(format!("tokens       approx. {}", read["tokens"]))?;
     for (label, values) in [("tags", skill.tags()), ("requires", skill.requires())] {
         if !values.is_empty() {
-            output.print_line(format!("{label:<12} {}", shown(&values.join(", "))))?;
+            output.print_line(format!("{label:<12} {}", display_safe(&values.join(", "))))?;
         }
     }
     for (label, text) in declared::lines(&declared) {
-        output.print_line(format!("{label:<12} {}", shown(&text)))?;
+        output.print_line(format!("{label:<12} {}", display_safe(&text)))?;
     }
     for resource in read["resources"].as_array().into_iter().flatten() {
         let path = resource["path"].as_str().unwrap_or_default();
         let kind = resource["kind"].as_str().unwrap_or_default();
         output.print_line(format!(
             "resource     {} {DIM}{kind}, {} bytes{DIM:#}",
-            shown(path),
+            display_safe(path),
             resource["size"]
         ))?;
     }
     for note in read["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        output.print_line(format!("note         {}", shown(note)))?;
+        output.print_line(format!("note         {}", display_safe(note)))?;
     }
     for problem in problems {
         let colour = if problem.skipped { RED } else { YELLOW };
         output.print_line(format!(
             "{colour}diagnostic{colour:#}   {}",
-            shown(&problem.to_string())
+            display_safe(&problem.to_string())
         ))?;
     }
     Ok(())

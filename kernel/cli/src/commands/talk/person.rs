@@ -14,7 +14,7 @@ use crate::error::CliError;
 use crate::output::{BOLD, DIM, Output, RED, display_safe};
 
 /// The number of characters of a call's arguments or result in a progress line.
-const SHOWN: usize = 160;
+const MAX_LINE_CHARS: usize = 160;
 
 /// The model of a home whose settings name none.
 const BUILT_IN: &str = "script/demo";
@@ -41,9 +41,9 @@ struct TerminalState {
     /// The printed text of the current reply since the last line break by other output.
     reply: String,
     /// Whether a part of the last reply was printed.
-    heard: bool,
+    printed: bool,
     /// Whether the user knows that the model is the built-in script; `None` until it is used.
-    told_of_script: Option<bool>,
+    script_announced: Option<bool>,
     notes: Vec<String>,
     /// Whether the wait for the kernel was announced.
     waits: bool,
@@ -84,7 +84,7 @@ impl TerminalChannel {
     pub(crate) fn reset_reply(&self) {
         let inner = &mut *self.lock();
         self.break_line(inner);
-        inner.heard = false;
+        inner.printed = false;
         inner.waits = false;
     }
 
@@ -100,16 +100,17 @@ impl TerminalChannel {
     /// Ends the line, and prints a reply that was not streamed.
     pub(crate) fn end_of_turn(&self, outcome: Option<&RunOutcome>) -> Result<(), CliError> {
         let mut inner = self.lock();
+        // Reported once, at the end of the turn: the run itself must not fail on output.
         if let Some(failed) = inner.failed.take() {
             return Err(failed);
         }
-        let heard = std::mem::take(&mut inner.heard);
-        if let Some(outcome) = outcome.filter(|_| !heard) {
+        let printed = std::mem::take(&mut inner.printed);
+        if let Some(outcome) = outcome.filter(|_| !printed) {
             self.print(&mut inner, &outcome.text);
         }
         self.break_line(&mut inner);
-        if inner.told_of_script == Some(false) {
-            inner.told_of_script = Some(true);
+        if inner.script_announced == Some(false) {
+            inner.script_announced = Some(true);
             self.note(&mut inner, BUILT_IN_NOTE.to_owned());
         }
         inner.failed.take().map_or(Ok(()), Err)
@@ -120,6 +121,7 @@ impl TerminalChannel {
     }
 
     fn print(&self, inner: &mut TerminalState, text: &str) {
+        // With `--json` the reply is part of the final object; a failed stream stays silent.
         if self.output.json || inner.failed.is_some() {
             return;
         }
@@ -129,6 +131,7 @@ impl TerminalChannel {
 
     /// Ends the line of the reply, so that other output starts on a new one.
     fn break_line(&self, inner: &mut TerminalState) {
+        // A reply that already ends a line needs no empty line after it.
         if !inner.reply.is_empty() && !inner.reply.ends_with('\n') {
             self.print(inner, "\n");
         }
@@ -155,19 +158,19 @@ impl Channel for TerminalChannel {
         let inner = &mut *self.lock();
         if let RunEvent::Text { agent_id, text } = event {
             if *agent_id == inner.agent {
-                inner.heard = true;
+                inner.printed = true;
                 self.print(inner, text);
             }
             return;
         }
         // Usage reports print no line and must not break that of the reply.
         if !matches!(event, RunEvent::UsageReported { .. }) {
-            let begun = !inner.reply.is_empty();
+            let has_started = !inner.reply.is_empty();
             self.break_line(inner);
             if let RunEvent::ReplyRestarted { agent_id, reason } = event {
-                inner.heard &= *agent_id != inner.agent;
-                let void = match begun && *agent_id == inner.agent {
-                    true => "; the reply above is void and begins anew",
+                inner.printed &= *agent_id != inner.agent;
+                let void = match has_started && *agent_id == inner.agent {
+                    true => "; the reply above is void and starts over",
                     false => "",
                 };
                 self.note(inner, format!("{agent_id}: {reason}{void}"));
@@ -176,7 +179,7 @@ impl Channel for TerminalChannel {
         match event {
             RunEvent::ToolStarted { agent_id, tool, arguments } => {
                 // Another reply follows.
-                inner.heard &= *agent_id != inner.agent;
+                inner.printed &= *agent_id != inner.agent;
                 let call = format!("→ {} {}", display_safe(tool), one_line(arguments));
                 self.activity(inner, agent_id, &call);
             }
@@ -209,7 +212,7 @@ impl Channel for TerminalChannel {
             }
             RunEvent::UsageReported { model, .. } => {
                 if model == BUILT_IN {
-                    inner.told_of_script.get_or_insert(false);
+                    inner.script_announced.get_or_insert(false);
                 }
             }
             RunEvent::Note { agent_id, text } => self.note(inner, format!("{agent_id}: {text}")),
@@ -220,17 +223,19 @@ impl Channel for TerminalChannel {
     async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision {
         let _alone = self.asking.lock().await;
         let tool = &request.tool;
+        // Tools that always require approval are excluded from session approvals.
         if !request.always && self.lock().approved.contains(tool) {
             return ApprovalDecision::Session;
         }
         if !self.present {
             let (reason, hint) = match request.always {
-                true => ("this call asks every time, and nobody can be asked here", String::new()),
+                true => (
+                    "this call requires approval every time, but no approval channel is available",
+                    String::new(),
+                ),
                 false => (
-                    "nobody can be asked here",
-                    format!(
-                        "; `--approve {tool}`, or `/approve {tool}` in a chat, lets it be called"
-                    ),
+                    "no approval channel is available",
+                    format!("; `--approve {tool}`, or `/approve {tool}` in a chat, approves it"),
                 ),
             };
             let inner = &mut *self.lock();
@@ -247,7 +252,7 @@ impl Channel for TerminalChannel {
         let _alone = self.asking.lock().await;
         self.break_line(&mut self.lock());
         if !self.present {
-            let (reason, name) = ("nobody can be asked here", &ask.name);
+            let (reason, name) = ("no terminal is available", &ask.name);
             let hint = format!("write {name}=… into .env, or ask again from a terminal");
             let inner = &mut *self.lock();
             self.note(inner, format!("the secret `{name}` was not given: {reason}; {hint}"));
@@ -260,7 +265,7 @@ impl Channel for TerminalChannel {
 /// Returns the beginning of a text on one line.
 fn one_line(text: &str) -> String {
     let line = display_safe(&text.split_whitespace().collect::<Vec<_>>().join(" "));
-    match line.char_indices().nth(SHOWN) {
+    match line.char_indices().nth(MAX_LINE_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }
@@ -291,19 +296,25 @@ mod tests {
         else {
             panic!("it was allowed");
         };
-        assert_eq!(reason, "this call asks every time, and nobody can be asked here");
-        let nobody = TerminalChannel::new(Output { json: true }, "worker", &[]);
-        let channel: &dyn Channel = &nobody;
-        let refused = ApprovalDecision::Refuse { reason: "nobody can be asked here".into() };
-        assert_eq!(channel.request_approval(&request(false)).await, refused);
         assert_eq!(
-            nobody.take_notes(),
-            ["`delete_file` was not called: nobody can be asked here; `--approve delete_file`, \
-              or `/approve delete_file` in a chat, lets it be called"]
+            reason,
+            "this call requires approval every time, but no approval channel is available"
         );
-        nobody.approve_tool("delete_file");
+        let unattended = TerminalChannel::new(Output { json: true }, "worker", &[]);
+        let channel: &dyn Channel = &unattended;
+        let expected =
+            ApprovalDecision::Refuse { reason: "no approval channel is available".into() };
+        assert_eq!(channel.request_approval(&request(false)).await, expected);
+        assert_eq!(
+            unattended.take_notes(),
+            [
+                "`delete_file` was not called: no approval channel is available; `--approve delete_file`, \
+              or `/approve delete_file` in a chat, approves it"
+            ]
+        );
+        unattended.approve_tool("delete_file");
         assert_eq!(channel.request_approval(&request(false)).await, ApprovalDecision::Session);
-        assert_eq!(nobody.approved_tools(), ["delete_file"]);
+        assert_eq!(unattended.approved_tools(), ["delete_file"]);
     }
 
     #[test]

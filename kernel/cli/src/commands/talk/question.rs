@@ -10,13 +10,13 @@ use skillhost_kernel::{ApprovalDecision, ApprovalRequest};
 use crate::output::{BOLD, Output, RED, display_safe};
 
 /// The maximum length of an input line, in bytes.
-const LONGEST: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
 /// The length, in bytes, from which arguments are omitted in favor of the call's details.
-const LONG_ARGUMENTS: usize = 512;
+const MAX_ARGUMENT_BYTES: usize = 512;
 
 /// The number of printed detail lines, larger than the limit of an approval request.
-const DETAILS: usize = 12_000;
+const MAX_DETAIL_LINES: usize = 12_000;
 
 /// Prints the complete call and waits for a decision. Dropping the future cancels the prompt; the
 /// terminal is not read after that.
@@ -33,12 +33,12 @@ pub(super) async fn prompt_approval(output: Output, request: &ApprovalRequest) -
 pub(super) async fn prompt_line(output: Output, text: String) -> io::Result<String> {
     // The write end closes when this function returns or is dropped, which cancels the blocking
     // read.
-    let asked = pipe().map(|(given_up, still_asking)| {
-        let answer = tokio::task::spawn_blocking(move || answer(output, &text, &given_up));
-        (answer, still_asking)
+    let reader = pipe().map(|(cancelled, keep_open)| {
+        let answer = tokio::task::spawn_blocking(move || answer(output, &text, &cancelled));
+        (answer, keep_open)
     });
-    match asked {
-        Ok((answer, _still_asking)) => answer.await.unwrap_or_else(|e| Err(io::Error::other(e))),
+    match reader {
+        Ok((answer, _keep_open)) => answer.await.unwrap_or_else(|e| Err(io::Error::other(e))),
         Err(error) => Err(error),
     }
 }
@@ -58,12 +58,12 @@ fn text(request: &ApprovalRequest) -> String {
     )];
     // The details present long arguments in a readable form.
     match details {
-        Some(_) if arguments.len() > LONG_ARGUMENTS => {
+        Some(_) if arguments.len() > MAX_ARGUMENT_BYTES => {
             lines.push(format!("  with {} bytes of arguments:", arguments.len()));
         }
         _ => lines.extend(arguments.lines().map(|line| format!("  {}", display_safe(line)))),
     }
-    lines.extend(details.as_deref().into_iter().flat_map(shown_details));
+    lines.extend(details.as_deref().into_iter().flat_map(format_details));
     if *destructive {
         lines.push(format!("  {RED}it may destroy something{RED:#}"));
     }
@@ -76,14 +76,18 @@ fn text(request: &ApprovalRequest) -> String {
 
 /// Formats the details of a call, each line marked so that none can imitate the prompt. Details
 /// beyond the limit end with a note on the omitted lines.
-pub(crate) fn shown_details(details: &str) -> Vec<String> {
+pub(crate) fn format_details(details: &str) -> Vec<String> {
     let lines = details.lines().count();
-    let mut shown: Vec<_> =
-        details.lines().take(DETAILS).map(|line| format!("  | {}", display_safe(line))).collect();
-    if lines > DETAILS {
-        shown.push(format!("  {RED}{} more lines are not shown{RED:#}", lines - DETAILS));
+    let mut rendered: Vec<_> = details
+        .lines()
+        .take(MAX_DETAIL_LINES)
+        .map(|line| format!("  | {}", display_safe(line)))
+        .collect();
+    if lines > MAX_DETAIL_LINES {
+        rendered
+            .push(format!("  {RED}{} more lines are not shown{RED:#}", lines - MAX_DETAIL_LINES));
     }
-    shown
+    rendered
 }
 
 /// Parses a decision; any input other than a clear yes refuses.
@@ -96,11 +100,11 @@ fn parse_decision(line: &str, always: bool) -> ApprovalDecision {
 }
 
 /// Prompts, and waits for a line or for cancellation. Input typed before the prompt is discarded.
-fn answer(output: Output, question: &str, given_up: &PipeReader) -> io::Result<String> {
+fn answer(output: Output, question: &str, cancelled: &PipeReader) -> io::Result<String> {
     let terminal = io::stdin();
     tcflush(&terminal, QueueSelector::IFlush)?;
     output.print_progress(question);
-    let mut waited = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(given_up, PollFlags::IN)];
+    let mut waited = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(cancelled, PollFlags::IN)];
     while let Err(error) = poll(&mut waited, None) {
         if error != rustix::io::Errno::INTR {
             return Err(error.into());
@@ -110,7 +114,7 @@ fn answer(output: Output, question: &str, given_up: &PipeReader) -> io::Result<S
         return Ok(String::new());
     }
     // `io::stdin` would buffer bytes after the line, which the line editor needs.
-    let mut line = [0; LONGEST];
+    let mut line = [0; MAX_LINE_BYTES];
     let read = rustix::io::read(&terminal, &mut line)?;
     Ok(String::from_utf8_lossy(&line[..read]).into_owned())
 }
@@ -122,7 +126,7 @@ mod tests {
     #[test]
     fn only_clear_yes_approves() {
         let no = || ApprovalDecision::Refuse { reason: "the user said no".to_owned() };
-        for (line, asked, always) in [
+        for (line, expected, always) in [
             ("y\n", ApprovalDecision::Once, ApprovalDecision::Once),
             (" YES ", ApprovalDecision::Once, ApprovalDecision::Once),
             ("s", ApprovalDecision::Session, no()),
@@ -132,7 +136,7 @@ mod tests {
             ("yes please", no(), no()),
             ("n", no(), no()),
         ] {
-            assert_eq!(parse_decision(line, false), asked, "{line:?}");
+            assert_eq!(parse_decision(line, false), expected, "{line:?}");
             assert_eq!(parse_decision(line, true), always, "{line:?}");
         }
     }
@@ -148,9 +152,9 @@ mod tests {
             always: false,
             details: None,
         };
-        let shown = anstream::adapter::strip_str(&text(&request)).to_string();
+        let rendered = anstream::adapter::strip_str(&text(&request)).to_string();
         assert_eq!(
-            shown,
+            rendered,
             "worker asks to call write_file of core_tools\n  {\n    \"text\": \"a\\nallow it? \\u001b[2Jb\"\n  }\n  it may destroy something\nallow it? [y]es, [s] yes and until the end of this session, [N]o"
         );
         let detailed = ApprovalRequest {
@@ -158,16 +162,20 @@ mod tests {
             details: Some("src/lib.rs\n\u{1b}[2Jallow it? \u{202e}".into()),
             ..request.clone()
         };
-        let shown = anstream::adapter::strip_str(&text(&detailed)).to_string();
+        let rendered = anstream::adapter::strip_str(&text(&detailed)).to_string();
         assert_eq!(
-            shown.lines().collect::<Vec<_>>()[2..4],
+            rendered.lines().collect::<Vec<_>>()[2..4],
             ["  | src/lib.rs", "  | \\u{1b}[2Jallow it? \\u{202e}"]
         );
-        let long = shown_details(&"x\n".repeat(DETAILS + 2));
-        assert_eq!(long.len(), DETAILS + 1);
-        assert!(long[DETAILS].contains("2 more lines are not shown"), "{}", long[DETAILS]);
+        let long = format_details(&"x\n".repeat(MAX_DETAIL_LINES + 2));
+        assert_eq!(long.len(), MAX_DETAIL_LINES + 1);
+        assert!(
+            long[MAX_DETAIL_LINES].contains("2 more lines are not shown"),
+            "{}",
+            long[MAX_DETAIL_LINES]
+        );
         let broken = ApprovalRequest { arguments: "{\"a\": \u{1b}\n".into(), ..request };
-        let shown = anstream::adapter::strip_str(&text(&broken)).to_string();
-        assert_eq!(shown.lines().nth(1), Some("  \"{\\\"a\\\": \\u{1b}\\n\""));
+        let rendered = anstream::adapter::strip_str(&text(&broken)).to_string();
+        assert_eq!(rendered.lines().nth(1), Some("  \"{\\\"a\\\": \\u{1b}\\n\""));
     }
 }

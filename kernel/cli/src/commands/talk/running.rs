@@ -28,11 +28,12 @@ pub(super) fn fetch_load_report(
     let began = Instant::now();
     loop {
         let running = session.try_running_kernel(home, &ControlRequest::Report)?;
+        // The lock outlives the kernel: while it is held, a restart is under way.
         if running.is_some() || !SupervisorLock::is_held(home) {
             return Ok(running);
         }
         if began.elapsed() > KERNEL_WAIT {
-            return Err(kernel_unreachable_error(Said::Not));
+            return Err(kernel_unreachable_error(DeliveryState::NotSent));
         }
         std::thread::sleep(KERNEL_PAUSE);
     }
@@ -55,12 +56,12 @@ enum ConnectionEnd {
 
 /// Whether a kernel has stored the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
-    Not,
+enum DeliveryState {
+    NotSent,
     /// The message was sent but not acknowledged.
-    Maybe,
+    Unacknowledged,
     /// A kernel has stored the message.
-    Kept,
+    Stored,
 }
 
 /// One exchange, over any number of connections.
@@ -69,7 +70,7 @@ struct MessageExchange<'a> {
     interrupted: &'a mut Signal,
     /// The request, sent again after a reconnect.
     request: ControlRequest,
-    said: Said,
+    delivery: DeliveryState,
     cancelled: bool,
 }
 
@@ -82,8 +83,13 @@ impl SocketKernel {
         person: &Arc<TerminalChannel>,
         interrupted: &mut Signal,
     ) -> Result<RunOutcome, CliError> {
-        let mut talked =
-            MessageExchange { person, interrupted, request, said: Said::Not, cancelled: false };
+        let mut talked = MessageExchange {
+            person,
+            interrupted,
+            request,
+            delivery: DeliveryState::NotSent,
+            cancelled: false,
+        };
         let mut lost: Option<Instant> = None;
         loop {
             let over = match MessageConnection::open(&self.socket, &talked.request).await {
@@ -91,6 +97,7 @@ impl SocketKernel {
                     lost = None;
                     talked.follow(connection).await?
                 }
+                // `WouldBlock` means a full backlog of a kernel that does not accept yet.
                 Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::WouldBlock => {
                     ConnectionEnd::Lost
                 }
@@ -99,12 +106,14 @@ impl SocketKernel {
             if let ConnectionEnd::Done(outcome) = over {
                 return Ok(outcome);
             }
+            // Measured from the first failure, so that attempts do not extend the limit.
             if lost.get_or_insert_with(Instant::now).elapsed() > KERNEL_WAIT {
-                return Err(kernel_unreachable_error(talked.said));
+                return Err(kernel_unreachable_error(talked.delivery));
             }
             person.announce_reconnect();
             tokio::select! {
                 biased;
+                // Without a kernel there is no run to cancel, so the first Ctrl-C ends the wait.
                 _ = talked.interrupted.recv() => return Err(interrupted_error()),
                 () = tokio::time::sleep(KERNEL_PAUSE) => {}
             }
@@ -117,16 +126,18 @@ impl MessageExchange<'_> {
         &mut self,
         mut connection: MessageConnection,
     ) -> Result<ConnectionEnd, CliError> {
-        if self.said == Said::Not {
-            self.said = Said::Maybe;
+        // The request was sent with the connection; a stored message stays stored.
+        if self.delivery == DeliveryState::NotSent {
+            self.delivery = DeliveryState::Unacknowledged;
         }
         let mut questions = JoinSet::new();
         let mut open: HashMap<u64, AbortHandle> = HashMap::new();
+        // The new kernel resumes the run and does not know of the cancellation.
         if self.cancelled && connection.send(&ClientMessage::Cancel).await.is_err() {
             return Ok(ConnectionEnd::Lost);
         }
         loop {
-            let said = tokio::select! {
+            let reply = tokio::select! {
                 biased;
                 _ = self.interrupted.recv() => {
                     if self.cancelled {
@@ -137,16 +148,19 @@ impl MessageExchange<'_> {
                 }
                 // A withdrawn prompt has no reply.
                 Some(answered) = questions.join_next() => match answered {
-                    Ok(said) => said,
+                    Ok(reply) => reply,
                     Err(_) => continue,
                 },
                 line = connection.next() => {
                     let Ok(Some(line)) = line else { return Ok(ConnectionEnd::Lost) };
                     match line {
-                        ServerMessage::Accepted(said) => {
+                        ServerMessage::Accepted(message) => {
+                            // After a reconnect the kernel streams the reply from its start.
                             self.person.reset_reply();
-                            self.said = Said::Kept;
-                            self.request = ControlRequest::Talk(said);
+                            self.delivery = DeliveryState::Stored;
+                            // The stored form carries the message id, so a resend is recognized and
+                            // not run twice.
+                            self.request = ControlRequest::Talk(message);
                         }
                         ServerMessage::RunEvent(event) => self.person.on_event(&event),
                         ServerMessage::ApprovalRequested { id, request } => {
@@ -165,6 +179,8 @@ impl MessageExchange<'_> {
                         }
                         ServerMessage::QuestionWithdrawn { id } => {
                             if let Some(asking) = open.remove(&id) {
+                                // Dropping the prompt stops the terminal read and frees the
+                                // terminal for the next one.
                                 asking.abort();
                             }
                         }
@@ -176,7 +192,7 @@ impl MessageExchange<'_> {
                     continue;
                 }
             };
-            if connection.send(&said).await.is_err() {
+            if connection.send(&reply).await.is_err() {
                 return Ok(ConnectionEnd::Lost);
             }
         }
@@ -184,25 +200,28 @@ impl MessageExchange<'_> {
 }
 
 fn interrupted_error() -> CliError {
-    CliError::new(exit::INTERRUPTED, "interrupted; the kernel has been told to give the run up")
+    CliError::new(exit::INTERRUPTED, "interrupted; the kernel cancels the run")
 }
 
-const MESSAGE_STORED_HINT: &str = "what was said is kept: the next `skillhost run` goes on with it";
+const MESSAGE_STORED_HINT: &str =
+    "the message is stored: the next `skillhost run` continues with it";
 
 fn run_ended_error() -> CliError {
     CliError::new(exit::FINDINGS, "the kernel was ended before the answer came")
         .with_hint(MESSAGE_STORED_HINT)
 }
 
-fn kernel_unreachable_error(said: Said) -> CliError {
+fn kernel_unreachable_error(delivery: DeliveryState) -> CliError {
     let seconds = KERNEL_WAIT.as_secs();
     let message = format!("the kernel has gone, and did not come back within {seconds} s");
-    CliError::new(exit::FINDINGS, message).with_hint(match said {
-        Said::Kept => MESSAGE_STORED_HINT,
-        Said::Maybe => {
-            "what was said may be kept: if it is, the next `skillhost run` goes on with it"
+    CliError::new(exit::FINDINGS, message).with_hint(match delivery {
+        DeliveryState::Stored => MESSAGE_STORED_HINT,
+        DeliveryState::Unacknowledged => {
+            "the message may be stored: if it is, the next `skillhost run` continues with it"
         }
-        Said::Not => "it was not said: begin again, or start a kernel first: skillhost run",
+        DeliveryState::NotSent => {
+            "the message was not sent: repeat the command, or start a kernel first: skillhost run"
+        }
     })
 }
 

@@ -63,10 +63,10 @@ fn text(ask: &SecretPrompt) -> String {
 }
 
 fn parse_secret(line: &str) -> SecretReply {
-    let refused = |reason: &str| SecretReply::Refused { reason: reason.to_owned() };
+    let refuse = |reason: &str| SecretReply::Refused { reason: reason.to_owned() };
     match line.trim() {
-        "" => refused("the user gave none"),
-        text if text.contains(char::REPLACEMENT_CHARACTER) => refused("what was typed is no text"),
+        "" => refuse("the user gave none"),
+        text if text.contains(char::REPLACEMENT_CHARACTER) => refuse("the input is not valid text"),
         text => SecretReply::Given(text.to_owned().into()),
     }
 }
@@ -83,7 +83,7 @@ mod tests {
         };
         assert_eq!(reason("\n"), "the user gave none");
         assert_eq!(reason(""), "the user gave none");
-        assert_eq!(reason("a\u{fffd}\n"), "what was typed is no text");
+        assert_eq!(reason("a\u{fffd}\n"), "the input is not valid text");
         assert!(matches!(parse_secret(" key \n"), SecretReply::Given(_)));
         assert!(!format!("{:?}", parse_secret("hunter2\n")).contains("hunter2"));
     }
@@ -96,9 +96,9 @@ mod tests {
             extensions: vec!["feeds".into()],
             reason: "for the feed\u{1b}[2J\nsee example.org".into(),
         };
-        let shown = anstream::adapter::strip_str(&text(&ask)).to_string();
+        let rendered = anstream::adapter::strip_str(&text(&ask)).to_string();
         assert_eq!(
-            shown,
+            rendered,
             "worker asks for the secret FEED_KEY\n  | for the feed\\u{1b}[2J\n  | see example.org\n  it is stored in .env for feeds; no model sees it\ntype it; it is not shown. An empty line refuses"
         );
     }

@@ -132,8 +132,8 @@ pub(super) fn simulate_cuts(listings: &[SkillListing], window: Option<u32>) -> V
     CLIENTS
         .iter()
         .map(|client| {
-            let shown = sorted.iter().filter(|it| !(client.knows_user_only && it.user_only));
-            client.cut(&shown.copied().collect::<Vec<_>>(), window)
+            let visible = sorted.iter().filter(|it| !(client.knows_user_only && it.user_only));
+            client.cut(&visible.copied().collect::<Vec<_>>(), window)
         })
         .collect()
 }

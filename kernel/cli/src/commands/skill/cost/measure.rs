@@ -95,7 +95,7 @@ pub(super) fn measure_skill(
     counter: &mut TokenCounter,
 ) -> Result<(SkillCost, SkillListing, Vec<FoundProblem>), Diagnostic> {
     let text = skill_format::parse_skill(&skill.dir_name, &files.bytes)
-        .map_err(|refused| first_error(refused.diagnostics))?;
+        .map_err(|rejected| first_error(rejected.diagnostics))?;
     let body = text.body().to_owned();
     let frontmatter = text.parsed.frontmatter;
     let frontmatter = frontmatter.ok_or_else(|| first_error(text.parsed.diagnostics))?;
@@ -110,14 +110,14 @@ pub(super) fn measure_skill(
             size: it.size,
         })
         .collect();
-    let shown = lines.len().min(MAX_LISTED);
+    let listed_count = lines.len().min(MAX_LISTED);
     let instructions = skill_format::render_instructions(&SkillInstructions {
         id: &listing.id,
         digest: &Digest::compute(&files.bytes),
         tokens: TokenCount::estimate(&body),
         body: &body,
-        resources: &lines[..shown],
-        more_resources: lines.len() - shown,
+        resources: &lines[..listed_count],
+        more_resources: lines.len() - listed_count,
         requires: &frontmatter.requires,
     });
     let offered = !listing.user_only;

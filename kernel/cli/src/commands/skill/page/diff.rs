@@ -158,7 +158,7 @@ fn cell(cell: Option<DiffCell>, side: usize) -> Vec<StyledLine> {
 
 /// Returns the lines of both sides, with the changes within paired lines marked.
 fn mark_changes(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<DiffCell>, Vec<DiffCell>) {
-    let whole = |style: Style, (number, text): &(usize, &str)| {
+    let full_line = |style: Style, (number, text): &(usize, &str)| {
         (*number, vec![StyledSpan::new(style, text)])
     };
     let (mut left, mut right) = (Vec::new(), Vec::new());
@@ -166,8 +166,8 @@ fn mark_changes(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<DiffCell>,
         let (before, after) = diff_words(old.1, new.1);
         // If no part of a line is equal, marks carry no information.
         if before.iter().chain(&after).all(|segment| segment.changed) {
-            left.push(whole(OLD, old));
-            right.push(whole(NEW, new));
+            left.push(full_line(OLD, old));
+            right.push(full_line(NEW, new));
             continue;
         }
         for (side, number, style, segments) in
@@ -180,8 +180,8 @@ fn mark_changes(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<DiffCell>,
             side.push((number, segments.iter().map(span).collect()));
         }
     }
-    left.extend(old.iter().skip(new.len()).map(|line| whole(OLD, line)));
-    right.extend(new.iter().skip(old.len()).map(|line| whole(NEW, line)));
+    left.extend(old.iter().skip(new.len()).map(|line| full_line(OLD, line)));
+    right.extend(new.iter().skip(old.len()).map(|line| full_line(NEW, line)));
     (left, right)
 }
 

@@ -44,13 +44,13 @@ pub(super) fn object(checked: &CheckedSkill<'_>) -> io::Result<String> {
 /// A writer of `{schema_version, skills, summary}` that streams its entries.
 #[derive(Default)]
 pub(super) struct JsonWriter {
-    begun: bool,
+    has_entries: bool,
 }
 
 impl JsonWriter {
     /// Returns the separator before the next skill.
     fn separator(&mut self) -> String {
-        if std::mem::replace(&mut self.begun, true) {
+        if std::mem::replace(&mut self.has_entries, true) {
             ",".to_owned()
         } else {
             format!("{{\"schema_version\":{SCHEMA_VERSION},\"skills\":[")
@@ -64,7 +64,7 @@ impl ReportWriter for JsonWriter {
     }
 
     fn finish(&mut self, summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()> {
-        if !self.begun {
+        if !self.has_entries {
             write!(out, "{}", self.separator())?;
         }
         writeln!(out, "],\"summary\":{}}}", json_text(summary)?)

@@ -21,7 +21,7 @@ const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
 pub(super) struct SarifWriter {
     profile: Profile,
-    begun: bool,
+    has_entries: bool,
     /// The ids of the rules, in the order of their first results.
     rules: Vec<&'static str>,
     /// The paths that could not be checked.
@@ -30,7 +30,7 @@ pub(super) struct SarifWriter {
 
 impl SarifWriter {
     pub(super) fn new(profile: Profile) -> Self {
-        Self { profile, begun: false, rules: Vec::new(), unread: Vec::new() }
+        Self { profile, has_entries: false, rules: Vec::new(), unread: Vec::new() }
     }
 
     fn result(&mut self, path: &Path, found: &Diagnostic) -> Found {
@@ -49,7 +49,7 @@ impl SarifWriter {
 
     /// Writes the separator before the next result.
     fn separate(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        if std::mem::replace(&mut self.begun, true) {
+        if std::mem::replace(&mut self.has_entries, true) {
             return out.write_all(b",");
         }
         write!(
@@ -86,7 +86,7 @@ impl ReportWriter for SarifWriter {
     }
 
     fn finish(&mut self, _summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()> {
-        if !self.begun {
+        if !self.has_entries {
             self.separate(out)?;
         }
         let driver = ToolComponent::builder()

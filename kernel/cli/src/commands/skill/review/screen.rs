@@ -40,6 +40,7 @@ pub(super) struct RawTerminal {
 
 impl RawTerminal {
     pub(super) fn enter(colour: bool) -> io::Result<Self> {
+        // The hook and the thread last for the process; a second review must not add another pair.
         static PREPARED: Once = Once::new();
         PREPARED.call_once(|| {
             let usual = std::panic::take_hook();
@@ -71,6 +72,7 @@ impl RawTerminal {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
         match size.filter(|size| size.ws_col > 0 && size.ws_row > 0) {
             Some(size) => (usize::from(size.ws_col), usize::from(size.ws_row)),
+            // Some pseudo-terminals report no size.
             None => (80, 24),
         }
     }
@@ -84,6 +86,7 @@ impl RawTerminal {
         let (mut rows, bottom) = (broken(top), broken(bottom));
         rows.resize(height.saturating_sub(bottom.len()), StyledLine::new());
         rows.extend(bottom);
+        // One write per frame avoids flicker.
         let mut bytes = Vec::new();
         for (row, line) in (0_u16..).zip(rows.iter().take(height)) {
             queue!(bytes, MoveTo(0, row), Clear(ClearType::CurrentLine))?;
@@ -98,6 +101,7 @@ impl RawTerminal {
     pub(super) fn input(&self) -> io::Result<ScreenInput> {
         loop {
             match event::read()? {
+                // Terminals with the extended keyboard protocol also report releases.
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     let control = key.modifiers.contains(KeyModifiers::CONTROL);
                     match key.code {
@@ -124,6 +128,7 @@ fn enter_raw_mode() -> io::Result<()> {
     TAKEN.store(true, Ordering::SeqCst);
     let taken = enable_raw_mode()
         .and_then(|()| execute!(io::stdout(), EnterAlternateScreen, EnableBracketedPaste, Hide));
+    // A partial switch would leave the terminal unusable.
     if taken.is_err() {
         restore_terminal();
     }
@@ -132,7 +137,7 @@ fn enter_raw_mode() -> io::Result<()> {
 
 fn restore_terminal() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        // The process ends or panics here; an error has no recipient.
+        // A caller cannot act on an error, and raw mode has to end in any case.
         let _ = execute!(io::stdout(), DisableBracketedPaste, Show, LeaveAlternateScreen);
         let _ = disable_raw_mode();
     }
@@ -157,9 +162,12 @@ fn end_by_signal(listening: &Sender<()>) {
         loop {
             let code = tokio::select! {
                 _ = interrupt.recv() => exit::INTERRUPTED,
+                // By convention the exit code of a signal is 128 plus its number.
                 _ = terminate.recv() => 143,
                 _ = hangup.recv() => 129,
             };
+            // Raw mode turns Ctrl-C into a key; a SIGINT therefore comes from outside or from an
+            // editor.
             if code != exit::INTERRUPTED || TAKEN.load(Ordering::SeqCst) {
                 restore_terminal();
                 std::process::exit(i32::from(code));

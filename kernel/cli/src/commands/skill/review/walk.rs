@@ -28,7 +28,7 @@ enum ReviewAction {
 
 /// A review of several proposals.
 struct ReviewLoop<'w> {
-    desk: &'w ReviewContext,
+    context: &'w ReviewContext,
     screen: RawTerminal,
     /// The outcome of the last action.
     message: String,
@@ -47,12 +47,12 @@ struct ProposalView {
 
 pub(super) fn review_interactively(
     session: &CliContext,
-    desk: &ReviewContext,
+    context: &ReviewContext,
     ids: &[String],
 ) -> CommandResult {
     let screen = RawTerminal::enter(session.output.uses_color())?;
     let mut walk =
-        ReviewLoop { desk, screen, message: String::new(), deeds: Vec::new(), decided: 0 };
+        ReviewLoop { context, screen, message: String::new(), deeds: Vec::new(), decided: 0 };
     let ended = walk.review_all(ids);
     let ReviewLoop { screen, deeds, decided, .. } = walk;
     drop(screen);
@@ -61,8 +61,8 @@ pub(super) fn review_interactively(
     }
     let code = ended?;
     if code == exit::OK {
-        let left = super::pending_proposal_ids(desk)?.len();
-        session.output.print_line(format!("{decided} decided, {left} wait for a decision"))?;
+        let pending = super::pending_proposal_ids(context)?.len();
+        session.output.print_line(format!("{decided} decided, {pending} wait for a decision"))?;
     }
     Ok(code)
 }
@@ -82,10 +82,10 @@ impl ReviewLoop<'_> {
     fn review_proposal(&mut self, id: &str, place: &str) -> Result<ReviewAction, CliError> {
         let mut top = 0;
         loop {
-            self.desk.refresh();
+            self.context.refresh();
             // Notes would overwrite the page, and other commands print the notes of loading anyway.
             let (proposal, drift) = self
-                .desk
+                .context
                 .with_ledger_quiet(|ledger, skills| load_with_drift(ledger, skills, id))
                 .0?;
             let mut view = ProposalView { proposal, drift, place: place.to_owned(), top };
@@ -158,7 +158,7 @@ impl ReviewLoop<'_> {
         &mut self,
         work: impl FnOnce(&Ledger, &Snapshot) -> Result<T, LedgerError>,
     ) -> Option<T> {
-        let (done, notes) = self.desk.with_ledger_quiet(work);
+        let (done, notes) = self.context.with_ledger_quiet(work);
         let mut said = notes;
         let done = done.map_err(|error| {
             said.insert(0, error.message().to_owned());
@@ -213,7 +213,7 @@ impl ReviewLoop<'_> {
     fn edit(&mut self, view: &ProposalView) -> Result<ReviewAction, CliError> {
         let summary = &view.proposal.summary;
         let Some(text) = view.proposal.new_text.as_deref() else {
-            "there is no text left to edit".clone_into(&mut self.message);
+            "the proposal has no text to edit".clone_into(&mut self.message);
             return Ok(ReviewAction::Stay);
         };
         if summary.state != ProposalState::Open {
