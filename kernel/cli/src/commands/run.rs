@@ -54,6 +54,7 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
             }
         };
         output.print_note(if restart { "restarting" } else { "shutting down" });
+        // Runs may still publish events, so the loop keeps printing during the drain.
         let mut rest = pin!(kernel.drain_runs());
         let restart = loop {
             tokio::select! {
@@ -65,6 +66,7 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
                 () = &mut rest => break restart,
             }
         };
+        // Aborted only now: clients of draining runs receive their replies through it.
         control.abort();
         Ok(if restart { exit::RESTART } else { exit::OK })
     })
@@ -81,6 +83,7 @@ fn guard_end() -> Result<(), CliError> {
             _ = interrupted.recv() => {}
             _ = terminated.recv() => {}
         }
+        // The regular shutdown normally ends the process before this delay.
         tokio::time::sleep(END_LIMIT).await;
         tracing::error!("the kernel did not end within {} s; it is killed", END_LIMIT.as_secs());
         queue::flush(Duration::from_millis(100));
@@ -129,6 +132,7 @@ fn announce(output: Output, kernel: &Kernel) -> Result<(), CliError> {
 fn print(output: Output, event: Result<Arc<Event>, RecvError>) -> Result<(), CliError> {
     match event {
         Ok(event) => print_event(output, &event),
+        // The event channel is bounded; a slow output loses events instead of blocking the kernel.
         Err(RecvError::Lagged(missed)) => {
             output.print_note(format!("{missed} events were dropped"));
             Ok(())
@@ -140,6 +144,7 @@ fn print(output: Output, event: Result<Arc<Event>, RecvError>) -> Result<(), Cli
 
 fn print_event(output: Output, event: &Event) -> Result<(), CliError> {
     let mut payload: Value = serde_json::from_str(event.payload.get()).unwrap_or_default();
+    // Extensions may order fields freely; printed lines have a fixed order.
     payload.sort_all_objects();
     if output.json {
         return output.print_json(&json!({
@@ -176,6 +181,7 @@ pub(super) fn format_payload(payload: &Value) -> String {
     let id = first.and_then(|key| fields[key].as_str()).map(str::to_owned);
     let others = fields.iter().filter(|(key, _)| Some(key.as_str()) != first).map(
         |(key, value)| match value.as_str().or_else(|| value["kind"].as_str()) {
+            // ASCII makes the byte slice below valid.
             Some(digest) if digest.len() == 64 && digest.is_ascii() => {
                 format!("{key}={}", &digest[..12])
             }

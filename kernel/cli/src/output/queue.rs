@@ -131,6 +131,7 @@ impl OutputQueue {
         if state.gone {
             return;
         }
+        // Dropped, not waited for: the caller may hold a runtime thread.
         if state.texts.len() >= MAX_TEXTS || state.bytes + text.len() > MAX_BYTES {
             state.dropped += 1;
             return;
@@ -144,6 +145,7 @@ impl OutputQueue {
     fn flush(&self, end: Instant) {
         let mut state = self.0.lock();
         let pending = |state: &QueueState| {
+            // A count that cannot be written must not hold up the end of the process.
             state.writing || !state.texts.is_empty() || (state.dropped > 0 && !state.failing)
         };
         while !state.gone && pending(&state) {
@@ -186,6 +188,7 @@ impl Shared {
         let failing = state.failing;
         drop(state);
         let count = if dropped > 0 { note(dropped) } else { String::new() };
+        // After a failure the drops precede this text, so the count comes first.
         let (first, second) = match failing {
             true => (count.as_bytes(), text.as_slice()),
             false => (text.as_slice(), count.as_bytes()),
@@ -200,9 +203,11 @@ impl Shared {
         match written {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                // Queued texts can never be printed, so their memory is freed.
                 state.gone = true;
                 state.texts = VecDeque::new();
             }
+            // A failed count is added again, so that the next one is complete.
             Err(_) => state.dropped += dropped + u64::from(!text.is_empty()),
         }
         let goes_on = !state.gone;

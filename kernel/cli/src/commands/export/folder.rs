@@ -93,6 +93,7 @@ pub(super) struct TargetDirectory {
 impl TargetDirectory {
     /// Opens a directory; creates it unless `check` is set.
     pub(super) fn open(path: PathBuf, check: bool) -> Result<Self, CliError> {
+        // A check writes no file, so it takes no lock and leaves leftovers in place.
         let lock = if check { None } else { Some(lock_directory(&path)?) };
         if lock.is_some() {
             sweep(&path);
@@ -106,6 +107,7 @@ impl TargetDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(empty()),
             Err(error) => return Err(CliError::io(&file, &error)),
         };
+        // A record that this version cannot read is never overwritten: it protects user edits.
         let recorded = recorded.ok_or_else(|| {
             let message = format!("{} is not a record of this version", file.display());
             CliError::new(exit::CONFLICT, message)
@@ -176,6 +178,7 @@ impl TargetDirectory {
     pub(super) fn record_written(&mut self) -> Result<(), CliError> {
         let before = self.recorded.clone();
         for (id, written) in std::mem::take(&mut self.recorded.skills) {
+            // An edited or unreadable skill keeps its record, so that it stays an edited export.
             let kept = match self.inspect(&id) {
                 Ok(TargetContents::Nothing) => continue,
                 Ok(found) => written.matching(&found).unwrap_or(written),
@@ -188,6 +191,7 @@ impl TargetDirectory {
 
     fn record(&self) -> Result<(), CliError> {
         let file = self.path.join(RECORD);
+        // A rename replaces the record atomically; a crash leaves the old one.
         let temporary = self.temporary_path(RECORD, "new");
         let mut text = serde_json::to_vec_pretty(&self.recorded).map_err(io::Error::from)?;
         text.push(b'\n');
@@ -217,6 +221,7 @@ impl TargetDirectory {
         let written = files.iter().try_for_each(|(path, (digest, executable))| {
             let file = read_published(store, snapshot, Audience::Operator, id, path)?;
             let bytes = file.content.bytes();
+            // The record names the planned digest, so other bytes would count as a foreign edit.
             if Digest::compute(bytes) != *digest {
                 let message = format!("{path} changed while it was copied");
                 return Err(CliError::new(exit::CONFLICT, message).with_hint("export it again"));
@@ -227,6 +232,7 @@ impl TargetDirectory {
             }
             write_new(&to, bytes, *executable).map_err(failed)
         });
+        // Synced before the rename: after a crash the final name must not show a partial copy.
         let written = written.and_then(|()| sync_tree(&temporary).map_err(failed));
         let placed = written.and_then(|()| self.replace_entry(&temporary, id, found));
         if placed.is_err() {
@@ -261,6 +267,8 @@ impl TargetDirectory {
             let placed = fs::rename(new, &place).and_then(|()| sync_directory(&self.path));
             return placed.map_err(failed);
         }
+        // A directory cannot be replaced by a rename unless it is empty, so the old one moves
+        // first.
         fs::rename(&place, &old).map_err(failed)?;
         // A user may have edited the skill between the comparison and the rename.
         let same = TargetContents::inspect(&old).is_ok_and(|now| now == *found);
@@ -297,6 +305,7 @@ fn sweep(folder: &Path) {
         let name = entry.file_name();
         let rest = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY_PREFIX));
         let token = rest.and_then(|rest| rest.split_once('-'));
+        // Only unfinished new entries; old ones may hold an edit.
         if !token.is_some_and(|(_, rest)| rest.starts_with("new-")) {
             continue;
         }
@@ -312,6 +321,7 @@ fn sweep(folder: &Path) {
 fn lock_directory(path: &Path) -> Result<File, CliError> {
     fs::create_dir_all(path).map_err(|error| CliError::io(path, &error))?;
     let file = path.join(".skillhost-export.lock");
+    // The lock file stays: removing it would let two exports lock different files.
     let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&file);
     let lock = lock.map_err(|error| CliError::io(&file, &error))?;
     lock.lock().map_err(|error| CliError::io(&file, &error))?;

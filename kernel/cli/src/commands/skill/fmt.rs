@@ -205,6 +205,7 @@ fn diff(before: &str, after: &str) -> String {
                 ChangeTag::Insert => '+',
                 ChangeTag::Equal => ' ',
             };
+            // A carriage return is invisible but may be the only change of a line.
             let line = change.value().trim_end_matches('\n').replace('\r', "\u{240d}");
             let _ = writeln!(out, "{sign}{line}");
         }

@@ -181,6 +181,7 @@ impl StageChecker<'_> {
     /// Returns the innermost root that contains a path.
     fn root_of(&self, path: &Path) -> Option<String> {
         let roots = self.snapshot.roots().iter().filter(|root| path.starts_with(&root.path));
+        // All candidates are prefixes of one path, so the longest is the innermost.
         let root = roots.max_by_key(|root| root.path.as_os_str().len());
         root.map(|root| root.label.clone())
     }
