@@ -58,7 +58,7 @@ impl JournalError {
 
     pub(crate) fn unknown_dead_letter(delivery: i64) -> Self {
         let message = format!("dead letter {delivery} not found");
-        Self::new(JournalErrorKind::NotFound, message, "see: skillhost events dead")
+        Self::new(JournalErrorKind::NotFound, message, "see: skillhost event dead-letters")
     }
 
     pub(crate) fn worker_stopped() -> Self {

@@ -208,7 +208,7 @@ async fn run_message(
 /// Returns the error of a message whose delivery ended the kernel too often, or failed too often.
 fn dead_letter_reply(dead: &DeadLetter) -> MessageReply {
     let message = format!("delivery failed after {} attempts: {}", dead.attempts, dead.error);
-    let hint = format!("send it again, or run: skillhost events retry {}", dead.id);
+    let hint = format!("send it again, or run: skillhost event retry {}", dead.id);
     let error = CallError::new(ErrorKind::Failed, message).with_hint(hint);
     MessageReply::Error(MessageError { what: "dead".to_owned(), error })
 }

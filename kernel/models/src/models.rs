@@ -191,7 +191,7 @@ impl ModelRegistry {
                     ModelLookupError::new(
                         format!("provider `{name}` not found"),
                         format!(
-                            "{}see skillhost models list, or add the provider to the settings",
+                            "{}see skillhost model list, or add the provider to the settings",
                             near.unwrap_or_default()
                         ),
                     )

@@ -1,4 +1,4 @@
-//! `skillhost events`: journaled events and dead letters.
+//! `skillhost event`: journaled events and dead letters.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ async fn list_dead_letters(output: Output, journal: &Journal) -> CommandResult {
         &["DELIVERY", "EVENT", "TOPIC", "SUBSCRIBER", "ATTEMPTS", "SINCE (UTC)", "ERROR"],
         &letters.iter().map(row).collect::<Vec<_>>(),
     )?;
-    output.print_note("skillhost events retry DELIVERY retries one");
+    output.print_note("skillhost event retry DELIVERY retries one");
     Ok(exit::OK)
 }
 

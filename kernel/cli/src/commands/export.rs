@@ -1,4 +1,4 @@
-//! `skillhost export`: skills of the registry in the directory of another client.
+//! `skillhost skill export`: skills of the registry in the directory of another client.
 
 mod folder;
 mod tree;

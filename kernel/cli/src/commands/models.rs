@@ -1,4 +1,4 @@
-//! `skillhost models`: the models of the agents, and their availability.
+//! `skillhost model`: the models of the agents, and their availability.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `skillhost threads`: stored threads.
+//! `skillhost thread`: stored threads.
 
 use serde_json::json;
 use skill_store::format_rfc3339;

@@ -152,7 +152,7 @@ impl Scheduler {
         let Some(running) = self.mark_running(&job.id, due) else {
             let message = format!("`{}` is already running", job.id);
             return Err(CallError::new(ErrorKind::Conflict, message)
-                .with_hint("wait for its end; see: skillhost events tail"));
+                .with_hint("wait for its end; see: skillhost event tail"));
         };
         self.run(env, job, running).await
     }

@@ -81,12 +81,12 @@ impl ThreadError {
     pub fn hint(&self) -> String {
         match self {
             Self::BadId { .. } => {
-                "use 1 to 64 lower-case letters, digits and hyphens\nsee: skillhost threads list"
+                "use 1 to 64 lower-case letters, digits and hyphens\nsee: skillhost thread list"
                     .to_owned()
             }
             Self::NotFound { similar, .. } => match similar.as_slice() {
-                [] => "see: skillhost threads list".to_owned(),
-                ids => format!("did you mean {}?\nsee: skillhost threads list", ids.join(", ")),
+                [] => "see: skillhost thread list".to_owned(),
+                ids => format!("did you mean {}?\nsee: skillhost thread list", ids.join(", ")),
             },
             Self::Busy { .. } => {
                 "end the other chat, or start a new thread without --thread".to_owned()

@@ -51,7 +51,7 @@ fn unknown_name_has_hint() {
          'ftp://x'}}, play: {{wire: script, script: '{}'}}, keyed: {{wire: openai, key: LAB_KEY}}}}",
         script.display()
     ));
-    let shows = "see skillhost models list, or add the provider to the settings";
+    let shows = "see skillhost model list, or add the provider to the settings";
     let cases = [
         (
             "gpt-5",

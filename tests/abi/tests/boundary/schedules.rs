@@ -83,7 +83,8 @@ async fn scheduled_tool_cannot_require_approval() {
     rig.kernel.shutdown().await;
     for approval in ["unless_granted", "always"] {
         let rig = Rig::boot(scheduled(&say, &format!("config: {{approval: {approval}}}"))).await;
-        let denied = "tool `a` requires approval, but a schedule has no approval channel".to_owned();
+        let denied =
+            "tool `a` requires approval, but a schedule has no approval channel".to_owned();
         assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::Denied, denied));
         rig.kernel.shutdown().await;
     }
@@ -96,7 +97,10 @@ async fn nested_scheduled_call_has_no_approval() {
     let rig = Rig::boot(home).await;
     let (kind, message) = run(&rig).await.unwrap_err();
     assert_eq!(kind, ErrorKind::Denied);
-    assert!(message.contains("`b` requires approval, but no approval channel is available"), "{message}");
+    assert!(
+        message.contains("`b` requires approval, but no approval channel is available"),
+        "{message}"
+    );
     rig.kernel.shutdown().await;
 }
 

@@ -93,7 +93,9 @@ fn piped_chat_denies_unapproved_calls() {
     let output = output.success();
     assert_eq!(output.stdout, "No.\nYes.\n");
     assert!(
-        output.stderr.contains("note: `write_file` was not called: no approval channel is available"),
+        output
+            .stderr
+            .contains("note: `write_file` was not called: no approval channel is available"),
         "{output}"
     );
     let answers: Vec<_> = mock.requests().iter().map(Asked::last_text).collect();

@@ -256,13 +256,13 @@ fn unknown_agent_or_thread_gets_hint() {
     );
     assert_eq!(
         error(&["ask", "--thread", "0", "Hi"], 3),
-        "error: thread `0` not found\nhint: see: skillhost threads list"
+        "error: thread `0` not found\nhint: see: skillhost thread list"
     );
     assert_eq!(
         error(&["threads", "show", "../x"], 2),
         "error: `../x` is not a valid thread id\n\
          hint: use 1 to 64 lower-case letters, digits and hyphens\n\
-         hint: see: skillhost threads list"
+         hint: see: skillhost thread list"
     );
     mock.push(Step::text("Hi."));
     ask_agent(&home, "worker", "Hi").success();

@@ -324,7 +324,7 @@ fn prebuilt_library_content_is_not_shown() {
     fs::copy(library("echo"), home.path("sandbox/extensions/mine/libecho.so")).unwrap();
     let content = home.skillhost(["ext", "approve", "mine", "--print"]).success().stdout;
     assert!(content.contains("--- libecho.so: a prebuilt library of "), "{content}");
-    assert!(content.contains("its content cannot be shown"), "{content}");
+    assert!(content.contains("its content cannot be displayed"), "{content}");
     // An agent can only have extensions approved that are built from sources.
     let denied = home.skillhost(["ext", "build", "mine", "--yes"]).exits(5);
     assert!(denied.stderr.contains("Cargo.toml: not found"), "{denied}");

@@ -48,7 +48,7 @@ impl ToolProvider for Ext {{
         vec![ToolSpec::new("{name}_greet", "Greets.", json!({{"type": "object"}})).read_only()]
     }}
 
-    async fn invoke(&self, _cx: &CallContext, _tool: &str, _args: Args<'_>) -> Result<ToolOutput> {{
+    async fn invoke(&self, _cx: &CallContext, _tool: &str, _args: ToolArgs<'_>) -> Result<ToolOutput> {{
         Ok(ToolOutput::text({greeting}))
     }}
 }}

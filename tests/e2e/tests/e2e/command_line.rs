@@ -36,6 +36,7 @@ const COMMANDS: [&[&str]; 42] = [
     &["skill", "rules"],
     &["skill", "cost"],
     &["skill", "doctor"],
+    &["skill", "explain"],
     &["skill", "graph"],
     &["skill", "render"],
     &["skill", "triads"],
@@ -44,6 +45,7 @@ const COMMANDS: [&[&str]; 42] = [
     &["models", "list"],
     &["models", "check"],
     &["config"],
+    &["config", "show"],
     &["schema"],
     &["init"],
     &["trust"],
@@ -264,6 +266,7 @@ fn json_output_is_one_versioned_object() {
         &["models", "list"],
         &["models", "check"],
         &["config"],
+        &["config", "show"],
         &["trust", "--list"],
     ];
     for args in good {

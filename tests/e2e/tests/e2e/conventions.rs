@@ -25,7 +25,7 @@ fn every_command_has_manual_page() {
     }
     assert!(!names.iter().any(|name| name.contains("help")), "{names:?}");
     let page = fs::read_to_string(home.path("pages/man1/skillhost-skill-validate.1")).unwrap();
-    for part in [".TH skillhost-skill-validate 1", "paths\\-from", "sarif", "Exit codes"] {
+    for part in [".TH skillhost-skill-validate 1", "files\\-from", "sarif", "Exit codes"] {
         assert!(page.contains(part), "{part}: {page}");
     }
     let report = home.skillhost(["man", "pages/man1", "--json"]).success().json();

@@ -82,10 +82,7 @@ fn failed_delivery_becomes_retryable_dead_letter() {
     drop(barrier.wait_for_handler());
     kernel.interrupt().success();
     let none = home.skillhost(["events", "dead"]).success();
-    assert_eq!(
-        (none.stdout.as_str(), none.stderr.as_str()),
-        ("", "note: no dead letters\n")
-    );
+    assert_eq!((none.stdout.as_str(), none.stderr.as_str()), ("", "note: no dead letters\n"));
     let none = home.skillhost(["events", "dead", "--json"]).success().json();
     assert_eq!(none, json!({"schema_version": 1, "dead": []}));
     let unknown = home.skillhost(["events", "retry", &id.to_string()]);

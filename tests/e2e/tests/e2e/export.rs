@@ -1,4 +1,4 @@
-//! Tests of `skillhost export` and `skillhost mcp install`.
+//! Tests of `skillhost skill export` and `skillhost mcp install`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -34,7 +34,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected.iter().map(|(id, status)| ((*id).to_owned(), (*status).to_owned())).collect()
 }
 
-/// Runs `skillhost export` with a JSON report.
+/// Runs `skillhost skill export` with a JSON report.
 fn run_export(home: &TestHome, args: &[&str]) -> Output {
     home.skillhost(["export", "--json"].iter().chain(args))
 }

@@ -235,7 +235,7 @@ fn proposals_match_schema() {
     let reported = |what: &str, rule: &String| text.contains(&format!("\nIt {what} {rule}: "));
     assert!(rules("new").len() == 3 && rules("new").iter().all(|r| reported("adds", r)), "{text}");
     assert!(
-        rules("gone").len() == 1 && rules("gone").iter().all(|r| reported("settles", r)),
+        rules("gone").len() == 1 && rules("gone").iter().all(|r| reported("resolves", r)),
         "{text}"
     );
     let new = json!({

@@ -1,4 +1,4 @@
-//! Tests of `skillhost models`: providers, models and checks.
+//! Tests of `skillhost model`: providers, models and checks.
 
 use mock_model::{MockModel, Step, Wire};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `skillhost skill proposals|approve|reject|rebase|history|diff|rollback|audit-log|stats`.
+//! `skillhost skill proposal list|approve|reject|rebase|history|diff|rollback|audit-log|stats`.
 
 use std::fs;
 use std::sync::Arc;
@@ -217,7 +217,7 @@ fn rebase_updates_stale_proposal() {
     exit 4
     --- stderr
     error: [HOME]/sandbox/skills/beads/SKILL.md has changed since the proposal was made
-    hint: run `skillhost skill rebase [ID]` to rebase it onto the current file
+    hint: run `skillhost skill proposal rebase [ID]` to rebase it onto the current file
     ");
     assert_eq!(skill_json(&home, &["proposals"])["proposals"][0]["state"], "stale");
     insta::assert_snapshot!(run_skill(&home, &["rebase", &id]), @"
@@ -231,7 +231,7 @@ fn rebase_updates_stale_proposal() {
     exit 4
     --- stderr
     error: the digest is [DIGEST], not [DIGEST]
-    hint: look at it again with `skillhost skill review [ID]`: it is not what you saw
+    hint: look at it again with `skillhost skill proposal review [ID]`: it is not what you saw
     ");
     approve_proposal(&home, &id).success();
     assert_eq!(beads_text(&home), beads_with("THREE").replace("one", "ONE"));
@@ -293,7 +293,7 @@ fn approval_without_terminal_requires_digest() {
     exit 2
     --- stderr
     error: approval without a terminal requires the digest
-    hint: look at it with `skillhost skill review [ID]`, then: skillhost skill approve [ID] --yes --digest SHA
+    hint: look at it with `skillhost skill proposal review [ID]`, then: skillhost skill approve [ID] --yes --digest SHA
     ");
     let other = run_skill(&home, &["approve", &id, "--yes", "--digest", &wrong]).exits(4);
     assert!(other.stderr.contains("look at it again"), "{other}");
@@ -323,7 +323,7 @@ fn unknown_names_get_suggestions() {
     exit 3
     --- stderr
     error: proposal `99` not found
-    hint: `skillhost skill proposals --all` lists them; give the id, a prefix of it or the number
+    hint: `skillhost skill proposal list --all` lists them; give the id, a prefix of it or the number
     ");
     insta::assert_snapshot!(run_skill(&home, &["history", "bead"]), @"
     exit 3

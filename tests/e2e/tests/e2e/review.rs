@@ -1,4 +1,4 @@
-//! Tests of `skillhost skill review` and of the prompts of other commands, on a pseudo-terminal.
+//! Tests of `skillhost skill proposal review` and of the prompts of other commands, on a pseudo-terminal.
 
 use test_support::{Left, Terminal, TestHome};
 

@@ -166,7 +166,7 @@ fn crashing_message_becomes_dead_letter() {
     }
     let output = ask.finish().exits(1);
     assert!(output.stderr.contains("error: delivery failed after 4 attempts"), "{output}");
-    assert!(output.stderr.contains("skillhost events retry"), "{output}");
+    assert!(output.stderr.contains("skillhost event retry"), "{output}");
     assert_eq!(mock.requests().len(), 4);
     supervisor.interrupt().success();
 }

@@ -96,7 +96,11 @@ fn approval_is_requested_from_client() {
     let kernel = start_kernel(&home);
     let output = ask_agent(&home, "worker", "Write").success();
     assert_eq!(output.stdout, "No.\n");
-    assert!(output.stderr.contains("note: `write_file` was not called: no approval channel is available"));
+    assert!(
+        output
+            .stderr
+            .contains("note: `write_file` was not called: no approval channel is available")
+    );
     assert!(!home.path("sandbox/notes.txt").exists());
     let args = ["ask", "--agent", "worker", "--approve", "write_file", "Write"];
     assert_eq!(home.skillhost(args).success().stdout, "Yes.\n");

@@ -1,4 +1,4 @@
-//! Tests of `skillhost skill triads`: roles and their balance.
+//! Tests of `skillhost skill roles`: roles and their balance.
 
 use test_support::TestHome;
 

@@ -512,7 +512,7 @@ fn conflict_error(intent: &ChangeIntent, path: &str) -> LedgerError {
         None => LedgerErrorKind::Conflict,
     };
     let hint = match &intent.proposal {
-        Some(id) => format!("run `skill rebase {id}` to rebase it onto the current file"),
+        Some(id) => format!("run `skill proposal rebase {id}` to rebase it onto the current file"),
         None => "inspect the changes with `skill history`, then try again".to_owned(),
     };
     let location = intent.skill_directory().path().join(path);

@@ -85,7 +85,10 @@ impl LedgerSession<'_> {
         LedgerError::new(
             LedgerErrorKind::Stale,
             format!("{} has changed since the proposal was made", target.location().display()),
-            format!("run `skill rebase {}` to rebase it onto the current file", summary.id),
+            format!(
+                "run `skill proposal rebase {}` to rebase it onto the current file",
+                summary.id
+            ),
         )
     }
 
@@ -125,7 +128,7 @@ impl LedgerSession<'_> {
         let mut events = self.change(|work| {
             // Read again by its digest: a damaged stored text must never reach the skill.
             let Some(new) = work.verified(new_digest, Some(&captured))? else {
-                let otherwise = format!("reject it with `skill reject {id}`");
+                let otherwise = format!("reject it with `skill proposal reject {id}`");
                 let what = format!("proposal {id} of `{}`", target.skill_id);
                 let path = target.location();
                 return Err(LedgerError::damaged_text(&what, &path, new_digest, &otherwise));

@@ -329,7 +329,7 @@ fn check_quota(work: &LedgerWork<'_, '_>, skill_id: &str) -> Result<(), LedgerEr
     Err(LedgerError::new(
         LedgerErrorKind::Quota,
         full,
-        "ask the operator to review them (`skill review`), then propose again",
+        "ask the operator to review them (`skill proposal review`), then propose again",
     ))
 }
 

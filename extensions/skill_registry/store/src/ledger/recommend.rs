@@ -89,7 +89,7 @@ impl Ledger {
             return Err(LedgerError::new(
                 LedgerErrorKind::Denied,
                 format!("only a person approves proposal {id}: {why}"),
-                format!("run `skillhost skill review {id}`"),
+                format!("run `skillhost skill proposal review {id}`"),
             ));
         }
         let actor = HumanActor { name: agent.clone(), via: "agent" };

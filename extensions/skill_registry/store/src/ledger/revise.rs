@@ -103,7 +103,7 @@ pub(super) fn require_state(
     }
     let hint = match summary.state {
         ProposalState::Stale | ProposalState::Failed => {
-            format!("run `skill rebase {}` to rebase it onto the current file", summary.id)
+            format!("run `skill proposal rebase {}` to rebase it onto the current file", summary.id)
         }
         ProposalState::Applied => format!("run `skill rollback {}` to undo it", summary.skill_id),
         ProposalState::Approved => "it is being applied; try again".to_owned(),

@@ -50,7 +50,11 @@ fn approve_rejects_damaged_text() {
         path.display()
     );
     assert_eq!(error.to_string(), expected);
-    assert!(error.hint().contains(&format!("`skill reject {proposal}`")), "{}", error.hint());
+    assert!(
+        error.hint().contains(&format!("`skill proposal reject {proposal}`")),
+        "{}",
+        error.hint()
+    );
     assert_eq!(desk.file("beads/SKILL.md"), before);
     let stored = desk.ledger.proposal(&proposal).unwrap();
     assert_eq!((stored.summary.state, stored.new_text), (ProposalState::Open, None));

@@ -224,7 +224,7 @@ fn rebase_reopens_stale_proposal() {
     assert_eq!((error.kind(), error.reason()), (ErrorKind::Conflict, LedgerErrorKind::Stale));
     assert_eq!(
         error.hint(),
-        format!("run `skill rebase {proposal}` to rebase it onto the current file")
+        format!("run `skill proposal rebase {proposal}` to rebase it onto the current file")
     );
     assert_eq!(states(&desk), [ProposalState::Stale]);
 

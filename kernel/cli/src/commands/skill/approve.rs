@@ -48,7 +48,7 @@ fn approve_proposal(
         yes: args.yes,
         digest: args.digest.as_deref(),
         command: format!("skillhost skill approve {}", summary.id),
-        look: format!("skillhost skill review {}", summary.id),
+        look: format!("skillhost skill proposal review {}", summary.id),
     };
     let question = format!(
         "Approve this text (digest {}) and write it to {} of `{}`?",

@@ -234,7 +234,7 @@ impl TextPage {
                 self.lines.push(vec![StyledSpan::plain("the file says what was proposed")]);
             }
             ProposalDrift::Moved { mergeable: true, .. } => self.warning(&format!(
-                "the file has changed since; `skillhost skill rebase {id}` merges both changes"
+                "the file has changed since; `skillhost skill proposal rebase {id}` merges both changes"
             )),
             ProposalDrift::Moved { mergeable: false, .. } => {
                 self.warning("the file has changed since, in the same lines: it cannot be rebased");

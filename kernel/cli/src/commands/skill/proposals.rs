@@ -1,4 +1,4 @@
-//! `skillhost skill proposals`.
+//! `skillhost skill proposal list`.
 
 use serde_json::json;
 use skill_store::{ProposalFilter, ProposalState, ReviewFlag, format_rfc3339};
@@ -59,7 +59,7 @@ pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) ->
     let stale = listed.iter().filter(|summary| summary.state == ProposalState::Stale).count();
     if stale > 0 {
         session.output.print_note(format!(
-            "{stale} stale, as the file has changed since; `skillhost skill rebase ID` makes one fit again"
+            "{stale} stale, as the file has changed since; `skillhost skill proposal rebase ID` makes one fit again"
         ));
     }
     Ok(exit::OK)

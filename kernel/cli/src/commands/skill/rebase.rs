@@ -1,4 +1,4 @@
-//! `skillhost skill rebase`.
+//! `skillhost skill proposal rebase`.
 
 use skill_store::ProposalState;
 

@@ -1,4 +1,4 @@
-//! `skillhost skill reject`.
+//! `skillhost skill proposal reject`.
 
 use super::desk::{ReviewContext, current_actor};
 use crate::cli::RejectArgs;

@@ -1,4 +1,4 @@
-//! `skillhost skill review`: proposals as pages; on a terminal, decided one after the other.
+//! `skillhost skill proposal review`: proposals as pages; on a terminal, decided one after the other.
 
 mod editor;
 mod screen;

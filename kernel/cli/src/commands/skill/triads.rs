@@ -1,4 +1,4 @@
-//! `skillhost skill triads`.
+//! `skillhost skill roles`.
 
 use std::io::Write as _;
 

@@ -152,8 +152,7 @@ async fn approval_requires_run_or_operator() {
                 (
                     ErrorKind::Denied,
                     "tool `a` requires approval, but no approval channel is available".into(),
-                    "approve it in `skillhost chat`, or run: skillhost tool call a"
-                        .into()
+                    "approve it in `skillhost chat`, or run: skillhost tool call a".into()
                 )
             );
         }

@@ -84,10 +84,7 @@ async fn repeated_call_is_noted_then_stopped() {
     let stage = Stage::set(worker(""), vec![("worker", script)]).await;
     let mut thread = stage.thread();
     let error = stage.say(&mut thread, "go").await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        r#"model repeats the same call: a {"do":"say","text":"tea"}"#
-    );
+    assert_eq!(error.to_string(), r#"model repeats the same call: a {"do":"say","text":"tea"}"#);
     assert!(matches!(error, RunError::Loop { .. }), "{error:?}");
     let told = answer("1", "a", &format!("tea{WORD}"));
     let plain = answer("1", "a", "tea");

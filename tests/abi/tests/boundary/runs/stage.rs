@@ -85,7 +85,7 @@ impl ModelSource for Models {
             kind: ModelErrorKind::Unknown,
             model: wanted.to_owned(),
             message: "there is no such model".to_owned(),
-            hint: "see: skillhost models list".to_owned(),
+            hint: "see: skillhost model list".to_owned(),
         })?;
         Ok(model)
     }

@@ -167,10 +167,8 @@ async fn tool_errors_reach_model() {
     let given_up = async { gate.reached("a a").await.given_up().await };
     let (outcome, ()) = tokio::join!(stage.say(&mut thread, "go"), given_up);
     assert_eq!(outcome.unwrap().text, "sorry");
-    let flood = format!(
-        "{}\n(truncated: 65536 of 1048576 bytes; request a part)",
-        "x".repeat(65_536)
-    );
+    let flood =
+        format!("{}\n(truncated: 65536 of 1048576 bytes; request a part)", "x".repeat(65_536));
     assert_eq!(
         thread.messages()[2..6],
         [
@@ -330,7 +328,7 @@ async fn model_choice_follows_precedence() {
     assert_eq!(texts, ("wanted", "own", "other"));
     let error = stage.run(&mut thread, request("worker", Some("x/y")), &person).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert_eq!(error.hint(), "see: skillhost models list");
+    assert_eq!(error.hint(), "see: skillhost model list");
     let error = stage.run(&mut thread, request("wroker", None), &person).await.unwrap_err();
     assert_eq!(error.to_string(), "agent `wroker` not found");
     // A run that cannot start leaves no file: these are of the three runs that could.

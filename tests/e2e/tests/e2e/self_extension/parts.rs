@@ -55,7 +55,7 @@ impl Monitor {
     fn seen(&self) -> Result<BTreeSet<String>> {
         match fs::read(self.cx.data_path().join(Self::FILE)) {
             Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| ExtError::failed(error.to_string())),
+                .map_err(|error| ExtensionError::failed(error.to_string())),
             Err(_) => Ok(BTreeSet::new()),
         }
     }
@@ -70,7 +70,7 @@ impl Monitor {
         let all: BTreeSet<String> = seen.into_iter().chain(titles).collect();
         let folder = self.cx.data_dir()?;
         let draft = folder.join("seen.json.new");
-        let text = serde_json::to_vec(&all).map_err(|error| ExtError::failed(error.to_string()))?;
+        let text = serde_json::to_vec(&all).map_err(|error| ExtensionError::failed(error.to_string()))?;
         fs::write(&draft, text)?;
         fs::rename(&draft, folder.join(Self::FILE))?;
         Ok(fresh)
@@ -78,7 +78,7 @@ impl Monitor {
 }
 
 fn get(url: &str) -> Result<String> {
-    let rest = url.strip_prefix("http://").ok_or_else(|| ExtError::failed("only http"))?;
+    let rest = url.strip_prefix("http://").ok_or_else(|| ExtensionError::failed("only http"))?;
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     let mut stream = TcpStream::connect(host)?;
     stream.set_read_timeout(Some(Duration::from_secs(10)))?;
@@ -113,13 +113,13 @@ impl ToolProvider for Monitor {
         vec![poll.needs_approval(Approval::UnlessGranted)]
     }
 
-    async fn invoke(&self, _cx: &CallContext, tool: &str, _args: Args<'_>) -> Result<ToolOutput> {
+    async fn invoke(&self, _cx: &CallContext, tool: &str, _args: ToolArgs<'_>) -> Result<ToolOutput> {
         match tool {
             "feeds_poll" => match self.poll()?.as_slice() {
                 [] => Ok(ToolOutput::text("nothing is new")),
                 fresh => Ok(ToolOutput::text(format!("new: {}", fresh.join(", ")))),
             },
-            other => Err(ExtError::not_found(format!("no tool named `{other}`"))),
+            other => Err(ExtensionError::not_found(format!("no tool named `{other}`"))),
         }
     }
 }

@@ -212,7 +212,7 @@ impl StageChecker<'_> {
         } else if self.picks {
             let message = "there are more skills than are all listed: it has a line where a prompt \
                 asks for it";
-            let help = "`skillhost skill doctor --agent ID --prompt TEXT` says for which";
+            let help = "`skillhost skill explain --agent ID --prompt TEXT` says for which";
             row.mark_stopped(
                 PromptStage::InL1,
                 false,

@@ -1,4 +1,4 @@
-//! `skillhost skill doctor --agent --prompt`: the catalog of an agent for a prompt, explained.
+//! `skillhost skill explain --agent --prompt`: the catalog of an agent for a prompt, explained.
 
 use serde_json::{Value, json};
 use skillhost_kernel::ToolOutput;
