@@ -236,7 +236,7 @@ fn repeated_tool_call_stops_run() {
     mock.answer_with(|_| Some(Step::calls("echo", r#"{"text":"again"}"#)));
     let home = agents_home(&mock);
     let output = ask_agent(&home, "worker", "Go").exits(1);
-    assert!(output.stderr.contains("the model makes the same call again and again"), "{output}");
+    assert!(output.stderr.contains("model repeats the same call: echo"), "{output}");
     assert_eq!(mock.requests().len(), 5);
 }
 

@@ -171,7 +171,7 @@ fn approved_update_reaches_open_chat() {
     chat.line_with("A hundred times it is.");
     drop(lines);
     let output = chat.finish().success();
-    assert!(output.stderr.contains("the skill `code-review` has changed"), "{output}");
+    assert!(output.stderr.contains("skill `code-review` has changed"), "{output}");
     let requests = mock.requests();
     assert!(!requests[2].system().contains(better));
     assert_eq!(requests[3].system().matches(better).count(), 1);

@@ -6,21 +6,26 @@ use test_support::TestHome;
 
 use crate::scene::{home, untrusted_home};
 
-const COMMANDS: [&[&str]; 42] = [
+const COMMANDS: [&[&str]; 57] = [
     &[],
     &["run"],
     &["ask"],
     &["chat"],
-    &["threads", "list"],
-    &["threads", "show"],
+    &["thread", "list"],
+    &["thread", "show"],
     &["agent"],
     &["agent", "list"],
     &["agent", "show"],
-    &["ext"],
-    &["ext", "list"],
-    &["ext", "doctor"],
-    &["ext", "reload"],
-    &["ext", "new"],
+    &["extension"],
+    &["extension", "list"],
+    &["extension", "doctor"],
+    &["extension", "reload"],
+    &["extension", "new"],
+    &["event", "tail"],
+    &["event", "dead-letters"],
+    &["event", "retry"],
+    &["schedule", "list"],
+    &["schedule", "run"],
     &["tool"],
     &["tool", "list"],
     &["tool", "call"],
@@ -28,7 +33,6 @@ const COMMANDS: [&[&str]; 42] = [
     &["skill", "list"],
     &["skill", "show"],
     &["skill", "read"],
-    &["skill", "resource"],
     &["skill", "validate"],
     &["skill", "lint"],
     &["skill", "fmt"],
@@ -39,11 +43,20 @@ const COMMANDS: [&[&str]; 42] = [
     &["skill", "explain"],
     &["skill", "graph"],
     &["skill", "render"],
-    &["skill", "triads"],
+    &["skill", "roles"],
+    &["skill", "export"],
+    &["skill", "proposal", "list"],
+    &["skill", "proposal", "review"],
+    &["skill", "proposal", "approve"],
+    &["skill", "proposal", "reject"],
+    &["skill", "proposal", "rebase"],
     &["skill", "read-properties"],
     &["skill", "to-prompt"],
-    &["models", "list"],
-    &["models", "check"],
+    &["model", "list"],
+    &["model", "check"],
+    &["mcp"],
+    &["mcp", "serve"],
+    &["mcp", "config"],
     &["config"],
     &["config", "show"],
     &["schema"],
@@ -70,28 +83,27 @@ fn help_requires_no_home() {
     --- stdout
     A nano-kernel for AI agents and a registry for Agent Skills.
 
-    Exit codes: 0 ok, 1 findings, 2 usage, 3 not found, 4 conflict, 5 I/O or permission, 70 a supervised
-    kernel that crashes again and again, 75 a kernel that wants to be started again, 130 interrupted.
+    Exit codes: 0 success, 1 findings, 2 usage error, 3 not found, 4 conflict, 5 I/O or permission
+    error, 70 crash limit of a supervised kernel reached, 75 restart requested, 130 interrupted.
 
     Usage: skillhost [OPTIONS] <COMMAND>
 
     Commands:
-      run          Run all services until Ctrl-C, one line per event
-      ask          Ask an agent
-      chat         Talk to an agent, line by line
-      threads      Look at the threads that `ask` and `chat` keep
-      events       Look at events and at those that nobody could handle
-      agent        Look at agents
-      ext          Look at extensions, begin, build, reload them and roll them back
-      schedule     Look at what happens at certain times, and let it happen now
+      run          Run all services until interrupted, one line per event
+      ask          Send one message to an agent and print the reply
+      chat         Chat with an agent
+      thread       List and show stored threads
+      event        Show events and retry failed deliveries
+      agent        List and show agents
+      extension    Create, build, approve, reload and inspect extensions [alias: ext]
+      schedule     List schedules and run them on demand
       tool         List and call tools
-      skill        Look at skills, check, format and measure them; loads no extension
-      export       Write skills into the folder of Claude Code, Codex or Gemini CLI, as copies or links
-      mcp          Serve the registry to other agents with the Model Context Protocol
-      models       List the models that agents run on, and ask whether they answer
-      config       Print the settings in force and where each comes from
+      skill        Search, check, format and review skills; loads no extension
+      mcp          Serve the registry with the Model Context Protocol
+      model        List models and check whether they answer
+      config       Print the settings in force and their sources
       schema       Print the JSON Schema of a file
-      init         Make a directory a home with the shipped skills and manifests
+      init         Create a home with the shipped skills and manifests
       trust        Trust a home, so that its extensions are loaded
       completions  Print a completion script
       man          Write manual pages, one per command
@@ -106,23 +118,44 @@ fn help_requires_no_home() {
 
     Global options:
           --home <DIR>
-              The home directory, which has a sandbox/ [env: SKILLHOST_HOME] [default: the nearest
-              folder above with a sandbox/, else the user's data directory]
+              Home directory, which has a sandbox/ [env: SKILLHOST_HOME] [default: the nearest parent
+              directory with a sandbox/, else the user's data directory]
 
           --trust-home
-              Load extensions of a home that is not trusted, for this call only
+              Load extensions of an untrusted home, for this call only
 
           --json
               Print one JSON object instead of text
 
+          --color <WHEN>
+              Use of colors in the output
+
+              Possible values:
+              - auto:   Where the output is a terminal that shows them
+              - always: Always
+              - never:  Never
+              
+              [default: auto]
+
+      -q, --quiet
+              Log errors only
+
+      -v, --verbose...
+              Log more; `-vv` for debug events
+
           --log <FILTER>
-              Which log events to print on stderr, such as `info` or `extension=debug`
+              Filter for log events on stderr, such as `info` or `extension=debug` [default: warn]
               
               [env: SKILLHOST_LOG=]
-              [default: warn]
 
-          --log-json
-              Print log events as JSON lines
+          --log-format <FORMAT>
+              Format of log events
+
+              Possible values:
+              - text: Lines of text
+              - json: JSON lines
+              
+              [default: text]
     ");
     insta::assert_snapshot!(home.skillhost(["--version"]), @"
     exit 0
@@ -251,7 +284,7 @@ fn closed_stdout_is_not_an_error() {
 #[test]
 fn json_output_is_one_versioned_object() {
     let home = home().manifest("plain", "id: plain\nname: Plain\nagent: {instructions: Hi.}\n");
-    let good: [&[&str]; 15] = [
+    let good: [&[&str]; 16] = [
         &["ask", "--agent", "plain", "hi"],
         &["threads", "list"],
         &["ask", "--print-prompt", "--agent", "plain", "hi"],

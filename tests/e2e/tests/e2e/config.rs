@@ -279,7 +279,7 @@ fn schemas_match_documentation() {
     insta::assert_snapshot!(home.skillhost(["schema", "manifset"]), @"
     exit 2
     --- stderr
-    error: invalid value 'manifset' for '<OF>'
+    error: invalid value 'manifset' for '<FILE>'
       [possible values: manifest, settings]
 
       tip: a similar value exists: 'manifest'

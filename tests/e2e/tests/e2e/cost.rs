@@ -358,7 +358,7 @@ fn missing_paths_are_reported() {
     insta::assert_snapshot!(home.skillhost(["skill", "cost", "kit", "--window", "0"]), @"
     exit 2
     --- stderr
-    error: invalid value '0' for '--window <TOKENS>': 0 is not in 1..=4294967295
+    error: invalid value '0' for '--context-window <TOKENS>': 0 is not in 1..=4294967295
 
     For more information, try '--help'.
     ");

@@ -84,7 +84,7 @@ fn skill_grant_excludes_protected_writes() {
         requests[2].last_text()
     );
     let denied = requests[3].last_text();
-    assert!(denied.contains("this call asks every time"), "{denied}");
+    assert!(denied.contains("this call requires approval every time"), "{denied}");
     assert!(!home.path("sandbox/extensions/x").exists());
 }
 

@@ -116,7 +116,7 @@ fn control_socket_survives_descriptor_exhaustion() {
     };
     limit(Some(3));
     let waiting = home.spawn(["ext", "reload", "echo"]);
-    kernel.line_with("the control socket cannot accept");
+    kernel.line_with("control socket cannot accept");
     limit(usual.current);
     waiting.finish().success();
     kernel.interrupt().success();

@@ -311,7 +311,7 @@ fn restart_requires_approval_each_time() {
     command.args(["ask", "--agent", "worker", "--approve", "request_restart", "Restart"]);
     let output = home.start(&mut command).finish().success();
     assert_eq!(output.stdout, "No.\n");
-    assert!(output.stderr.contains("this call asks every time"), "{output}");
+    assert!(output.stderr.contains("this call requires approval every time"), "{output}");
     assert!(!kernel.interrupt().success().stdout.contains("asks for a restart"));
 }
 

@@ -69,7 +69,7 @@ fn errors_match_own_kernel() {
         let output = home.skillhost(args).exits(code);
         assert_eq!(output.stdout, "");
         // Each run starts its own thread.
-        let lines = output.stderr.lines().filter(|l| !l.contains("the thread goes on"));
+        let lines = output.stderr.lines().filter(|l| !l.contains("resume the thread with"));
         lines.collect::<Vec<_>>().join("\n")
     };
     let own_kernel: Vec<_> = cases.iter().map(|(args, code)| errors(args, *code)).collect();

@@ -325,7 +325,7 @@ pub(super) fn proposal_not_found(id: &str, similar: Vec<String>) -> LedgerError 
     LedgerError::not_found(
         format!("proposal `{id}` not found"),
         similar,
-        "`skill proposals --all` lists them; give the id, a prefix of it or the number",
+        "`skill proposal list --all` lists them; give the id, a prefix of it or the number",
     )
 }
 
