@@ -33,7 +33,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use skillhost_sdk::Approval;
+use skillhost_sdk::ApprovalPolicy;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::serde_json;
@@ -110,7 +110,7 @@ impl ToolProvider for Monitor {
     fn tools(&self, _cx: &CallContext) -> Vec<ToolSpec> {
         let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
         let poll = ToolSpec::new("feeds_poll", "Tells what is new in the feeds.", schema);
-        vec![poll.needs_approval(Approval::UnlessGranted)]
+        vec![poll.needs_approval(ApprovalPolicy::UnlessGranted)]
     }
 
     async fn invoke(&self, _cx: &CallContext, tool: &str, _args: ToolArgs<'_>) -> Result<ToolOutput> {
