@@ -58,7 +58,7 @@ impl Sandbox {
         let mut dir = self.open_root()?;
         let Some(path) = path else { return Ok(dir) };
         // The identity is taken once, before the walk, and compared with every component.
-        let private = identity(&dir, PRIVATE);
+        let private = read_identity(&dir, PRIVATE);
         for (depth, component) in path.components().enumerate() {
             refuse_private(&private, &dir, component, path, depth == 0)?;
             dir = step(&dir, component).map_err(|fault| fault.with_path(path))?;
@@ -86,7 +86,7 @@ impl Sandbox {
         step: &mut dyn FnMut(&Dir, &str) -> Result<Dir, EntryError>,
     ) -> Result<EntryPath, ExtensionError> {
         let mut dir = self.open_root()?;
-        let private = identity(&dir, PRIVATE);
+        let private = read_identity(&dir, PRIVATE);
         let (parents, name) = path.split();
         let mut is_top = true;
         for component in parents {
@@ -162,7 +162,7 @@ impl EntryPath {
         // Non-blocking, because opening a FIFO would wait for a writer.
         options.read(true).follow(FollowSymlinks::No).nonblock(true);
         let opened = self.dir.open_with(&self.name, &options);
-        let file = opened.map_err(|error| explain(&self.dir, &self.name, error))?;
+        let file = opened.map_err(|error| to_entry_error(&self.dir, &self.name, error))?;
         // The metadata of the open file cannot be changed by a rename in between.
         let metadata = file.metadata()?;
         match classify_entry(&metadata) {
@@ -282,7 +282,7 @@ fn refuse_private(
     // The name counts in any case: on some file systems `Data` is the same directory.
     let is_named = is_top && component.eq_ignore_ascii_case(PRIVATE);
     // A bind mount or a case-folding file system can show the directory under another name.
-    if is_named || private.is_some() && identity(dir, component) == *private {
+    if is_named || private.is_some() && read_identity(dir, component) == *private {
         return Err(ExtensionError::new(ErrorKind::Denied, format!("`{path}` is private data"))
             .with_hint("sandbox/data belongs to the extensions; use their tools"));
     }
@@ -290,7 +290,7 @@ fn refuse_private(
 }
 
 /// Returns the identity of the directory behind a name.
-fn identity(dir: &Dir, name: &str) -> Option<(u64, u64)> {
+fn read_identity(dir: &Dir, name: &str) -> Option<(u64, u64)> {
     let metadata = dir.symlink_metadata(name).ok()?;
     metadata.is_dir().then(|| (metadata.dev(), metadata.ino()))
 }
@@ -319,7 +319,7 @@ pub(crate) fn has_skill_file(dir: &Dir) -> io::Result<bool> {
 }
 
 fn step(dir: &Dir, component: &str) -> Result<Dir, EntryError> {
-    dir.open_dir_nofollow(component).map_err(|error| explain(dir, component, error))
+    dir.open_dir_nofollow(component).map_err(|error| to_entry_error(dir, component, error))
 }
 
 fn step_or_make(
@@ -354,7 +354,7 @@ pub(crate) fn sync_directory(dir: &Dir) -> io::Result<()> {
 }
 
 /// Determines the reason why a component could not be opened; only the message depends on it.
-fn explain(dir: &Dir, component: &str, error: io::Error) -> EntryError {
+fn to_entry_error(dir: &Dir, component: &str, error: io::Error) -> EntryError {
     match dir.symlink_metadata(component).map(|metadata| classify_entry(&metadata)) {
         Ok(is @ (FileEntryKind::Link | FileEntryKind::Special)) => EntryError::Not { is },
         Ok(is) if matches!(error.kind(), IoKind::NotADirectory | IoKind::IsADirectory) => {

@@ -131,19 +131,19 @@ impl ToolProvider for CoreTools {
         match tool {
             "read_file" => {
                 let args = args.parse()?;
-                return output(blocking(|| read_file(sandbox, &args))?);
+                return output(run_blocking(|| read_file(sandbox, &args))?);
             }
             "list_directory" => {
                 let args = args.parse()?;
-                return output(blocking(|| list_directory(sandbox, &args))?);
+                return output(run_blocking(|| list_directory(sandbox, &args))?);
             }
             _ => {}
         }
         // The announcement comes before the write: a new skill must never be served unannounced.
-        let planned = blocking(|| plan(sandbox, tool, args))?;
+        let planned = run_blocking(|| plan(sandbox, tool, args))?;
         let (registry, skills) = (self.registry.as_ref(), planned.skills.clone());
         skill::announce_skills(registry, cx, &skills).await?;
-        let mut done = blocking(|| planned.commit(sandbox, cx.approved_effect.as_deref()))?;
+        let mut done = run_blocking(|| planned.commit(sandbox, cx.approved_effect.as_deref()))?;
         done.text.push_str(&skill::report_written_skills(registry, cx, &skills).await);
         done.structured["new_skills"] = json!(skills);
         output(done)
@@ -160,7 +160,7 @@ impl EffectProvider for CoreTools {
         with_text: bool,
     ) -> Result<Option<ToolEffect>> {
         let sandbox = &self.sandbox;
-        blocking(|| plan(sandbox, tool, args)?.effect(sandbox, with_text)).map(Some)
+        run_blocking(|| plan(sandbox, tool, args)?.effect(sandbox, with_text)).map(Some)
     }
 }
 
@@ -181,7 +181,7 @@ fn output(done: ToolResult) -> Result<ToolOutput> {
 }
 
 /// Runs work that blocks on the disk on a thread where it delays no other call.
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
+fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }
 

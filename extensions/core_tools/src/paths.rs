@@ -71,7 +71,7 @@ pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<WritePlan, Extens
 pub fn delete_path(sandbox: &Sandbox, args: &DeleteArgs) -> Result<WritePlan, ExtensionError> {
     let (path, recursive) = (SandboxPath::new(&args.path)?, args.recursive);
     let (_, kind, inside) = examine_deletion(sandbox, &path, recursive)?;
-    let done = deleted(&path, kind, &inside);
+    let done = format_deletion(&path, kind, &inside);
     Ok(WritePlan { skills: Vec::new(), act: PlannedAction::Delete { path, recursive }, done })
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn remove(
     }
     // The removal survives a crash only after the directory is synced.
     jail::sync_directory(&location.dir)?;
-    Ok(deleted(path, kind, &inside))
+    Ok(format_deletion(path, kind, &inside))
 }
 
 fn examine_deletion(
@@ -119,7 +119,11 @@ fn examine_deletion(
     Ok((location, kind, inside))
 }
 
-fn deleted(path: &SandboxPath, kind: FileEntryKind, inside: &DirectoryContents) -> ToolResult {
+fn format_deletion(
+    path: &SandboxPath,
+    kind: FileEntryKind,
+    inside: &DirectoryContents,
+) -> ToolResult {
     let more = match inside.entries {
         0 => String::new(),
         entries => format!(" and the {entries} entries in it"),

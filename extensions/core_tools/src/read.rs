@@ -46,7 +46,8 @@ pub(crate) struct CurrentText {
 pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<ToolResult, ExtensionError> {
     let path = SandboxPath::new(&args.path)?;
     let CurrentText { text, digest, metadata } = read_text(&sandbox.open_entry(&path)?, &path)?;
-    let page = page(&text, args.offset.unwrap_or(1).max(1), args.limit.unwrap_or(LINES).max(1));
+    let page =
+        read_page(&text, args.offset.unwrap_or(1).max(1), args.limit.unwrap_or(LINES).max(1));
     let mut notes = Vec::new();
     match (page.lines, page.total) {
         (_, 0) => notes.push("the file is empty".to_owned()),
@@ -109,7 +110,7 @@ struct TextFilePage<'t> {
     cut: Option<usize>,
 }
 
-fn page(text: &str, first: u64, limit: u64) -> TextFilePage<'_> {
+fn read_page(text: &str, first: u64, limit: u64) -> TextFilePage<'_> {
     let (mut start, mut end, mut lines, mut total, mut at) = (text.len(), text.len(), 0, 0, 0);
     let (mut is_full, mut cut) = (false, None);
     for line in text.split_inclusive('\n') {
@@ -147,7 +148,7 @@ mod tests {
         for limit in [1, 7, 999, u64::MAX] {
             let (mut joined, mut at) = (String::new(), Some(1));
             while let Some(first) = at {
-                let page = page(&text, first, limit);
+                let page = read_page(&text, first, limit);
                 assert!(page.text.len() <= PAGE && page.lines <= limit);
                 joined.push_str(page.text);
                 at = page.next.filter(|_| limit > 1 || first < 50);
@@ -160,10 +161,10 @@ mod tests {
     #[test]
     fn long_line_is_cut_between_characters() {
         let text = format!("a\n{}\nb", "é".repeat(PAGE));
-        let (first, second) = (page(&text, 1, 10), page(&text, 2, 10));
+        let (first, second) = (read_page(&text, 1, 10), read_page(&text, 2, 10));
         assert_eq!((first.text, first.next), ("a\n", Some(2)));
         assert_eq!((second.text.len(), second.cut), (PAGE, Some(2 * PAGE + 1)));
-        assert_eq!((second.next, page(&text, 3, 10).text), (Some(3), "b"));
-        assert_eq!((page(&text, 4, 1).lines, page("", 1, 1).total), (0, 0));
+        assert_eq!((second.next, read_page(&text, 3, 10).text), (Some(3), "b"));
+        assert_eq!((read_page(&text, 4, 1).lines, read_page("", 1, 1).total), (0, 0));
     }
 }

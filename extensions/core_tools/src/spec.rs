@@ -33,7 +33,7 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
             "type": "array",
             "minItems": 1,
             "maxItems": FILES,
-            "items": object(&json!({
+            "items": object_schema(&json!({
                 "path": path("The file"),
                 "content": {"type": "string", "description": "All of the new text"},
             }), &["path", "content"]),
@@ -60,13 +60,13 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         ToolSpec::new(
             "read_file",
             "Reads a text file of the sandbox, by lines, and returns its digest.",
-            object(&read, &["path"]),
+            object_schema(&read, &["path"]),
         )
         .read_only(),
         ToolSpec::new(
             "list_directory",
             "Lists a directory of the sandbox, sorted by name, in pages.",
-            object(&list, &[]),
+            object_schema(&list, &[]),
         )
         .read_only(),
         requiring_approval(ToolSpec::new(
@@ -74,30 +74,30 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
             "Creates a text file of the sandbox or replaces all of it; directories are made. Skills \
              that are there cannot be changed this way; a new directory with a SKILL.md becomes a \
              skill that a person has to approve (write its other files first).",
-            object(&write, &["path", "content"]),
+            object_schema(&write, &["path", "content"]),
         )),
         requiring_approval(ToolSpec::new(
             "write_files",
             "Creates or replaces several text files of the sandbox in one step: all of them, or none. \
              Use it for the files of an extension, which are then approved together.",
-            object(&several, &["files"]),
+            object_schema(&several, &["files"]),
         )),
         requiring_approval(ToolSpec::new(
             "apply_patch",
             "Changes or creates text files of the sandbox by a unified diff: all of them, or none if \
              one part does not fit.",
-            object(&patch, &["patch"]),
+            object_schema(&patch, &["patch"]),
         )),
         requiring_approval(ToolSpec::new(
             "move_path",
             "Moves or renames a file or directory of the sandbox; existing entries are not replaced.",
-            object(&moved, &["from", "to"]),
+            object_schema(&moved, &["from", "to"]),
         )),
         requiring_approval(
             ToolSpec::new(
                 "delete_path",
                 "Deletes a file or directory of the sandbox; it cannot be brought back.",
-                object(&deleted, &["path"]),
+                object_schema(&deleted, &["path"]),
             )
             .destructive(),
         ),
@@ -108,7 +108,7 @@ fn requiring_approval(spec: ToolSpec) -> ToolSpec {
     spec.needs_approval(ApprovalPolicy::UnlessGranted)
 }
 
-fn object(properties: &Value, required: &[&str]) -> Value {
+fn object_schema(properties: &Value, required: &[&str]) -> Value {
     json!({
         "type": "object",
         "properties": properties,

@@ -31,7 +31,7 @@ pub struct WriteArgs {
 /// file is not the expected one.
 pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<WritePlan, ExtensionError> {
     let path = SandboxPath::new(&args.path)?;
-    let (base, old) = read_current(sandbox, &path)?.map_or((None, String::new()), split);
+    let (base, old) = read_current(sandbox, &path)?.map_or((None, String::new()), split_contents);
     let now = base.as_deref().unwrap_or(ABSENT);
     if let Some(expected) = args.expected_digest.as_deref().filter(|expected| *expected != now) {
         let message = match (expected, now) {
@@ -96,7 +96,8 @@ pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<WritePlan
             let message = format!("`{path}` and `{}` cannot both be files", edit.path);
             return Err(ExtensionError::invalid_argument(message).with_hint("name each file once"));
         }
-        let (base, old) = read_current(sandbox, &path)?.map_or((None, String::new()), split);
+        let (base, old) =
+            read_current(sandbox, &path)?.map_or((None, String::new()), split_contents);
         let created = base.is_none();
         lines.push(format!("{} `{path}`", if created { "created" } else { "replaced" }));
         let digest = text::sha256_hex(content.as_bytes());
@@ -108,6 +109,6 @@ pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<WritePlan
 }
 
 /// Returns the digest and the text of an existing file.
-fn split(now: CurrentText) -> (Option<String>, String) {
+fn split_contents(now: CurrentText) -> (Option<String>, String) {
     (Some(now.digest), now.text)
 }
