@@ -1,8 +1,12 @@
 //! The invariants of ARCHITECTURE.md that a compiler does not check.
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the tree has failed")]
 
+#[path = "tidy/circles.rs"]
+mod circles;
 #[path = "tidy/invariants.rs"]
 mod invariants;
+#[path = "tidy/language.rs"]
+mod language;
 #[path = "tidy/rules.rs"]
 mod rules;
 

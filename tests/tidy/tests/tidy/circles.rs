@@ -64,7 +64,7 @@ impl FileImports {
             }
             syn::UseTree::Name(name) => self.add_name(prefix, &name.ident, &name.ident, is_public),
             syn::UseTree::Rename(name) => {
-                self.add_name(prefix, &name.ident, &name.rename, is_public)
+                self.add_name(prefix, &name.ident, &name.rename, is_public);
             }
             syn::UseTree::Glob(_) => self.named.extend(self.resolve(prefix)),
             syn::UseTree::Group(group) => {
