@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill_rules::{EntryKind, FileEntry, Options, Profile, Scope, SkillInput, check};
+use skill_rules::{
+    CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     let entry = |path: &str, kind| FileEntry { path: path.to_owned(), size: 10, mode: 0o644, kind };
@@ -12,15 +14,11 @@ fuzz_target!(|bytes: &[u8]| {
         entry("references/a.md", EntryKind::File),
         entry("x", EntryKind::Symlink { escapes: true }),
     ];
-    let input = SkillInput {
-        dir_name: "beads",
-        file_name: Some("SKILL.md"),
-        bytes,
-        files: Some(&files),
-    };
+    let input =
+        SkillInput { dir_name: "beads", file_name: Some("SKILL.md"), bytes, files: Some(&files) };
     for profile in Profile::ALL {
-        for scope in [Scope::Validate, Scope::Lint] {
-            let _ = check(&input, Options { profile, scope });
+        for scope in [CheckScope::Validate, CheckScope::Lint] {
+            let _ = check_skill(&input, CheckOptions { profile, scope });
         }
     }
 });

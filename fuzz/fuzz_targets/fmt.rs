@@ -2,13 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill_rules::fmt::{FmtOptions, format};
+use skill_rules::fmt::{FmtOptions, format_skill};
 
 fuzz_target!(|text: &str| {
     for portable in [false, true] {
         let options = FmtOptions { portable };
-        if let Ok(formatted) = format(text, options) {
-            let again = format(&formatted.text, options).expect("it can be formatted again");
+        if let Ok(formatted) = format_skill(text, options) {
+            let again = format_skill(&formatted.text, options).expect("it can be formatted again");
             assert_eq!(again.text, formatted.text);
         }
     }

@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill_format::{Severity, parse};
+use skill_format::{Severity, parse_skill};
 
 fuzz_target!(|bytes: &[u8]| {
-    let (parsed, body) = match parse("beads", bytes) {
+    let (parsed, body) = match parse_skill("beads", bytes) {
         Ok(skill) => (skill.parsed.clone(), skill.body().to_owned()),
         Err(refused) => (*refused, String::new()),
     };

@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill_rules::reference::load;
+use skill_rules::reference::load_reference_skill;
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(skill) = load(bytes) {
+    if let Ok(skill) = load_reference_skill(bytes) {
         let _ = skill.validate("beads");
         if let Ok(properties) = skill.properties() {
             let _ = properties.to_json();

@@ -2,10 +2,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill_rules::extended::Reading;
+use skill_rules::extended::ParsedExtendedSpec;
 
 fuzz_target!(|text: &str| {
-    let reading = Reading::of_skill_yaml(text, "beads");
+    let reading = ParsedExtendedSpec::parse_skill_yaml(text, "beads");
     for found in reading.warnings() {
         assert!(!found.message.is_empty());
     }

@@ -27,9 +27,9 @@ pub enum InjectedFault {
 
 #[cfg(feature = "failpoints")]
 thread_local! {
-    static PLAN: Cell<Option<(usize, Fault)>> = const { Cell::new(None) };
+    static PLAN: Cell<Option<(usize, InjectedFault)>> = const { Cell::new(None) };
     static STEPS: Cell<usize> = const { Cell::new(0) };
-    static HOOK: RefCell<Option<(&'static str, Hook)>> = const { RefCell::new(None) };
+    static HOOK: RefCell<Option<(&'static str, FailpointHook)>> = const { RefCell::new(None) };
 }
 
 #[cfg(feature = "failpoints")]

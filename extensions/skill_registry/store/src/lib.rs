@@ -4,15 +4,15 @@
 //! ```
 //! use std::sync::Arc;
 //! use skill_store::{
-//!     Audience, ListArgs, RegistryConfig, Store, StoreError, SystemClock, list_skills,
+//!     Audience, ListSkillsArgs, RegistryConfig, Store, StoreError, SystemClock, list_skills,
 //! };
 //!
 //! # fn main() -> Result<(), StoreError> {
 //! let options = RegistryConfig::default().options("path/to/home".as_ref(), None);
 //! let store = Store::open(options, Arc::new(SystemClock))?;
 //! let snapshot = store.snapshot(); // every reader sees one consistent state
-//! let answer = list_skills(&snapshot, Audience::Operator, &ListArgs::default());
-//! assert_eq!(answer.text, "There are no skills.");
+//! let answer = list_skills(&snapshot, Audience::Operator, &ListSkillsArgs::default());
+//! assert_eq!(answer.text, "No skills found.");
 //! let report = store.poll(); // by stat alone, unless something changed
 //! assert_eq!((report.changed, report.opened), (false, 0));
 //! # Ok(())

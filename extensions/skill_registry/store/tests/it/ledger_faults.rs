@@ -351,11 +351,11 @@ fn abandoned_change_can_be_retried() {
     assert_eq!(failed.summary.state, ProposalState::Failed);
     assert_eq!(failed.decided.map(|decided| decided.by).as_deref(), Some("ada"));
     let notes = desk.ledger.take_notes();
-    let text = format!(
+    let message = format!(
         "an interrupted change of `beads` was abandoned: {} is or passes through a symbolic link",
         skill.display()
     );
-    assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [text]);
+    assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [message]);
     std::fs::remove_file(&skill).unwrap();
     std::fs::rename(&away, &skill).unwrap();
     assert_eq!(desk.body("beads"), ONE);
