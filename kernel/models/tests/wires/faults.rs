@@ -112,8 +112,8 @@ async fn empty_stream_is_retried() {
 async fn error_within_reply_is_classified() {
     for wire in [Wire::Openai, Wire::OpenaiResponses, Wire::Anthropic, Wire::Gemini] {
         let mock = MockModel::with([
-            Step::text("Half").told("overloaded_error", "Overloaded"),
-            Step::text("Half").told("invalid_request_error", "not like this"),
+            Step::text("Half").with_stream_error("overloaded_error", "Overloaded"),
+            Step::text("Half").with_stream_error("invalid_request_error", "not like this"),
         ]);
         let (model, waited) = model(&mock, wire, "");
         let (answer, _) = send(&*model, &hello()).await;

@@ -212,8 +212,9 @@ async fn configured_server_receives_secret() {
     let (kind, message) = rig.fault("b", asked("embedding", &["x"])).await;
     assert_eq!(kind, ErrorKind::Unavailable, "{message}");
     let health = rig.kernel.check_health().await;
-    let told = health.iter().find(|(id, _)| *id == "embedding").map(|(_, result)| result.clone());
-    let error = told.expect("it is asked").expect_err("it has failed");
+    let reported =
+        health.iter().find(|(id, _)| *id == "embedding").map(|(_, result)| result.clone());
+    let error = reported.expect("it is asked").expect_err("it has failed");
     assert_eq!((error.kind, error.message), (kind, message));
     rig.kernel.shutdown().await;
 }

@@ -60,9 +60,9 @@ async fn extension_requests_one_restart() {
     let mut events = rig.kernel.events().subscribe_all();
     rig.kernel.publish_restart_outcome().await;
     let event = next(&mut events, topic::RESTARTED).await;
-    let told: serde_json::Value = serde_json::from_str(event.payload.get()).unwrap();
+    let reported: serde_json::Value = serde_json::from_str(event.payload.get()).unwrap();
     assert_eq!(
-        told,
+        reported,
         json!({"reason": "new extension", "by": "a", "loaded": ["a"], "rejected": []})
     );
     rig.kernel.publish_restart_outcome().await;

@@ -233,11 +233,11 @@ events:
     rig.kernel.start_event_delivery().await.unwrap();
     let mut events = rig.kernel.events().subscribe_all();
     rig.emit("work", json!({"n": 3})).await;
-    let told = next(&mut events, topic::NOTICE).await;
-    assert_eq!((&*told.source, told.payload.get()), ("a", r#"{"text":"a has 3"}"#));
+    let reported = next(&mut events, topic::NOTICE).await;
+    assert_eq!((&*reported.source, reported.payload.get()), ("a", r#"{"text":"a has 3"}"#));
     rig.emit("play", json!({"who": "b"})).await;
-    let told = next(&mut events, topic::NOTICE).await;
-    assert_eq!(told.payload.get(), r#"{"text":"play who=b"}"#);
+    let reported = next(&mut events, topic::NOTICE).await;
+    assert_eq!(reported.payload.get(), r#"{"text":"play who=b"}"#);
     rig.kernel.shutdown().await;
 }
 

@@ -48,8 +48,8 @@ impl ModelProvider for Judge {
         request: &ModelRequest,
         _on_piece: &mut (dyn FnMut(ReplyChunk) + Send),
     ) -> Result<ModelReply, ModelError> {
-        self.asked.lock().expect("nobody panicked").push(request.clone());
-        let answer = self.answers.lock().expect("nobody panicked").pop_front();
+        self.asked.lock().expect("no holder panicked").push(request.clone());
+        let answer = self.answers.lock().expect("no holder panicked").pop_front();
         match answer.expect("the model is not asked more often") {
             Some(text) => Ok(ModelReply { text: text.to_owned(), ..ModelReply::default() }),
             None => std::future::pending().await,
@@ -111,14 +111,14 @@ async fn shipped_reviewer_advises_outside_the_call() {
     let mut events = rig.kernel.events().subscribe_all();
     let id = propose(&rig, "Boil milk.").await;
     let event = next(&mut events, "skill.proposal.recommended").await;
-    let told: Value = serde_json::from_str(event.payload.get()).expect("JSON");
-    assert_eq!((&told["proposal"], &told["by"]), (&json!(id), &json!("reviewer_agent")));
+    let reported: Value = serde_json::from_str(event.payload.get()).expect("JSON");
+    assert_eq!((&reported["proposal"], &reported["by"]), (&json!(id), &json!("reviewer_agent")));
     let summary = stored(&rig, &id);
     let advice = summary.recommendation.expect("it is attached");
     assert_eq!((advice.advice, &*advice.reason), (ReviewAdvice::Reject, "Milk burns."));
     assert_eq!(summary.state, ProposalState::Open);
 
-    let asked = judge.asked.lock().expect("nobody panicked").clone();
+    let asked = judge.asked.lock().expect("no holder panicked").clone();
     assert!(asked[0].system.starts_with("You are Reviewer."), "{}", asked[0].system);
     let Message::User { text } = &asked[0].messages[0] else { panic!("{:?}", asked[0].messages) };
     assert!(text.contains("│ -Boil water.\n│ +Boil milk.\n"), "{text}");
@@ -156,6 +156,6 @@ async fn silent_reviewer_blocks_no_call() {
     assert_eq!(stored(&rig, &second).state, ProposalState::Applied);
     let first = stored(&rig, &first);
     assert_eq!((first.state, first.recommendation), (ProposalState::Stale, None));
-    assert_eq!(judge.asked.lock().expect("nobody panicked").len(), 2);
+    assert_eq!(judge.asked.lock().expect("no holder panicked").len(), 2);
     rig.kernel.shutdown().await;
 }

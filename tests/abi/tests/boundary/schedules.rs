@@ -20,7 +20,7 @@ async fn run(rig: &Rig) -> Result<ScheduleRunOutcome, (ErrorKind, String)> {
 }
 
 /// The payload of the next event, without times.
-async fn told(events: &mut Receiver<Arc<Event>>, topic: &str) -> Value {
+async fn next_payload(events: &mut Receiver<Arc<Event>>, topic: &str) -> Value {
     let event = next(events, topic).await;
     assert_eq!(event.source, "kernel");
     let mut payload: Value = serde_json::from_str(event.payload.get()).expect("it is JSON");
@@ -40,7 +40,7 @@ async fn scheduled_task_is_reported() {
     let mut events = rig.kernel.events().subscribe_all();
     let ran = run(&rig).await.unwrap();
     assert_eq!((&*ran.schedule, ran.result.as_deref()), ("a/x", Some("sweep for \"operator\"")));
-    let event = told(&mut events, "schedule.ran").await;
+    let event = next_payload(&mut events, "schedule.ran").await;
     assert_eq!(event, json!({"schedule": "a/x", "result": "sweep for \"operator\""}));
     let listed = rig.kernel.list_schedules().await.remove(0);
     assert_eq!((&*listed.action, &*listed.timezone, listed.running), ("task sweep", "UTC", false));
@@ -66,7 +66,7 @@ async fn failed_task_is_reported_and_contained() {
         let (found, said) = run(&rig).await.unwrap_err();
         assert_eq!(found, kind);
         assert!(said.contains(message), "{said}");
-        let event = told(&mut events, "schedule.failed").await;
+        let event = next_payload(&mut events, "schedule.failed").await;
         assert_eq!((&event["schedule"], &event["kind"]), (&json!("a/x"), &json!(kind.as_str())));
         assert_eq!(last_error(&rig.kernel).await.as_deref(), event["error"].as_str());
         assert_eq!(rig.build("a").await, rig.build("a").await);

@@ -30,8 +30,8 @@ async fn search(rig: &Rig, query: &str) -> String {
 /// Returns the registry's health error.
 async fn health(rig: &Rig) -> Option<String> {
     let health = rig.kernel.check_health().await;
-    let (_, told) = health.into_iter().find(|(id, _)| *id == "skill_registry").expect("loaded");
-    told.err().map(|error| error.to_string())
+    let (_, reported) = health.into_iter().find(|(id, _)| *id == "skill_registry").expect("loaded");
+    reported.err().map(|error| error.to_string())
 }
 
 /// The registry's message about a slow model, which any model may be on a slow machine.
@@ -63,7 +63,7 @@ async fn model_joins_after_indexing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_model_leaves_word_search() {
-    for (act, told) in [
+    for (act, reported) in [
         ("panic", "the extension panicked: embed panicked"),
         ("fail", "embed failed"),
         ("hang", TOO_LONG),
@@ -88,7 +88,7 @@ async fn failed_model_leaves_word_search() {
         .await;
         let health = seen.take().unwrap();
         let reason = health.strip_prefix("skills are searched by their words alone: ");
-        assert!(reason == Some(told) || reason == Some(TOO_LONG), "{act}: {health}");
+        assert!(reason == Some(reported) || reason == Some(TOO_LONG), "{act}: {health}");
         rig.kernel.shutdown().await;
     }
 }
@@ -101,10 +101,10 @@ async fn model_without_valid_vectors_is_ignored() {
         ("{vectors: nameless}", "model '' with 2 components is not valid"),
         ("{parts: {embed: panic}}", "the extension panicked: embed panicked"),
     ];
-    for (config, told) in cases {
+    for (config, reported) in cases {
         let rig = Rig::boot(home(config)).await;
         until(async || health(&rig).await.is_some()).await;
-        let words_alone = format!("skills are searched by their words alone: {told}");
+        let words_alone = format!("skills are searched by their words alone: {reported}");
         assert_eq!(health(&rig).await, Some(words_alone));
         assert_eq!(search(&rig, "zebra").await, NOTHING);
         assert!(search(&rig, "brew").await.contains("• `tea`"));

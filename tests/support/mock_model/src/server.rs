@@ -263,7 +263,7 @@ fn in_pieces(shared: &Arc<Shared>, asked: &Asked, reply: &Reply, step: &Step) ->
         }
         End::Told { code, message } => {
             pieces.truncate(middle);
-            pieces.push(wire.told(code, message));
+            pieces.push(wire.stream_error(code, message));
         }
     }
     let held = (step.hold == Hold::Midway).then_some(middle);

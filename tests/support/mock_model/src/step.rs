@@ -232,7 +232,7 @@ impl Step {
 
     /// Sends an error instead of the second half, such as `overloaded_error`.
     #[must_use]
-    pub fn told(self, code: &'static str, message: &str) -> Self {
+    pub fn with_stream_error(self, code: &'static str, message: &str) -> Self {
         Self { end: End::Told { code, message: message.to_owned() }, ..self }
     }
 }

@@ -101,7 +101,7 @@ impl Wire {
     }
 
     /// Formats an error within a streamed reply.
-    pub(crate) fn told(self, code: &str, message: &str) -> String {
+    pub(crate) fn stream_error(self, code: &str, message: &str) -> String {
         let body = self.error(500, code, message);
         match self {
             Self::Openai | Self::Gemini => data(&body),

@@ -42,7 +42,7 @@ async fn specialist_gets_only_task_and_skills() {
     // Each run reports its own usage.
     assert_eq!((outcome.turns, outcome.usage.input), (2, 20));
     let events: Vec<_> = person
-        .told()
+        .visible_events()
         .iter()
         .map(|event| {
             format!("{} {}", event["agent_id"].as_str().unwrap(), event["event"].as_str().unwrap())
@@ -189,9 +189,9 @@ async fn helper_usage_counts_for_caller() {
     let error = stage.say(&mut thread, "go").await.unwrap_err();
     assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Tokens(30) }), "{error:?}");
     assert_eq!(stage.asked("helper").len(), 2);
-    let told = "`helper` failed: budget of 30 tokens is exhausted\nhint: continue in the same \
+    let reported = "`helper` failed: budget of 30 tokens is exhausted\nhint: continue in the same \
                 thread, or raise agent.limits.max_tokens_per_invocation in the manifest";
-    assert_eq!(thread.messages().last(), Some(&failure("1", "delegate_task", told)));
+    assert_eq!(thread.messages().last(), Some(&failure("1", "delegate_task", reported)));
     stage.end().await;
 }
 

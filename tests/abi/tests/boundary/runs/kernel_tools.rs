@@ -70,8 +70,8 @@ async fn secret_is_stored_only_in_file() {
     assert!(read.ends_with(&format!("is {SECRET}")), "{read}");
     let approval = stage.transcript(&run_id).into_iter().find(|line| line["entry"] == "approval");
     assert_eq!(approval.unwrap()["decision"], "once");
-    let told = format!("{:?}{:?}", person.told(), stage.asked("worker"));
-    assert!(!told.contains(SECRET), "{told}");
+    let reported = format!("{:?}{:?}", person.visible_events(), stage.asked("worker"));
+    assert!(!reported.contains(SECRET), "{reported}");
     assert!(!everything_but(&stage.rig.home, ".env").contains(SECRET));
     stage.end().await;
 }
@@ -139,9 +139,9 @@ async fn rejected_configuration_changes_no_state() {
     let wanted = json!({"id": "a", "values": {"priority": "high"}});
     let person = Person::saying([ApprovalDecision::Once]);
     let (stage, _) = once(home, "configure_extension", wanted, &person).await;
-    let told = format!("{:?}", stage.last());
-    assert!(told.contains("The configuration is unchanged."), "{told}");
-    assert!(told.contains("priority") || told.contains("invalid type"), "{told}");
+    let reported = format!("{:?}", stage.last());
+    assert!(reported.contains("The configuration is unchanged."), "{reported}");
+    assert!(reported.contains("priority") || reported.contains("invalid type"), "{reported}");
     let kept = std::fs::read(stage.rig.home.path("sandbox/data/kernel/configured.json")).unwrap();
     let kept: Value = serde_json::from_slice(&kept).unwrap();
     assert_eq!(kept, serde_json::from_str::<Value>(layer).unwrap());
@@ -166,8 +166,8 @@ async fn operator_settings_cannot_be_overridden() {
     let (stage, _) =
         once(keeper(""), "configure_extension", wanted, &Person::saying([ApprovalDecision::Once]))
             .await;
-    let told = format!("{:?}", stage.last());
-    assert!(told.contains("not_found: extension `b` not found"), "{told}");
+    let reported = format!("{:?}", stage.last());
+    assert!(reported.contains("not_found: extension `b` not found"), "{reported}");
     stage.end().await;
 }
 

@@ -86,11 +86,11 @@ async fn repeated_call_is_noted_then_stopped() {
     let error = stage.say(&mut thread, "go").await.unwrap_err();
     assert_eq!(error.to_string(), r#"model repeats the same call: a {"do":"say","text":"tea"}"#);
     assert!(matches!(error, RunError::Loop { .. }), "{error:?}");
-    let told = answer("1", "a", &format!("tea{WORD}"));
+    let reported = answer("1", "a", &format!("tea{WORD}"));
     let plain = answer("1", "a", "tea");
     let answers: Vec<_> =
         thread.messages().iter().filter(|m| matches!(m, Message::Tool { .. })).cloned().collect();
-    assert_eq!(answers, [plain.clone(), plain, told.clone(), told.clone(), told]);
+    assert_eq!(answers, [plain.clone(), plain, reported.clone(), reported.clone(), reported]);
     stage.end().await;
 }
 
@@ -166,10 +166,10 @@ async fn full_window_is_compacted_by_summary() {
     assert!(question.system.contains(&nonce) && nonces(&question.messages) == [nonce]);
     expected.push(assistant("done"));
     assert_eq!(nonceless(thread.messages()), expected);
-    let told: Vec<_> =
-        person.told().into_iter().filter(|event| event["event"] == "compacted").collect();
+    let reported: Vec<_> =
+        person.visible_events().into_iter().filter(|event| event["event"] == "compacted").collect();
     assert_eq!(
-        told,
+        reported,
         [json!({"event": "compacted", "agent_id": "worker", "messages": 5, "before": 944,
                 "after": 441})]
     );

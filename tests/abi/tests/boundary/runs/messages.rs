@@ -24,14 +24,14 @@ fn hurried() -> KernelLimits {
     KernelLimits { rest: Duration::ZERO, drain: Duration::ZERO, ..patient() }
 }
 
-fn nobody() -> Arc<Person> {
+fn silent_user() -> Arc<Person> {
     Arc::default()
 }
 
 /// Waits until the kernel drains a run that never ends.
 async fn made_to_rest(stage: &Stage, request: RunRequest, asked: &Notify) -> (Thread, RunError) {
     let mut thread = stage.thread();
-    let person = nobody();
+    let person = silent_user();
     let run = stage.run(&mut thread, request, &person);
     let rest = async {
         asked.notified().await;
@@ -45,11 +45,11 @@ async fn made_to_rest(stage: &Stage, request: RunRequest, asked: &Notify) -> (Th
 async fn repeated_message_gets_one_reply() {
     let stage = Stage::set(worker(""), vec![("worker", vec![says("Tea."), says("Milk.")])]).await;
     let mut thread = stage.thread();
-    let first = stage.run(&mut thread, message("m1", "What is it?"), &nobody()).await.unwrap();
-    let again = stage.run(&mut thread, message("m1", "What is it?"), &nobody()).await.unwrap();
+    let first = stage.run(&mut thread, message("m1", "What is it?"), &silent_user()).await.unwrap();
+    let again = stage.run(&mut thread, message("m1", "What is it?"), &silent_user()).await.unwrap();
     assert_eq!((first.text, first.turns), ("Tea.".to_owned(), 1));
     assert_eq!((again.text, again.turns), ("Tea.".to_owned(), 0));
-    stage.run(&mut thread, message("m2", "And this?"), &nobody()).await.unwrap();
+    stage.run(&mut thread, message("m2", "And this?"), &silent_user()).await.unwrap();
     let said = [user("What is it?"), assistant("Tea."), user("And this?"), assistant("Milk.")];
     assert_eq!(thread.messages(), said);
     stage.end().await;
@@ -61,7 +61,8 @@ async fn superseded_message_gets_no_reply() {
     let mut thread = stage.thread();
     thread.push_user_message("What is it?".into(), "m1".into()).unwrap();
     stage.say(&mut thread, "And this?").await.unwrap();
-    let late = stage.run(&mut thread, message("m1", "What is it?"), &nobody()).await.unwrap_err();
+    let late =
+        stage.run(&mut thread, message("m1", "What is it?"), &silent_user()).await.unwrap_err();
     assert!(matches!(late, RunError::Superseded), "{late}");
     assert_eq!(stage.asked("worker").len(), 1);
     stage.end().await;
@@ -82,7 +83,7 @@ async fn drained_run_resumes_in_next_kernel() {
     );
     // A new message is accepted, and has to wait as well.
     let mut other = stage.thread();
-    let late = stage.run(&mut other, message("m2", "And I?"), &nobody()).await.unwrap_err();
+    let late = stage.run(&mut other, message("m2", "And I?"), &silent_user()).await.unwrap_err();
     assert!(matches!(late, RunError::Restarting), "{late}");
     let id = thread.id().to_owned();
     drop(thread);
@@ -91,7 +92,7 @@ async fn drained_run_resumes_in_next_kernel() {
 
     let stage = Stage::set(home, vec![("worker", vec![says("It is tea.")])]).await;
     let mut thread = ThreadStore::new(stage.rig.kernel.home()).open(&id).unwrap();
-    let person = nobody();
+    let person = silent_user();
     let outcome = stage.run(&mut thread, message("m1", "What is it?"), &person).await.unwrap();
     assert_eq!((outcome.text.as_str(), outcome.turns), ("It is tea.", 1));
     assert_eq!(thread.messages(), [&before[..], &[assistant("It is tea.")]].concat());
@@ -134,9 +135,9 @@ async fn redelivered_message_gets_one_reply() {
     let mut replies = Vec::new();
     for _ in 0..2 {
         let replied = next(&mut events, topic::AGENT_REPLIED).await;
-        let told: serde_json::Value = serde_json::from_str(replied.payload.get()).unwrap();
-        assert_eq!(replied.correlation_id.as_deref(), told["message_id"].as_str());
-        replies.push((told["message_id"].clone(), told["outcome"]["text"].clone()));
+        let reported: serde_json::Value = serde_json::from_str(replied.payload.get()).unwrap();
+        assert_eq!(replied.correlation_id.as_deref(), reported["message_id"].as_str());
+        replies.push((reported["message_id"].clone(), reported["outcome"]["text"].clone()));
     }
     assert_eq!(replies, [(json!("m1"), json!("Tea.")), (json!("m2"), json!("No."))]);
     assert_eq!(stage.asked("worker").len(), 2);

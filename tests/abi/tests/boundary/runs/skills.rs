@@ -66,7 +66,7 @@ async fn read_skill_repeats_only_after_change() {
     );
     assert_eq!(person.notes(), ["skill `tea` has changed; its new text applies"]);
     let active: Vec<_> = person
-        .told()
+        .visible_events()
         .into_iter()
         .filter(|event| event["event"] == "skill_active")
         .map(|event| event["digest"].as_str().unwrap().to_owned())

@@ -19,7 +19,7 @@ use crate::rig::{Rig, home_with, misbehaving, patient};
 
 /// Locks a mutex that no test poisons.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics with it")
+    mutex.lock().expect("no holder panics")
 }
 
 /// The reaction of a model to a request.
@@ -138,7 +138,7 @@ impl Person {
     }
 
     /// Returns the events as JSON, without those of streaming and cost.
-    pub(crate) fn told(&self) -> Vec<Value> {
+    pub(crate) fn visible_events(&self) -> Vec<Value> {
         let events = locked(&self.events);
         let quiet = |event: &&RunEvent| {
             !matches!(event, RunEvent::UsageReported { .. } | RunEvent::Text { .. })
@@ -152,7 +152,7 @@ impl Person {
 
     /// Waits for an event of a kind.
     pub(crate) async fn until(&self, kind: &str) {
-        while self.told().iter().all(|event| event["event"] != kind) {
+        while self.visible_events().iter().all(|event| event["event"] != kind) {
             tokio::task::yield_now().await;
         }
     }
@@ -273,7 +273,7 @@ impl Stage {
             .expect("it was asked")
             .messages
             .last()
-            .expect("it was told")
+            .expect("it was published")
             .clone()
     }
 

@@ -57,7 +57,7 @@ async fn run_uses_tool_before_reply() {
     assert_eq!(outcome, expected);
     let arguments = r#"{"do":"say","text":"tea"}"#;
     assert_eq!(
-        person.told(),
+        person.visible_events(),
         [
             json!({"event": "tool_begun", "agent_id": "worker", "tool": "a",
                    "arguments": arguments}),
@@ -143,7 +143,8 @@ async fn sequential_calls_run_one_by_one() {
     let run = stage.run(&mut thread, cancelled_by("go", &cancel), &person);
     let (ended, ()) = tokio::join!(run, stop);
     assert!(matches!(ended, Err(RunError::Cancelled)), "{ended:?}");
-    let begun = person.told().iter().filter(|event| event["event"] == "tool_begun").count();
+    let begun =
+        person.visible_events().iter().filter(|event| event["event"] == "tool_begun").count();
     assert_eq!(begun, 1);
     stage.end().await;
 }
