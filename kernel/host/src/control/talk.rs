@@ -244,3 +244,44 @@ fn spawn_line_reader<T: DeserializeOwned + Send + 'static>(
     });
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Reads lines as another version of the program writes them, and writes them again.
+    fn assert_stable<T: Serialize + DeserializeOwned>(lines: &[&str]) {
+        for line in lines {
+            let expected: Value = serde_json::from_str(line).unwrap();
+            let message: T = serde_json::from_value(expected.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&message).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn message_names_are_stable() {
+        assert_stable::<ServerMessage>(&[
+            r#"{"hears": {"message_id": "i", "thread": "t", "agent": "a", "text": "Hi"}}"#,
+            r#"{"given_up": {"id": 1}}"#,
+            r#"{"ending": {"again": true}}"#,
+            r#"{"ask": {"id": 1, "request": {"agent_id": "a", "tool": "t", "extension": "e",
+                "arguments": "{}", "destructive": false, "always": false}}}"#,
+            r#"{"ask_secret": {"id": 1, "request": {"agent_id": "a", "name": "N",
+                "extensions": ["e"], "reason": "r"}}}"#,
+            r#"{"run_event": {"event": "restart", "agent_id": "a", "reason": "r"}}"#,
+            r#"{"run_event": {"event": "tool_begun", "agent_id": "a", "tool": "t",
+                "arguments": "{}"}}"#,
+            r#"{"run_event": {"event": "tool_ended", "agent_id": "a", "tool": "t",
+                "is_error": false, "summary": "s"}}"#,
+            r#"{"run_event": {"event": "used", "agent_id": "a", "model": "m",
+                "usage": {"input": 1, "output": 2, "cached": 0, "estimated": false}}}"#,
+        ]);
+        assert_stable::<ClientMessage>(&[
+            r#"{"no_secret": {"id": 1, "reason": "r"}}"#,
+            r#"{"secret": {"id": 1, "value": "v"}}"#,
+        ]);
+    }
+}

@@ -90,6 +90,19 @@ fn reopened_thread_keeps_contents() {
 }
 
 #[test]
+fn entry_names_are_stable() {
+    // A later version opens the threads of this one, and the other way round.
+    for line in [
+        r#"{"entry":"left_out","before":2}"#,
+        r#"{"entry":"compacted","summary":"s","keep_from":1}"#,
+        r#"{"entry":"reset"}"#,
+    ] {
+        let entry: state::ThreadEntry = serde_json::from_str(line).unwrap();
+        assert_eq!(serde_json::to_string(&entry).unwrap(), line);
+    }
+}
+
+#[test]
 fn second_open_returns_busy() {
     let fixture = fixture();
     let first = fixture.threads.create("worker").unwrap();
