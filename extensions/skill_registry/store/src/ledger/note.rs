@@ -138,3 +138,15 @@ impl fmt::Display for LedgerNote {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removed_files_note_keeps_its_name() {
+        let note = LedgerNote::TemporaryFilesRemoved { skill_id: "beads".into(), files: 1 };
+        let json = serde_json::to_value(&note).unwrap();
+        assert_eq!(json, serde_json::json!({"note": "swept", "skill_id": "beads", "files": 1}));
+    }
+}
