@@ -17,8 +17,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::Result;
-use crate::install::{BuildProfile, build_product};
+use crate::install::{BuildProfile, build_product, lay_out};
+use crate::{Result, target};
 
 /// The timeout of one step.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -67,7 +67,11 @@ impl DemoHome {
         let home = std::env::temp_dir().join(format!("skillhost-demo-{}", std::process::id()));
         fs::create_dir_all(&home)?;
         let home = fs::canonicalize(home)?;
-        Ok(Self { binary: BuildProfile::Release.directory().join("skillhost"), home })
+        // The program finds the shipped files next to itself, and the target directory may lie
+        // outside of this repository.
+        let installed = target().join("demo");
+        lay_out(&BuildProfile::Release.directory(), &installed)?;
+        Ok(Self { binary: installed.join("bin/skillhost"), home })
     }
 
     fn steps(&self) -> Result<()> {

@@ -110,7 +110,7 @@ pub(crate) fn build_product(profile: BuildProfile) -> Result<()> {
 }
 
 /// Copies every file to its path below a prefix.
-fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
+pub(crate) fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     let root = root();
     let share = prefix.join("share/skillhost");
     copy(&built.join("skillhost"), &prefix.join("bin/skillhost"))?;
