@@ -8,7 +8,6 @@ mod proposals;
 mod skill;
 mod talk;
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -16,7 +15,7 @@ use clap_complete::Shell;
 
 pub(crate) use events::{EventCommand, TailArgs};
 pub(crate) use export::ExportArgs;
-pub(crate) use mcp::{McpArgs, McpClient, McpCommand, ServeArgs};
+pub(crate) use mcp::{LabelledRoot, McpArgs, McpClient, McpCommand, ServeArgs};
 pub(crate) use models::{CheckArgs, ModelCommand};
 pub(crate) use proposals::{
     ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalCommand,
@@ -306,31 +305,6 @@ pub(crate) enum ToolCommand {
     },
 }
 
-fn http_address(text: &str) -> Result<SocketAddr, String> {
-    match text.parse::<u16>() {
-        Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
-        Err(_) => text.parse().map_err(|_| {
-            "an address is a port, or an IP address and a port, such as 127.0.0.1:8787".to_owned()
-        }),
-    }
-}
-
-/// A labeled directory with skills.
-#[derive(Debug, Clone)]
-pub(crate) struct LabelledRoot {
-    pub(crate) label: String,
-    pub(crate) path: PathBuf,
-}
-
-fn labelled_root(text: &str) -> Result<LabelledRoot, String> {
-    match text.split_once('=') {
-        Some((label, path)) if !label.is_empty() && !path.is_empty() => {
-            Ok(LabelledRoot { label: label.to_owned(), path: path.into() })
-        }
-        _ => Err("a root is given as LABEL=PATH, such as team=../team-skills".to_owned()),
-    }
-}
-
 /// Prints the settings where no command is given.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
@@ -390,4 +364,22 @@ pub(crate) struct ManArgs {
 pub(crate) struct CompletionsArgs {
     /// Shell
     pub(crate) shell: Shell,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbosity_sets_log_filter() {
+        let filter = |args: &[&str]| {
+            let args = ["skillhost", "config"].iter().chain(args);
+            Cli::try_parse_from(args).unwrap().global.log_filter().to_owned()
+        };
+        assert_eq!(filter(&["-q"]), "error");
+        assert_eq!(filter(&["-v"]), "info");
+        assert_eq!(filter(&["-vv"]), "debug");
+        assert_eq!(filter(&["--log", "x=trace"]), "x=trace");
+        assert!(Cli::try_parse_from(["skillhost", "config", "-q", "-v"]).is_err());
+    }
 }

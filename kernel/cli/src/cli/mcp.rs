@@ -1,11 +1,9 @@
 //! The arguments of `skillhost mcp`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-
-use super::{LabelledRoot, http_address, labelled_root};
 
 /// Serves one client on standard input and output, or many over HTTP, until the client disconnects
 /// or the server is interrupted. With a home, the exports of its extensions and its skills are
@@ -74,4 +72,29 @@ pub(crate) enum McpClient {
     Gemini,
     /// Cursor
     Cursor,
+}
+
+fn http_address(text: &str) -> Result<SocketAddr, String> {
+    match text.parse::<u16>() {
+        Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        Err(_) => text.parse().map_err(|_| {
+            "an address is a port, or an IP address and a port, such as 127.0.0.1:8787".to_owned()
+        }),
+    }
+}
+
+/// A labeled directory with skills.
+#[derive(Debug, Clone)]
+pub(crate) struct LabelledRoot {
+    pub(crate) label: String,
+    pub(crate) path: PathBuf,
+}
+
+fn labelled_root(text: &str) -> Result<LabelledRoot, String> {
+    match text.split_once('=') {
+        Some((label, path)) if !label.is_empty() && !path.is_empty() => {
+            Ok(LabelledRoot { label: label.to_owned(), path: path.into() })
+        }
+        _ => Err("a root is given as LABEL=PATH, such as team=../team-skills".to_owned()),
+    }
 }

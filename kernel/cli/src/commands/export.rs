@@ -120,17 +120,19 @@ fn target(session: &CliContext, args: &ExportArgs) -> Result<PathBuf, CliError> 
         "claude" => ".claude/skills",
         "codex" | "gemini" => ".agents/skills",
         _ if args.is_user_scope() => {
-            return Err(CliError::usage("--user goes with claude, codex or gemini")
-                .with_hint("a folder is named whole: --to DIR"));
+            return Err(CliError::usage("--scope user requires claude, codex or gemini")
+                .with_hint("pass the path of the directory: --to DIR"));
         }
         dir => {
             // `components` drops the leading `.`: `./out` is displayed as `out`.
             let folder: PathBuf = environment.current_dir.join(dir).components().collect();
             if is_bare_name(dir) && !folder.is_dir() {
-                return Err(CliError::usage(format!("`{dir}` is neither a client nor a folder"))
-                    .with_hint(format!(
-                        "the clients are claude, codex and gemini; a new folder is --to ./{dir}"
-                    )));
+                return Err(CliError::usage(format!(
+                    "`{dir}` is not a client or an existing directory"
+                ))
+                .with_hint(format!(
+                    "the clients are claude, codex and gemini; a new directory is --to ./{dir}"
+                )));
             }
             return Ok(folder);
         }
@@ -139,7 +141,8 @@ fn target(session: &CliContext, args: &ExportArgs) -> Result<PathBuf, CliError> 
         return Ok(environment.current_dir.join(below));
     }
     let home = environment.user_home.as_ref().ok_or_else(|| {
-        CliError::new(exit::NOT_FOUND, "HOME is not set").with_hint("name the folder: --to DIR")
+        CliError::new(exit::NOT_FOUND, "HOME is not set")
+            .with_hint("pass the path of the directory: --to DIR")
     })?;
     Ok(PathBuf::from(home).join(below))
 }

@@ -1,7 +1,7 @@
 //! `skillhost mcp`: the registry as an MCP server for other agents.
 
+mod client_config;
 mod folder;
-mod install;
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ const REGISTRY: &str = "skill_registry";
 pub(super) fn cmd_mcp(session: &CliContext, args: &McpArgs) -> CommandResult {
     let args = match &args.command {
         Some(McpCommand::Config { client } | McpCommand::Install { client, .. }) => {
-            return install::cmd_mcp_config(session, *client);
+            return client_config::cmd_mcp_config(session, *client);
         }
         Some(McpCommand::Serve(args)) => args,
         None => &args.serve,
@@ -162,7 +162,7 @@ async fn serve_http(
     let access = AccessPolicy { token, hosts: args.hosts.clone(), origins: args.origins.clone() };
     access.check(address).map_err(|error| {
         CliError::usage(error.to_string())
-            .with_hint("set SKILLHOST_MCP_TOKEN, or listen on 127.0.0.1")
+            .with_hint("pass --token-file or set SKILLHOST_MCP_TOKEN, or listen on 127.0.0.1")
     })?;
     let failed = |error: std::io::Error| CliError::new(exit::IO, format!("{address}: {error}"));
     let listener = TcpListener::bind(address).await.map_err(failed)?;

@@ -25,13 +25,13 @@ mod reject;
 mod render;
 mod report;
 mod review;
+mod roles;
 mod rollback;
 mod rules;
 mod search;
 mod states;
 mod stats;
 pub(super) mod stored;
-mod triads;
 mod validate;
 
 use super::export;
@@ -64,7 +64,7 @@ pub(super) fn cmd_skill(session: &CliContext, command: &SkillCommand) -> Command
         SkillCommand::Render(args) => render::cmd_skill_render(session, args),
         SkillCommand::Export(args) => export::cmd_export(session, args),
         SkillCommand::Explain(args) => doctor::cmd_skill_explain(session, args),
-        SkillCommand::Roles(args) => triads::cmd_skill_triads(session, args),
+        SkillCommand::Roles(args) => roles::cmd_skill_roles(session, args),
         SkillCommand::ReadProperties(args) => reference::cmd_skill_read_properties(session, args),
         SkillCommand::ToPrompt(args) => reference::cmd_skill_to_prompt(session, args),
         SkillCommand::Ledger(command) => ledger(session, command),

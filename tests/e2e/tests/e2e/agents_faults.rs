@@ -120,7 +120,7 @@ fn ctrl_c_keeps_user_message() {
 #[test]
 fn truncated_stream_is_discarded() {
     let mock = MockModel::with([
-        Step::text("What is lost").told("server_error", "overloaded"),
+        Step::text("What is lost").with_stream_error("server_error", "overloaded"),
         Step::text("What counts."),
     ]);
     let home = agents_home(&mock);

@@ -332,12 +332,15 @@ fn logs_are_off_by_default() {
     let plain = home.skillhost(["--log", "debug"].iter().chain(&call)).success();
     assert_eq!(plain.stdout, "hi\n");
     assert!(plain.stderr.contains("DEBUG"), "{plain}");
-    let json = home.skillhost(["--log", "debug", "--log-json"].iter().chain(&call)).success();
-    for line in json.stderr.lines() {
-        let event: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert!(event["level"].is_string(), "{line}");
+    for format in [&["--log-format", "json"][..], &["--log-json"]] {
+        let args = ["--log", "debug"].iter().chain(format).chain(&call);
+        let json = home.skillhost(args).success();
+        for line in json.stderr.lines() {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert!(event["level"].is_string(), "{format:?}: {line}");
+        }
+        assert!(json.stderr.contains("\"echo\""), "the extension's own event: {json}");
     }
-    assert!(json.stderr.contains("\"echo\""), "the extension's own event: {json}");
     let variable = home.start(home.command().env("SKILLHOST_LOG", "debug").args(call)).finish();
     assert!(variable.success().stderr.contains("DEBUG"));
 }

@@ -46,7 +46,7 @@ fn file_tools_edit_sandbox_files() {
     exit 3
     --- stderr
     error: `b.md` not found in the sandbox
-    hint: list_directory shows what is there; a path is taken literally
+    hint: list_directory lists the entries; a path is taken literally
     ");
     insta::assert_snapshot!(call_tool(&home, "read_file", &json!({"path": "../skillhost.yaml"})), @"
     exit 5

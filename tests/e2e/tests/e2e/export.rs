@@ -114,8 +114,8 @@ fn unknown_client_is_rejected() {
     insta::assert_snapshot!(home.skillhost(["export", "--to", "nope_client"]), @"
     exit 2
     --- stderr
-    error: `nope_client` is neither a client nor a folder
-    hint: the clients are claude, codex and gemini; a new folder is --to ./nope_client
+    error: `nope_client` is not a client or an existing directory
+    hint: the clients are claude, codex and gemini; a new directory is --to ./nope_client
     ");
     assert!(!home.path("nope_client").exists());
     fs::create_dir(home.path("there")).unwrap();

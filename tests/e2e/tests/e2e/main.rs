@@ -63,6 +63,7 @@ mod skill;
 mod skill_doctor;
 mod skill_fmt;
 mod skill_search;
+mod spellings;
 mod supervision;
 mod talking;
 mod tool;

@@ -267,11 +267,24 @@ fn token_is_required_off_loopback() {
     }
     let short = home.skillhost(["mcp", "--http", "0", "--token", "secret"]).exits(2);
     assert!(short.stderr.contains("at least 16 characters"), "{}", short.stderr);
-    let mut command = home.command();
-    let server = HttpServer::start(
-        &home,
-        command.env("SKILLHOST_MCP_TOKEN", TOKEN).args(["mcp", "--http", "0.0.0.0:0"]),
-    );
+    let mut with_variable = home.command();
+    with_variable.env("SKILLHOST_MCP_TOKEN", TOKEN).args(["mcp", "--http", "0.0.0.0:0"]);
+    assert_token_counts(&home, &mut with_variable);
+
+    // The file counts where both are given.
+    home.write("token", format!("{TOKEN}\n"));
+    let mut with_file = home.command();
+    with_file.env("SKILLHOST_MCP_TOKEN", TOKEN.replace('0', "2"));
+    with_file.args(["mcp", "serve", "--http", "0.0.0.0:0", "--token-file"]);
+    assert_token_counts(&home, with_file.arg(home.path("token")));
+    let missing = home.skillhost(["mcp", "--http", "0", "--token-file", "none"]).exits(3);
+    assert!(missing.stderr.contains("none"), "{missing}");
+    home.skillhost(["mcp", "--token-file", "token"]).exits(2);
+}
+
+/// Starts a server and requires that it accepts [`TOKEN`] and nothing else.
+fn assert_token_counts(home: &TestHome, command: &mut Command) {
+    let server = HttpServer::start(home, command);
     let initialize = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {

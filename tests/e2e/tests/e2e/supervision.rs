@@ -64,7 +64,7 @@ fn restart_loads_extension_and_resumes_run() {
     home.write("sandbox/extensions/broken/manifest.yaml", "id: broken\nname: [\n");
     let mut person = ask_on_terminal(&home, "worker", "Restart");
     approve_call(&mut person, "request_restart");
-    person.wait_for("the kernel is started again; waiting for it");
+    person.wait_for("the kernel restarts; waiting for it");
     person.wait_for("The new agent is there.");
     let session = person.finish();
     assert_eq!(session.output.status, 0, "{}", session.output);
@@ -133,7 +133,7 @@ fn killed_kernel_resumes_turn() {
     drop(blocked);
     let output = ask.finish().success();
     assert_eq!(output.stdout, "I try it.\nThen I leave it.\n");
-    assert!(output.stderr.contains("the kernel is started again; waiting for it"), "{output}");
+    assert!(output.stderr.contains("the kernel restarts; waiting for it"), "{output}");
     let restarting: Value =
         serde_json::from_str(&supervisor.line_with("supervisor.restarting")).unwrap();
     assert_eq!(restarting["payload"]["reason"], "was killed by signal 9");

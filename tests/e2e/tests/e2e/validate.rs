@@ -376,7 +376,7 @@ fn conflicting_formats_are_rejected() {
     insta::assert_snapshot!(run_validate(&home, &["--jsonl", "--format", "sarif"]), @"
     exit 2
     --- stderr
-    error: --format, --jsonl and --json ask for different forms
+    error: --format conflicts with --json or with another format
     hint: give one of them
     ");
 }
@@ -403,7 +403,7 @@ fn paths_are_read_from_list() {
     insta::assert_snapshot!(run_validate(&home, &["--paths-from", "none.txt"]), @"
     exit 0
     --- stdout
-    no skill was looked at
+    no skill checked
     ");
     insta::assert_snapshot!(run_validate(&home, &["--paths-from", "gone.txt"]), @"
     exit 3

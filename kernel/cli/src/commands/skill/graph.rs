@@ -18,7 +18,7 @@ use crate::session::CliContext;
 pub(super) fn cmd_skill_graph(session: &CliContext, args: &GraphArgs) -> CommandResult {
     let output = session.output;
     if args.is_mermaid() && output.json {
-        return Err(CliError::usage("--mermaid and --json are two forms of the same result")
+        return Err(CliError::usage("--format mermaid conflicts with --json")
             .with_hint("choose one of them"));
     }
     let mut skills = Vec::new();

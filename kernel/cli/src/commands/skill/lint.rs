@@ -1,7 +1,7 @@
 //! `skillhost skill lint`: quality checks of skills.
 
 mod catalog;
-mod mend;
+mod fix;
 
 use skill_rules::{
     CheckOptions, CheckScope, SkillDocument, SkillInput, check_subject, needs_files,
@@ -9,7 +9,7 @@ use skill_rules::{
 use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
 
 use self::catalog::CrossSkillLinter;
-use self::mend::fix_file;
+use self::fix::fix_file;
 use super::batch::{BatchItem, for_each, worst_exit_code};
 use super::recorded::Recorder;
 use super::report::{CheckedSkill, FindingsReport, SidecarReport, resolve_format};

@@ -106,8 +106,7 @@ impl CheckSummary {
             (self.fixed > 0).then(|| format!("{} mended", self.fixed)),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        let skills =
-            counted(self.skills, "skill").unwrap_or_else(|| "no skill was looked at".to_owned());
+        let skills = counted(self.skills, "skill").unwrap_or_else(|| "no skill checked".to_owned());
         if parts.is_empty() { skills } else { format!("{skills}: {}", parts.join(", ")) }
     }
 }
@@ -259,11 +258,11 @@ pub(super) fn resolve_format(
     match formats[..] {
         [] => Ok(ReportFormat::Human),
         [ReportFormat::Reference] if profile != Profile::Reference => {
-            Err(CliError::usage("--format reference goes with --profile reference")
+            Err(CliError::usage("--format reference requires --profile reference")
                 .with_hint("give both, or another format"))
         }
         [one] => Ok(one),
-        _ => Err(CliError::usage("--format, --jsonl and --json ask for different forms")
+        _ => Err(CliError::usage("--format conflicts with --json or with another format")
             .with_hint("give one of them")),
     }
 }
@@ -277,8 +276,8 @@ mod tests {
         let line = |skills, valid, [errors, warnings, notes, problems, fixed]: [usize; 5]| {
             CheckSummary { skills, valid, errors, warnings, notes, problems, fixed }.line()
         };
-        assert_eq!(line(0, 0, [0; 5]), "no skill was looked at");
-        assert_eq!(line(0, 0, [0, 0, 0, 1, 0]), "no skill was looked at: 1 problem");
+        assert_eq!(line(0, 0, [0; 5]), "no skill checked");
+        assert_eq!(line(0, 0, [0, 0, 0, 1, 0]), "no skill checked: 1 problem");
         assert_eq!(line(1, 1, [0; 5]), "1 skill: valid");
         assert_eq!(line(1, 0, [1, 0, 0, 0, 0]), "1 skill: 0 valid, 1 error");
         assert_eq!(line(3, 3, [0, 1, 2, 0, 0]), "3 skills: all valid, 1 warning, 2 notes");

@@ -93,7 +93,7 @@ impl TerminalChannel {
         let inner = &mut *self.lock();
         self.break_line(inner);
         if !std::mem::replace(&mut inner.waits, true) {
-            self.output.print_note("the kernel is started again; waiting for it");
+            self.output.print_note("the kernel restarts; waiting for it");
         }
     }
 

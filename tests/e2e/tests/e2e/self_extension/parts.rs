@@ -24,8 +24,8 @@ panic = "unwind"
 pub(super) const FIXED_LINE: &str = "        let seen = self.seen()?;\n";
 pub(super) const BROKEN_LINE: &str = "        let seen = self.seen().ok_or_nothing();\n";
 
-/// Reads feeds over plain HTTP and remembers what it has told.
-pub(super) const LIB: &str = r#"//! Tells what is new in RSS feeds.
+/// Reads feeds over plain HTTP and stores the titles that it has reported.
+pub(super) const LIB: &str = r#"//! Reports new items of RSS feeds.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -135,7 +135,7 @@ export_extension!(Monitor: tools, scheduler);
 "#;
 
 /// The same in Python, without any package.
-pub(super) const SERVER: &str = r#""""Tells what is new in RSS feeds, as a process extension."""
+pub(super) const SERVER: &str = r#""""Reports new items of RSS feeds, as a process extension."""
 
 import json
 import os

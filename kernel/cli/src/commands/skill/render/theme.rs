@@ -8,7 +8,7 @@ use termimad::minimad::{Alignment, Text};
 use termimad::{CompoundStyle, FmtText, LineStyle, ListItemsIndentationMode, MadSkin, StyledChar};
 
 use super::markdown::{INDENTED, MarkdownDocument};
-use crate::commands::skill::triads;
+use crate::commands::skill::roles;
 use crate::output::DIM;
 
 /// The colors of a page.
@@ -46,9 +46,9 @@ fn skin(theme: ColorTheme, role: SkillRole) -> MadSkin {
 }
 
 fn colour(role: SkillRole) -> Color {
-    match triads::role_style(role).get_fg_color() {
+    match roles::role_style(role).get_fg_color() {
         Some(anstyle::Color::Rgb(anstyle::RgbColor(r, g, b))) => Color::Rgb { r, g, b },
-        _ => Color::AnsiValue(triads::nearest_ansi_color(role)),
+        _ => Color::AnsiValue(roles::nearest_ansi_color(role)),
     }
 }
 
@@ -66,7 +66,7 @@ impl SkillPage<'_> {
     pub(super) fn render(&self, theme: ColorTheme, width: usize) -> String {
         let (role, colour) = (self.role.as_str(), self.role.hex_color());
         let facts = format!("\u{25cf} {role} {colour}, approx. {} tokens", self.tokens);
-        let style = triads::role_style(self.role);
+        let style = roles::role_style(self.role);
         let mut out = String::new();
         for (text, style) in
             [(self.name, style.bold()), (&facts, style), (self.description.trim(), DIM)]

@@ -18,22 +18,22 @@ struct TriadMember {
     role: SkillRole,
 }
 
-pub(super) fn cmd_skill_triads(session: &CliContext, args: &RolesArgs) -> CommandResult {
+pub(super) fn cmd_skill_roles(session: &CliContext, args: &RolesArgs) -> CommandResult {
     let mut members = Vec::new();
-    let mut triads = RoleCounts::default();
+    let mut roles = RoleCounts::default();
     let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
         let id = skill.dir_name.clone();
         let name = frontmatter.name.unwrap_or_else(|| id.clone());
         let role = SkillRole::from_name(&name);
-        triads.add(role);
+        roles.add(role);
         members.push(TriadMember { id, name, role });
         Ok(())
     })?;
     members.sort_by(|a, b| a.id.cmp(&b.id));
     if session.output.json {
-        session.output.print_json(&describe(&members, &triads))?;
+        session.output.print_json(&describe(&members, &roles))?;
     } else {
-        print(session.output, &members, &triads)?;
+        print(session.output, &members, &roles)?;
     }
     Ok(batch.code)
 }
@@ -58,7 +58,7 @@ pub(super) fn nearest_ansi_color(role: SkillRole) -> u8 {
     }
 }
 
-fn describe(members: &[TriadMember], triads: &RoleCounts) -> Value {
+fn describe(members: &[TriadMember], roles: &RoleCounts) -> Value {
     let role = |role: SkillRole, count: usize| {
         json!({
             "role": role, "trit": role.trit(), "color": role.hex_color(), "count": count,
@@ -73,14 +73,14 @@ fn describe(members: &[TriadMember], triads: &RoleCounts) -> Value {
             "color": member.role.hex_color(),
         })
     };
-    let balancing = triads
+    let balancing = roles
         .balancing_role()
         .map(|needed| json!([role(needed, 1), role(balancing_role(needed), 2)]));
     json!({
         "skills": members.iter().map(skill).collect::<Vec<_>>(),
-        "roles": SkillRole::ALL.map(|it| role(it, triads.count(it))),
-        "sum": triads.sum(),
-        "balanced": triads.is_balanced(),
+        "roles": SkillRole::ALL.map(|it| role(it, roles.count(it))),
+        "sum": roles.sum(),
+        "balanced": roles.is_balanced(),
         "balanced_by": balancing.unwrap_or_else(|| json!([])),
     })
 }
@@ -94,14 +94,14 @@ fn balancing_role(needed: SkillRole) -> SkillRole {
     }
 }
 
-fn print(output: Output, members: &[TriadMember], triads: &RoleCounts) -> Result<(), CliError> {
+fn print(output: Output, members: &[TriadMember], roles: &RoleCounts) -> Result<(), CliError> {
     let coloured = output.uses_color();
     let paint = |style: Style| if coloured { style } else { Style::new() };
     let mut stdout = output.buffered();
     let mut line = |text: String| ignore_broken_pipe(writeln!(stdout, "{text}"));
     for role in SkillRole::ALL {
         let (bold, plain) = (paint(role_style(role).bold()), paint(role_style(role)));
-        let count = triads.count(role);
+        let count = roles.count(role);
         let skills = if count == 1 { "skill" } else { "skills" };
         let (trit, colour) = (role.trit(), role.hex_color());
         line(format!("{bold}{}{bold:#} (trit {trit}, {colour}): {count} {skills}", role.as_str()))?;
@@ -109,8 +109,8 @@ fn print(output: Output, members: &[TriadMember], triads: &RoleCounts) -> Result
             line(format!("  {plain}{}{plain:#}", display_safe(&member.name)))?;
         }
     }
-    let sum = triads.sum();
-    match triads.balancing_role() {
+    let sum = roles.sum();
+    match roles.balancing_role() {
         None => {
             let green = paint(GREEN);
             line(format!("{green}balanced{green:#}: the trits sum to 0 mod 3"))?;
@@ -132,9 +132,9 @@ mod tests {
     #[test]
     fn balancing_role_matches_triad_rule() {
         for counts in [[5, 1, 0], [0, 0, 1], [2, 3, 4]] {
-            let triads = RoleCounts { counts };
-            let Some(role) = triads.balancing_role() else { continue };
-            let mut two = triads;
+            let roles = RoleCounts { counts };
+            let Some(role) = roles.balancing_role() else { continue };
+            let mut two = roles;
             two.add(balancing_role(role));
             assert!(!two.is_balanced());
             two.add(balancing_role(role));
