@@ -245,7 +245,7 @@ impl EntryError {
             .with_hint("links are not followed; name the target if it is inside"),
             Self::Not { is } => {
                 ExtensionError::invalid_argument(format!("`{path}` is a {}", is.as_str()))
-                    .with_hint("list_directory shows what is a file and what is a directory")
+                    .with_hint("list_directory shows the kind of each entry")
             }
             Self::Skill(dir) => read_only_skill_error(path, &dir),
             Self::Io(error) => ExtensionError::new(ErrorKind::Io, format!("`{path}`: {error}"))
@@ -267,7 +267,7 @@ pub(crate) fn read_only_skill_error(path: &SandboxPath, dir: &str) -> ExtensionE
 fn not_found_hint(path: &SandboxPath) -> String {
     match path.as_str().strip_prefix("sandbox/") {
         Some(rest) => format!("paths start below the sandbox: `{rest}`"),
-        None => "list_directory shows what is there; a path is taken literally".to_owned(),
+        None => "list_directory lists the entries; a path is taken literally".to_owned(),
     }
 }
 

@@ -141,7 +141,7 @@ mod tests {
         // Each start checks the kernel's own files.
         let wal = data.join(files[0]);
         fs::set_permissions(&wal, Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(secure_data_dir(&home), [""; 0], "nobody could reach it");
+        assert_eq!(secure_data_dir(&home), [""; 0], "no other user could reach it");
         assert_eq!(mode(&wal), 0o600);
     }
 }

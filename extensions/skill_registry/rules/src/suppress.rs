@@ -87,7 +87,7 @@ fn report_suppression(
         Some(_) if suppression.hit_error => (
             &suppression_unused::RULE,
             format!("`{id}` is an error here, and errors cannot be suppressed"),
-            "mend what it finds, then remove the suppression".to_owned(),
+            "fix the finding, then remove the suppression".to_owned(),
         ),
         Some(_) => (
             &suppression_unused::RULE,

@@ -216,7 +216,7 @@ fn rejected_yaml_has_position() {
         ),
         (
             "a:\n   b: c\n  d: e",
-            "the indentation does not fit what is around it (line 6, column 3)",
+            "the indentation does not match the surrounding lines (line 6, column 3)",
         ),
         ("...\na: b", "expected a single document, but found another one (line 5, column 1)"),
         ("<<: a", "expected a mapping or list of mappings for merging (line 2, column 1)"),

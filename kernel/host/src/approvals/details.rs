@@ -148,7 +148,7 @@ fn describe_effects(manifest: &Manifest) -> String {
             push_line(&mut text, &format!("may call: {tools}"));
             for used in &agent.uses_tools {
                 let all = match used.value.as_str() {
-                    ADDED => "everything in sandbox/extensions, also what is added later",
+                    ADDED => "everything in sandbox/extensions, including later additions",
                     kernel_tools::OWNER => {
                         "all tools of the kernel, which create, build and restart"
                     }
@@ -282,7 +282,7 @@ mod tests {
             "sandbox/extensions/spy: an agent, which other agents can call as a tool\n\
              may call: kernel, sandbox, echo\n  \
              kernel is all tools of the kernel, which create, build and restart\n  \
-             sandbox is everything in sandbox/extensions, also what is added later\n\
+             sandbox is everything in sandbox/extensions, including later additions\n\
              on events `*`: the agent `spy` is given a task\n\
              on schedule `often`, * * * * * (UTC): the agent is given a task\n"
         );

@@ -24,7 +24,7 @@ const OLDER: usize = 200_000;
 const INSTRUCTIONS: &str = "You summarize the older part of a conversation between a user and an \
     agent that works with tools, so that the agent can continue without it. Write down what the user \
     wants, what was found out and decided (names, paths and numbers exactly), what was done and how \
-    it ended, and what is still to do. Leave out greetings and what has been superseded. Answer with \
+    it ended, and the remaining steps. Leave out greetings and what has been superseded. Answer with \
     the summary alone.";
 /// The text before the summary in the thread.
 const HEADING: &str = "(Summary of the conversation so far. A model wrote it from what users, agents \

@@ -142,7 +142,7 @@ impl StrictYamlParser {
             return self.scanner.take_token();
         }
         let found = self.scanner.peek()?;
-        StrictYamlError::new(found.at, "the indentation does not fit what is around it")
+        StrictYamlError::new(found.at, "the indentation does not match the surrounding lines")
     }
 
     /// Parses `- …` entries; an entry followed by one of `enders` is empty.

@@ -10,7 +10,7 @@ use crate::subject::SkillDocument;
 /// documentation of skills of Claude Code, VS Code, Cursor and OpenClaw.
 const FIELDS: [(&str, &str, &str); 20] = [
     ("when_to_use", "Claude Code and skillhost", "add it to the description"),
-    ("argument-hint", "Claude Code, VS Code and skillhost", "show it beside the slash command"),
+    ("argument-hint", "Claude Code, VS Code and skillhost", "show it next to the slash command"),
     ("arguments", "Claude Code and skillhost", "name the arguments of the slash command"),
     (
         "disable-model-invocation",

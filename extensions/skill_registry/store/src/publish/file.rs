@@ -139,7 +139,7 @@ pub(super) fn published_skill<'s>(
     // `find_visible` also accepts `id@label`, which has no URI.
     if skill.id().as_str() != id {
         return Err(RegistryError::not_found(
-            format!("there is no skill `{id}`"),
+            format!("skill `{id}` not found"),
             Vec::new(),
             "a skill that another one shadows is not published",
         ));

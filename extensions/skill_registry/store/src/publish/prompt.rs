@@ -41,7 +41,7 @@ pub fn skill_prompt(
     let is_off = snapshot.state(skill) == SkillState::Off;
     if is_off || !audience.scope().is_none_or(|of| snapshot.view(of).contains(snapshot, skill)) {
         return Err(RegistryError::not_found(
-            format!("there is no skill `{skill_id}`"),
+            format!("skill `{skill_id}` not found"),
             snapshot.similar(skill_id, audience),
             "",
         ));

@@ -324,7 +324,7 @@ fn bound_and_recent_skills_precede() {
 fn small_catalog_is_listed_and_shared() {
     let large = Large::new(&SHARED);
     let snapshot = large.store.snapshot();
-    let never = |_: &dyn Fn(&Skill) -> bool| -> RankedSkills { panic!("nobody need search") };
+    let never = |_: &dyn Fn(&Skill) -> bool| -> RankedSkills { panic!("no search is needed") };
     let include = strings(&["*-care", "*-repair"]);
     let few = CatalogScope::Globs { include: &include, exclude: &[] };
     let few = Large::turn(AgentScope { catalog: few, bound: &[] }, "s", "zebras");
