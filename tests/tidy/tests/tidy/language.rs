@@ -91,10 +91,6 @@ impl SourceItems {
 }
 
 impl<'ast> Visit<'ast> for SourceItems {
-    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
-        visit::visit_attribute(self, attribute);
-    }
-
     fn visit_item(&mut self, item: &'ast syn::Item) {
         match item {
             syn::Item::Struct(it) => self.add_type(&it.ident, &it.attrs),
@@ -348,21 +344,40 @@ fn comments_use_standard_words() {
 const BANNED_IDENTIFIERS: [&str; 9] =
     ["refused", "told", "shown", "hear", "settle", "beside", "owed", "spot", "desk"];
 
+/// Words and phrases that a standard term replaces wherever a person reads them.
+const BANNED_WORDS: [&str; 17] = [
+    "nobody",
+    "somebody",
+    "anybody",
+    "whoever",
+    "told",
+    "stands",
+    "beside",
+    "mend",
+    "mends",
+    "anew",
+    "meanwhile",
+    "given up",
+    "come to",
+    "comes to",
+    "taken into use",
+    "are none",
+    "what is",
+];
+
+/// The banned words of a text.
+/// Identifiers and the placeholders of a format string are not words of the text.
+fn find_banned_words(text: &str) -> Vec<&'static str> {
+    let words: Vec<_> = text
+        .split(|c: char| !c.is_alphanumeric() && !"_{}".contains(c))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let text = format!(" {} ", words.join(" ").to_lowercase());
+    BANNED_WORDS.into_iter().filter(|word| text.contains(&format!(" {word} "))).collect()
+}
+
 #[test]
 fn documents_use_standard_words() {
-    let banned = [
-        "nobody",
-        "somebody",
-        "anybody",
-        "whoever",
-        "mend",
-        "mends",
-        "anew",
-        "given up",
-        "taken into use",
-        "comes to rest",
-        "come to rest",
-    ];
     let documents = super::files().into_iter().filter(|path| {
         let is_document = path.extension().is_some_and(|extension| extension == "md");
         is_document && (path.starts_with("docs") || path.components().count() == 1)
@@ -370,11 +385,53 @@ fn documents_use_standard_words() {
     let mut findings = Vec::new();
     for path in documents {
         for (index, line) in read(&path).lines().enumerate() {
-            let words =
-                format!(" {} ", line.to_lowercase().replace(|c: char| !c.is_alphanumeric(), " "));
-            for word in banned.iter().filter(|word| words.contains(&format!(" {word} "))) {
+            for word in find_banned_words(line) {
                 findings.push(format!("{}:{}: {word}", path.display(), index + 1));
             }
+        }
+    }
+    none("words that a standard term replaces", &findings);
+}
+
+/// The texts of a source outside its tests: help, messages, prompts and pages of rules.
+#[derive(Default)]
+struct SourceTexts {
+    texts: Vec<String>,
+}
+
+impl<'ast> Visit<'ast> for SourceTexts {
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        if !is_test_only(&module.attrs) {
+            visit::visit_item_mod(self, module);
+        }
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        // Doc comments are comments, except the help of the command line, which is a page of docs/.
+        if !attribute.path().is_ident("doc") {
+            visit::visit_attribute(self, attribute);
+        }
+    }
+
+    fn visit_lit_str(&mut self, text: &'ast syn::LitStr) {
+        self.texts.push(text.value());
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        let tokens = call.tokens.to_string();
+        self.texts.extend(tokens.split('"').skip(1).step_by(2).map(str::to_owned));
+    }
+}
+
+#[test]
+fn messages_use_standard_words() {
+    let mut findings = Vec::new();
+    for path in product_sources() {
+        let mut texts = SourceTexts::default();
+        texts.visit_file(&syn::parse_file(&read(&path)).unwrap());
+        for text in texts.texts {
+            let words = find_banned_words(&text);
+            findings.extend(words.iter().map(|word| format!("{}: {word}: {text}", path.display())));
         }
     }
     none("words that a standard term replaces", &findings);
