@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::Result;
 use crate::process::{cargo_command, run_command};
 
-/// Runs fmt, clippy, the build, the tests and the doc tests, and stops at the first that fails.
+/// Runs fmt, clippy, the build, the tests, the doc tests and rustdoc, and stops at the first that fails.
 ///
 /// The same package selection everywhere: another one would unify features differently and compile
 /// dozens of crates again.
@@ -50,6 +50,11 @@ pub(crate) fn cmd_test() -> Result<()> {
         ]))?;
     }
     run_command(&mut cargo_command(["test", "--workspace", "--doc", "--locked"]))?;
+    // The link of a doc comment breaks unnoticed when its item is renamed.
+    run_command(
+        cargo_command(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
+            .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"),
+    )?;
     // Tests of a failing step or a killed process need failpoints, which no product build has.
     run_command(&mut cargo_command([
         "test",

@@ -85,7 +85,7 @@ impl CliContext {
         }
     }
 
-    /// Sends a request as [`ServerSession::run_request`] does; `None` if no kernel runs.
+    /// Sends a request as [`CliContext::request_from_kernel`] does; `None` if no kernel runs.
     pub(crate) fn try_running_kernel<T: DeserializeOwned>(
         &self,
         home: &Home,

@@ -8,7 +8,7 @@ use skill_format::sanitize_line;
 /// An error of opening a store or of writing its generation.
 ///
 /// A problem on disk does not prevent a store from opening: a missing root or an invalid skill is a
-/// [`CostProblem`](crate::CostProblem) of the snapshot.
+/// [`ScanProblem`](crate::ScanProblem) of the snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

@@ -165,7 +165,7 @@ impl SkillPublication {
     /// Reads the complete file that a URI names.
     ///
     /// # Errors
-    /// Those of [`locate`] and [`read_published`].
+    /// Those of [`locate_uri`] and [`read_published`].
     pub fn read(
         &self,
         audience: Audience<'_>,
@@ -194,7 +194,7 @@ impl SkillPublication {
     /// Lists the directory that a URI names.
     ///
     /// # Errors
-    /// Those of [`locate`] and [`published_directory`].
+    /// Those of [`locate_uri`] and [`published_directory`].
     pub fn directory(
         &self,
         audience: Audience<'_>,

@@ -1,6 +1,6 @@
 //! The page of a proposal, a version or a skill for a reviewer.
 //!
-//! All texts on it come from agents and files: a [`Span`] is sanitized on creation, and texts are
+//! All texts on it come from agents and files: a `StyledSpan` is sanitized on creation, and texts are
 //! printed behind a bar, so that none can imitate a part of the page.
 
 mod diff;

@@ -153,7 +153,7 @@ impl FindingsReport {
         matches!(self.format, ReportFormat::Json | ReportFormat::Jsonl)
     }
 
-    /// Returns [`ModelCheck::properties`], if the format includes them.
+    /// Returns what the reference validator reads from the frontmatter, if the format includes it.
     pub(super) fn properties(
         &self,
         subject: &SkillDocument<'_>,
