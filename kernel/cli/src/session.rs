@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use skillhost_build::CargoExtensionBuilder;
+use skillhost_builder::CargoExtensionBuilder;
 use skillhost_kernel::control::{self, ControlRequest, ControlResponse, RequestError, socket_path};
 use skillhost_kernel::supervision::SupervisorLock;
 use skillhost_kernel::{

@@ -84,12 +84,12 @@ fn crates_depend_on_each_other_only_as_drawn() {
         ("skillhost-kernel", &["skillhost-contract", "skillhost-events", "skillhost-manifest"]),
         ("skillhost-mcp", &["skillhost-contract", "skillhost-kernel"]),
         ("skillhost-models", &["skillhost-kernel"]),
-        ("skillhost-build", &["skillhost-kernel", "skillhost-manifest"]),
+        ("skillhost-builder", &["skillhost-kernel", "skillhost-manifest"]),
         ("skillhost-process", &["skillhost-kernel"]),
         (
             "skillhost",
             &[
-                "skillhost-build",
+                "skillhost-builder",
                 "skillhost-kernel",
                 "skillhost-mcp",
                 "skillhost-models",

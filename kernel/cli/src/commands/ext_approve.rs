@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _};
 
 use serde::Serialize;
-use skillhost_build::{ApprovalPlan, CargoExtensionBuilder};
+use skillhost_builder::{ApprovalPlan, CargoExtensionBuilder};
 use skillhost_kernel::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
     discover_manifests, files_digest, find_in_sandbox, read_tree,

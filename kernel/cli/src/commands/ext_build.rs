@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use skillhost_build::TrialReport;
+use skillhost_builder::TrialReport;
 use skillhost_kernel::control::{self, ControlRequest};
 use skillhost_kernel::{
     ApprovalSurface, BootOptions, BuildOutcome, BuildPreview, RollbackOutcome, Settings,

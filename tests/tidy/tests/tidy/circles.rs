@@ -18,7 +18,7 @@ const FILES_IN_CIRCLES: &[(&str, usize)] = &[
     ("extensions/skill_registry/rules", 4),
     ("extensions/skill_registry/search", 4),
     ("extensions/skill_registry/store", 47),
-    ("kernel/build", 2),
+    ("kernel/builder", 2),
     ("kernel/cli", 27),
     ("kernel/host", 48),
     ("kernel/process", 7),

@@ -52,7 +52,7 @@ fn kernel_has_no_skill_knowledge() {
         "kernel/manifest/src",
         "kernel/events/src",
         "kernel/process/src",
-        "kernel/build/src",
+        "kernel/builder/src",
         "kernel/models/src",
         "kernel/sdk/src",
     ];
@@ -117,7 +117,7 @@ fn offline_commands_boot_no_kernel() {
 
 #[test]
 fn kernel_opens_its_own_data_only() {
-    let crates = ["kernel/host/src", "kernel/build/src", "kernel/process/src", "kernel/mcp/src"];
+    let crates = ["kernel/host/src", "kernel/builder/src", "kernel/process/src", "kernel/mcp/src"];
     let mut findings = Vec::new();
     for path in product_files().filter(|path| in_any(path, &crates)) {
         let code = code(&path);
@@ -173,7 +173,7 @@ fn paths_of_others_are_opened_in_jails() {
     let allowed = [
         "extensions/core_tools/src/jail.rs",
         "extensions/skill_registry/store/src",
-        "kernel/build/src/files.rs",
+        "kernel/builder/src/files.rs",
         "kernel/host/src/agent_files.rs",
     ];
     let is_jail = |finding: &String| {
