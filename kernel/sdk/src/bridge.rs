@@ -13,7 +13,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::guard::{HostLink, LogLine};
+use crate::link::{HostLink, LogLine};
 
 /// Forwards every event of this library to the kernel, and every panic as an error event.
 ///

@@ -14,10 +14,10 @@ use skillhost_contract::payload::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::embedding::EmbeddingClient;
+use crate::codec::{from_bytes, to_bytes};
+use crate::embedding_client::EmbeddingClient;
 use crate::error::{ExtensionError, Result};
-use crate::guard::HostLink;
-use crate::interface::{from_bytes, to_bytes};
+use crate::link::HostLink;
 use crate::output::ToolOutput;
 
 /// A handle through which an extension uses the kernel; cheap to clone.

@@ -6,8 +6,9 @@ use async_trait::async_trait;
 use skillhost_contract::payload::{EffectRequest, ErrorKind, effect_interface};
 
 use crate::args::ToolArgs;
+use crate::codec::{from_bytes, to_bytes};
 use crate::error::{ExtensionError, Result};
-use crate::interface::{Interface, from_bytes, to_bytes};
+use crate::interface::Interface;
 use crate::provider::EffectProvider;
 
 /// The `tool_effects` interface of an [`EffectProvider`].

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use skillhost_contract::payload::{ErrorKind, HandleEventRequest, event_interface};
 
+use crate::codec::{from_bytes, to_bytes};
 use crate::error::{ExtensionError, Result};
-use crate::interface::{Interface, from_bytes, to_bytes};
+use crate::interface::Interface;
 use crate::provider::EventProvider;
 
 /// The `event` interface of an [`EventProvider`].

@@ -10,8 +10,7 @@ use abi_stable::std_types::{RErr, ROk, ROption, RString, RVec};
 use async_ffi::FutureExt as _;
 use serde::Serialize;
 use skillhost_contract::abi::{
-    ContextAbi, ExtensionAbi, FfiError, FfiFut, FfiResult, HostObject, LogRecord, ServiceAbi,
-    ToolAbi, lifecycle,
+    ContextAbi, ExtensionAbi, FfiFut, FfiResult, HostObject, ServiceAbi, ToolAbi, lifecycle,
 };
 use skillhost_contract::payload::{CallContext, ErrorKind};
 use tokio::runtime::{Handle, Runtime};
@@ -19,68 +18,11 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ToolArgs;
+use crate::codec::to_ffi;
 use crate::error::{ExtensionError, Result};
 use crate::interface::Interface;
+use crate::link::{CALL_ID, HostLink};
 use crate::provider::{ContextProvider, Extension, ServiceProvider, ToolProvider};
-
-tokio::task_local! {
-    /// The id of the call that the current task serves; log events carry it.
-    static CALL_ID: u64;
-}
-
-/// A log event that is sent to the kernel.
-pub(crate) struct LogLine<'a> {
-    pub(crate) level: u8,
-    pub(crate) target: &'a str,
-    pub(crate) message: &'a str,
-    pub(crate) fields_json: &'a str,
-    pub(crate) spans: &'a str,
-    pub(crate) file: &'a str,
-    pub(crate) line: u32,
-}
-
-/// A connection to the kernel, without ABI types in its interface.
-#[derive(Clone)]
-pub(crate) struct HostLink {
-    host: Arc<HostObject>,
-    handle: Handle,
-}
-
-impl HostLink {
-    pub(crate) fn log_enabled(&self, level: u8, target: &str) -> bool {
-        self.host.log_enabled(level, target.into())
-    }
-
-    pub(crate) fn log(&self, line: &LogLine<'_>) {
-        self.host.log(LogRecord {
-            level: line.level,
-            target: line.target.into(),
-            message: line.message.into(),
-            fields_json: line.fields_json.into(),
-            spans: line.spans.into(),
-            file: line.file.into(),
-            line: line.line,
-            // Tasks that the author spawned have no call; 0 means none.
-            call_id: CALL_ID.try_with(|id| *id).unwrap_or_default(),
-        });
-    }
-
-    pub(crate) async fn call(&self, method: &str, payload: Vec<u8>) -> Result<Vec<u8>> {
-        // The future is created before the await, so that no borrow is held across it.
-        let reply = self.host.call(method.into(), payload.into());
-        match reply.await {
-            ROk(bytes) => Ok(bytes.into_vec()),
-            RErr(error) => Err(from_ffi(&error)),
-        }
-    }
-
-    /// Calls without waiting for the reply; for destructors.
-    pub(crate) fn call_detached(&self, method: &'static str, payload: Vec<u8>) {
-        // Through the handle: a destructor may run on a thread without a runtime context.
-        let link = self.clone();
-        self.handle.spawn(async move { link.call(method, payload).await });
-    }
-}
 
 /// The state shared by all guarded objects of one extension.
 pub(crate) struct ExtensionShared {
@@ -100,7 +42,7 @@ impl ExtensionShared {
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();
-        let link = HostLink { host: Arc::new(host), handle: handle.clone() };
+        let link = HostLink::new(host, handle.clone());
         let cancel = CancellationToken::new();
         Ok((Arc::new(Self { runtime: Mutex::new(Some(runtime)), handle, cancel }), link))
     }
@@ -176,19 +118,6 @@ fn panic_error(payload: Box<dyn Any + Send>) -> ExtensionError {
     // Dropping the payload runs the author's `Drop`, which may panic again.
     std::mem::forget(payload);
     ExtensionError::new(ErrorKind::Panicked, format!("the extension panicked: {text}"))
-}
-
-pub(crate) fn to_ffi(error: &ExtensionError) -> FfiError {
-    FfiError {
-        kind: error.kind().as_str().into(),
-        message: error.message().into(),
-        hint: error.hint().into(),
-    }
-}
-
-fn from_ffi(error: &FfiError) -> ExtensionError {
-    ExtensionError::new(ErrorKind::from_wire(&error.kind), error.message.as_str())
-        .with_hint(error.hint.as_str())
 }
 
 fn to_json_text<T: Serialize + ?Sized>(value: &T) -> Result<RString> {

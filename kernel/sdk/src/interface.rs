@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use skillhost_contract::payload::{
     ActivateSkillRequest, ErrorKind, PublishedDetailsRequest, PublishedPromptRequest,
     PublishedRequest, PublishedUriRequest, ReviewRequest, SkillCreatedReport, SkillGeneration,
     SkillRequest, skill_interface,
 };
 
+use crate::codec::{from_bytes, to_bytes};
 use crate::error::{ExtensionError, Result};
 use crate::provider::SkillProvider;
 
@@ -83,14 +82,4 @@ impl<T: SkillProvider> Interface for SkillInterface<T> {
             }
         }
     }
-}
-
-pub(crate) fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    serde_json::to_vec(value)
-        .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))
-}
-
-pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))
 }

@@ -45,7 +45,7 @@ pub use provider::{
 // Types that an author receives.
 pub use args::ToolArgs;
 pub use context::{EventStream, ExtensionContext, Secret, SkillClient};
-pub use embedding::EmbeddingClient;
+pub use embedding_client::EmbeddingClient;
 pub use skillhost_contract::payload::{AgentAnswer, CallContext, CallOrigin, CatalogScope, Event};
 // Types that an author returns.
 pub use error::{ExtensionError, Result};
@@ -66,14 +66,18 @@ pub use tracing;
 
 mod args;
 mod bridge;
+mod codec;
 mod context;
 mod effect;
 mod embedding;
+mod embedding_client;
+mod embedding_codec;
 mod error;
 mod events;
 mod export;
 mod guard;
 mod interface;
+mod link;
 mod output;
 mod provider;
 mod scheduler;

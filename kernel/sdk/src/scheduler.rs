@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use skillhost_contract::payload::{ErrorKind, RunTaskRequest, scheduler_interface};
 
+use crate::codec::{from_bytes, to_bytes};
 use crate::error::{ExtensionError, Result};
-use crate::interface::{Interface, from_bytes, to_bytes};
+use crate::interface::Interface;
 use crate::provider::SchedulerProvider;
 
 /// The `scheduler` interface of a [`SchedulerProvider`].

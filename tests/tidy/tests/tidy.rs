@@ -204,6 +204,7 @@ fn only_the_boundary_names_the_abi_and_only_it_is_unsafe() {
         "kernel/sdk/src/guard.rs",
         "kernel/sdk/src/export.rs",
         "kernel/sdk/src/lib.rs",
+        "kernel/sdk/src/link.rs",
         "kernel/host/src/loader.rs",
         "kernel/host/src/abi.rs",
     ];
