@@ -12,9 +12,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use skillhost_kernel::{ApprovalRecord, Approvals, Approver, PlannedFile, read_tree};
 
-use crate::builder::installed_files;
 use crate::error::BuildError;
 use crate::files::{file_text, sha256_hex};
+use crate::installed::installed_files;
 use crate::pin::set_pin;
 use crate::place::{BuildPaths, library_name};
 use steps::{FORWARD, Step, UNDO, is_executable, perform, read, remove, write, write_json};

@@ -14,6 +14,7 @@ mod error;
 mod files;
 mod group;
 mod install;
+mod installed;
 mod messages;
 mod pin;
 mod place;

@@ -18,11 +18,9 @@ const FILES_IN_CIRCLES: &[(&str, usize)] = &[
     ("extensions/skill_registry/rules", 4),
     ("extensions/skill_registry/search", 4),
     ("extensions/skill_registry/store", 47),
-    ("kernel/builder", 2),
     ("kernel/cli", 27),
     ("kernel/host", 48),
     ("kernel/process", 7),
-    ("kernel/sdk", 5),
 ];
 
 /// A path of a module or an item, from the root of its crate.
