@@ -36,7 +36,10 @@ struct BenchRow {
 pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
     build_product(BuildProfile::Dist)?;
     let bench = ["build", "--locked", "-p", "bench", "--bins", "--examples"];
-    let arguments = bench.iter().chain(BuildProfile::Dist.arguments());
+    // The measurements of vectors use the table that the default build omits.
+    let embedding =
+        ["-p", "skillhost-embedding", "--features", "skillhost-embedding/static-minilm"];
+    let arguments = bench.iter().chain(&embedding).chain(BuildProfile::Dist.arguments());
     run_command(&mut cargo_command(arguments))?;
     let data = root().join(&args.data);
     let (floor, generator) = (data.join("coldfloor.rs"), data.join("gen_skills.py"));

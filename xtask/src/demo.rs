@@ -82,14 +82,7 @@ impl DemoHome {
 
         title("2. The load report: manifests found, libraries loaded");
         let text = self.skillhost(["ext", "list"])?;
-        for id in [
-            "skill_registry",
-            "embedding",
-            "core_tools",
-            "echo",
-            "builder_agent",
-            "orchestrator_agent",
-        ] {
+        for id in ["skill_registry", "core_tools", "echo", "builder_agent", "orchestrator_agent"] {
             expect(&text, id)?;
         }
         expect_absent(&text, "rejected")?;

@@ -136,17 +136,9 @@ pub(crate) fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     ] {
         copy(&root.join(name), &share.join(name))?;
     }
-    // The program contains OpenAI's vocabulary, and the embedding extension contains vectors of a
-    // model: both have a separate license.
-    for (folder, notice, to) in [
-        ("skill_registry/tokens", "LICENSE-o200k_base", "LICENSE-o200k_base"),
-        ("embedding/vectors", "NOTICE", "NOTICE-static-minilm-128"),
-        ("embedding/vectors", "LICENSE-Apache-2.0", "LICENSE-static-minilm-128"),
-    ] {
-        let data = root.join("extensions").join(folder).join("data");
-        copy(&data.join(notice), &share.join(to))?;
-    }
-    Ok(())
+    // The program contains OpenAI's vocabulary, which has a separate license.
+    let data = root.join("extensions/skill_registry/tokens/data");
+    copy(&data.join("LICENSE-o200k_base"), &share.join("LICENSE-o200k_base"))
 }
 
 /// Copies the SDK and the contract as a workspace of their own, so that `ext new` works from an

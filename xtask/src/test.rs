@@ -55,6 +55,17 @@ pub(crate) fn cmd_test() -> Result<()> {
         cargo_command(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
             .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links"),
     )?;
+    // The default build omits the table of word vectors.
+    run_command(&mut cargo_command([
+        "test",
+        "--package",
+        "word-vectors",
+        "--package",
+        "skillhost-embedding",
+        "--features",
+        "skillhost-embedding/static-minilm",
+        "--locked",
+    ]))?;
     // Tests of a failing step or a killed process need failpoints, which no product build has.
     run_command(&mut cargo_command([
         "test",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use skillhost_contract::payload::{ErrorKind, ExtensionInit, ToolSpec};
-use skillhost_manifest::plan::{self, PlanError};
+use skillhost_manifest::plan::{self, PlanError, UnmetReason};
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
 
 use crate::abi;
@@ -180,7 +180,9 @@ impl Kernel {
                 },
             ));
         }
-        for unmet in &plan.unmet {
+        // A disabled extension is a decision of the operator, and the report lists it.
+        let unmet = plan.unmet.iter().filter(|unmet| unmet.reason != UnmetReason::Disabled);
+        for unmet in unmet {
             report.notes.push(format!("`{}` {unmet}", unmet.id));
         }
         let settings = self.shared.settings.load_full();

@@ -85,7 +85,7 @@ fn ask(home: &Path) -> Result<(u64, Vec<f64>), Box<dyn Error>> {
         fs::write(folder.join("manifest.yaml"), text).map(|()| folder)
     };
     fs::create_dir_all(home.join("sandbox"))?;
-    manifest("embedding", "")?;
+    manifest("embedding", "config: {model: static-minilm-128}\n")?;
     let folder = manifest("asker", "depends_on: [embedding]\n")?;
     // Examples are next to the program, in a directory that the kernel does not search.
     let library = std::env::consts::DLL_PREFIX.to_owned() + "asker" + std::env::consts::DLL_SUFFIX;

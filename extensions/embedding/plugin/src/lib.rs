@@ -1,8 +1,8 @@
 //! The embedding extension, which converts texts to vectors.
 //!
-//! The settings select the model: the table of word vectors in this library (see `word-vectors`), a
-//! table in a local directory, or a server. No text leaves the machine unless the settings name a
-//! server.
+//! The settings select the model: a table of word vectors in a local directory, or a server. With the
+//! feature `static-minilm`, the library includes a table (see `word-vectors`). No text leaves the
+//! machine unless the settings name a server.
 
 mod endpoint;
 mod folder;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{self, Deserialize};
-use word_vectors::{STATIC_MINILM, VectorTable};
+use word_vectors::VectorTable;
 
 use crate::endpoint::{EmbeddingEndpoint, EndpointConfig};
 
@@ -19,15 +19,13 @@ use crate::endpoint::{EmbeddingEndpoint, EndpointConfig};
 #[derive(Deserialize)]
 #[serde(crate = "serde", deny_unknown_fields)]
 struct EmbeddingConfig {
-    #[serde(default)]
     model: ModelConfig,
 }
 
 /// The setting `model`.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(crate = "serde")]
 enum ModelConfig {
-    #[default]
     #[serde(rename = "static-minilm-128")]
     StaticMinilm,
     #[serde(rename = "file")]
@@ -42,13 +40,26 @@ enum EmbeddingExtension {
     Endpoint(EmbeddingEndpoint),
 }
 
+#[cfg(feature = "static-minilm")]
+#[expect(clippy::unnecessary_wraps, reason = "a library without the table returns an error")]
+fn open_static_minilm() -> Result<EmbeddingExtension> {
+    let id = word_vectors::STATIC_MINILM.to_owned();
+    Ok(EmbeddingExtension::Table { id, table: VectorTable::static_minilm() })
+}
+
+#[cfg(not(feature = "static-minilm"))]
+fn open_static_minilm() -> Result<EmbeddingExtension> {
+    let message = "the table static-minilm-128 is not part of this library";
+    let hint = "set config.model to {file: PATH} or {endpoint: …} as in \
+                manifests/embedding/manifest.yaml, or build the library with the feature static-minilm";
+    Err(ExtensionError::invalid_argument(message).with_hint(hint))
+}
+
 #[async_trait]
 impl Extension for EmbeddingExtension {
     fn new(cx: ExtensionContext) -> Result<Self> {
         Ok(match cx.config::<EmbeddingConfig>()?.model {
-            ModelConfig::StaticMinilm => {
-                Self::Table { id: STATIC_MINILM.to_owned(), table: VectorTable::static_minilm() }
-            }
+            ModelConfig::StaticMinilm => open_static_minilm()?,
             ModelConfig::Folder(path) => {
                 // A relative path belongs to the home, not to the working directory of the kernel.
                 let (id, table) = folder::load_model(&cx.home().join(path))?;

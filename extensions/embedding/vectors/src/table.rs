@@ -6,12 +6,16 @@ use std::fmt;
 use crate::vocabulary::PieceVocabulary;
 use crate::words::for_each_word;
 
-/// The id of the table in this crate. Every other table requires another id, because vectors are
-/// cached by it.
+/// The id of [`VectorTable::static_minilm`]. Every other table requires another id, because vectors
+/// are cached by it.
+#[cfg(feature = "static-minilm")]
 pub const STATIC_MINILM: &str = "static-minilm-128";
 
+#[cfg(feature = "static-minilm")]
 static VOCABULARY: &str = include_str!("../data/vocab.txt");
+#[cfg(feature = "static-minilm")]
 static ROWS: &[u8] = include_bytes!("../data/table.i8");
+#[cfg(feature = "static-minilm")]
 static SCALES: &[u8] = include_bytes!("../data/scale_sif.f32");
 
 /// An error for files that are not a valid table.
@@ -71,6 +75,7 @@ impl fmt::Debug for VectorTable {
 
 impl VectorTable {
     /// Returns the table in this crate; its id is [`STATIC_MINILM`].
+    #[cfg(feature = "static-minilm")]
     #[must_use]
     pub fn static_minilm() -> Self {
         Self::parse(VOCABULARY.into(), ROWS.into(), SCALES.into())
@@ -182,15 +187,23 @@ fn parse_vocabulary(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    #[cfg(feature = "static-minilm")]
     use sha2::{Digest as _, Sha256};
 
     use super::*;
 
+    fn small_table() -> VectorTable {
+        let rows = (0..30).map(|number: u8| f32::from(number % 7) - 2.0).collect();
+        VectorTable::from_floats("a\ne\n##a\n1\nword\n字".into(), rows).unwrap()
+    }
+
+    #[cfg(feature = "static-minilm")]
     fn hash(bytes: &[u8]) -> String {
         Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Vectors are cached by the id, so a changed table requires a new id.
+    #[cfg(feature = "static-minilm")]
     #[test]
     fn table_id_matches_content() {
         assert_eq!(STATIC_MINILM, "static-minilm-128");
@@ -208,6 +221,7 @@ mod tests {
     }
 
     /// The expected numbers were computed by other code from the same files.
+    #[cfg(feature = "static-minilm")]
     #[test]
     fn vectors_match_reference() {
         let table = VectorTable::static_minilm();
@@ -278,18 +292,18 @@ mod tests {
 
     #[test]
     fn long_text_is_truncated() {
-        let table = VectorTable::static_minilm();
+        let table = small_table();
         let long = "word \0🎉字".repeat(100_000);
         assert!(long.len() > 1 << 20);
         let read = &long[..long.floor_char_boundary(crate::MAX_BYTES)];
         assert_eq!(table.embed(&long), table.embed(read));
-        assert_eq!(table.embed(&"x".repeat(1 << 20)), [0.0; 128]);
+        assert_eq!(table.embed(&"x".repeat(1 << 20)), [0.0; 5]);
     }
 
     proptest! {
         #[test]
         fn vector_has_length_one_or_zero(text in any::<String>()) {
-            static TABLE: std::sync::LazyLock<VectorTable> = std::sync::LazyLock::new(VectorTable::static_minilm);
+            static TABLE: std::sync::LazyLock<VectorTable> = std::sync::LazyLock::new(small_table);
             let vector = TABLE.embed(&text);
             prop_assert_eq!(&vector, &TABLE.embed(&text));
             let length: f32 = vector.iter().map(|number| number * number).sum();

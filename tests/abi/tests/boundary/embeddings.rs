@@ -17,11 +17,12 @@ fn two(config: &str) -> TestHome {
     misbehaving(home, "b", "depends_on: [{id: a, optional: true}]")
 }
 
-/// A caller `b` and the shipped extension with these settings.
+/// A caller `b` and the shipped extension, enabled and with these settings.
 fn shipped(settings: &str) -> TestHome {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../manifests/embedding/manifest.yaml");
     let text = std::fs::read_to_string(path).expect("it ships");
+    let text = text.replace("enabled: false\n", "");
     let home = TestHome::new().manifest("embedding", &text).settings(settings);
     let home = home.library("embedding", "embedding", &library("embedding"));
     misbehaving(home, "b", "depends_on: [embedding]")
@@ -127,40 +128,38 @@ async fn only_loaded_dependency_is_called() {
     rig.kernel.shutdown().await;
 }
 
+/// Settings and files that make `models/tiny` the model: `left` is (3, 0), `right` is (0, 4).
+fn with_tiny_model() -> TestHome {
+    let numbers: Vec<u8> = TINY_ROWS.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let header = r#"{"embeddings":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}"#;
+    let weights = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &numbers].concat();
+    shipped("extensions: {embedding: {model: {file: models/tiny}}}\n")
+        .file("models/tiny/model.safetensors", &weights)
+        .file("models/tiny/vocab.txt", TINY_VOCABULARY)
+}
+
+const TINY_ROWS: [f32; 4] = [3.0, 0.0, 0.0, 4.0];
+const TINY_VOCABULARY: &str = "left\nright\n";
+
 #[tokio::test(flavor = "multi_thread")]
 async fn shipped_extension_returns_table_vectors() {
-    let rig = Rig::boot(shipped("{}")).await;
+    let rig = Rig::boot(with_tiny_model()).await;
     assert_eq!(rig.loaded(), ["embedding", "b"]);
-    let long = "word \0🎉字 ".repeat(100_000);
-    let texts = ["Extract tables from PDF files", "", "\0", "日本語だけ", "שלום", &long];
+    let long = "left \0🎉字 ".repeat(100_000);
+    let texts = ["Left right", "up", "", "\0", "日本語だけ", "שלום right", &long];
     let answer = read(&rig.done("b", asked("embedding", &texts)).await);
-    assert_eq!(
-        (&answer["model"], &answer["dimension"]),
-        (&json!("static-minilm-128"), &json!(128))
-    );
-    let table = VectorTable::static_minilm();
+    let id = answer["model"].as_str().expect("an id");
+    assert!(id.starts_with("tiny:") && id.len() == 21, "{id}");
+    assert_eq!(answer["dimension"], json!(2));
+    assert_eq!(vectors(&answer)[..2], [[0.6, 0.8], [0.0, 0.0]]);
+    let table = VectorTable::from_floats(TINY_VOCABULARY.into(), TINY_ROWS.into()).unwrap();
     let expected: Vec<_> = texts.iter().map(|text| table.embed(text)).collect();
     assert_eq!(vectors(&answer), expected);
     rig.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn home_model_replaces_shipped_one() {
-    let numbers: Vec<u8> = [3.0f32, 0.0, 0.0, 4.0].iter().flat_map(|n| n.to_le_bytes()).collect();
-    let header = r#"{"embeddings":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}"#;
-    let weights = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &numbers].concat();
-    let settings = "extensions: {embedding: {model: {file: models/tiny}}}\n";
-    let home = shipped(settings)
-        .file("models/tiny/model.safetensors", &weights)
-        .file("models/tiny/vocab.txt", "left\nright\n");
-    let rig = Rig::boot(home).await;
-    let answer = read(&rig.done("b", asked("embedding", &["Left right", "up"])).await);
-    let id = answer["model"].as_str().expect("an id");
-    assert!(id.starts_with("tiny:") && id.len() == 21, "{id}");
-    assert_eq!(answer["dimension"], json!(2));
-    assert_eq!(vectors(&answer), [[0.6, 0.8], [0.0, 0.0]]);
-    rig.kernel.shutdown().await;
-
+async fn missing_model_is_rejected() {
     let home = shipped("extensions: {embedding: {model: {file: gone}}}\n");
     let rig = Rig::boot(home).await;
     assert_eq!(
@@ -168,6 +167,15 @@ async fn home_model_replaces_shipped_one() {
         "new: [HOME]/gone/model.safetensors: No such file or directory (os error 2)\n\
          hint: set config.model.file to a Model2Vec directory with model.safetensors, and \
          tokenizer.json or vocab.txt"
+    );
+    rig.kernel.shutdown().await;
+
+    let rig = Rig::boot(shipped("extensions: {embedding: {model: static-minilm-128}}\n")).await;
+    assert_eq!(
+        rig.rejection("embedding"),
+        "new: the table static-minilm-128 is not part of this library\n\
+         hint: set config.model to {file: PATH} or {endpoint: …} as in \
+         manifests/embedding/manifest.yaml, or build the library with the feature static-minilm"
     );
     rig.kernel.shutdown().await;
 }

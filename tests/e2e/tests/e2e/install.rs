@@ -88,8 +88,6 @@ fn installation_is_complete() {
     share/skillhost/LICENSE-APACHE
     share/skillhost/LICENSE-MIT
     share/skillhost/LICENSE-o200k_base
-    share/skillhost/LICENSE-static-minilm-128
-    share/skillhost/NOTICE-static-minilm-128
     share/skillhost/README.md
     share/skillhost/manifests/builder_agent/manifest.yaml
     share/skillhost/manifests/builder_agent/prompt.jinja2
@@ -168,11 +166,11 @@ fn installed_copy_runs_main_flow() {
         let rows = report[key].as_array().cloned().unwrap_or_default();
         rows.iter().map(|row| row["id"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(ids("loaded"), ["echo", "embedding", "skill_registry", "core_tools"]);
+    assert_eq!(ids("loaded"), ["echo", "skill_registry", "core_tools"]);
     assert_eq!(ids("agents"), ["builder_agent", "orchestrator_agent", "reviewer_agent"]);
     assert_eq!(ids("rejected"), Vec::<String>::new());
     assert_eq!(
-        report["loaded"][2]["library"],
+        report["loaded"][1]["library"],
         "[OUTSIDE]/prefix/lib/skillhost/libskill_registry.so"
     );
     assert_eq!(run(&["ext", "doctor", "--json"]).json()["healthy"], true);
