@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use skillhost_files::{TreeFile, files_digest, sha256_hex};
 use skillhost_kernel::{
-    ApprovalRecord, Approvals, Approver, CallError, Home, PlannedFile, files_digest, pin_digest,
-    read_tree,
+    ApprovalRecord, Approvals, Approver, CallError, Home, pin_digest, read_extension_files,
 };
 use skillhost_manifest::{ExtensionId, Manifest};
 
@@ -27,7 +27,7 @@ pub struct ApprovalPlan {
     pub digest: String,
     /// The capabilities of the extension and its files. Untrusted text.
     pub details: String,
-    files: Vec<PlannedFile>,
+    files: Vec<TreeFile>,
 }
 
 impl CargoExtensionBuilder {
@@ -85,7 +85,7 @@ impl CargoExtensionBuilder {
 }
 
 fn check_unchanged(place: &BuildPaths, plan: &ApprovalPlan) -> Result<(), BuildError> {
-    match read_tree(&place.source_dir())? == plan.files {
+    match read_extension_files(&place.source_dir())? == plan.files {
         true => Ok(()),
         false => Err(BuildError::Changed { id: place.id.clone() }),
     }
@@ -101,7 +101,7 @@ fn plan_approval(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildErr
             remedy: remedy.to_owned(),
         }])
     };
-    let files = read_tree(&BuildPaths::new(home, id.as_str()).source_dir())?;
+    let files = read_extension_files(&BuildPaths::new(home, id.as_str()).source_dir())?;
     let text = files::file_text(&files, "manifest.yaml")
         .ok_or_else(|| violation("not found or not text".to_owned(), "write one"))?;
     let manifest = skillhost_manifest::parse_manifest(text)
@@ -112,7 +112,7 @@ fn plan_approval(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildErr
     }
     let (what, actual) = match manifest.entrypoint().map(library_name) {
         Some(name) => match files.iter().find(|file| file.path == name) {
-            Some(library) => (format!("`{name}`"), files::sha256_hex(&library.bytes)),
+            Some(library) => (format!("`{name}`"), sha256_hex(&library.bytes)),
             None => return Err(BuildError::NoLibrary { id: id.to_string(), name }),
         },
         None => ("the extension".to_owned(), pin_digest(&files)),

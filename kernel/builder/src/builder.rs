@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use skillhost_files::{TreeFile, files_digest, sha256_hex, write_atomically};
 use skillhost_kernel::{
     ApprovalRecord, Approvals, Approver, BuildCandidate, BuildPlan, BuildSettings, CallError,
-    ErrorKind, ExtensionBuilder, Home, Installation, LoadPhase, PlannedFile, ProbeReport,
-    RollbackOutcome, SecretStore, files_digest, pin_digest, process_home, write_atomically,
+    ErrorKind, ExtensionBuilder, Home, Installation, LoadPhase, ProbeReport, RollbackOutcome,
+    SecretStore, pin_digest, process_home,
 };
 use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
 
@@ -75,7 +76,7 @@ impl CargoExtensionBuilder {
             write_files(&directory, &plan.files)?;
             // The digest is that of the installed files: their manifest has the line of the pin,
             // whose value does not enter the digest.
-            let pinned = set_pin(manifest_text(plan), &files::sha256_hex(b""))?;
+            let pinned = set_pin(manifest_text(plan), &sha256_hex(b""))?;
             return Ok(BuiltArtifact {
                 sha256: pin_digest(&with_manifest(&plan.files, pinned)),
                 warnings: String::new(),
@@ -93,7 +94,7 @@ impl CargoExtensionBuilder {
         // cargo's target directory.
         let bytes = fs::read(&compiled.library).map_err(BuildError::io(&compiled.library))?;
         write_file(&staged, &bytes)?;
-        let (sha256, warnings) = (files::sha256_hex(&bytes), compiled.warnings);
+        let (sha256, warnings) = (sha256_hex(&bytes), compiled.warnings);
         Ok(BuiltArtifact { sha256, warnings, directory, staged: Some(staged) })
     }
 }
@@ -211,7 +212,7 @@ impl ExtensionBuilder for CargoExtensionBuilder {
                 None => Vec::new(),
             };
             // The approval is for the digest that the reviewer has seen.
-            if plan.manifest.entrypoint().is_some() && files::sha256_hex(&bytes) != made.sha256 {
+            if plan.manifest.entrypoint().is_some() && sha256_hex(&bytes) != made.sha256 {
                 return Err(BuildError::Changed { id: id.to_owned() });
             }
             let library = plan.manifest.entrypoint().map(|entrypoint| (entrypoint, &*bytes));
@@ -296,7 +297,7 @@ fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPl
     }
     if manifest.agent().is_none() {
         // Checked now, since a manifest without room for a pin would fail only after the build.
-        set_pin(&text, &files::sha256_hex(b""))?;
+        set_pin(&text, &sha256_hex(b""))?;
     }
     let recipe = match &manifest.kind {
         ExtensionKind::Library { entrypoint } => {
@@ -310,7 +311,7 @@ fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPl
 }
 
 /// Reads the directory of an extension without generated files.
-fn read_files(home: &Home, manifest: &Manifest) -> Result<Vec<PlannedFile>, BuildError> {
+fn read_files(home: &Home, manifest: &Manifest) -> Result<Vec<TreeFile>, BuildError> {
     let library = manifest.entrypoint().map(library_name);
     let is_generated = |name: &str| match &library {
         Some(library) => name == library.as_str() || name == "Cargo.lock",

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use skillhost_kernel::{BuildSettings, PlannedFile};
+use skillhost_files::TreeFile;
+use skillhost_kernel::BuildSettings;
 use tokio::process::Command;
 
 use crate::error::BuildError;
@@ -46,16 +47,16 @@ pub(crate) struct CompiledLibrary {
 /// [`group::run_limited`].
 pub(crate) async fn compile_crate(
     place: &BuildPaths,
-    (files, digest): (&[PlannedFile], &str),
+    (files, digest): (&[TreeFile], &str),
     recipe: &CrateRecipe,
     sdk: &Path,
     settings: &BuildSettings,
 ) -> Result<CompiledLibrary, BuildError> {
     let directory = place.sources(digest);
     // The crate's own versions of these files could change the build, so both are replaced.
-    let is_source = |file: &&PlannedFile| !["Cargo.toml", "Cargo.lock"].contains(&&*file.path);
+    let is_source = |file: &&TreeFile| !["Cargo.toml", "Cargo.lock"].contains(&&*file.path);
     let mut copied: Vec<_> = files.iter().filter(is_source).cloned().collect();
-    let own = |path: &str, bytes| PlannedFile { path: path.to_owned(), bytes, executable: false };
+    let own = |path: &str, bytes| TreeFile { path: path.to_owned(), bytes, executable: false };
     copied.push(own("Cargo.toml", recipe.manifest(sdk).into_bytes()));
     if let Some(lock) = read_lock_file(sdk) {
         copied.push(own("Cargo.lock", lock));

@@ -1,6 +1,7 @@
 //! The review text of an extension.
 
-use skillhost_kernel::{ApprovalDetails, PlannedFile, approval_details};
+use skillhost_files::TreeFile;
+use skillhost_kernel::{ApprovalDetails, approval_details};
 use skillhost_manifest::Manifest;
 
 use crate::error::{BuildError, PolicyViolation};
@@ -12,7 +13,7 @@ use crate::policy::CrateRecipe;
 /// [`BuildError::PolicyViolations`] for files that the text cannot show completely.
 pub(crate) fn write_details(
     manifest: &Manifest,
-    files: &[PlannedFile],
+    files: &[TreeFile],
     recipe: Option<&CrateRecipe>,
 ) -> Result<String, BuildError> {
     let notes: Vec<_> = recipe.map(format_dependencies).into_iter().collect();

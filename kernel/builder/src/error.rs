@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use skillhost_kernel::{ApprovalsError, CallError, ErrorKind, LoadPhase, TreeError};
+use skillhost_files::TreeError;
+use skillhost_kernel::{ApprovalsError, CallError, ErrorKind, LoadPhase};
 
 /// A violation of the build policy.
 #[derive(Debug, Clone, PartialEq, Eq)]

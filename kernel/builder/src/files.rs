@@ -7,7 +7,7 @@ use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOpt
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, PermissionsExt as _};
 use sha2::{Digest as _, Sha256};
-use skillhost_kernel::PlannedFile;
+use skillhost_files::{TreeFile, to_hex};
 
 use crate::error::{BuildError, PolicyViolation};
 
@@ -40,7 +40,7 @@ pub(crate) fn read_source_tree(
     extensions: &Path,
     id: &str,
     is_generated: impl Fn(&str) -> bool,
-) -> Result<Vec<PlannedFile>, BuildError> {
+) -> Result<Vec<TreeFile>, BuildError> {
     let at = || extensions.join(id);
     let all = Dir::open_ambient_dir(extensions, ambient_authority())
         .map_err(BuildError::io(extensions))?;
@@ -80,7 +80,7 @@ pub(crate) fn read_source_tree(
 }
 
 /// Returns the hexadecimal sha256 of names, modes, lengths and contents.
-pub(crate) fn digest_files(files: &[PlannedFile]) -> String {
+pub(crate) fn digest_files(files: &[TreeFile]) -> String {
     let mut hasher = Sha256::new();
     for file in files {
         // The lengths separate the fields, so that no two lists of files hash alike.
@@ -93,17 +93,8 @@ pub(crate) fn digest_files(files: &[PlannedFile]) -> String {
     to_hex(&hasher.finalize())
 }
 
-/// Returns the hexadecimal sha256 of bytes.
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    to_hex(&Sha256::digest(bytes))
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Returns the text of a file, or `None` if the file does not exist or is not UTF-8.
-pub(crate) fn file_text<'f>(files: &'f [PlannedFile], path: &str) -> Option<&'f str> {
+pub(crate) fn file_text<'f>(files: &'f [TreeFile], path: &str) -> Option<&'f str> {
     let file = files.iter().find(|file| file.path == path)?;
     std::str::from_utf8(&file.bytes).ok()
 }
@@ -115,7 +106,7 @@ fn violation(file: impl Into<String>, what: impl Into<String>, remedy: &str) -> 
 /// A recursive reader of a directory.
 struct DirectoryReader<'m, M> {
     is_generated: &'m M,
-    files: Vec<PlannedFile>,
+    files: Vec<TreeFile>,
     violations: Vec<PolicyViolation>,
     bytes: u64,
     is_over_limit: bool,
@@ -203,7 +194,7 @@ impl<M: Fn(&str) -> bool> DirectoryReader<'_, M> {
         }
         self.bytes += bytes.len() as u64;
         let executable = metadata.permissions().mode() & 0o111 != 0;
-        self.files.push(PlannedFile { path, bytes, executable });
+        self.files.push(TreeFile { path, bytes, executable });
         Ok(())
     }
 }

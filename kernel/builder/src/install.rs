@@ -10,10 +10,11 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use skillhost_kernel::{ApprovalRecord, Approvals, Approver, PlannedFile, read_tree};
+use skillhost_files::{TreeFile, sha256_hex};
+use skillhost_kernel::{ApprovalRecord, Approvals, Approver, read_extension_files};
 
 use crate::error::BuildError;
-use crate::files::{file_text, sha256_hex};
+use crate::files::file_text;
 use crate::installed::installed_files;
 use crate::pin::set_pin;
 use crate::place::{BuildPaths, library_name};
@@ -203,10 +204,10 @@ fn rollback_record(
     approver: &Approver,
 ) -> Result<Option<ApprovalRecord>, BuildError> {
     let Some(current) = approvals.approval(&place.id) else { return Ok(None) };
-    let files = read_tree(&place.source_dir())?;
+    let files = read_extension_files(&place.source_dir())?;
     let Some(manifest) = file_text(&files, "manifest.yaml") else { return Ok(None) };
     let name = library_name(entrypoint);
-    let covered = |file: &PlannedFile| {
+    let covered = |file: &TreeFile| {
         let mode = if file.executable { "755" } else { "644" };
         let mut approved = current.files.iter().filter(|approved| approved.path == file.path);
         approved.any(|approved| approved.sha256 == sha256_hex(&file.bytes) && approved.mode == mode)

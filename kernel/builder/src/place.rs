@@ -7,7 +7,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use skillhost_kernel::{Home, PlannedFile};
+use skillhost_files::TreeFile;
+use skillhost_kernel::Home;
 
 use crate::error::BuildError;
 
@@ -137,7 +138,7 @@ pub(crate) fn remove_directory(path: &Path) -> Result<(), BuildError> {
 }
 
 /// Writes files to a new private directory.
-pub(crate) fn write_files(directory: &Path, files: &[PlannedFile]) -> Result<(), BuildError> {
+pub(crate) fn write_files(directory: &Path, files: &[TreeFile]) -> Result<(), BuildError> {
     // Files of an interrupted build must not become a part of this one.
     remove_directory(directory)?;
     create_private(directory)?;

@@ -10,7 +10,7 @@ mod sources;
 use std::path::Path;
 
 use serde_json::json;
-use skillhost_kernel::PlannedFile;
+use skillhost_files::TreeFile;
 
 use crate::error::{BuildError, PolicyViolation};
 use crate::files;
@@ -44,7 +44,7 @@ pub(crate) struct AllowedDependency {
 /// # Errors
 /// [`BuildError::PolicyViolations`] with all violations.
 pub(crate) fn check_crate(
-    files: &[PlannedFile],
+    files: &[TreeFile],
     entrypoint: &str,
     allow: &[String],
 ) -> Result<CrateRecipe, BuildError> {

@@ -7,10 +7,11 @@
 use std::fs;
 use std::sync::Arc;
 
+use skillhost_files::files_digest;
 use skillhost_manifest::ExtensionId;
 
 use crate::approvals::{
-    ApprovalRecord, Approvals, ApprovalsError, MANIFEST, changed_files, files_digest, read_tree,
+    ApprovalRecord, Approvals, ApprovalsError, MANIFEST, changed_files, read_extension_files,
 };
 use crate::discovery::DiscoveredManifest;
 use crate::home::Home;
@@ -67,12 +68,12 @@ impl Admission {
     ) -> Result<DiscoveredManifest, AdmissionError> {
         let id = &found.manifest.id;
         let record = self.approval(found)?;
-        let unreadable = |error: crate::approvals::TreeError| AdmissionError {
+        let unreadable = |error: skillhost_files::TreeError| AdmissionError {
             reason: error.to_string(),
             hint: error.hint(),
         };
         // Read once: the digest, the manifest and the copy all come from these bytes.
-        let files = read_tree(found.directory()).map_err(unreadable)?;
+        let files = read_extension_files(found.directory()).map_err(unreadable)?;
         if record.digest != files_digest(&files) {
             return Err(changed_files_error(found, &changed_files(record, &files)));
         }

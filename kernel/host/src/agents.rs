@@ -10,10 +10,10 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use minijinja::context;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::{
     CatalogScope, ErrorKind, SkillContent, SkillGeneration, SkillRequest, skill_interface,
 };
+use skillhost_files::sha256_hex;
 use skillhost_manifest::{AgentCatalog, AgentManifest, ExtensionId, Manifest};
 
 use crate::agent_files::read_agent_file;
@@ -23,7 +23,6 @@ use crate::foreign_text::neutralize;
 use crate::home::Home;
 use crate::instance::Instance;
 use crate::kernel::{ADDED, KernelState};
-use crate::loader::to_hex;
 use crate::templates::render_template;
 
 /// The template of an agent's instructions, in the directory of its manifest.
@@ -311,7 +310,7 @@ pub(crate) fn find_missing_tools(
 }
 
 fn build_layer(kind: InstructionLayerKind, source: String, text: String) -> InstructionLayer {
-    let digest = to_hex(&Sha256::digest(text.as_bytes()));
+    let digest = sha256_hex(text.as_bytes());
     InstructionLayer { kind, source, skill_id: None, digest, tokens: estimate_tokens(&text), text }
 }
 

@@ -4,8 +4,8 @@
 //! reach. Lines are appended and never changed; the last line of an id is in force.
 
 mod details;
+mod extension_files;
 mod record;
-mod tree;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -14,18 +14,18 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
+use skillhost_files::{create_private_dir, split_complete_lines};
 
 use crate::home::Home;
-use crate::journal::{create_private_dir, split_complete_lines};
 
 pub use details::{ApprovalDetails, approval_details};
+pub(crate) use extension_files::MANIFEST;
+pub use extension_files::{pin_digest, read_extension_files};
 pub use record::{
     AgentFacts, ApprovalAction, ApprovalKind, ApprovalRecord, ApprovalSurface, ApprovedFile,
     Approver,
 };
 pub(crate) use record::{changed_files, changed_tools};
-pub(crate) use tree::MANIFEST;
-pub use tree::{TreeError, files_digest, pin_digest, read_tree, write_tree};
 
 /// The record version that this program writes, and the newest that it reads.
 const VERSION: u32 = 1;

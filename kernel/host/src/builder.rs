@@ -10,6 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::{ErrorKind, ToolSpec};
+use skillhost_files::TreeFile;
 use skillhost_manifest::{ExtensionId, Manifest};
 
 use crate::approvals::Approver;
@@ -68,28 +69,9 @@ pub struct BuildPlan {
     /// sha256 of all `files`; hexadecimal.
     pub sha256: String,
     /// Every file with its bytes. Later changes of the directory have no effect on the build.
-    pub files: Vec<PlannedFile>,
+    pub files: Vec<TreeFile>,
     /// The files as displayed to the person who approves. Untrusted text.
     pub details: String,
-}
-
-/// One file of a plan.
-#[derive(Clone, PartialEq, Eq)]
-pub struct PlannedFile {
-    /// The path within the extension's directory.
-    pub path: String,
-    /// The content.
-    pub bytes: Vec<u8>,
-    /// The file is executable.
-    pub executable: bool,
-}
-
-impl fmt::Debug for PlannedFile {
-    /// Omits the bytes.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, bytes, executable } = self;
-        write!(f, "{path} ({} bytes{})", bytes.len(), if *executable { ", executable" } else { "" })
-    }
 }
 
 impl fmt::Debug for BuildPlan {

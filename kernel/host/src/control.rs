@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+use skillhost_files::to_hex;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
@@ -25,7 +26,6 @@ use crate::approvals::ApprovalSurface;
 use crate::error::{CallError, KernelError};
 use crate::home::{Environment, Home};
 use crate::kernel::{Kernel, TurnRequest};
-use crate::loader::to_hex;
 use crate::runtime::RunError;
 use crate::thread::ThreadStore;
 use talk::MessageRequest;

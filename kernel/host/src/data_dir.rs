@@ -5,8 +5,9 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use skillhost_files::create_private_dir;
+
 use crate::home::Home;
-use crate::journal::create_private_dir;
 
 /// The most entries whose permissions are checked at one start.
 const MAX_ENTRIES: usize = 50_000;

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::ErrorKind;
+use skillhost_files::{LinkPolicy, irregular_kind, read_beginning, sha256_hex};
 use skillhost_manifest::{ExtensionId, Manifest};
 
 use crate::admission::Admission;
@@ -16,8 +16,6 @@ use crate::boot::RESERVED;
 use crate::error::CallError;
 use crate::home::Home;
 use crate::installation::Installation;
-use crate::limited_read::{self, LinkPolicy};
-use crate::loader::to_hex;
 use crate::process::PrivateDirectory;
 use crate::report::{LoadPhase, LoadRejection};
 
@@ -53,7 +51,7 @@ impl DiscoveredManifest {
 
     /// Creates the entry of a manifest in a directory that agents write to.
     pub(crate) fn of_sandbox(manifest: Manifest, path: PathBuf, text: &str) -> Self {
-        let text_sha256 = to_hex(&Sha256::digest(text.as_bytes()));
+        let text_sha256 = sha256_hex(text.as_bytes());
         Self { text_sha256, own_files_only: true, ..Self::of_operator(manifest, path, text) }
     }
 
@@ -361,7 +359,7 @@ pub(crate) fn read_limited(path: &Path) -> io::Result<String> {
         return Err(irregular_file_error(kind));
     }
     // One byte more than the limit, so that the parser reports the size.
-    let bytes = limited_read::read_beginning(path, MANIFEST_LIMIT + 1, LinkPolicy::Follow)?;
+    let bytes = read_beginning(path, MANIFEST_LIMIT + 1, LinkPolicy::Follow)?;
     String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -405,17 +403,6 @@ fn irregular_file_error(kind: fs::FileType) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("it is {name}, not a regular file"))
 }
 
-/// Returns the name of an irregular file's kind, as used in every message.
-pub(crate) fn irregular_kind(kind: fs::FileType) -> &'static str {
-    use std::os::unix::fs::FileTypeExt as _;
-    match kind {
-        _ if kind.is_symlink() => "a symbolic link",
-        _ if kind.is_dir() => "a directory",
-        _ if kind.is_fifo() => "a FIFO",
-        _ => "a special file",
-    }
-}
-
 fn unreadable_rejection(dir: &Path, path: &Path, error: &io::Error) -> LoadRejection {
     let hint = match error.kind() {
         io::ErrorKind::InvalidInput => "replace it with a regular file",
@@ -448,7 +435,7 @@ fn directory_name(dir: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approvals::{ApprovalSurface, Approvals, Approver, read_tree};
+    use crate::approvals::{ApprovalSurface, Approvals, Approver, read_extension_files};
     use crate::home::HomeSource;
 
     fn write(home: &Path, place: &str, text: &str) {
@@ -481,7 +468,7 @@ mod tests {
         assert_eq!(found.rejected.last().unwrap().phase, LoadPhase::Approve);
 
         let dir = temp.path().join("sandbox/extensions/a");
-        let files = read_tree(&dir).unwrap();
+        let files = read_extension_files(&dir).unwrap();
         let approver = Approver::operator(ApprovalSurface::CommandLine);
         let manifest = &found.unapproved["a"].manifest;
         let record = ApprovalRecord::approve(manifest, &files, None, &approver);

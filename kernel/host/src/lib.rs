@@ -32,9 +32,7 @@ mod foreign_text;
 mod home;
 mod installation;
 mod instance;
-mod journal;
 mod kernel;
-mod limited_read;
 mod loader;
 mod model;
 mod offered;
@@ -53,22 +51,21 @@ mod settings;
 pub mod supervision;
 mod templates;
 mod thread;
+mod timestamp;
 mod tools;
 mod transcript;
 mod trust;
 mod user_message;
-mod write;
 
 pub use agents::{Agent, AgentError, InstructionLayer, InstructionLayerKind, ResolvedInstructions};
 pub use approvals::{
     AgentFacts, ApprovalAction, ApprovalDetails, ApprovalKind, ApprovalRecord, ApprovalSurface,
-    Approvals, ApprovalsError, ApprovedFile, Approver, TreeError, approval_details, files_digest,
-    pin_digest, read_tree, write_tree,
+    Approvals, ApprovalsError, ApprovedFile, Approver, approval_details, pin_digest,
+    read_extension_files,
 };
 pub use boot::BootOptions;
 pub use builder::{
-    BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, ExtensionBuilder, PlannedFile,
-    RollbackOutcome,
+    BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, ExtensionBuilder, RollbackOutcome,
 };
 pub use channel::{
     ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
@@ -117,4 +114,3 @@ pub use thread::{
 pub use tools::OwnedTool;
 pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};
 pub use trust::{DirectoryIdentity, HomeChange, TrustedHome, trust, trusted_homes, untrust};
-pub use write::write_atomically;

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use abi_stable::library::{AbiHeader, AbiHeaderRef, LibraryError};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use skillhost_contract::abi::ExtensionModuleRef;
 use skillhost_contract::payload::BuildInfo;
 use skillhost_contract::version::{CONTRACT, ContractVersion, ROOT_SYMBOL, VERSION_SYMBOL};
+use skillhost_files::{hash_file, to_hex};
 use skillhost_manifest::ExtensionId;
 
 use crate::elf::{self, ElfError};
@@ -276,7 +276,7 @@ pub(crate) fn open_library(
         timings.elf_us = elapsed_micros(&mut clock);
     }
     if let Some(expected) = pin {
-        let actual = compute_sha256(&mut file).map_err(failed)?;
+        let actual = hash_file(&mut file).map_err(failed)?;
         if actual != *expected {
             return Err(LibraryLoadError::WrongDigest {
                 path: path.to_owned(),
@@ -418,29 +418,6 @@ impl Drop for PrivateCopy {
         // A failure has no remedy here, and the unique name prevents a conflict.
         let _ = fs::remove_file(&self.path);
     }
-}
-
-fn compute_sha256(file: &mut File) -> io::Result<[u8; 32]> {
-    use std::io::{Read as _, Seek as _};
-    file.rewind()?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0u8; 64 * 1024];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hasher.finalize().into()),
-            read => hasher.update(&buffer[..read]),
-        }
-    }
-}
-
-/// Formats bytes as lower-case hexadecimal.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn elapsed_micros(clock: &mut Instant) -> u64 {

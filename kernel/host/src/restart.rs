@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use skillhost_contract::payload::{ErrorKind, Event};
+use skillhost_files::{create_private_dir, write_atomically};
 use skillhost_manifest::ExtensionId;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -19,10 +20,9 @@ use crate::error::CallError;
 use crate::events::topic;
 use crate::foreign_text::{kernel_element, sanitize_line};
 use crate::home::Home;
-use crate::journal::{create_private_dir, now_ms};
 use crate::kernel::Kernel;
 use crate::report::LoadRejection;
-use crate::write::write_atomically;
+use crate::timestamp::now_ms;
 
 /// The length limit of a stored reason, in characters.
 const REASON: usize = 500;

@@ -181,7 +181,7 @@ impl KernelEnv {
 #[async_trait]
 impl SchedulerEnv for KernelEnv {
     fn now_ms(&self) -> u64 {
-        crate::journal::now_ms()
+        crate::timestamp::now_ms()
     }
 
     fn jobs(&self) -> Vec<ScheduledJob> {

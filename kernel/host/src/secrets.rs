@@ -8,9 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use secrecy::{ExposeSecret as _, SecretString};
-
-use crate::limited_read::{LinkPolicy, read_limited};
-use crate::write::write_private;
+use skillhost_files::{LinkPolicy, read_limited, write_private};
 
 /// The longest value that is stored, in bytes.
 const MAX_VALUE_BYTES: usize = 8 * 1024;

@@ -13,12 +13,12 @@ use arc_swap::ArcSwap;
 use serde_json::json;
 use skillhost_contract::payload::{ErrorKind, Event};
 use skillhost_events::DeadLetter;
+use skillhost_files::create_private_dir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::CallError;
 use crate::events::topic;
-use crate::journal::create_private_dir;
 use crate::kernel::{Kernel, KernelState};
 
 mod delivering;

@@ -9,11 +9,11 @@ use figment::{Figment, Metadata, Profile, Provider};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use skillhost_files::{LinkPolicy, read_limited, read_limited_below};
 use skillhost_manifest::Manifest;
 
 use crate::error::suggest_similar;
 use crate::home::Home;
-use crate::limited_read::{LinkPolicy, read_limited, read_limited_below};
 use crate::supervision::SupervisorSettings;
 
 mod build;

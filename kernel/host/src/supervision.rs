@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use skillhost_files::{create_private_dir, open_append};
 
 use crate::home::Home;
-use crate::journal::{create_private_dir, open_append};
 
 /// The exit code of a kernel that requests its restart.
 pub const RESTART_CODE: u8 = 75;

@@ -4,10 +4,11 @@
 //! incomplete when the process ended is dropped when the journal is opened again.
 
 use skillhost_contract::payload::SkillRef;
+use skillhost_files::AppendLog;
 use ulid::Ulid;
 
-use crate::journal::{AppendLog, now_ms};
 use crate::model::Message;
+use crate::timestamp::now_ms;
 
 mod error;
 mod state;
@@ -214,7 +215,7 @@ impl Thread {
             }
             journal
                 .append(&lines)
-                .map_err(|source| ThreadError::Io { path: journal.path.clone(), source })?;
+                .map_err(|source| ThreadError::Io { path: journal.path().to_owned(), source })?;
         }
         // Infallible from here on: every change was checked before it was written.
         for change in changes {

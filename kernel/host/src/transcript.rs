@@ -6,14 +6,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::{CallOrigin, SkillRef};
+use skillhost_files::{AppendLog, AppendSink, create_private_dir, open_append, sha256_hex};
 
 use crate::channel::ApprovalDecision;
 use crate::home::Home;
-use crate::journal::{AppendLog, AppendSink, create_private_dir, now_ms, open_append};
-use crate::loader::to_hex;
 use crate::model::{ModelReply, TokenUsage};
+use crate::timestamp::now_ms;
 
 /// The version of a transcript's lines.
 const VERSION: u32 = 1;
@@ -228,7 +227,7 @@ impl Transcript {
     /// # Errors
     /// As for [`Transcript::record`].
     pub fn record_system_prompt(&self, prompt: &str) -> Result<(), TranscriptError> {
-        let digest = to_hex(&Sha256::digest(prompt));
+        let digest = sha256_hex(prompt.as_bytes());
         let mut inner = self.lock();
         let known = inner.prompts.contains(&digest);
         inner.write(&TranscriptRecord::System {
@@ -257,7 +256,7 @@ impl TranscriptFile {
             });
         let Err(source) = written else { return Ok(()) };
         // A later write could follow a partial line, so the transcript ends here.
-        let path = std::mem::take(&mut journal.path);
+        let path = journal.path().to_owned();
         self.journal = None;
         Err(TranscriptError { path, source })
     }
@@ -269,7 +268,7 @@ mod tests {
 
     use super::*;
     use crate::home::HomeSource;
-    use crate::journal::testing::SmallDisk;
+    use test_support::SmallDisk;
 
     fn header() -> RunHeader {
         RunHeader {
@@ -307,7 +306,7 @@ mod tests {
         transcript.record_system_prompt("two").unwrap();
         transcript.record(&note("said")).unwrap();
         let path = home.data_dir("kernel").join("runs/run-1.jsonl");
-        let (one, two) = (to_hex(&Sha256::digest("one")), to_hex(&Sha256::digest("two")));
+        let (one, two) = (sha256_hex(b"one"), sha256_hex(b"two"));
         assert_eq!(
             lines(&std::fs::read_to_string(path).unwrap()),
             [

@@ -12,11 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
+use skillhost_files::{LinkPolicy, read_limited, write_owned};
 
 use crate::home::{Environment, Home, HomeError};
-use crate::journal::now_ms;
-use crate::limited_read::{LinkPolicy, read_limited};
-use crate::write::write_owned;
+use crate::timestamp::now_ms;
 
 const RECORD: &str = "trusted-homes";
 

@@ -18,10 +18,12 @@ mod built;
 mod home;
 mod paths;
 mod process;
+mod small_disk;
 mod terminal;
 
 pub use built::{binary, example_library, example_program, library, profile_dir, program};
 pub use home::TestHome;
 pub use paths::legal_paths;
 pub use process::{Background, Output};
+pub use small_disk::SmallDisk;
 pub use terminal::{Left, Terminal};

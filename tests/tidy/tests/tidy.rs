@@ -77,19 +77,24 @@ fn none(what: &str, findings: &[String]) {
 #[test]
 fn crates_depend_on_each_other_only_as_drawn() {
     let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
-        ("skillhost-contract", &[][..]),
+        ("skillhost-files", &[][..]),
+        ("skillhost-contract", &[]),
         ("skillhost-sdk", &["skillhost-contract"]),
         ("skillhost-manifest", &[]),
         ("skillhost-events", &[]),
-        ("skillhost-kernel", &["skillhost-contract", "skillhost-events", "skillhost-manifest"]),
+        (
+            "skillhost-kernel",
+            &["skillhost-contract", "skillhost-events", "skillhost-files", "skillhost-manifest"],
+        ),
         ("skillhost-mcp", &["skillhost-contract", "skillhost-kernel"]),
         ("skillhost-models", &["skillhost-kernel"]),
-        ("skillhost-builder", &["skillhost-kernel", "skillhost-manifest"]),
+        ("skillhost-builder", &["skillhost-files", "skillhost-kernel", "skillhost-manifest"]),
         ("skillhost-process", &["skillhost-kernel"]),
         (
             "skillhost",
             &[
                 "skillhost-builder",
+                "skillhost-files",
                 "skillhost-kernel",
                 "skillhost-mcp",
                 "skillhost-models",
@@ -124,7 +129,7 @@ fn crates_depend_on_each_other_only_as_drawn() {
                 "word-vectors",
             ],
         ),
-        ("test-support", &[]),
+        ("test-support", &["skillhost-files"]),
         ("mock-model", &[]),
         ("e2e", &[]),
         ("abi-tests", &[]),

@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde::Serialize;
-use skillhost_kernel::{ApprovalSurface, Approvals, Approver, write_atomically};
+use skillhost_files::{sha256_hex, write_atomically};
+use skillhost_kernel::{ApprovalSurface, Approvals, Approver};
 
 use super::InstallIntent;
 use crate::error::BuildError;
-use crate::files::sha256_hex;
 use crate::pin::set_pin;
 use crate::place::BuildPaths;
 

@@ -48,7 +48,7 @@ fn installed_state(place: &BuildPaths) -> String {
     assert_eq!(pin.as_deref(), Some(&*sha), "half installed");
     let approval = approval.expect("the build is approved");
     assert!(
-        approval.covers(&read_tree(&place.source_dir()).unwrap()),
+        approval.covers(&read_extension_files(&place.source_dir()).unwrap()),
         "the approval covers other files"
     );
     assert_eq!(approval.library_sha256.as_deref(), Some(&*sha));
@@ -61,7 +61,7 @@ fn installed_state(place: &BuildPaths) -> String {
 fn record(place: &BuildPaths, bytes: &[u8]) -> ApprovalRecord {
     let text = set_pin(&manifest(place), &sha256_hex(bytes)).unwrap();
     let parsed = skillhost_manifest::parse_manifest(&text).unwrap();
-    let files = read_tree(&place.source_dir()).unwrap();
+    let files = read_extension_files(&place.source_dir()).unwrap();
     let files = installed_files(&files, text, Some(("tea", bytes)));
     ApprovalRecord::approve(&parsed, &files, Some(Vec::new()), &operator())
 }
@@ -218,7 +218,7 @@ fn edited_manifest_waits_for_approval() {
     assert!(manifest(&place).contains("name: Green tea\n"));
     let approvals = Approvals::load(&place.home).unwrap();
     let approval = approvals.approval("tea").unwrap();
-    assert!(!approval.covers(&read_tree(&place.source_dir()).unwrap()));
+    assert!(!approval.covers(&read_extension_files(&place.source_dir()).unwrap()));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn rollback_approves_nothing_that_changed() {
         install_library(&place, "two");
         fs::write(place.source_dir().join(name), text).unwrap();
         let done = rollback(&place, &operator()).unwrap();
-        let files = read_tree(&place.source_dir()).unwrap();
+        let files = read_extension_files(&place.source_dir()).unwrap();
         let approvals = Approvals::load(&place.home).unwrap();
         let covered = approvals.approval("tea").is_some_and(|approval| approval.covers(&files));
         // The planted library is replaced; all other approved files are still approved.
@@ -318,7 +318,7 @@ fn process_extension_files_are_pinned() {
     fs::write(place.manifest(), text).unwrap();
     let sha = sha256_hex(b"files");
     let pinned = set_pin(text, &sha).unwrap();
-    let files = installed_files(&read_tree(&place.source_dir()).unwrap(), pinned, None);
+    let files = installed_files(&read_extension_files(&place.source_dir()).unwrap(), pinned, None);
     let parsed = skillhost_manifest::parse_manifest(text).unwrap();
     let record = ApprovalRecord::approve(&parsed, &files, Some(Vec::new()), &operator());
     let new = NewBuild { library: None, sha256: &sha, record: Some(record) };
@@ -326,6 +326,11 @@ fn process_extension_files_are_pinned() {
     let expected = text.replace("entrypoint", &format!("sha256: {sha}\nentrypoint"));
     assert_eq!(manifest(&place), expected);
     let approvals = Approvals::load(&place.home).unwrap();
-    assert!(approvals.approval("tea").unwrap().covers(&read_tree(&place.source_dir()).unwrap()));
+    assert!(
+        approvals
+            .approval("tea")
+            .unwrap()
+            .covers(&read_extension_files(&place.source_dir()).unwrap())
+    );
     assert!(matches!(rollback(&place, &operator()), Err(BuildError::NoPreviousBuild { .. })));
 }

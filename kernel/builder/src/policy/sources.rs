@@ -3,7 +3,7 @@
 //! A build uses only reviewed files, so sources must not include others. References that this
 //! textual check misses are found after the build, in the compiler's list of read files.
 
-use skillhost_kernel::PlannedFile;
+use skillhost_files::TreeFile;
 
 use crate::error::PolicyViolation;
 
@@ -11,7 +11,7 @@ use crate::error::PolicyViolation;
 const INCLUDE_MACROS: [&str; 3] = ["include", "include_str", "include_bytes"];
 
 /// Reports sources that may include unreviewed files, and files of other crates.
-pub(super) fn check_sources(files: &[PlannedFile], violations: &mut Vec<PolicyViolation>) {
+pub(super) fn check_sources(files: &[TreeFile], violations: &mut Vec<PolicyViolation>) {
     let mut report = |file: &str, line, what: String, remedy: &str| {
         violations.push(PolicyViolation {
             file: file.to_owned(),

@@ -30,11 +30,11 @@ fn allow() -> Vec<String> {
     vec!["feed-rs".to_owned(), "url".to_owned()]
 }
 
-fn file(path: &str, text: &str) -> PlannedFile {
-    PlannedFile { path: path.to_owned(), bytes: text.into(), executable: false }
+fn file(path: &str, text: &str) -> TreeFile {
+    TreeFile { path: path.to_owned(), bytes: text.into(), executable: false }
 }
 
-fn violations(files: &[PlannedFile]) -> Vec<String> {
+fn violations(files: &[TreeFile]) -> Vec<String> {
     match check_crate(files, "tea", &allow()) {
         Ok(_) => Vec::new(),
         Err(BuildError::PolicyViolations(violations)) => {
@@ -266,7 +266,7 @@ fn build_script_and_second_crate_rejected() {
         file("build.rs", "fn main() {}"),
         file("macros/Cargo.toml", ""),
         file("src/lib.rs", ""),
-        PlannedFile { path: "src/x.rs".into(), bytes: vec![0xff], executable: false },
+        TreeFile { path: "src/x.rs".into(), bytes: vec![0xff], executable: false },
     ];
     assert_eq!(
         violations(&files),

@@ -4,9 +4,10 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 
 use serde::Serialize;
 use skillhost_builder::{ApprovalPlan, CargoExtensionBuilder};
+use skillhost_files::files_digest;
 use skillhost_kernel::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
-    discover_manifests, files_digest, find_in_sandbox, read_tree,
+    discover_manifests, find_in_sandbox, read_extension_files,
 };
 
 use super::events::shown_time;
@@ -184,7 +185,7 @@ pub(super) fn list(session: &CliContext) -> CommandResult {
 /// Compares the directory of an approved extension with its approval.
 fn state(home: &Home, id: &str, digest: &str) -> &'static str {
     let folder = home.extensions_dir().join(id);
-    match read_tree(&folder) {
+    match read_extension_files(&folder) {
         Ok(files) if files_digest(&files) == digest => "approved",
         _ if !folder.exists() => "gone",
         _ => "changed",

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use skillhost_kernel::{Installation, discover_manifests, write_atomically};
+use skillhost_files::write_atomically;
+use skillhost_kernel::{Installation, discover_manifests};
 use skillhost_manifest::ExtensionId;
 
 use super::skill::new;

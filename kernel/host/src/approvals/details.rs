@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use skillhost_files::{TreeFile, sha256_hex};
 use skillhost_manifest::{EventHandler, ExtensionKind, IntegrationMode, Manifest, ScheduleAction};
 
-use super::tree::MANIFEST;
-use crate::builder::PlannedFile;
+use super::extension_files::MANIFEST;
 use crate::kernel::ADDED;
-use crate::loader::{file_name, to_hex};
+use crate::loader::file_name;
 use crate::runtime::kernel_tools;
 
 /// The limit of displayed text, in bytes.
@@ -36,7 +36,7 @@ pub struct ApprovalDetails {
 #[must_use]
 pub fn approval_details(
     manifest: &Manifest,
-    files: &[PlannedFile],
+    files: &[TreeFile],
     notes: &[String],
 ) -> ApprovalDetails {
     let mut text = describe_effects(manifest);
@@ -55,10 +55,9 @@ pub fn approval_details(
     let mut hidden = Vec::new();
     let (mut shown_bytes, mut shown_lines) = (0, 0);
     let mut sizes = Vec::new();
-    for PlannedFile { path, bytes, .. } in ordered {
+    for TreeFile { path, bytes, .. } in ordered {
         if Some(path) == library.as_ref() {
-            use sha2::Digest as _;
-            let sha256 = to_hex(&sha2::Sha256::digest(bytes));
+            let sha256 = sha256_hex(bytes);
             let size = bytes.len();
             push_line(
                 &mut text,
@@ -100,7 +99,7 @@ pub fn approval_details(
 }
 
 /// Returns the position of a file in the order of display.
-fn display_rank(file: &PlannedFile) -> u8 {
+fn display_rank(file: &TreeFile) -> u8 {
     let path = Path::new(&file.path);
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
@@ -205,8 +204,8 @@ fn push_line(text: &mut String, content: &str) {
 mod tests {
     use super::*;
 
-    fn file(path: &str, bytes: &[u8]) -> PlannedFile {
-        PlannedFile { path: path.to_owned(), bytes: bytes.to_vec(), executable: false }
+    fn file(path: &str, bytes: &[u8]) -> TreeFile {
+        TreeFile { path: path.to_owned(), bytes: bytes.to_vec(), executable: false }
     }
 
     #[test]
@@ -214,7 +213,7 @@ mod tests {
         let text = "id: tea\nname: Tea\nentrypoint: tea\nsecrets: [KEY]\nmcp: {tools: [brew]}\n";
         let manifest = skillhost_manifest::parse_manifest(text).unwrap();
         let readme = "x\n".repeat(3_000);
-        let run = PlannedFile { executable: true, ..file("notes.md", b"#!/bin/sh\n") };
+        let run = TreeFile { executable: true, ..file("notes.md", b"#!/bin/sh\n") };
         let files = [
             file("README.md", readme.as_bytes()),
             file("docs/a.txt", b"why\n"),
@@ -226,7 +225,7 @@ mod tests {
         let ApprovalDetails { text, hidden } = approval_details(&manifest, &files, &[]);
         assert_eq!(hidden, Vec::<String>::new());
         let headings: Vec<_> = text.lines().filter(|line| line.starts_with("---")).collect();
-        let sha256 = to_hex(&<sha2::Sha256 as sha2::Digest>::digest([0xff, 0]));
+        let sha256 = sha256_hex(&[0xff, 0]);
         assert_eq!(
             headings,
             [
@@ -255,7 +254,7 @@ mod tests {
     fn hidden_content_names_its_size() {
         let text = "id: tea\nname: Tea\nentrypoint: {command: [./tea]}\n";
         let manifest = skillhost_manifest::parse_manifest(text).unwrap();
-        let hidden = |files: &[PlannedFile]| approval_details(&manifest, files, &[]).hidden;
+        let hidden = |files: &[TreeFile]| approval_details(&manifest, files, &[]).hidden;
         assert_eq!(
             hidden(&[file("a.bin", &[0xff, 0]), file("b", b"a\0b"), file("c.py", b"pass\n")]),
             ["a.bin: not text, 2 bytes", "b: not text, 3 bytes"]

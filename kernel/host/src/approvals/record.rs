@@ -5,14 +5,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 use skillhost_contract::payload::ToolSpec;
+use skillhost_files::{TreeFile, files_digest, sha256_hex};
 use skillhost_manifest::{ExtensionKind, IntegrationMode, Manifest};
 
-use super::{VERSION, files_digest};
-use crate::builder::PlannedFile;
-use crate::journal::now_ms;
-use crate::loader::{file_name, to_hex};
+use super::VERSION;
+use crate::loader::file_name;
+use crate::timestamp::now_ms;
 
 /// The most changed files or tools that a reason names.
 const MAX_NAMED: usize = 5;
@@ -180,7 +179,7 @@ impl ApprovalRecord {
     #[must_use]
     pub fn approve(
         manifest: &Manifest,
-        files: &[PlannedFile],
+        files: &[TreeFile],
         tools: Option<Vec<ToolSpec>>,
         approver: &Approver,
     ) -> Self {
@@ -243,12 +242,12 @@ impl ApprovalRecord {
 
     /// Returns whether the record covers exactly these files.
     #[must_use]
-    pub fn covers(&self, files: &[PlannedFile]) -> bool {
+    pub fn covers(&self, files: &[TreeFile]) -> bool {
         self.action == ApprovalAction::Approve && self.digest == files_digest(files)
     }
 }
 
-fn to_approved_file(file: &PlannedFile) -> ApprovedFile {
+fn to_approved_file(file: &TreeFile) -> ApprovedFile {
     ApprovedFile {
         path: file.path.clone(),
         mode: if file.executable { "755" } else { "644" }.to_owned(),
@@ -256,12 +255,8 @@ fn to_approved_file(file: &PlannedFile) -> ApprovedFile {
     }
 }
 
-fn sha256_hex(bytes: &[u8]) -> String {
-    to_hex(&Sha256::digest(bytes))
-}
-
 /// Lists the files that differ from the approved ones, such as `changed server.py, new more.py`.
-pub(crate) fn changed_files(record: &ApprovalRecord, files: &[PlannedFile]) -> String {
+pub(crate) fn changed_files(record: &ApprovalRecord, files: &[TreeFile]) -> String {
     let before: BTreeMap<_, _> = record.files.iter().map(|file| (&*file.path, file)).collect();
     let now: Vec<_> = files.iter().map(to_approved_file).collect();
     let mut changes = Vec::new();

@@ -8,17 +8,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use skillhost_contract::payload::BuildInfo;
+use skillhost_files::to_hex;
 use skillhost_manifest::Manifest;
 
 use super::private::PrivateDirectory;
 use super::{ProcessSpec, process_home as process_home_of};
-use crate::approvals::{MANIFEST, read_tree};
+use crate::approvals::{MANIFEST, read_extension_files};
 use crate::boot::{ExtensionLoadError, spawn_blocking};
 use crate::discovery::DiscoveredManifest;
 use crate::home::Home;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
-use crate::loader::{LoadTimings, to_hex};
+use crate::loader::LoadTimings;
 use crate::remote::ExtensionBackend;
 use crate::report::LoadPhase;
 use crate::settings::Settings;
@@ -136,7 +137,7 @@ fn open_private_copy(
     let folder = match &found.copy {
         Some(copy) => Arc::clone(copy),
         None => {
-            let files = read_tree(found.directory())
+            let files = read_extension_files(found.directory())
                 .map_err(|error| to_error(error.to_string(), error.hint()))?;
             let copied = files.iter().find(|file| file.path == MANIFEST);
             let copied = copied.and_then(|file| std::str::from_utf8(&file.bytes).ok());

@@ -8,8 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-
-use crate::write::write_atomically;
+use skillhost_files::write_atomically;
 
 /// Records a process that was just started.
 pub(super) fn record_pid(path: &Path, pid: u32) -> std::io::Result<()> {

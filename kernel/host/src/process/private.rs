@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
+use skillhost_files::{TreeError, TreeFile, write_tree};
 
-use crate::approvals::{TreeError, pin_digest, write_tree};
-use crate::builder::PlannedFile;
+use crate::approvals::pin_digest;
 
 /// A copy of an extension's files, removed when dropped.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct PrivateDirectory {
 
 impl PrivateDirectory {
     /// Writes files to a new directory below `place`, and removes the leftovers of killed kernels.
-    pub(crate) fn with_files(files: &[PlannedFile], place: &Path) -> Result<Self, TreeError> {
+    pub(crate) fn with_files(files: &[TreeFile], place: &Path) -> Result<Self, TreeError> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let failed = |source| TreeError::Io { path: place.to_owned(), source };
         fs::create_dir_all(place).map_err(failed)?;
@@ -113,7 +113,7 @@ mod tests {
     fn copy_lives_until_dropped() {
         let temp = tempfile::tempdir().unwrap();
         let place = temp.path().join("place");
-        let server = |text: &str| PlannedFile {
+        let server = |text: &str| TreeFile {
             path: "server.py".to_owned(),
             bytes: text.into(),
             executable: false,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use skillhost_contract::payload::{CallContext, ErrorKind};
+use skillhost_files::{TreeFile, write_atomically};
 use skillhost_manifest::{ExtensionId, Manifest};
 
 use super::arguments::did_you_mean;
@@ -17,13 +18,11 @@ use crate::approvals::{
     ApprovalDetails, ApprovalRecord, Approvals, Approver, MANIFEST, approval_details,
 };
 use crate::boot::RESERVED;
-use crate::builder::PlannedFile;
 use crate::discovery::DiscoveredManifest;
 use crate::error::CallError;
 use crate::kernel::{Kernel, KernelState};
 use crate::process::{PrivateDirectory, copies_of};
 use crate::report::{LoadReport, LoadedAgent};
-use crate::write::write_atomically;
 
 /// The arguments of the tool: the new agent.
 #[derive(Debug, Deserialize)]
@@ -60,7 +59,7 @@ struct AgentSectionYaml<'a> {
 pub(super) struct AgentPlan {
     id: ExtensionId,
     manifest: Manifest,
-    files: Vec<PlannedFile>,
+    files: Vec<TreeFile>,
     /// The text for the approval. Untrusted.
     pub(super) details: String,
 }
@@ -98,7 +97,7 @@ impl Kernel {
             );
         }
         let file =
-            PlannedFile { path: MANIFEST.to_owned(), bytes: text.into_bytes(), executable: false };
+            TreeFile { path: MANIFEST.to_owned(), bytes: text.into_bytes(), executable: false };
         let files = vec![file];
         // Text that a person cannot see cannot be approved.
         let ApprovalDetails { text: details, hidden } = approval_details(&manifest, &files, &[]);

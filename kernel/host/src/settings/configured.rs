@@ -7,10 +7,9 @@ use std::io::{self, ErrorKind as Kind};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use skillhost_files::{LinkPolicy, read_limited, write_atomically};
 
 use super::SettingsError;
-use crate::limited_read::{LinkPolicy, read_limited};
-use crate::write::write_atomically;
 
 /// The largest file of the layer that is read, in bytes.
 const LIMIT: u64 = 1024 * 1024;

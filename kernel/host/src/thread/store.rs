@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use skillhost_files::{AppendLog, create_private_dir, open_append, split_complete_lines, to_hex};
 
 use super::state::{ThreadEntry, ThreadState};
 use super::{Thread, ThreadError, ThreadSkill, VERSION, new_id};
 use crate::error::suggest_similar;
 use crate::home::Home;
-use crate::journal::{AppendLog, create_private_dir, now_ms, open_append, split_complete_lines};
-use crate::loader::to_hex;
 use crate::model::Message;
+use crate::timestamp::now_ms;
 
 /// The threads of a home.
 #[derive(Debug, Clone)]
@@ -122,7 +122,7 @@ impl ThreadStore {
         let create_file = || {
             let mut file = open_append(&temporary, true)?;
             file.try_lock().map_err(io::Error::from)?;
-            crate::journal::AppendSink::append(&mut file, &line)?;
+            skillhost_files::AppendSink::append(&mut file, &line)?;
             fs::rename(&temporary, &path)?;
             // Without syncing the directory the rename itself can be lost.
             fs::File::open(&self.directory)?.sync_all()?;
@@ -160,7 +160,7 @@ impl ThreadStore {
         let replayed = replay_journal(&path, &bytes)?;
         let mut note = None;
         if replayed.torn {
-            crate::journal::AppendSink::truncate(&mut file, replayed.length as u64)
+            skillhost_files::AppendSink::truncate(&mut file, replayed.length as u64)
                 .map_err(failed)?;
             note = Some("last entry was incomplete and has been dropped".to_owned());
         }

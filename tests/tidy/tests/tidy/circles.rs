@@ -19,7 +19,7 @@ const FILES_IN_CIRCLES: &[(&str, usize)] = &[
     ("extensions/skill_registry/search", 4),
     ("extensions/skill_registry/store", 47),
     ("kernel/cli", 27),
-    ("kernel/host", 48),
+    ("kernel/host", 46),
     ("kernel/process", 7),
 ];
 

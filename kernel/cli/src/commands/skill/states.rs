@@ -9,8 +9,9 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 use skill_store::{Audience, RegistryConfig, ReplaceError, SkillState, Snapshot, replace_file};
+use skillhost_files::write_atomically;
 use skillhost_kernel::control::ControlRequest;
-use skillhost_kernel::{Home, ReloadOutcome, Settings, write_atomically};
+use skillhost_kernel::{Home, ReloadOutcome, Settings};
 
 use super::stored::{self, REGISTRY};
 use crate::cli::{DisableArgs, EnableArgs, SkillRoots};

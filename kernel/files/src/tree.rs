@@ -1,5 +1,6 @@
-//! The files of an extension's directory: read once, digested, written to a private copy.
+//! The files of a directory: read once, digested, written to a private copy.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -8,11 +9,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use sha2::{Digest as _, Sha256};
 
-use crate::builder::PlannedFile;
-use crate::discovery::irregular_kind;
-use crate::loader::to_hex;
+use crate::file_kind::irregular_kind;
+use crate::hash::to_hex;
 
-/// The limits of an extension's directory.
+/// The limits of a directory.
 const MAX_FILES: usize = 5_000;
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 const MAX_DEPTH: usize = 32;
@@ -20,11 +20,24 @@ const MAX_DEPTH: usize = 32;
 /// Directories with generated files, which are neither digested nor copied.
 const GENERATED_DIRS: [&str; 3] = ["target", "__pycache__", ".git"];
 
-/// Cargo writes it when a library is built by hand; a build does not read it.
-const LOCK_FILE: &str = "Cargo.lock";
+/// One file of a directory.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TreeFile {
+    /// The path within the directory.
+    pub path: String,
+    /// The content.
+    pub bytes: Vec<u8>,
+    /// The file is executable.
+    pub executable: bool,
+}
 
-/// The manifest's file name.
-pub(crate) const MANIFEST: &str = "manifest.yaml";
+impl fmt::Debug for TreeFile {
+    /// Omits the bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, bytes, executable } = self;
+        write!(f, "{path} ({} bytes{})", bytes.len(), if *executable { ", executable" } else { "" })
+    }
+}
 
 /// An error that prevents the digest of a directory's files.
 #[derive(Debug, thiserror::Error)]
@@ -74,13 +87,13 @@ impl TreeError {
     }
 }
 
-/// Reads an extension's files, in the order of their paths, except those in directories named
-/// `target`, `__pycache__` and `.git`, temporary files of interrupted writers, and the `Cargo.lock`
-/// of a library. Does not follow links.
+/// Reads the files of a directory, in the order of their paths, except those in directories named
+/// `target`, `__pycache__` and `.git`, and temporary files of interrupted writers. Does not follow
+/// links.
 ///
 /// # Errors
 /// [`TreeError`] if a file cannot be read, or a link or a pipe is among them.
-pub fn read_tree(dir: &Path) -> Result<Vec<PlannedFile>, TreeError> {
+pub fn read_tree(dir: &Path) -> Result<Vec<TreeFile>, TreeError> {
     let mut files = Vec::new();
     let mut total = 0;
     for (name, path) in list_files(dir)? {
@@ -91,21 +104,15 @@ pub fn read_tree(dir: &Path) -> Result<Vec<PlannedFile>, TreeError> {
         if total > MAX_BYTES {
             return Err(TreeError::TooLarge { path: dir.to_owned() });
         }
-        files.push(PlannedFile { path: name, bytes, executable });
+        files.push(TreeFile { path: name, bytes, executable });
     }
-    let manifest = files.iter().find(|file| file.path == MANIFEST);
-    let manifest = manifest.and_then(|file| std::str::from_utf8(&file.bytes).ok());
-    let is_library = manifest
-        .and_then(|text| skillhost_manifest::parse_manifest(text).ok())
-        .is_some_and(|manifest| manifest.entrypoint().is_some());
-    files.retain(|file| !(is_library && file.path == LOCK_FILE));
     Ok(files)
 }
 
 /// Computes the digest that an approval names: sha256 of path, mode and content of every file,
 /// which must be in the order of their paths; hexadecimal.
 #[must_use]
-pub fn files_digest(files: &[PlannedFile]) -> String {
+pub fn files_digest(files: &[TreeFile]) -> String {
     let mut hasher = Sha256::new();
     hasher.update(b"skillhost files 2\n");
     for file in files {
@@ -119,30 +126,11 @@ pub fn files_digest(files: &[PlannedFile]) -> String {
     to_hex(&hasher.finalize())
 }
 
-/// Computes the sha256 that the manifest of a process extension may pin: over path and content of
-/// every file, except the line `sha256: …` of the manifest itself; hexadecimal.
-#[must_use]
-pub fn pin_digest(files: &[PlannedFile]) -> String {
-    let mut hasher = Sha256::new();
-    hasher.update(b"skillhost files 1\n");
-    for file in files {
-        let bytes = match file.path.as_str() {
-            MANIFEST => &strip_pin(&file.bytes),
-            _ => &file.bytes,
-        };
-        hasher.update(file.path.as_bytes());
-        hasher.update([0]);
-        hasher.update((bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-    }
-    to_hex(&hasher.finalize())
-}
-
 /// Writes files to a new directory that only the owner can enter.
 ///
 /// # Errors
 /// [`TreeError`]; the files written so far remain.
-pub fn write_tree(files: &[PlannedFile], to: &Path) -> Result<(), TreeError> {
+pub fn write_tree(files: &[TreeFile], to: &Path) -> Result<(), TreeError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| TreeError::Io { path, source }
@@ -224,23 +212,6 @@ fn read_file(path: &Path, bytes: &mut Vec<u8>) -> Result<bool, TreeError> {
     Ok(metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns a manifest's text without its pin, which is a line of its own.
-fn strip_pin(text: &[u8]) -> Vec<u8> {
-    text.split_inclusive(|byte| *byte == b'\n')
-        .filter(|line| !is_pin_line(line))
-        .flatten()
-        .copied()
-        .collect()
-}
-
-fn is_pin_line(line: &[u8]) -> bool {
-    let Some(value) = line.strip_prefix(b"sha256:") else { return false };
-    let value = value.trim_ascii();
-    let quoted = |quote: &[u8]| value.strip_prefix(quote).and_then(|v| v.strip_suffix(quote));
-    let value = quoted(b"\"").or_else(|| quoted(b"'")).unwrap_or(value);
-    value.len() == 64 && value.iter().all(u8::is_ascii_hexdigit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,10 +233,6 @@ mod tests {
 
     fn digest(dir: &Path) -> String {
         files_digest(&read_tree(dir).unwrap())
-    }
-
-    fn pin(dir: &Path) -> String {
-        pin_digest(&read_tree(dir).unwrap())
     }
 
     #[test]
@@ -302,42 +269,11 @@ mod tests {
     fn generated_files_are_not_digested() {
         let dir = sample();
         let before = digest(dir.path());
-        for made in [
-            "target/release/a",
-            "lib/__pycache__/b.pyc",
-            ".git/HEAD",
-            "Cargo.lock",
-            "lib/.b.py.7-0.tmp",
-        ] {
+        for made in ["target/release/a", "lib/__pycache__/b.pyc", ".git/HEAD", "lib/.b.py.7-0.tmp"]
+        {
             write(dir.path(), made, "made");
         }
         assert_eq!(digest(dir.path()), before);
-        // The program of a process extension may read it.
-        write(dir.path(), "manifest.yaml", "id: a\nname: A\nentrypoint: {command: [./a]}\n");
-        let names: Vec<_> =
-            read_tree(dir.path()).unwrap().into_iter().map(|file| file.path).collect();
-        assert_eq!(names, ["Cargo.lock", "lib/b.py", "manifest.yaml", "server.py"]);
-    }
-
-    #[test]
-    fn pin_digest_excludes_only_pin() {
-        let dir = sample();
-        let before = pin(dir.path());
-        let sha = "0a".repeat(32);
-        for line in
-            [format!("sha256: {sha}"), format!("sha256:  \"{sha}\" "), format!("sha256: '{sha}'")]
-        {
-            let text = format!("id: a\n{line}\nname: A\nentrypoint: a\n");
-            write(dir.path(), "manifest.yaml", &text);
-            assert_eq!(pin(dir.path()), before, "{line}");
-        }
-        // A line with more than the pin is covered.
-        for more in
-            [format!("sha256: {sha}, entrypoint: {{command: [sh]}}"), "sha256: x".to_owned()]
-        {
-            write(dir.path(), "manifest.yaml", &format!("id: a\n{more}\nname: A\n"));
-            assert_ne!(pin(dir.path()), before, "{more}");
-        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The only way to read files of a home that its operator may not have reviewed yet.
+//! Reads of files that nobody may have reviewed yet: within a limit, and only regular files.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, openat};
 
 /// The treatment of a symbolic link in place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LinkPolicy {
+pub enum LinkPolicy {
     /// The link may lead to any regular file.
     Follow,
     /// A link is an error.
@@ -22,7 +22,7 @@ pub(crate) enum LinkPolicy {
 /// # Errors
 /// The system's error; [`io::ErrorKind::InvalidInput`] for a rejected link and for a file that is
 /// not a regular one, [`io::ErrorKind::FileTooLarge`] above the limit.
-pub(crate) fn read_limited(path: &Path, limit: u64, links: LinkPolicy) -> io::Result<Vec<u8>> {
+pub fn read_limited(path: &Path, limit: u64, links: LinkPolicy) -> io::Result<Vec<u8>> {
     read_open_file(open_regular_file(path, links)?, limit)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn read_limited(path: &Path, limit: u64, links: LinkPolicy) -> io::Re
 ///
 /// # Errors
 /// As [`read_limited`].
-pub(crate) fn read_beginning(path: &Path, limit: u64, links: LinkPolicy) -> io::Result<Vec<u8>> {
+pub fn read_beginning(path: &Path, limit: u64, links: LinkPolicy) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_regular_file(path, links)?.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -60,7 +60,7 @@ fn open_regular_file(path: &Path, links: LinkPolicy) -> io::Result<File> {
 ///
 /// # Errors
 /// As [`read_limited`].
-pub(crate) fn read_limited_below(base: &Path, relative: &str, limit: u64) -> io::Result<Vec<u8>> {
+pub fn read_limited_below(base: &Path, relative: &str, limit: u64) -> io::Result<Vec<u8>> {
     let step = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut dir = rustix::fs::open(base, step, Mode::empty())?;
     let mut path = base.to_owned();

@@ -1,4 +1,4 @@
-//! Atomic file writes of the kernel.
+//! Atomic file writes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,12 +15,18 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Replaces a file atomically; only its owner may read or write it.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// As [`write_atomically`].
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_file(path, bytes, Some(0o600))
 }
 
 /// Replaces a file atomically; only its owner may write it, independent of the umask.
-pub(crate) fn write_owned(path: &Path, bytes: &[u8]) -> io::Result<()> {
+///
+/// # Errors
+/// As [`write_atomically`].
+pub fn write_owned(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_file(path, bytes, Some(0o644))
 }
 

@@ -1,0 +1,19 @@
+//! Files: how skillhost writes, appends, reads and digests them.
+//!
+//! No other crate of the workspace is used here, and nothing here knows what is in a file.
+
+mod append_log;
+mod atomic_write;
+mod file_kind;
+mod hash;
+mod limited_read;
+mod private_dir;
+mod tree;
+
+pub use append_log::{AppendLog, AppendSink, open_append, split_complete_lines};
+pub use atomic_write::{write_atomically, write_owned, write_private};
+pub use file_kind::irregular_kind;
+pub use hash::{hash_file, sha256_hex, to_hex};
+pub use limited_read::{LinkPolicy, read_beginning, read_limited, read_limited_below};
+pub use private_dir::create_private_dir;
+pub use tree::{TreeError, TreeFile, files_digest, read_tree, write_tree};
