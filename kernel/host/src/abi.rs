@@ -1,18 +1,19 @@
 //! Conversions between the kernel's types and the contract's objects. No other file has any.
 
 use std::any::Any;
-use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use abi_stable::sabi_trait::TD_Opaque;
-use abi_stable::std_types::{RErr, ROk, ROption, RResult, RStr, RString, RVec};
+use abi_stable::std_types::{RErr, ROk, RResult, RStr, RString, RVec};
 use async_ffi::FutureExt as _;
+use async_trait::async_trait;
+use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_contract::abi::{
     ContextObject, ExtensionObject, FfiError, FfiFut, FfiResult, HostApi, HostApi_TO, LogRecord,
-    ServiceObject, ToolObject,
+    ServiceObject, ToolObject, lifecycle,
 };
 use skillhost_contract::payload::{CallContext, ErrorKind, ExtensionInit, ToolOutput, ToolSpec};
 use tokio::runtime::Handle;
@@ -20,8 +21,7 @@ use tokio::runtime::Handle;
 use crate::callbacks::{HostCallbacks, LogEvent};
 use crate::error::CallError;
 use crate::loader::LibraryModule;
-
-pub(crate) use skillhost_contract::abi::lifecycle;
+use crate::plugin::{ContextReply, Plugin};
 
 /// A created extension, without ABI types on its surface.
 pub(crate) struct LibraryExtension {
@@ -55,31 +55,54 @@ impl LibraryExtension {
         })
     }
 
-    pub(crate) fn has_tools(&self) -> bool {
-        self.tools.is_some()
-    }
-
-    pub(crate) fn has_service(&self) -> bool {
-        self.service.is_some()
-    }
-
-    pub(crate) fn interfaces(&self) -> &[String] {
-        &self.interfaces
-    }
-
-    pub(crate) async fn lifecycle(&self, operation: u8) -> Result<(), CallError> {
+    async fn run_lifecycle(&self, operation: u8) -> Result<(), CallError> {
         // Each future is made before its await: it owns its arguments, the object does not move.
         let reply = self.extension.lifecycle(operation);
         from_ffi_result(reply.await)
     }
+}
 
-    pub(crate) async fn tools(&self, context: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
+#[async_trait]
+impl Plugin for LibraryExtension {
+    fn has_tools(&self) -> bool {
+        self.tools.is_some()
+    }
+
+    fn has_service(&self) -> bool {
+        self.service.is_some()
+    }
+
+    fn has_context(&self) -> bool {
+        self.context.is_some()
+    }
+
+    fn blocks_on_drop(&self) -> bool {
+        true
+    }
+
+    fn interfaces(&self) -> &[String] {
+        &self.interfaces
+    }
+
+    async fn start(&self) -> Result<(), CallError> {
+        self.run_lifecycle(lifecycle::START).await
+    }
+
+    async fn check_health(&self) -> Result<(), CallError> {
+        self.run_lifecycle(lifecycle::HEALTH_CHECK).await
+    }
+
+    async fn stop(&self) -> Result<(), CallError> {
+        self.run_lifecycle(lifecycle::STOP).await
+    }
+
+    async fn tools(&self, context: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
         let Some(tools) = &self.tools else { return Ok(Vec::new()) };
         let reply = tools.tools(to_json(context)?);
         from_json(&from_ffi_result(reply.await)?)
     }
 
-    pub(crate) async fn invoke(
+    async fn invoke(
         &self,
         context: &CallContext,
         name: &str,
@@ -90,41 +113,36 @@ impl LibraryExtension {
         from_json(&from_ffi_result(reply.await)?)
     }
 
-    /// Returns the extension's priority in the context chain, or `None` without a context provider.
-    pub(crate) fn context_priority(&self) -> Result<Option<i32>, CallError> {
+    fn context_priority(&self) -> Result<Option<i32>, CallError> {
         self.context.as_ref().map(|context| from_ffi_result(context.context_priority())).transpose()
     }
 
-    pub(crate) fn has_context(&self) -> bool {
-        self.context.is_some()
-    }
-
-    /// Requests a block. Blocks while the extension's `ready_context` runs; the returned reply
-    /// waits for the asynchronous part.
-    pub(crate) fn ask_context(
+    /// Blocks while the extension's `ready_context` runs.
+    fn request_context(
         &self,
         context: &CallContext,
         prompt: &str,
-    ) -> Result<ContextReply, CallError> {
+    ) -> Result<Option<ContextReply>, CallError> {
         let Some(provider) = &self.context else { return Err(missing_capability_error("context")) };
-        Ok(ContextReply(provider.get_context(to_json(context)?, prompt.into())))
+        let reply = provider.get_context(to_json(context)?, prompt.into());
+        let block = async move {
+            Ok(from_ffi_result(reply.await)?.into_option().map(RString::into_string))
+        };
+        Ok(Some(Box::pin(block)))
     }
 
-    /// Starts the service. The future completes when the service ends.
-    pub(crate) fn run_background(
-        &self,
-    ) -> Option<impl Future<Output = Result<(), CallError>> + Send + 'static> {
+    fn run_service(&self) -> Option<BoxFuture<'static, Result<(), CallError>>> {
         let running = self.service.as_ref()?.run_background();
-        Some(async move { from_ffi_result(running.await) })
+        Some(Box::pin(async move { from_ffi_result(running.await) }))
     }
 
-    pub(crate) fn cancel_service(&self) {
+    fn cancel_service(&self) {
         if let Some(service) = &self.service {
             service.cancel();
         }
     }
 
-    pub(crate) async fn call(
+    async fn call(
         &self,
         interface: &str,
         method: &str,
@@ -134,23 +152,12 @@ impl LibraryExtension {
         Ok(from_ffi_result(reply.await)?.into_vec())
     }
 
-    pub(crate) fn log_filter_changed(&self) {
+    fn log_filter_changed(&self) {
         self.extension.log_filter_changed();
     }
 
-    /// Shuts the extension's runtime down. Blocks for at most `timeout_ms`, so it must not run on
-    /// an async worker.
-    pub(crate) fn shutdown_runtime(&self, timeout_ms: u64) {
+    fn shutdown_runtime(&self, timeout_ms: u64) {
         self.extension.shutdown_runtime(timeout_ms);
-    }
-}
-
-/// A pending block of context.
-pub(crate) struct ContextReply(FfiFut<ROption<RString>>);
-
-impl ContextReply {
-    pub(crate) async fn block(self) -> Result<Option<String>, CallError> {
-        Ok(from_ffi_result(self.0.await)?.into_option().map(RString::into_string))
     }
 }
 

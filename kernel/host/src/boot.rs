@@ -27,7 +27,6 @@ use crate::kernel::{ADDED, Kernel, KernelLimits, KernelShared, KernelState};
 use crate::loader;
 use crate::model::{ModelSource, NoModels};
 use crate::process::{NoProcesses, ProcessLauncher};
-use crate::remote::ExtensionBackend;
 use crate::report::{LoadPhase, LoadRejection, LoadReport, LoadedAgent};
 use crate::runtime::kernel_tools;
 use crate::scheduler;
@@ -397,8 +396,8 @@ impl Kernel {
         let creating = spawn_blocking(move || {
             abi::LibraryExtension::create(&module, callbacks, runtime, &init)
         });
-        let remote = match tokio::time::timeout(limits.start, creating).await {
-            Ok(Ok(Ok(remote))) => ExtensionBackend::Library(remote),
+        let created = match tokio::time::timeout(limits.start, creating).await {
+            Ok(Ok(Ok(created))) => created,
             Ok(Ok(Err(error)) | Err(error)) => {
                 return Err(ExtensionLoadError::from_call_error(LoadPhase::New, error));
             }
@@ -408,7 +407,8 @@ impl Kernel {
                 return Err(ExtensionLoadError { phase: LoadPhase::New, reason, hint });
             }
         };
-        Ok(Instance::new(Arc::clone(manifest), build, library, timings, remote))
+        let plugin = Box::new(created);
+        Ok(Instance::new(Arc::clone(manifest), build, library, timings, plugin))
     }
 
     pub(crate) fn build_extension_init(

@@ -13,14 +13,13 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::abi::lifecycle;
 use crate::boot::spawn_blocking;
 use crate::context_guard::ContextGuard;
 use crate::error::CallError;
 use crate::kernel::KernelLimits;
 use crate::loader::LoadTimings;
 use crate::offered::OfferedNames;
-use crate::remote::{ExtensionBackend, RemoteOwner};
+use crate::plugin::{Plugin, PluginOwner};
 use crate::report::LoadedExtension;
 
 /// A loaded extension. Calls in flight keep it alive, so a new build can replace it at once.
@@ -36,7 +35,7 @@ pub(crate) struct Instance {
     /// The extension's own names of the tools in `specs`.
     names: OfferedNames,
     pub(crate) priority: Option<i32>,
-    remote: RemoteOwner,
+    plugin: PluginOwner,
     context: Arc<ContextGuard>,
     calls: TaskTracker,
     service: Mutex<Option<JoinHandle<()>>>,
@@ -64,7 +63,7 @@ impl Instance {
         build: BuildInfo,
         library: PathBuf,
         timings: LoadTimings,
-        remote: ExtensionBackend,
+        plugin: Box<dyn Plugin>,
     ) -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(1);
         Self {
@@ -76,7 +75,7 @@ impl Instance {
             specs: Vec::new(),
             names: OfferedNames::default(),
             priority: None,
-            remote: RemoteOwner::new(remote),
+            plugin: PluginOwner::new(plugin),
             context: Arc::default(),
             calls: TaskTracker::new(),
             service: Mutex::default(),
@@ -102,8 +101,8 @@ impl Instance {
             command: self.manifest.command().unwrap_or_default().to_vec(),
             tools: self.specs.iter().map(|spec| spec.name.clone()).collect(),
             context_priority: self.priority,
-            service: self.remote.has_service(),
-            interfaces: self.remote.interfaces().to_vec(),
+            service: self.plugin.has_service(),
+            interfaces: self.plugin.interfaces().to_vec(),
             timings: self.timings,
         }
     }
@@ -122,12 +121,12 @@ impl Instance {
     }
 
     pub(crate) fn provides(&self, interface: &str) -> bool {
-        self.remote.interfaces().iter().any(|name| name == interface)
+        self.plugin.interfaces().iter().any(|name| name == interface)
     }
 
     /// Runs `START` of the extension.
     pub(crate) async fn start(&self, limits: &KernelLimits) -> Result<(), CallError> {
-        self.with_timeout(limits.start, self.remote.lifecycle(lifecycle::START)).await
+        self.with_timeout(limits.start, self.plugin.start()).await
     }
 
     /// Loads the entries for the kernel's tables: tools and priority.
@@ -136,12 +135,12 @@ impl Instance {
             origin: skillhost_contract::payload::CallOrigin::Operator,
             ..CallContext::default()
         };
-        let listed = self.with_timeout(limits.start, self.remote.tools(&context)).await?;
+        let listed = self.with_timeout(limits.start, self.plugin.tools(&context)).await?;
         self.names = OfferedNames::new(&self.manifest.tools, &listed);
         self.specs = self.names.rename(listed);
         // Synchronous code of the extension, which may block.
-        let remote = self.remote.share();
-        let priority = async { spawn_blocking(move || remote.context_priority()).await? };
+        let plugin = self.plugin.share();
+        let priority = async { spawn_blocking(move || plugin.context_priority()).await? };
         self.priority = self.with_timeout(limits.start, priority).await?;
         Ok(())
     }
@@ -152,7 +151,7 @@ impl Instance {
         if let Some(error) = failure {
             return Err(error);
         }
-        self.with_timeout(limits.health, self.remote.lifecycle(lifecycle::HEALTH_CHECK)).await
+        self.with_timeout(limits.health, self.plugin.check_health()).await
     }
 
     pub(crate) async fn tools(
@@ -160,14 +159,13 @@ impl Instance {
         context: &CallContext,
         limits: &KernelLimits,
     ) -> Result<Vec<ToolSpec>, CallError> {
-        if !self.remote.has_tools() {
+        if !self.plugin.has_tools() {
             return Ok(Vec::new());
         }
-        if self.manifest.command().is_some() {
-            // The tools of a process stay as approved; a later list has no effect.
+        if self.plugin.has_fixed_tools() {
             return Ok(self.specs.clone());
         }
-        let listed = self.with_timeout(limits.context, self.remote.tools(context)).await?;
+        let listed = self.with_timeout(limits.context, self.plugin.tools(context)).await?;
         Ok(self.names.rename(listed))
     }
 
@@ -179,7 +177,7 @@ impl Instance {
         limit: Duration,
     ) -> Result<ToolOutput, CallError> {
         let own = self.names.own(name);
-        self.with_timeout(limit, self.remote.invoke(context, own, arguments)).await
+        self.with_timeout(limit, self.plugin.invoke(context, own, arguments)).await
     }
 
     pub(crate) async fn get_context(
@@ -203,23 +201,23 @@ impl Instance {
         context: &CallContext,
         prompt: &str,
     ) -> Result<Option<String>, CallError> {
-        let library = self.remote.as_library().filter(|library| library.has_context());
-        let Some(library) = library else { return Ok(None) };
+        if !self.plugin.has_context() {
+            return Ok(None);
+        }
         let reply = match self.context.start_in_place() {
-            Some(_call) => Some(library.ask_context(context, prompt)?),
+            Some(_call) => self.plugin.request_context(context, prompt)?,
             None => {
-                let (guard, remote) = (Arc::clone(&self.context), self.remote.share());
+                let (guard, plugin) = (Arc::clone(&self.context), self.plugin.share());
                 let (context, prompt) = (context.clone(), prompt.to_owned());
                 let request = spawn_blocking(move || {
                     let _call = guard.start_elsewhere();
-                    let library = remote.as_library();
-                    library.map(|library| library.ask_context(&context, &prompt)).transpose()
+                    plugin.request_context(&context, &prompt)
                 });
                 request.await??
             }
         };
         match reply {
-            Some(reply) => reply.block().await,
+            Some(reply) => reply.await,
             None => Ok(None),
         }
     }
@@ -231,16 +229,16 @@ impl Instance {
         payload: Vec<u8>,
         limit: Duration,
     ) -> Result<Vec<u8>, CallError> {
-        self.with_timeout(limit, self.remote.call(interface, method, payload)).await
+        self.with_timeout(limit, self.plugin.call(interface, method, payload)).await
     }
 
     pub(crate) fn log_filter_changed(&self) {
-        self.remote.log_filter_changed();
+        self.plugin.log_filter_changed();
     }
 
     /// Starts the service, if the extension has one; calls `failed` if it ends with an error.
     pub(crate) fn start_service(&self, failed: impl FnOnce(&CallError) + Send + 'static) {
-        let Some(running) = self.remote.run_background() else { return };
+        let Some(running) = self.plugin.run_service() else { return };
         let failure = Arc::clone(&self.service_failure);
         let task = tokio::spawn(async move {
             if let Err(error) = running.await {
@@ -255,7 +253,7 @@ impl Instance {
     pub(crate) async fn stop_service(&self, limits: &KernelLimits) {
         let task = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut task) = task else { return };
-        self.remote.cancel_service();
+        self.plugin.cancel_service();
         if tokio::time::timeout(limits.stop, &mut task).await.is_err() {
             tracing::warn!(id = %self.manifest.id, "stopping the service timed out");
             task.abort();
@@ -273,19 +271,19 @@ impl Instance {
         if tokio::time::timeout(limits.drain, self.calls.wait()).await.is_err() {
             tracing::warn!(id = %self.manifest.id, "active calls exceeded the drain timeout and are abandoned");
         }
-        let stopped = tokio::time::timeout(limits.stop, self.remote.lifecycle(lifecycle::STOP));
+        let stopped = tokio::time::timeout(limits.stop, self.plugin.stop());
         match stopped.await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(id = %self.manifest.id, %error, "stop failed"),
             Err(_) => tracing::warn!(id = %self.manifest.id, "stop timed out"),
         }
         let timeout = u64::try_from(limits.stop.as_millis()).unwrap_or(u64::MAX);
-        let (id, remote) = (self.manifest.id.clone(), self.remote.share());
+        let (id, plugin) = (self.manifest.id.clone(), self.plugin.share());
         drop(self);
         // The end of a runtime blocks, and so may the extension's `Drop`.
         let ended = spawn_blocking(move || {
-            remote.shutdown_runtime(timeout);
-            drop(remote);
+            plugin.shutdown_runtime(timeout);
+            drop(plugin);
         });
         if tokio::time::timeout(limits.stop.saturating_mul(2), ended).await.is_err() {
             tracing::warn!(%id, "did not end and is abandoned");

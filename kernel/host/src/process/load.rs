@@ -1,4 +1,4 @@
-//! The start of a process from a manifest with a command.
+//! The start of a process from a manifest with a command, and its calls.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -7,20 +7,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use skillhost_contract::payload::BuildInfo;
+use async_trait::async_trait;
+use skillhost_contract::payload::{BuildInfo, CallContext, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_files::to_hex;
 use skillhost_manifest::Manifest;
 
 use super::private::PrivateDirectory;
-use super::{ProcessSpec, process_home as process_home_of};
+use super::{ProcessExtension, ProcessSpec, process_home as process_home_of};
 use crate::approvals::{MANIFEST, read_extension_files};
 use crate::boot::{ExtensionLoadError, spawn_blocking};
 use crate::discovery::DiscoveredManifest;
+use crate::error::CallError;
 use crate::home::Home;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::loader::LoadTimings;
-use crate::remote::ExtensionBackend;
+use crate::plugin::Plugin;
 use crate::report::LoadPhase;
 use crate::settings::Settings;
 
@@ -69,8 +71,8 @@ impl Kernel {
         let version = found.manifest.version.clone().unwrap_or_else(|| process.version());
         let build = BuildInfo { package: found.manifest.id.to_string(), version };
         let timings = LoadTimings { copy_us, ..LoadTimings::default() };
-        let remote = ExtensionBackend::Process { process, _folder: folder };
-        Ok(Instance::new(Arc::clone(&found.manifest), build, program, timings, remote))
+        let plugin = Box::new(ProcessPlugin::new(process, folder));
+        Ok(Instance::new(Arc::clone(&found.manifest), build, program, timings, plugin))
     }
 
     /// Builds the complete environment of a process: few variables of the kernel, a home directory,
@@ -121,6 +123,56 @@ impl Kernel {
             environment.insert(name.to_owned(), value);
         }
         Ok(environment)
+    }
+}
+
+/// A running process and its working directory.
+struct ProcessPlugin {
+    /// Stopped before its directory is removed.
+    process: Arc<dyn ProcessExtension>,
+    _folder: Arc<PrivateDirectory>,
+}
+
+impl ProcessPlugin {
+    fn new(process: Arc<dyn ProcessExtension>, folder: Arc<PrivateDirectory>) -> Self {
+        Self { process, _folder: folder }
+    }
+}
+
+#[async_trait]
+impl Plugin for ProcessPlugin {
+    /// The tools of a process stay as approved; a later list has no effect.
+    fn has_fixed_tools(&self) -> bool {
+        true
+    }
+
+    async fn check_health(&self) -> Result<(), CallError> {
+        self.process.health().await
+    }
+
+    async fn stop(&self) -> Result<(), CallError> {
+        self.process.stop().await;
+        Ok(())
+    }
+
+    async fn tools(&self, _: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
+        self.process.tools().await
+    }
+
+    async fn invoke(
+        &self,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, CallError> {
+        self.process.invoke(context, name, arguments).await
+    }
+
+    async fn call(&self, interface: &str, _: &str, _: Vec<u8>) -> Result<Vec<u8>, CallError> {
+        Err(CallError::new(
+            ErrorKind::Unavailable,
+            format!("a process extension has no interface `{interface}`"),
+        ))
     }
 }
 

@@ -77,9 +77,12 @@ fn tools_are_called_in_one_place() {
     let host = ["kernel/host/src"];
     let dispatch = ["kernel/host/src/runtime/dispatch.rs"];
     assert_exact("tools called past the dispatcher", &["instance.invoke("], &host, &dispatch);
-    let bodies = ["remote.invoke(", "library.invoke(", "process.invoke(", "tools.invoke("];
-    let below =
-        ["kernel/host/src/instance.rs", "kernel/host/src/remote.rs", "kernel/host/src/abi.rs"];
+    let bodies = ["plugin.invoke(", "process.invoke(", "tools.invoke("];
+    let below = [
+        "kernel/host/src/instance.rs",
+        "kernel/host/src/process/load.rs",
+        "kernel/host/src/abi.rs",
+    ];
     assert_exact("tools called past their instance", &bodies, &host, &below);
 }
 

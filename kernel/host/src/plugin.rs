@@ -1,0 +1,151 @@
+//! The implementation of an extension as the kernel calls it, independent of its kind.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use skillhost_contract::payload::{CallContext, ErrorKind, ToolOutput, ToolSpec};
+
+use crate::error::CallError;
+
+/// The asynchronous part of a request for a block of context.
+pub(crate) type ContextReply = BoxFuture<'static, Result<Option<String>, CallError>>;
+
+/// The implementation of an extension: a library, a process, or a part of the kernel.
+///
+/// The kernel applies all time limits; a dropped future cancels its call.
+#[async_trait]
+pub(crate) trait Plugin: Send + Sync {
+    /// Returns whether it may list tools.
+    fn has_tools(&self) -> bool {
+        true
+    }
+
+    /// Returns whether its tools stay as listed when it was loaded.
+    fn has_fixed_tools(&self) -> bool {
+        false
+    }
+
+    /// Returns whether it has a background service.
+    fn has_service(&self) -> bool {
+        false
+    }
+
+    /// Returns whether it provides context.
+    fn has_context(&self) -> bool {
+        false
+    }
+
+    /// Returns whether its drop runs code that may block.
+    fn blocks_on_drop(&self) -> bool {
+        false
+    }
+
+    /// Returns its interfaces, such as `skill`.
+    fn interfaces(&self) -> &[String] {
+        &[]
+    }
+
+    /// Prepares it for its first call.
+    async fn start(&self) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    /// Checks that it can work.
+    async fn check_health(&self) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    /// Stops it, before its runtime is shut down.
+    async fn stop(&self) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    /// Lists its tools for a caller.
+    async fn tools(&self, context: &CallContext) -> Result<Vec<ToolSpec>, CallError>;
+
+    /// Calls a tool with arguments as JSON text.
+    async fn invoke(
+        &self,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, CallError>;
+
+    /// Returns the priority in the context chain, or `None` without a context provider. May block.
+    fn context_priority(&self) -> Result<Option<i32>, CallError> {
+        Ok(None)
+    }
+
+    /// Requests a block of context. May block; the returned reply waits for the asynchronous part.
+    fn request_context(
+        &self,
+        _context: &CallContext,
+        _prompt: &str,
+    ) -> Result<Option<ContextReply>, CallError> {
+        Ok(None)
+    }
+
+    /// Starts the service, if there is one. The future completes when the service ends.
+    fn run_service(&self) -> Option<BoxFuture<'static, Result<(), CallError>>> {
+        None
+    }
+
+    /// Requests the end of the service.
+    fn cancel_service(&self) {}
+
+    /// Calls a method of an interface.
+    async fn call(
+        &self,
+        interface: &str,
+        _method: &str,
+        _payload: Vec<u8>,
+    ) -> Result<Vec<u8>, CallError> {
+        let message = format!("no interface `{interface}` is provided");
+        Err(CallError::new(ErrorKind::Unavailable, message))
+    }
+
+    /// Notifies it of a changed log filter.
+    fn log_filter_changed(&self) {}
+
+    /// Shuts its runtime down. Blocks for at most `timeout_ms`, so it must not run on an async
+    /// worker.
+    fn shutdown_runtime(&self, _timeout_ms: u64) {}
+}
+
+/// The owner of a plugin that drops it without blocking: the destructor of a library is its
+/// author's code.
+pub(crate) struct PluginOwner(Option<SharedPlugin>);
+
+/// One of several owners of a plugin. Boxed, so that the last owner can take the plugin out.
+pub(crate) type SharedPlugin = Arc<Box<dyn Plugin>>;
+
+impl PluginOwner {
+    pub(crate) fn new(plugin: Box<dyn Plugin>) -> Self {
+        Self(Some(Arc::new(plugin)))
+    }
+
+    /// Returns another owner, whose drop blocks in the destructor if it is the last one.
+    pub(crate) fn share(&self) -> SharedPlugin {
+        Arc::clone(self.0.as_ref().expect("taken only by drop"))
+    }
+}
+
+impl Deref for PluginOwner {
+    type Target = dyn Plugin;
+
+    fn deref(&self) -> &Self::Target {
+        &***self.0.as_ref().expect("taken only by drop")
+    }
+}
+
+impl Drop for PluginOwner {
+    fn drop(&mut self) {
+        let last = self.0.take().and_then(Arc::into_inner);
+        if let Some(plugin) = last.filter(|plugin| plugin.blocks_on_drop()) {
+            // If the system starts no thread, the closure is dropped here.
+            let _ = std::thread::Builder::new().name("drop".to_owned()).spawn(move || drop(plugin));
+        }
+    }
+}
