@@ -2,9 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill_rules::{
-    CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
-};
+use skill_format::{EntryKind, FileEntry, SkillInput};
+use skill_rules::{CheckOptions, CheckScope, Profile, check_skill};
 
 fuzz_target!(|bytes: &[u8]| {
     let entry = |path: &str, kind| FileEntry { path: path.to_owned(), size: 10, mode: 0o644, kind };

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill_rules::reference::load_reference_skill;
+use skill_compat::reference::load_reference_skill;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(skill) = load_reference_skill(bytes) {

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill_rules::extended::ParsedExtendedSpec;
+use skill_compat::extended::ParsedExtendedSpec;
 
 fuzz_target!(|text: &str| {
     let reading = ParsedExtendedSpec::parse_skill_yaml(text, "beads");

@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use serde::Serialize;
+use skill_format::SkillInput;
 use skill_rules::fmt::{FmtOptions, format_skill};
-use skill_rules::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
+use skill_rules::{CheckOptions, CheckScope, Profile, check_skill};
 
 /// The number of timed mutants.
 const COUNT: usize = 10_000;

@@ -33,6 +33,7 @@ mod diagnostic;
 mod digest;
 mod hidden;
 mod id;
+mod input;
 mod render;
 mod skill;
 mod split;
@@ -44,6 +45,7 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use digest::{Digest, DigestError};
 pub use hidden::is_hidden;
 pub use id::{SkillId, SkillIdError};
+pub use input::{EntryKind, FileEntry, SKILL_YAML, SKILL_YAML_LIMIT, SkillInput};
 pub use render::{
     CatalogItem, LARGE_SKILL, PromptSkill, RenderReport, RenderedCatalog, RenderedSelection,
     ResourceKind, ResourceLine, SHORT_DESCRIPTION, SessionLines, SkillInstructions, SkillSelection,

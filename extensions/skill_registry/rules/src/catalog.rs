@@ -4,9 +4,8 @@ mod overlap;
 
 use std::collections::HashMap;
 
-use skill_format::{Severity, Span};
+use skill_format::{Severity, SkillInput, Span};
 
-use crate::input::SkillInput;
 use crate::profile::Profile;
 use crate::rule::{Finding, FindingSink, Rule};
 use crate::rules::{catalog_duplicate, catalog_overlap, requires_unresolved};

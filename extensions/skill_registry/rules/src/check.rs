@@ -3,12 +3,10 @@
 mod skill_yaml;
 
 use serde::Serialize;
-use skill_format::{Diagnostic, Severity};
+use skill_compat::reference;
+use skill_format::{Diagnostic, Severity, SkillInput};
 
-use crate::extended;
-use crate::input::SkillInput;
 use crate::profile::{Profile, RuleLevel};
-use crate::reference;
 use crate::rule::{Finding, FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::rules::{RULES, find_rule};
 use crate::subject::{ParseState, SkillDocument};
@@ -123,7 +121,7 @@ pub fn check_subject(subject: &SkillDocument<'_>, scope: CheckScope) -> CheckRep
         let found = &mut FindingSink::new(rule, severity, &mut findings);
         match rule.check {
             RuleCheck::LoadingAnd(find) | RuleCheck::Skill(find) => find(subject, found),
-            RuleCheck::Declared => extended::report_extended(rule.id, subject, found),
+            RuleCheck::Declared => report_extended(rule.id, subject, found),
             RuleCheck::Loading
             | RuleCheck::Reading
             | RuleCheck::Suppression
@@ -146,6 +144,16 @@ pub fn check_subject(subject: &SkillDocument<'_>, scope: CheckScope) -> CheckRep
 fn run_reference_validator(subject: &SkillDocument<'_>, findings: &mut Vec<Finding>) {
     let found = reference::validate_reference(subject.input());
     findings.extend(found.into_iter().map(|diagnostic| Finding { diagnostic, edits: Vec::new() }));
+}
+
+/// Reports the findings in a skill's extended declarations that belong to one rule.
+fn report_extended(rule: &str, subject: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
+    let Some(collector) = subject.extended() else { return };
+    for noticed in collector.noticed.iter().filter(|noticed| noticed.rule == rule) {
+        if !noticed.strict || subject.profile() == Profile::Skillscraft {
+            findings.add(noticed.at, noticed.message.clone(), noticed.help.clone());
+        }
+    }
 }
 
 /// Returns `true` if a rule can add information in this state of the skill.

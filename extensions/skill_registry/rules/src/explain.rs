@@ -4,9 +4,9 @@ mod page;
 
 use std::borrow::Cow;
 
+use skill_format::{EntryKind, FileEntry, SkillInput};
 use thiserror::Error;
 
-use crate::input::{EntryKind, FileEntry, SkillInput};
 use crate::profile::Profile;
 use crate::rule::Rule;
 

@@ -1,9 +1,8 @@
 //! Application of the edits of findings.
 
-use skill_format::{Value, find_fences, tree};
+use skill_format::{SkillInput, Value, find_fences, tree};
 
 use crate::check::{CheckOptions, CheckReport, check_skill};
-use crate::input::SkillInput;
 use crate::rule::TextEdit;
 
 /// The maximum number of check-and-fix rounds for one text.

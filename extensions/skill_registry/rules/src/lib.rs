@@ -1,7 +1,8 @@
 //! Rules for SKILL.md: checks, fixes and formatting as pure functions without I/O.
 //!
 //! ```
-//! use skill_rules::{CheckOptions, CheckScope, SkillInput, apply_fixes, check_skill};
+//! use skill_format::SkillInput;
+//! use skill_rules::{CheckOptions, CheckScope, apply_fixes, check_skill};
 //!
 //! let text = "---\nname: beads\ndescription: Counts beads when a jar is full.\n---\nDo it. \n";
 //! let file_name = Some("SKILL.md");
@@ -19,9 +20,9 @@
 //! assert_eq!(fixed.report.findings.len(), 1);
 //! ```
 //!
-//! Data flow: [`SkillInput`] (bytes and a list of files, read by the caller) → [`SkillDocument`]
-//! (decoded and parsed, all other views built on first use) → every [`Rule`] that is enabled in the
-//! [`Profile`] → [`CheckReport`].
+//! Data flow: [`SkillInput`](skill_format::SkillInput) (bytes and a list of files, read by the
+//! caller) → [`SkillDocument`] (decoded and parsed, all other views built on first use) → every
+//! [`Rule`] that is enabled in the [`Profile`] → [`CheckReport`].
 //!
 //! Modules:
 //! - `rules`: one file per rule, with its documentation; [`RULES`] lists them, [`explain`] reads
@@ -33,9 +34,10 @@
 //! - `catalog`: findings that need several skills ([`check_catalog`]).
 //! - `suppress` and `fix`: suppression and repair of findings.
 //! - [`fmt`]: the formatter of the frontmatter.
-//! - [`mod@reference`] and `strict`: the behavior of other validators, quirks included.
-//! - [`extended`], [`graph`], [`role`], [`predicates`], `eligibility`: additions of related
-//!   standards to the frontmatter, and their consequences.
+//! - `strict`: the frontmatter fences of stricter validators.
+//!
+//! The behavior of the reference validator and the additions of related standards are in
+//! [`skill_compat`].
 //!
 //! Invariants for every input:
 //! - No function panics.
@@ -47,18 +49,11 @@
 mod body;
 mod catalog;
 mod check;
-mod eligibility;
 pub mod explain;
-pub mod extended;
 mod fix;
 pub mod fmt;
-pub mod graph;
-mod input;
-pub mod predicates;
 mod profile;
 mod properties;
-pub mod reference;
-pub mod role;
 mod rule;
 mod rules;
 mod strict;
@@ -72,11 +67,7 @@ pub use check::{
     CheckOptions, CheckReport, CheckScope, check_skill, check_skill_yaml, check_subject,
     needs_files, needs_skill_yaml,
 };
-pub use eligibility::{
-    AvailableTool, Eligibility, MissingRequirement, check_eligibility, unchecked_tools,
-};
 pub use fix::{FixOutcome, apply_edits, apply_fixes};
-pub use input::{EntryKind, FileEntry, SkillInput};
 pub use profile::{Profile, ProfileLevels, RuleLevel};
 pub use properties::{SkillProperties, collect_properties};
 pub use rule::{Finding, FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};

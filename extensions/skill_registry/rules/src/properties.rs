@@ -37,10 +37,10 @@ impl Serialize for SkillProperties<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::input::SkillInput;
-    use crate::profile::Profile;
+    use skill_format::SkillInput;
 
     use super::*;
+    use crate::profile::Profile;
 
     fn to_json(text: &str) -> String {
         let input = SkillInput {

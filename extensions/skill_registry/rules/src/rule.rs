@@ -61,7 +61,7 @@ pub enum RuleCheck {
     LoadingAnd(fn(&SkillDocument<'_>, &mut FindingSink<'_>)),
     /// The function.
     Skill(fn(&SkillDocument<'_>, &mut FindingSink<'_>)),
-    /// The extended declarations of the frontmatter (`crate::extended`), under the rule's id.
+    /// The extended declarations of the frontmatter ([`skill_compat::extended`]), under the rule's id.
     Declared,
     /// The caller's directory scan, before a skill is checked.
     Reading,

@@ -3,16 +3,15 @@
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 
+use skill_compat::extended::{self, ParsedExtendedSpec};
 use skill_format::tree::{Mapping, MappingEntry};
 use skill_format::{
-    Diagnostic, Frontmatter, FrontmatterFences, ParsedSkill, Severity, Span, Value, decode_file,
-    find_fences, infer_core_type, tree,
+    Diagnostic, FileEntry, Frontmatter, FrontmatterFences, ParsedSkill, Severity, SkillInput, Span,
+    Value, decode_file, find_fences, infer_core_type, tree,
 };
 
 use crate::body::MarkdownBody;
 use crate::body::local_links::{LocalLink, find_local_links};
-use crate::extended::{self, ParsedExtendedSpec};
-use crate::input::{FileEntry, SkillInput};
 use crate::profile::Profile;
 use crate::strict;
 

@@ -1,6 +1,8 @@
 //! A runner of the rules over a small skill, for tests.
 
-use crate::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
+use skill_format::SkillInput;
+
+use crate::{CheckOptions, CheckScope, Profile, check_skill};
 
 /// Returns the rules with findings in a skill with these lines between its fences, in file order.
 pub(crate) fn found(dir_name: &str, fields: &str, profile: Profile) -> Vec<&'static str> {

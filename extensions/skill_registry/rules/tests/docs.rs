@@ -6,12 +6,12 @@
 
 use std::path::Path;
 
-use skill_format::Severity;
+use skill_format::{Severity, SkillInput};
 use skill_rules::explain::{ExampleSkill, RuleExamples, parse_documentation, render_all_pages};
 use skill_rules::fmt::{FmtOptions, format_skill};
 use skill_rules::{
-    CatalogSkill, CheckOptions, CheckScope, RULES, Rule, RuleCheck, SkillInput, apply_fixes,
-    check_catalog, check_skill,
+    CatalogSkill, CheckOptions, CheckScope, RULES, Rule, RuleCheck, apply_fixes, check_catalog,
+    check_skill,
 };
 
 fn has_catalog_finding(rule: &Rule, examples: &RuleExamples) -> bool {

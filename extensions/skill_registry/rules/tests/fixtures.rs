@@ -7,9 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use skill_format::{EntryKind, FileEntry, SkillInput};
 use skill_rules::{
-    CheckOptions, CheckReport, CheckScope, EntryKind, FileEntry, Profile, RULES, RuleCheck,
-    RuleGroup, RuleLevel, SkillInput, check_skill, find_rule,
+    CheckOptions, CheckReport, CheckScope, Profile, RULES, RuleCheck, RuleGroup, RuleLevel,
+    check_skill, find_rule,
 };
 
 fn pack(name: &str) -> PathBuf {

@@ -6,10 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use skill_rules::{
-    CheckOptions, CheckReport, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
-    find_rule,
-};
+use skill_format::{EntryKind, FileEntry, SkillInput};
+use skill_rules::{CheckOptions, CheckReport, CheckScope, Profile, check_skill, find_rule};
 
 const FIELDS: &str =
     "name: bead-counter\ndescription: Counts beads in a jar. Use when asked how many there are.";

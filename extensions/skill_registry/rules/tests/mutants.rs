@@ -4,11 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use skill_format::tree::parse_counted;
-use skill_format::{decode_file, find_fences, parse_skill};
+use skill_format::{EntryKind, FileEntry, SkillInput, decode_file, find_fences, parse_skill};
 use skill_rules::fmt::{FmtOptions, format_skill};
-use skill_rules::{
-    CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
-};
+use skill_rules::{CheckOptions, CheckScope, Profile, check_skill};
 
 /// The maximum number of parser events for one frontmatter.
 const EVENT_LIMIT: usize = 16_000;

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use serde_json::Value;
-use skill_rules::reference::{
+use skill_compat::reference::{
     FILE_NAMES, PromptSkill, ReferenceError, ReferenceProperties, format_output,
     load_reference_skill, python_repr, to_prompt, validate_reference,
 };
-use skill_rules::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
+use skill_format::SkillInput;
+use skill_rules::{CheckOptions, CheckScope, Profile, check_skill};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/fixtures")

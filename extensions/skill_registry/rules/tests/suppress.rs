@@ -2,10 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test without its text has failed")]
 
 use proptest::prelude::*;
-use skill_format::{Value, find_fences, tree};
-use skill_rules::{
-    CheckOptions, CheckScope, FixOutcome, Profile, SkillInput, apply_fixes, check_skill,
-};
+use skill_format::{SkillInput, Value, find_fences, tree};
+use skill_rules::{CheckOptions, CheckScope, FixOutcome, Profile, apply_fixes, check_skill};
 
 const OPTIONS: CheckOptions = CheckOptions { profile: Profile::Spec, scope: CheckScope::Lint };
 

@@ -14,8 +14,7 @@ use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use skill_format::FILE_LIMIT;
-use skill_rules::FileEntry;
+use skill_format::{FILE_LIMIT, FileEntry};
 
 use crate::disk::{FileKind, FileStat, stat_file};
 use crate::reading::read_bytes;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use skill_rules::extended::{SKILL_YAML, SKILL_YAML_LIMIT};
+use skill_format::{SKILL_YAML, SKILL_YAML_LIMIT};
 
 use crate::jail::{self, JailError, RelPath};
 

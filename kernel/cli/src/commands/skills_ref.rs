@@ -10,12 +10,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use skill_rules::reference::{
+use skill_compat::reference;
+use skill_compat::reference::{
     FILE_NAMES, PromptSkill, ReferenceError, ReferenceProperties, format_output,
     load_reference_skill, to_prompt, validate_reference,
 };
-use skill_rules::role::{BoxxySkill, to_prompt_boxxy};
-use skill_rules::{SkillInput, reference};
+use skill_compat::role::{BoxxySkill, to_prompt_boxxy};
+use skill_format::SkillInput;
 
 use self::path::{as_python_writes_it, name, skill_directory};
 use crate::exit;

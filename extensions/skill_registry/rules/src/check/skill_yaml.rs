@@ -1,9 +1,9 @@
 //! Checks the `skill.yaml` next to a SKILL.md.
 
+use skill_compat::extended::ParsedExtendedSpec;
 use skill_format::{Diagnostic, Severity};
 
 use super::{CheckOptions, CheckReport, CheckScope, effective_severity};
-use crate::extended::ParsedExtendedSpec;
 use crate::profile::{Profile, RuleLevel};
 use crate::rule::Finding;
 use crate::rules::{RULES, find_rule};

@@ -53,7 +53,9 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{CheckOptions, CheckScope, SkillInput, TextEdit, check_skill};
+    use skill_format::SkillInput;
+
+    use crate::{CheckOptions, CheckScope, TextEdit, check_skill};
 
     #[test]
     fn missing_line_end_is_added() {

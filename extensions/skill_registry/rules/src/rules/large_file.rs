@@ -1,8 +1,7 @@
 //! `large-file`: a file of the skill that is too large to be read.
 
-use skill_format::Span;
+use skill_format::{EntryKind, Span};
 
-use crate::input::EntryKind;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;

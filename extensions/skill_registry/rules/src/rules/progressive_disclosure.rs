@@ -1,8 +1,7 @@
 //! `progressive-disclosure`: a long skill in a single file.
 
-use skill_format::Span;
+use skill_format::{EntryKind, FileEntry, Span};
 
-use crate::input::{EntryKind, FileEntry};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;

@@ -78,7 +78,9 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{CheckOptions, CheckScope, EntryKind, FileEntry, SkillInput, check_skill};
+    use skill_format::{EntryKind, FileEntry, SkillInput};
+
+    use crate::{CheckOptions, CheckScope, check_skill};
 
     #[test]
     fn missing_link_target_is_reported() {

@@ -1,9 +1,8 @@
 //! `reference.traversal`: a link to a path outside the skill.
 
-use skill_format::Span;
+use skill_format::{EntryKind, Span};
 
 use crate::body::local_links::LocalTarget;
-use crate::input::EntryKind;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;

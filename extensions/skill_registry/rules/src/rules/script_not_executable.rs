@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::input::{EntryKind, FileEntry};
+use skill_format::{EntryKind, FileEntry};
+
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;

@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn directory_is_reported_once() {
-        use crate::{
-            CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput, check_skill,
-        };
+        use skill_format::{EntryKind, FileEntry, SkillInput};
+
+        use crate::{CheckOptions, CheckScope, Profile, check_skill};
         let entry = |path: &str| FileEntry {
             path: path.to_owned(),
             size: 1,

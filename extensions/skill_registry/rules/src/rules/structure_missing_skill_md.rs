@@ -57,7 +57,9 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
+    use skill_format::SkillInput;
+
+    use crate::{CheckOptions, CheckScope, Profile, check_skill};
 
     #[test]
     fn missing_skill_has_one_finding() {

@@ -1,8 +1,7 @@
 //! `structure.symlink`: a file is a symbolic link.
 
-use skill_format::Span;
+use skill_format::{EntryKind, Span};
 
-use crate::input::EntryKind;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;

@@ -1,8 +1,7 @@
 //! `unmentioned-resource`: a document that SKILL.md does not mention.
 
-use skill_format::Span;
+use skill_format::{EntryKind, Span};
 
-use crate::input::EntryKind;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;

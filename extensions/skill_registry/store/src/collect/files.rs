@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use cap_fs_ext::DirExt;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use skill_rules::{EntryKind, FileEntry};
+use skill_format::{EntryKind, FileEntry};
 
 use super::FoundProblem;
 use crate::temporary::{is_leftover, is_temporary};

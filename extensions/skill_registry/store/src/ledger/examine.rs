@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use cap_std::fs::Dir;
 use skill_format::{
-    Diagnostic, Digest, FILE_LIMIT, ResourceKind, Severity, TokenCount, Value, find_fences, tree,
+    Diagnostic, Digest, EntryKind, FILE_LIMIT, FileEntry, ResourceKind, Severity, SkillInput,
+    TokenCount, Value, find_fences, tree,
 };
-use skill_rules::{CheckOptions, CheckScope, EntryKind, FileEntry, Profile, SkillInput};
+use skill_rules::{CheckOptions, CheckScope, Profile};
 
 use crate::diff;
 use crate::jail::{self, JailError, RelPath};

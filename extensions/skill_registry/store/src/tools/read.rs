@@ -1,12 +1,12 @@
 //! `read_skill`: the instructions of a skill and the list of its resources.
 
 use serde_json::{Value, json};
+use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
+use skill_compat::{Eligibility, MissingRequirement, check_eligibility};
 use skill_format::{
-    Frontmatter, LARGE_SKILL, ResourceKind, ResourceLine, SkillInstructions, mime_type,
+    Frontmatter, LARGE_SKILL, ResourceKind, ResourceLine, SKILL_YAML, SkillInstructions, mime_type,
     render_instructions, sanitize_line,
 };
-use skill_rules::extended::{ExtendedSpec, ParsedExtendedSpec, SKILL_YAML};
-use skill_rules::{Eligibility, MissingRequirement, check_eligibility};
 
 use crate::error::RegistryError;
 use crate::jail::{self, RelPath};

@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use skill_rules::EntryKind;
+use skill_format::EntryKind;
 use skill_store::{FILE_LIMIT, FoundItem, ProblemKind, ResourceContent, find_skills};
 
 fn write(path: impl AsRef<Path>, text: &str) {

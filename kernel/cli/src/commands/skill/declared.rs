@@ -1,6 +1,6 @@
 //! Declarations of a skill beyond the standard, in the lines of `skillhost skill show`.
 
-use skill_rules::extended::{ExecutionOrder, ExtendedSpec, ParsedExtendedSpec};
+use skill_compat::extended::{ExecutionOrder, ExtendedSpec, ParsedExtendedSpec};
 use skill_store::{Skill, Store, read_skill_yaml};
 
 use crate::error::CliError;

@@ -3,8 +3,9 @@
 use std::io::Write as _;
 
 use serde_json::json;
-use skill_rules::extended::{ExtendedSpec, ParsedExtendedSpec, SKILL_YAML};
-use skill_rules::graph::{GraphSkill, SkillGraph, build_graph as graph_of, render_mermaid};
+use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
+use skill_compat::graph::{GraphSkill, SkillGraph, build_graph as graph_of, render_mermaid};
+use skill_format::SKILL_YAML;
 use skill_store::{FoundSkill, read_skill_yaml};
 
 use super::batch::worst_exit_code;

@@ -3,9 +3,8 @@
 mod catalog;
 mod fix;
 
-use skill_rules::{
-    CheckOptions, CheckScope, SkillDocument, SkillInput, check_subject, needs_files,
-};
+use skill_format::SkillInput;
+use skill_rules::{CheckOptions, CheckScope, SkillDocument, check_subject, needs_files};
 use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
 
 use self::catalog::CrossSkillLinter;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use serde_json::json;
-use skill_format::{Severity, is_hidden};
-use skill_rules::{CheckOptions, CheckScope, Profile, SkillInput, check_skill};
+use skill_format::{Severity, SkillInput, is_hidden};
+use skill_rules::{CheckOptions, CheckScope, Profile, check_skill};
 use skill_store::{sweep_directory, temporary_name};
 
 use crate::cli::NewArgs;

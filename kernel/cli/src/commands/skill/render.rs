@@ -8,8 +8,8 @@ use std::ops::ControlFlow;
 use std::path::{Component, Path};
 
 use serde_json::json;
+use skill_compat::role::SkillRole;
 use skill_format::{SkillText, TokenCount};
-use skill_rules::role::SkillRole;
 use skill_store::{FoundItem, FoundProblem, ProblemKind, find_skills};
 
 use self::theme::{ColorTheme, SkillPage};

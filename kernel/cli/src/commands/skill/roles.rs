@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anstyle::{Ansi256Color, RgbColor, Style};
 use serde_json::{Value, json};
-use skill_rules::role::{RoleCounts, SkillRole};
+use skill_compat::role::{RoleCounts, SkillRole};
 
 use super::loaded;
 use crate::cli::RolesArgs;

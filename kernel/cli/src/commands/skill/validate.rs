@@ -1,8 +1,7 @@
 //! `skillhost skill validate`: conformance of skills.
 
-use skill_rules::{
-    CheckOptions, CheckScope, SkillDocument, SkillInput, check_subject, needs_files,
-};
+use skill_format::SkillInput;
+use skill_rules::{CheckOptions, CheckScope, SkillDocument, check_subject, needs_files};
 
 use super::batch::{BatchItem, for_each, worst_exit_code};
 use super::report::{CheckedSkill, FindingsReport, SidecarReport, resolve_format};

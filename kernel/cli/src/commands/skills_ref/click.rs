@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use skill_rules::reference::python_repr;
+use skill_compat::reference::python_repr;
 
 use super::ReferenceToolOutput;
 use crate::exit;

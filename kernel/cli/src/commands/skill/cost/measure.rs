@@ -5,9 +5,9 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 use skill_format::{
-    Diagnostic, Digest, ResourceKind, ResourceLine, Severity, SkillInstructions, TokenCount,
+    Diagnostic, Digest, EntryKind, ResourceKind, ResourceLine, Severity, SkillInstructions,
+    TokenCount,
 };
-use skill_rules::EntryKind;
 use skill_store::{FoundProblem, FoundSkill, ResourceContent, SkillFiles};
 
 use super::clients::SkillListing;

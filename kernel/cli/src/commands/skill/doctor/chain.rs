@@ -5,12 +5,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::Serialize;
-use skill_format::{Diagnostic, Frontmatter, Severity};
-use skill_rules::extended::{ExtendedSpec, ParsedExtendedSpec, SKILL_YAML, SKILL_YAML_LIMIT};
-use skill_rules::{
-    CheckOptions, CheckScope, Eligibility, MissingRequirement, Profile, SkillInput,
-    check_eligibility, unchecked_tools,
-};
+use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
+use skill_compat::{Eligibility, MissingRequirement, check_eligibility, unchecked_tools};
+use skill_format::{Diagnostic, Frontmatter, SKILL_YAML, SKILL_YAML_LIMIT, Severity, SkillInput};
+use skill_rules::{CheckOptions, CheckScope, Profile};
 use skill_store::{
     Audience, FoundItem, FoundSkill, ResourceContent, ScanProblem, SharedCatalog, Skill,
     SkillState, Snapshot, TrustLevel, explain_unlisted, find_skills,

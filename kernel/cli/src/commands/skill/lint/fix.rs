@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use skill_format::decode_file;
-use skill_rules::{CheckOptions, CheckReport, Finding, SkillInput, apply_fixes, check_skill};
+use skill_format::{SkillInput, decode_file};
+use skill_rules::{CheckOptions, CheckReport, Finding, apply_fixes, check_skill};
 
 /// The UTF-8 byte order mark, which carries no information because UTF-8 has one byte order.
 const MARK: &[u8] = b"\xEF\xBB\xBF";

@@ -1,8 +1,8 @@
 //! A skill as a page in the colors of its role, for one width.
 
 use anstyle::Style;
+use skill_compat::role::SkillRole;
 use skill_format::TokenCount;
-use skill_rules::role::SkillRole;
 use termimad::crossterm::style::Color;
 use termimad::minimad::{Alignment, Text};
 use termimad::{CompoundStyle, FmtText, LineStyle, ListItemsIndentationMode, MadSkin, StyledChar};

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use skill_format::Diagnostic;
-use skill_rules::extended::SKILL_YAML;
+use skill_format::{Diagnostic, SKILL_YAML};
 use skill_rules::{CheckOptions, Finding, check_skill_yaml, needs_skill_yaml};
 use skill_store::{SkillYamlError, read_skill_yaml};
 

@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
+use skill_compat::reference::format_output;
 use skill_format::Diagnostic;
-use skill_rules::reference::format_output;
 
 use super::{CheckSummary, CheckedSkill, ReportWriter};
 use crate::output::{Output, display_safe};

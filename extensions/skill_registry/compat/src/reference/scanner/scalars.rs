@@ -3,7 +3,7 @@
 use super::{
     ScanMark, StrictYamlError, TokenKind, YamlScanner, YamlToken, is_blank_or_end, is_break, is_end,
 };
-use crate::reference::python::surrogate_standin;
+use crate::reference::surrogate::surrogate_standin;
 
 impl YamlScanner {
     fn push_scalar(&mut self, start: ScanMark, text: String, plain: bool) -> &mut YamlToken {

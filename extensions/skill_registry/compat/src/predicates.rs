@@ -4,9 +4,7 @@
 //! Advisory limits of the specification (tokens of a body, names of directories, depth of
 //! references) do not affect validity.
 
-use skill_format::TokenCount;
-
-use crate::input::{EntryKind, FileEntry};
+use skill_format::{EntryKind, FileEntry, TokenCount};
 
 /// The maximum length of a name.
 pub const MAX_NAME: usize = 64;

@@ -2,8 +2,9 @@
 
 use skill_format::Span;
 
-use super::python::{html_escape, is_encodable, json_dumps, str_strip, to_str};
+use super::python::{html_escape, json_dumps, str_strip, to_str};
 use super::scanner::ScanMark;
+use super::surrogate::is_encodable;
 use super::yaml::{StrictYamlEntry, StrictYamlMap, StrictYamlValue};
 use super::{ReferenceError, ReferenceSkill};
 

@@ -3,7 +3,7 @@
 use skill_format::tree::{Mapping, Scalar, YamlStyle};
 use skill_format::{Span, Value};
 
-use super::ExtendedFinding;
+use super::finding::ExtendedFinding;
 
 /// The ids of the rules for the findings of one type.
 pub(super) struct SectionRules {

@@ -1,8 +1,8 @@
 //! Tests of `skill.yaml` with arbitrary content.
 
 use proptest::prelude::*;
-use skill_format::{Value, tree};
-use skill_rules::extended::{ExtendedSpec, ParsedExtendedSpec, SKILL_YAML_LIMIT};
+use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
+use skill_format::{SKILL_YAML_LIMIT, Value, tree};
 
 #[test]
 fn skill_yaml_has_limits() {

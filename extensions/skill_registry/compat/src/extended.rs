@@ -23,6 +23,7 @@
 //!   YAML would read a number or a boolean, only profile `skillscraft` reports it.
 
 mod composition;
+mod finding;
 mod reader;
 mod scenarios;
 mod security;
@@ -31,24 +32,18 @@ mod version;
 
 use serde::Serialize;
 use skill_format::tree::{self, Mapping, YamlStyle};
-use skill_format::{Diagnostic, FRONTMATTER_LIMIT, Frontmatter, Span, Value};
+use skill_format::{
+    Diagnostic, FRONTMATTER_LIMIT, Frontmatter, SKILL_YAML, SKILL_YAML_LIMIT, Span, Value,
+};
 
 pub use composition::{ExecutionOrder, SkillComposition, SkillDependency};
+pub use finding::ExtendedFinding;
 pub use scenarios::{AssertionType, TestAssertion, TestCase, TestScenario};
 pub use security::{CapabilityDeclaration, FileSystemScope, SecurityManifest};
 pub use tools::{ToolBinding, ToolDependency, tool_name};
 pub use version::ToolVersion;
 
-use crate::profile::Profile;
-use crate::rule::FindingSink;
-use crate::subject::SkillDocument;
 use reader::{FindingAnchor, RecordReader};
-
-/// The name of the file next to SKILL.md.
-pub const SKILL_YAML: &str = "skill.yaml";
-
-/// The maximum size of a `skill.yaml`, in bytes: the same as for a frontmatter.
-pub const SKILL_YAML_LIMIT: usize = FRONTMATTER_LIMIT;
 
 /// The declarations of a skill beyond the standard.
 ///
@@ -67,21 +62,6 @@ pub struct ExtendedSpec {
     /// The skills it needs and the skills it conflicts with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub composition: Option<SkillComposition>,
-}
-
-/// A finding in an extended declaration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExtendedFinding {
-    /// The id of the rule.
-    pub rule: &'static str,
-    /// The position; for a value inside a text that is not a block, the start of the text.
-    pub at: Span,
-    /// The message: a lower-case fragment without a final period that quotes untrusted text.
-    pub message: String,
-    /// The hint on how to fix it.
-    pub help: String,
-    /// Whether only profile `skillscraft` reports it.
-    pub strict: bool,
 }
 
 /// The parsed declarations with their findings.
@@ -197,22 +177,9 @@ impl ParsedExtendedSpec {
     }
 }
 
-/// Reports the findings in a skill's frontmatter that belong to one rule.
-pub(crate) fn report_extended(
-    rule: &str,
-    skill: &SkillDocument<'_>,
-    findings: &mut FindingSink<'_>,
-) {
-    let Some(collector) = skill.extended() else { return };
-    for noticed in collector.noticed.iter().filter(|noticed| noticed.rule == rule) {
-        if !noticed.strict || skill.profile() == Profile::Skillscraft {
-            findings.add(noticed.at, noticed.message.clone(), noticed.help.clone());
-        }
-    }
-}
-
 /// Returns `true` if a frontmatter has a key of an extended declaration.
-pub(crate) fn may_declare(frontmatter: &Frontmatter) -> bool {
+#[must_use]
+pub fn may_declare(frontmatter: &Frontmatter) -> bool {
     frontmatter.unknown.iter().any(|(key, _)| classify_key(key).is_some())
         || frontmatter.metadata.iter().any(|(key, _)| classify_key(key).is_some())
 }

@@ -1,4 +1,13 @@
-//! The input of the rules: the bytes of a SKILL.md and the entries of its directory.
+//! A skill as a reader of the disk passes it on: the bytes of a SKILL.md and the entries of its
+//! directory.
+
+use crate::split::FRONTMATTER_LIMIT;
+
+/// The name of the file next to SKILL.md.
+pub const SKILL_YAML: &str = "skill.yaml";
+
+/// The maximum size of a `skill.yaml`, in bytes: the same as for a frontmatter.
+pub const SKILL_YAML_LIMIT: usize = FRONTMATTER_LIMIT;
 
 /// A skill as it was read from the disk.
 #[derive(Clone, Copy, Debug)]

@@ -9,12 +9,12 @@
 mod properties;
 mod python;
 mod scanner;
+mod surrogate;
 mod validate;
 mod yaml;
 
-use skill_format::{Diagnostic, Severity, Span};
+use skill_format::{Diagnostic, Severity, SkillInput, Span};
 
-use crate::input::SkillInput;
 use scanner::{ScanMark, StrictYamlError};
 use yaml::{StrictYamlMap, StrictYamlValue};
 
@@ -93,7 +93,7 @@ impl ReferenceError {
 fn error_diagnostic(rule: &'static str, at: Span, message: impl Into<String>) -> Diagnostic {
     let severity = Severity::Error;
     // A diagnostic must be printable, but texts here may hold stand-ins of surrogates.
-    let message = python::make_encodable(message.into());
+    let message = surrogate::make_encodable(message.into());
     Diagnostic { rule, severity, line: at.line, column: at.column, message, help: None }
 }
 

@@ -1,0 +1,21 @@
+//! The behavior of other tools and standards around SKILL.md; pure, no I/O.
+//!
+//! Modules:
+//! - [`mod@reference`]: the reference validator, quirks included.
+//! - [`extended`]: the declarations of the SkillsCraft specification.
+//! - `eligibility`, [`graph`]: the consequences of these declarations, for one skill and for a
+//!   catalog.
+//! - [`role`] and [`predicates`]: labels of skills and evidence about their files.
+//!
+//! Invariants for every input: no function panics, and the same input has the same result.
+
+mod eligibility;
+pub mod extended;
+pub mod graph;
+pub mod predicates;
+pub mod reference;
+pub mod role;
+
+pub use eligibility::{
+    AvailableTool, Eligibility, MissingRequirement, check_eligibility, unchecked_tools,
+};
