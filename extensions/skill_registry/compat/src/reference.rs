@@ -6,102 +6,26 @@
 //! differences: the text after `Invalid YAML in frontmatter:` is worded differently, and an
 //! uncaught exception of the reference becomes an error ([`ReferenceError::Crash`]).
 
+mod error;
 mod properties;
 mod python;
 mod scanner;
+mod skill;
 mod surrogate;
 mod validate;
 mod yaml;
 
 use skill_format::{Diagnostic, Severity, SkillInput, Span};
 
-use scanner::{ScanMark, StrictYamlError};
-use yaml::{StrictYamlMap, StrictYamlValue};
+use error::{error_diagnostic, to_reference_error};
+use yaml::StrictYamlValue;
 
+pub use error::ReferenceError;
 pub use properties::{PromptSkill, ReferenceProperties, to_prompt};
+pub use skill::ReferenceSkill;
 
 /// The file names that the reference tries, in this order.
 pub const FILE_NAMES: [&str; 2] = ["SKILL.md", "skill.md"];
-
-/// An error of the reference. Its text equals the output of the reference.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReferenceError {
-    /// The text does not begin with `---`.
-    #[error("SKILL.md must start with YAML frontmatter (---)")]
-    Missing,
-    /// There is no second `---`.
-    #[error("SKILL.md frontmatter not properly closed with ---")]
-    Unclosed,
-    /// The YAML is invalid or rejected by strictyaml.
-    #[error("Invalid YAML in frontmatter: {problem} (line {}, column {})", at.line, at.column)]
-    Yaml {
-        /// The description of the error.
-        problem: String,
-        /// The position in the file.
-        at: Span,
-    },
-    /// The frontmatter is empty, text or a list.
-    #[error("SKILL.md frontmatter must be a YAML mapping")]
-    NotMapping,
-    /// A required field is missing.
-    #[error("Missing required field in frontmatter: {0}")]
-    MissingField(&'static str),
-    /// A required field is empty or not a text.
-    #[error("Field '{0}' must be a non-empty string")]
-    EmptyField(&'static str),
-    /// The reference ends with an uncaught exception.
-    #[error("{problem}; the reference validator crashes here")]
-    Crash {
-        /// The id of the corresponding rule.
-        rule: &'static str,
-        /// The description of the error.
-        problem: String,
-        /// The position in the file.
-        at: Span,
-    },
-}
-
-impl ReferenceError {
-    /// Returns the id of the corresponding rule.
-    #[must_use]
-    pub fn rule(&self) -> &'static str {
-        match self {
-            Self::Missing => "frontmatter.missing",
-            Self::Unclosed => "frontmatter.unclosed",
-            Self::Yaml { .. } => "frontmatter.yaml",
-            Self::NotMapping => "frontmatter.type",
-            Self::MissingField("name") | Self::EmptyField("name") => "name.required",
-            Self::MissingField(_) | Self::EmptyField(_) => "description.required",
-            Self::Crash { rule, .. } => rule,
-        }
-    }
-
-    /// Returns the position in the file.
-    #[must_use]
-    pub fn span(&self) -> Span {
-        match self {
-            Self::Yaml { at, .. } | Self::Crash { at, .. } => *at,
-            _ => Span { line: 1, column: 0 },
-        }
-    }
-
-    fn to_diagnostic(&self) -> Diagnostic {
-        error_diagnostic(self.rule(), self.span(), self.to_string())
-    }
-}
-
-fn error_diagnostic(rule: &'static str, at: Span, message: impl Into<String>) -> Diagnostic {
-    let severity = Severity::Error;
-    // A diagnostic must be printable, but texts here may hold stand-ins of surrogates.
-    let message = surrogate::make_encodable(message.into());
-    Diagnostic { rule, severity, line: at.line, column: at.column, message, help: None }
-}
-
-/// A SKILL.md as the reference reads it.
-#[derive(Clone, Debug)]
-pub struct ReferenceSkill {
-    fields: StrictYamlMap,
-}
 
 /// Parses the bytes of a SKILL.md.
 ///
@@ -122,23 +46,6 @@ pub fn load_reference_skill(bytes: &[u8]) -> Result<ReferenceSkill, ReferenceErr
         Some(StrictYamlValue::Map(fields)) => Ok(ReferenceSkill { fields }),
         _ => Err(ReferenceError::NotMapping),
     }
-}
-
-fn to_reference_error(error: StrictYamlError) -> ReferenceError {
-    let StrictYamlError { at, problem, crashes } = error;
-    let at = to_span(at);
-    if crashes {
-        ReferenceError::Crash { rule: "frontmatter.yaml", problem, at }
-    } else {
-        ReferenceError::Yaml { problem, at }
-    }
-}
-
-/// Converts a mark to a position in the file; the frontmatter starts behind the first `---`.
-fn to_span(mark: ScanMark) -> Span {
-    // The rest of the fence line is the first line of the YAML text.
-    let fence = if mark.line == 0 { 3 } else { 0 };
-    Span { line: mark.line + 1, column: mark.column + fence + 1 }
 }
 
 /// Validates a skill as `skills-ref validate` does: the same messages in the same order, with rule

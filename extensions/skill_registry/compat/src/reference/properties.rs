@@ -2,11 +2,12 @@
 
 use skill_format::Span;
 
+use super::error::ReferenceError;
 use super::python::{html_escape, json_dumps, str_strip, to_str};
 use super::scanner::ScanMark;
+use super::skill::ReferenceSkill;
 use super::surrogate::is_encodable;
 use super::yaml::{StrictYamlEntry, StrictYamlMap, StrictYamlValue};
-use super::{ReferenceError, ReferenceSkill};
 
 /// The properties of a skill as the reference reads them.
 #[derive(Clone, Debug)]

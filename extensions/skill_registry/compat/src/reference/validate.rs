@@ -3,9 +3,10 @@
 use skill_format::{Diagnostic, Span};
 use unicode_normalization::UnicodeNormalization as _;
 
+use super::error::{ReferenceError, error_diagnostic, to_span};
 use super::python::{is_alnum, str_len, str_strip};
+use super::skill::ReferenceSkill;
 use super::yaml::{StrictYamlEntry, StrictYamlValue};
-use super::{ReferenceError, ReferenceSkill, error_diagnostic, to_span};
 
 /// The fields of the Agent Skills specification, sorted.
 const FIELDS: [&str; 6] =
