@@ -168,7 +168,7 @@ impl<'a> SkillDocument<'a> {
 
     /// Returns the paths that the body names.
     pub(crate) fn local_links(&self) -> &[LocalLink] {
-        self.local_links.get_or_init(|| find_local_links(self))
+        self.local_links.get_or_init(|| find_local_links(self.markdown(), &self.text))
     }
 
     /// Returns the line and column of an offset in the text of the file.

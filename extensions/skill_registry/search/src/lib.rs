@@ -47,5 +47,6 @@ pub use features::{CandidateFeatures, Feature};
 pub use field::FieldSet;
 pub use index::Index;
 pub use measures::{CandidateMeasures, CosineScores, EmbeddingSimilarity};
-pub use ranker::{Bm25fConstants, LinearModel, Ranker};
+pub use ranker::{LinearModel, Ranker};
 pub use request::{SearchHit, SearchRequest};
+pub use weights::Bm25fConstants;

@@ -2,29 +2,9 @@
 
 use std::borrow::Cow;
 
+use crate::CandidateMeasures;
 use crate::features::{self, Feature};
-use crate::field::FIELDS;
-use crate::{CandidateMeasures, weights};
-
-/// The constants of BM25F. Fields are in the order name, description, tags, headings, body.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bm25fConstants {
-    /// The saturation k1: small values make repeated terms count less.
-    pub k1: f64,
-    /// The exponent of a term's rarity.
-    pub idf_power: f64,
-    /// The weight of each field.
-    pub weights: [f64; FIELDS],
-    /// The length normalization b of each field, from 0 to 1.
-    pub length: [f64; FIELDS],
-}
-
-impl Bm25fConstants {
-    /// Returns the saturated frequency of a term.
-    pub(crate) fn saturate(&self, frequency: f64) -> f64 {
-        frequency * (self.k1 + 1.0) / (frequency + self.k1)
-    }
-}
+use crate::weights::{self, Bm25fConstants};
 
 /// A linear model over features and their square roots.
 #[derive(Clone, Debug)]

@@ -3,75 +3,18 @@
 mod candidates;
 mod measure;
 mod pairs;
+mod resolved_query;
 mod sections;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::explain::{ExplainedHit, FeatureContribution, QueryTerm, RankingExplanation, TermMatch};
 use crate::features::CandidateFeatures;
-use crate::index::{IndexState, ScoringTables};
 use crate::query::ParsedQuery;
 use crate::segment::FieldCounts;
-use crate::{CandidateMeasures, Index, LinearModel, SearchHit, SearchRequest};
+use crate::{Index, LinearModel, SearchHit, SearchRequest};
 use measure::MeasuredCandidates;
-
-/// A query resolved against an index.
-pub(crate) struct ResolvedQuery<'a> {
-    pub(crate) state: &'a IndexState,
-    pub(crate) tables: Cow<'a, ScoringTables>,
-    pub(crate) query: ParsedQuery,
-    pub(crate) terms: Vec<ResolvedTerm>,
-}
-
-/// A query term resolved against an index.
-pub(crate) struct ResolvedTerm {
-    /// The number of the term in each segment.
-    pub(crate) numbers: [Option<u32>; 2],
-    /// The number of documents with the term in a field.
-    pub(crate) frequency: u32,
-    /// The rarity g of the term.
-    pub(crate) rarity: f64,
-    /// The weight u: the square root of the term's count in the query, times g.
-    pub(crate) weight: f64,
-}
-
-/// A candidate with its measures.
-pub(crate) struct MeasuredCandidate {
-    /// The index among the candidates.
-    number: usize,
-    slot: u32,
-    measures: CandidateMeasures,
-}
-
-impl<'a> ResolvedQuery<'a> {
-    fn new(state: &'a IndexState, request: &SearchRequest<'_>) -> Self {
-        let constants = request.ranker.constants();
-        // The tables of the index fit only the standard constants.
-        let tables = match state.tables.constants == *constants {
-            true => Cow::Borrowed(&state.tables),
-            false => Cow::Owned(ScoringTables::new(constants, &state.segments, &state.totals)),
-        };
-        let query = ParsedQuery::new(state.analysis, request.query);
-        let term = |(term, count): (&String, &u32)| {
-            let number = |segment: usize| state.segments[segment].vocabulary.find(term);
-            let numbers = [number(0), number(1)];
-            // Frequencies count both segments, so the first segment with the term is sufficient.
-            let frequency = (numbers.iter().zip(&state.frequencies))
-                .find_map(|(number, frequencies)| Some(frequencies[(*number)? as usize]));
-            let frequency = frequency.unwrap_or_default();
-            let rarity = tables.rarity(frequency);
-            ResolvedTerm { numbers, frequency, rarity, weight: f64::from(*count).sqrt() * rarity }
-        };
-        let terms = query.terms.iter().zip(&query.counts).map(term).collect();
-        Self { state, tables, query, terms }
-    }
-
-    /// Selects and measures the candidates.
-    fn measure(&self, request: &SearchRequest<'_>) -> MeasuredCandidates {
-        measure::measure_candidates(self, request, &candidates::select_candidates(self, request))
-    }
-}
+use resolved_query::{MeasuredCandidate, ResolvedQuery, ResolvedTerm};
 
 impl Index {
     /// Returns the documents that fit a request, best first; candidates with the same score keep the
@@ -80,7 +23,7 @@ impl Index {
     /// A document without any term of the query is found only by embedding similarity.
     #[must_use]
     pub fn search(&self, request: &SearchRequest<'_>) -> Vec<SearchHit> {
-        let measured = ResolvedQuery::new(&self.state, request).measure(request);
+        let measured = measure_query(&ResolvedQuery::new(&self.state, request), request);
         let best =
             rank_candidates(select_model(request), &measured).into_iter().take(request.limit);
         let hit = |(candidate, score): (&MeasuredCandidate, f64)| SearchHit {
@@ -95,7 +38,7 @@ impl Index {
     #[must_use]
     pub fn explain(&self, request: &SearchRequest<'_>, limit: usize) -> RankingExplanation {
         let resolved = ResolvedQuery::new(&self.state, request);
-        let measured = resolved.measure(request);
+        let measured = measure_query(&resolved, request);
         let model = select_model(request);
         let columns = model.columns();
         let best = rank_candidates(model, &measured).into_iter().take(limit);
@@ -125,7 +68,7 @@ impl Index {
     #[must_use]
     pub fn collect_features(&self, request: &SearchRequest<'_>) -> CandidateFeatures {
         let MeasuredCandidates { candidates, .. } =
-            ResolvedQuery::new(&self.state, request).measure(request);
+            measure_query(&ResolvedQuery::new(&self.state, request), request);
         let model = select_model(request);
         let ids = candidates.iter().map(|it| Arc::clone(self.state.id(it.slot)));
         CandidateFeatures {
@@ -135,6 +78,12 @@ impl Index {
             lex: candidates.iter().map(|candidate| candidate.measures.lex).collect(),
         }
     }
+}
+
+/// Selects and measures the candidates of a query.
+fn measure_query(resolved: &ResolvedQuery<'_>, request: &SearchRequest<'_>) -> MeasuredCandidates {
+    let candidates = candidates::select_candidates(resolved, request);
+    measure::measure_candidates(resolved, request, &candidates)
 }
 
 /// Returns the terms of the query that a candidate has, with their fields.

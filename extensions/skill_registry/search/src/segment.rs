@@ -6,6 +6,7 @@
 mod builder;
 mod layout;
 mod merge;
+mod term_interner;
 mod vocabulary;
 
 use std::ops::Range;

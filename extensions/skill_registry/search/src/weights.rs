@@ -1,7 +1,27 @@
 //! The parameters of the rankers. Those of the reference never change; those of the standard
 //! ranker are the result of a fit.
 
-use crate::Bm25fConstants;
+use crate::field::FIELDS;
+
+/// The constants of BM25F. Fields are in the order name, description, tags, headings, body.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bm25fConstants {
+    /// The saturation k1: small values make repeated terms count less.
+    pub k1: f64,
+    /// The exponent of a term's rarity.
+    pub idf_power: f64,
+    /// The weight of each field.
+    pub weights: [f64; FIELDS],
+    /// The length normalization b of each field, from 0 to 1.
+    pub length: [f64; FIELDS],
+}
+
+impl Bm25fConstants {
+    /// Returns the saturated frequency of a term.
+    pub(crate) fn saturate(&self, frequency: f64) -> f64 {
+        frequency * (self.k1 + 1.0) / (frequency + self.k1)
+    }
+}
 
 /// The BM25F constants of the reference.
 pub(crate) const REFERENCE_CONSTANTS: Bm25fConstants = Bm25fConstants {

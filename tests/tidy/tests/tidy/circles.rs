@@ -13,10 +13,7 @@ use super::{read, rust_files};
 
 /// The files of each crate that are in a circle larger than a module and one child.
 const FILES_IN_CIRCLES: &[(&str, usize)] = &[
-    ("extensions/skill_registry/format", 2),
     ("extensions/skill_registry/plugin", 7),
-    ("extensions/skill_registry/rules", 4),
-    ("extensions/skill_registry/search", 4),
     ("extensions/skill_registry/store", 47),
     ("kernel/cli", 27),
     ("kernel/host", 46),

@@ -1,7 +1,8 @@
 //! The parser of `allowed-tools`, which has three notations.
 
-use super::AllowedTools;
-use super::fields::dedup_texts;
+use std::collections::HashSet;
+
+use super::frontmatter::AllowedTools;
 
 /// Parses the text form: tools separated by blanks or commas, as in `Bash(git add:*), Read`.
 ///
@@ -25,6 +26,16 @@ fn to_allowed_tools(tools: Option<Vec<String>>) -> AllowedTools {
         Some(tools) if tools.is_empty() => AllowedTools::Absent,
         Some(tools) => AllowedTools::List(dedup_texts(tools)),
     }
+}
+
+/// Removes texts that occur earlier in the list.
+pub(super) fn dedup_texts(mut texts: Vec<String>) -> Vec<String> {
+    let mut seen = HashSet::with_capacity(texts.len());
+    // `retain` alone cannot compare with earlier elements while it borrows the list.
+    let first: Vec<bool> = texts.iter().map(|text| seen.insert(text.as_str())).collect();
+    let mut first = first.into_iter();
+    texts.retain(|_| first.next().unwrap_or(true));
+    texts
 }
 
 /// Splits at separators outside parentheses; `None` if the parentheses are not paired.

@@ -1,9 +1,8 @@
 //! The conversion of the tree to the fields of a skill.
 
-use std::collections::HashSet;
-
 use super::findings::DiagnosticCollector;
-use super::{AllowedTools, Frontmatter, allowed_tools, core_schema, name};
+use super::frontmatter::{AllowedTools, Frontmatter};
+use super::{allowed_tools, core_schema, name};
 use crate::diagnostic::{Diagnostic, excerpt};
 use crate::tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle, retain_first};
 
@@ -41,16 +40,6 @@ pub(super) fn read_frontmatter(
         reader.read_field(entry);
     }
     reader.finish()
-}
-
-/// Removes texts that occur earlier in the list.
-pub(super) fn dedup_texts(mut texts: Vec<String>) -> Vec<String> {
-    let mut seen = HashSet::with_capacity(texts.len());
-    // `retain` alone cannot compare with earlier elements while it borrows the list.
-    let first: Vec<bool> = texts.iter().map(|text| seen.insert(text.as_str())).collect();
-    let mut first = first.into_iter();
-    texts.retain(|_| first.next().unwrap_or(true));
-    texts
 }
 
 struct FieldReader<'a> {
@@ -342,8 +331,8 @@ impl FieldReader<'_> {
             return None;
         };
         fields.description = description;
-        fields.tags = dedup_texts(fields.tags);
-        fields.requires = dedup_texts(fields.requires);
+        fields.tags = allowed_tools::dedup_texts(fields.tags);
+        fields.requires = allowed_tools::dedup_texts(fields.requires);
         Some(fields)
     }
 

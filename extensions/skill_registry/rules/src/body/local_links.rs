@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::subject::SkillDocument;
+use super::MarkdownBody;
 
 /// A path in the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +30,8 @@ pub(crate) enum LocalTarget {
 const DIRECTORIES: [&str; 3] = ["assets/", "references/", "scripts/"];
 
 /// Returns the local targets of links, and the paths in inline code that start with one of the
-/// specification's directories, in the order of the file.
-pub(crate) fn find_local_links(skill: &SkillDocument<'_>) -> Vec<LocalLink> {
-    let markdown = skill.markdown();
+/// specification's directories, in the order of the file; `text` is the text of the whole file.
+pub(crate) fn find_local_links(markdown: &MarkdownBody, text: &str) -> Vec<LocalLink> {
     let mut all = Vec::new();
     for link in &markdown.links {
         if let Some(place) = classify_target(&link.target) {
@@ -40,8 +39,8 @@ pub(crate) fn find_local_links(skill: &SkillDocument<'_>) -> Vec<LocalLink> {
         }
     }
     for code in &markdown.code_spans {
-        let text = &skill.text()[code.content.clone()];
-        let path = text.strip_prefix("./").unwrap_or(text);
+        let content = &text[code.content.clone()];
+        let path = content.strip_prefix("./").unwrap_or(content);
         // Other inline code is mostly commands and names, not paths of the skill.
         let is_path = DIRECTORIES.iter().any(|dir| path.starts_with(dir))
             && path.chars().all(|c| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-'));

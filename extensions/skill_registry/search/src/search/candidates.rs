@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::ResolvedQuery;
+use super::resolved_query::ResolvedQuery;
 use crate::SearchRequest;
 use crate::index::GONE;
 

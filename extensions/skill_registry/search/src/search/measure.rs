@@ -2,8 +2,8 @@
 
 use super::candidates::ScoredDocument;
 use super::pairs::find_pairs;
+use super::resolved_query::{MeasuredCandidate, ResolvedQuery, ResolvedTerm};
 use super::sections::SectionScores;
-use super::{MeasuredCandidate, ResolvedQuery, ResolvedTerm};
 use crate::field::{DESCRIPTION, HEADINGS};
 use crate::index::GONE;
 use crate::segment::FieldCounts;

@@ -1,10 +1,8 @@
 //! The builder of segments.
 
-use std::collections::HashMap;
-
 use super::layout::TokenizedDocument;
-use super::{DocumentEntry, FieldCounts, IndexSegment, PackedLists, TermDictionary};
-use crate::analysis::term_for_word;
+use super::term_interner::TermInterner;
+use super::{DocumentEntry, FieldCounts, IndexSegment, PackedLists};
 use crate::field::{FIELDS, NAME};
 use crate::{Document, TextAnalyzer};
 
@@ -28,7 +26,7 @@ pub(crate) struct SegmentBuilder {
 impl SegmentBuilder {
     pub(crate) fn new(analysis: TextAnalyzer) -> Self {
         Self {
-            words: TermInterner { analysis, words: HashMap::new(), terms: HashMap::new() },
+            words: TermInterner::new(analysis),
             tokenized: TokenizedDocument::default(),
             documents: Vec::new(),
             sections: PackedLists::default(),
@@ -43,7 +41,7 @@ impl SegmentBuilder {
     pub(crate) fn add(&mut self, document: &Document<'_>) {
         let Self { words, tokenized, .. } = self;
         tokenized.tokenize(words, document);
-        self.last.resize(words.terms.len(), (u32::MAX, 0));
+        self.last.resize(words.len(), (u32::MAX, 0));
         let slot = self.documents.len() as u32;
         let first = self.postings.items.len();
         let mut posting_of = |term: u32, postings: &mut Vec<(u32, FieldCounts)>| {
@@ -160,53 +158,5 @@ impl SegmentBuilder {
         segment.postings = starts;
         segment.shrink();
         segment
-    }
-}
-
-/// A mapping from words to the numbers of their terms.
-#[derive(Debug)]
-pub(super) struct TermInterner {
-    analysis: TextAnalyzer,
-    /// The number of each word's term; `None` for a stop word.
-    words: HashMap<Box<str>, Option<u32>>,
-    terms: HashMap<Box<str>, u32>,
-}
-
-impl TermInterner {
-    /// Appends the numbers of a text's terms.
-    pub(super) fn read(&mut self, text: &str, into: &mut Vec<u32>) {
-        let Self { analysis, words, terms } = self;
-        analysis.for_each_word(text, |word| {
-            // Stemming is slow, so each distinct word is stemmed only once.
-            let number = match words.get(word) {
-                Some(number) => *number,
-                None => {
-                    let number = term_for_word(word).map(|term| match terms.get(&*term) {
-                        Some(number) => *number,
-                        None => {
-                            let number = terms.len() as u32;
-                            terms.insert(term.into(), number);
-                            number
-                        }
-                    });
-                    words.insert(word.into(), number);
-                    number
-                }
-            };
-            into.extend(number);
-        });
-    }
-
-    /// Returns the sorted terms, and the new number for each old one.
-    fn into_sorted(self) -> (TermDictionary, Vec<u32>) {
-        let mut terms: Vec<(Box<str>, u32)> = self.terms.into_iter().collect();
-        terms.sort_unstable();
-        let mut vocabulary = TermDictionary::default();
-        let mut numbers = vec![0; terms.len()];
-        for (term, before) in terms {
-            numbers[before as usize] = vocabulary.push(&term);
-        }
-        vocabulary.shrink();
-        (vocabulary, numbers)
     }
 }

@@ -1,6 +1,7 @@
 //! The tokenization of documents into terms with positions.
 
-use super::{FieldLayout, builder::TermInterner};
+use super::FieldLayout;
+use super::term_interner::TermInterner;
 use crate::Document;
 use crate::field::{BODY, DESCRIPTION, FIELDS, HEADINGS, NAME, TAGS};
 
