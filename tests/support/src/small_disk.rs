@@ -26,14 +26,16 @@ impl SmallDisk {
     /// Returns the content.
     #[must_use]
     pub fn text(&self) -> String {
-        String::from_utf8(self.bytes.lock().unwrap().clone()).unwrap()
+        String::from_utf8(self.bytes.lock().expect("no holder panics").clone()).expect("UTF-8")
     }
 }
 
 impl AppendSink for SmallDisk {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut kept = self.bytes.lock().unwrap();
-        let fits = (*self.room.lock().unwrap()).saturating_sub(kept.len()).min(bytes.len());
+        let mut kept = self.bytes.lock().expect("no holder panics");
+        let fits = (*self.room.lock().expect("no holder panics"))
+            .saturating_sub(kept.len())
+            .min(bytes.len());
         kept.extend(&bytes[..fits]);
         match fits == bytes.len() {
             true => Ok(()),
@@ -42,10 +44,10 @@ impl AppendSink for SmallDisk {
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {
-        if *self.stuck.lock().unwrap() {
+        if *self.stuck.lock().expect("no holder panics") {
             return Err(io::ErrorKind::ReadOnlyFilesystem.into());
         }
-        self.bytes.lock().unwrap().truncate(length as usize);
+        self.bytes.lock().expect("no holder panics").truncate(length as usize);
         Ok(())
     }
 }
