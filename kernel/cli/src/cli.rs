@@ -18,7 +18,7 @@ pub(crate) use export::ExportArgs;
 pub(crate) use mcp::{LabelledRoot, McpArgs, McpClient, McpCommand, ServeArgs};
 pub(crate) use models::{CheckArgs, ModelCommand};
 pub(crate) use proposals::{
-    ApproveArgs, AuditLogArgs, DiffArgs, HistoryArgs, LedgerCommand, ProposalCommand,
+    ApproveArgs, AuditLogArgs, AuditStart, DiffArgs, HistoryArgs, LedgerCommand, ProposalCommand,
     ProposalsArgs, PruneArgs, RebaseArgs, RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
 };
 pub(crate) use skill::{

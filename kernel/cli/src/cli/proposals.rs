@@ -1,6 +1,9 @@
 //! The arguments of `skillhost skill` about proposals and versions.
 
 use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LedgerCommand {
@@ -171,11 +174,36 @@ pub(crate) struct AuditLogArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) proposal: Option<String>,
     /// Only entries after this sequence number
-    #[arg(long, alias = "since", value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", conflicts_with = "since")]
     pub(crate) after: Option<u64>,
+    /// Only entries from this time on: a date, or a date and time, UTC unless an offset is given
+    #[arg(long, value_name = "TIME", value_parser = parse_audit_start)]
+    pub(crate) since: Option<AuditStart>,
     /// Maximum number of entries, newest first
     #[arg(long, value_name = "LINES", default_value_t = 100)]
     pub(crate) limit: usize,
+}
+
+/// The value of `audit-log --since`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AuditStart {
+    /// A sequence number; the earlier spelling of `--after`.
+    Seq(u64),
+    /// Milliseconds since 1970.
+    Time(i64),
+}
+
+fn parse_audit_start(text: &str) -> Result<AuditStart, String> {
+    if let Ok(seq) = text.parse() {
+        return Ok(AuditStart::Seq(seq));
+    }
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(AuditStart::Time(time.as_millisecond()));
+    }
+    let zoned = text.parse::<DateTime>().and_then(|time| time.to_zoned(TimeZone::UTC));
+    let zoned =
+        zoned.map_err(|_| "expected a date such as 2026-02-28 or an RFC 3339 time".to_owned())?;
+    Ok(AuditStart::Time(zoned.timestamp().as_millisecond()))
 }
 
 #[derive(Debug, Args)]

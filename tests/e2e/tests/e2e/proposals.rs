@@ -190,6 +190,14 @@ fn proposal_is_reviewed_approved_and_reverted() {
     ");
     assert_eq!(beads_text(&home), BEADS);
     let audit = skill_json(&home, &["audit-log"]);
+    let count = |option: &str, value: &str| {
+        let log = skill_json(&home, &["audit-log", option, value]);
+        log["entries"].as_array().unwrap().len()
+    };
+    let all = audit["entries"].as_array().unwrap().len();
+    assert_eq!((count("--after", "1"), count("--since", "1")), (all - 1, all - 1));
+    assert_eq!((count("--since", "2000-02-28"), count("--since", "9000-01-01T00:00Z")), (all, 0));
+    home.skillhost(["skill", "audit-log", "--since", "yesterday"]).exits(2);
     let actions: Vec<&str> = audit["entries"]
         .as_array()
         .unwrap()

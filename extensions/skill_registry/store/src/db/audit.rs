@@ -50,15 +50,19 @@ impl LedgerTransaction<'_> {
         let mut sql = "SELECT seq, id, at_ms, action, by, via, skill_id, proposal, version, detail
              FROM audit WHERE seq > ?1"
             .to_owned();
-        let since = filter.since.unwrap_or(0) as i64;
+        let after = filter.after.unwrap_or(0) as i64;
         // SQLite takes a negative limit as none.
         let limit = filter.limit.map_or(-1, |limit| limit as i64);
-        let mut values: Vec<&dyn ToSql> = vec![&since, &limit];
+        let mut values: Vec<&dyn ToSql> = vec![&after, &limit];
         for (column, wanted) in [("skill_id", &filter.skill), ("proposal", &filter.proposal)] {
             if wanted.is_some() {
                 values.push(wanted);
                 sql.push_str(&format!(" AND {column} = ?{}", values.len()));
             }
+        }
+        if filter.since_ms.is_some() {
+            values.push(&filter.since_ms);
+            sql.push_str(&format!(" AND at_ms >= ?{}", values.len()));
         }
         sql.push_str(" ORDER BY seq DESC LIMIT ?2");
         let mut statement = self.tx.prepare(&sql)?;

@@ -127,7 +127,9 @@ pub struct AuditFilter<'a> {
     /// Only those of this proposal.
     pub proposal: Option<&'a str>,
     /// Only those after this number.
-    pub since: Option<u64>,
+    pub after: Option<u64>,
+    /// Only those at or after this time, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
     /// The maximum number, the newest ones.
     pub limit: Option<usize>,
 }

@@ -4,17 +4,23 @@ use serde_json::{Value, json};
 use skill_store::{AuditEntry, AuditFilter, format_rfc3339};
 
 use super::desk::ReviewContext;
-use crate::cli::AuditLogArgs;
+use crate::cli::{AuditLogArgs, AuditStart};
 use crate::exit;
 use crate::output::{CommandResult, json_text};
 use crate::session::CliContext;
 
 pub(super) fn cmd_skill_audit_log(session: &CliContext, args: &AuditLogArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;
+    let (after, since_ms) = match args.since {
+        Some(AuditStart::Seq(seq)) => (Some(seq), None),
+        Some(AuditStart::Time(ms)) => (None, Some(ms)),
+        None => (args.after, None),
+    };
     let filter = AuditFilter {
         skill: args.skill.as_deref(),
         proposal: args.proposal.as_deref(),
-        since: args.after,
+        after,
+        since_ms,
         limit: Some(args.limit),
     };
     let entries = context.with_ledger(|ledger, _| ledger.audit(filter))?;
