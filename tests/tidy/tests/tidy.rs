@@ -3,6 +3,8 @@
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/edges.rs"]
+mod edges;
 #[path = "tidy/invariants.rs"]
 mod invariants;
 #[path = "tidy/language.rs"]
@@ -12,12 +14,8 @@ mod repository;
 #[path = "tidy/rules.rs"]
 mod rules;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-use serde_json::Value;
 
 fn root() -> PathBuf {
     fs::canonicalize(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap()
@@ -74,103 +72,6 @@ fn in_any(path: &Path, places: &[&str]) -> bool {
 #[track_caller]
 fn none(what: &str, findings: &[String]) {
     assert!(findings.is_empty(), "{what}:\n  {}", findings.join("\n  "));
-}
-
-#[test]
-fn crates_depend_on_each_other_only_as_drawn() {
-    let allowed: BTreeMap<&str, &[&str]> = BTreeMap::from([
-        ("skillhost-files", &[][..]),
-        ("skillhost-contract", &[]),
-        ("skillhost-sdk", &["skillhost-contract"]),
-        ("skillhost-manifest", &[]),
-        ("skillhost-events", &[]),
-        (
-            "skillhost-kernel",
-            &["skillhost-contract", "skillhost-events", "skillhost-files", "skillhost-manifest"],
-        ),
-        ("skillhost-mcp", &["skillhost-contract", "skillhost-kernel"]),
-        ("skillhost-models", &["skillhost-kernel"]),
-        ("skillhost-builder", &["skillhost-files", "skillhost-kernel", "skillhost-manifest"]),
-        ("skillhost-process", &["skillhost-kernel"]),
-        (
-            "skillhost",
-            &[
-                "skillhost-builder",
-                "skillhost-files",
-                "skillhost-kernel",
-                "skillhost-mcp",
-                "skillhost-models",
-                "skillhost-process",
-                "skillhost-manifest",
-                "skill-compat",
-                "skill-format",
-                "skill-rules",
-                "skill-store",
-                "skill-tokens",
-            ],
-        ),
-        ("skillhost-echo", &["skillhost-sdk"]),
-        ("skillhost-embedding", &["skillhost-sdk", "word-vectors"]),
-        ("word-vectors", &[]),
-        ("core_tools", &["skillhost-sdk", "skill-diff"]),
-        ("skill-compat", &["skill-format"]),
-        ("skill-diff", &[]),
-        ("skill-format", &[]),
-        ("skill-rules", &["skill-compat", "skill-format"]),
-        ("skill-search", &[]),
-        (
-            "skill-store",
-            &["skill-compat", "skill-diff", "skill-format", "skill-rules", "skill-search"],
-        ),
-        ("skill-tokens", &[]),
-        ("skill-registry", &["skillhost-sdk", "skill-store", "skill-format"]),
-        ("xtask", &["skill-format", "skill-search", "word-vectors"]),
-        (
-            "bench",
-            &[
-                "skill-format",
-                "skill-rules",
-                "skill-search",
-                "skill-store",
-                "skillhost-kernel",
-                "word-vectors",
-            ],
-        ),
-        ("test-support", &["skillhost-files"]),
-        ("mock-model", &[]),
-        ("e2e", &[]),
-        ("abi-tests", &[]),
-        ("tidy", &[]),
-    ]);
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut findings = Vec::new();
-    let mut seen = BTreeSet::new();
-    for package in metadata["packages"].as_array().unwrap() {
-        let name = package["name"].as_str().unwrap();
-        seen.insert(name.to_owned());
-        let Some(allowed) = allowed.get(name) else {
-            findings.push(format!("{name} is not in the drawing"));
-            continue;
-        };
-        for dependency in package["dependencies"].as_array().unwrap() {
-            // What tests use is their own business; `path` marks our own crates.
-            let to = dependency["name"].as_str().unwrap();
-            let ours = dependency["path"].is_string() && dependency["kind"] != "dev";
-            if ours && !allowed.contains(&to) {
-                findings.push(format!("{name} → {to}"));
-            }
-        }
-    }
-    none("edges that are not drawn in ARCHITECTURE.md", &findings);
-    let gone: Vec<_> = allowed.keys().filter(|name| !seen.contains(**name)).collect();
-    assert!(gone.is_empty(), "crates in the drawing that do not exist: {gone:?}");
 }
 
 #[test]

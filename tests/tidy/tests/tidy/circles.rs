@@ -13,11 +13,10 @@ use super::{read, rust_files};
 
 /// The files of each crate that are in a circle larger than a module and one child.
 const FILES_IN_CIRCLES: &[(&str, usize)] = &[
-    ("extensions/skill_registry/plugin", 7),
-    ("extensions/skill_registry/store", 47),
-    ("kernel/cli", 27),
-    ("kernel/host", 46),
-    ("kernel/process", 7),
+    ("extensions/skill_registry/plugin", 6),
+    ("extensions/skill_registry/store", 45),
+    ("kernel/cli", 11),
+    ("kernel/host", 43),
 ];
 
 /// A path of a module or an item, from the root of its crate.
@@ -97,6 +96,9 @@ impl<'ast> Visit<'ast> for FileImports {
         let is_public = !matches!(item.vis, syn::Visibility::Inherited);
         self.add_use(&item.tree, &[], is_public);
     }
+
+    /// `pub(crate)` names a reach and imports nothing.
+    fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments: Vec<_> = path.segments.iter().map(|part| part.ident.to_string()).collect();

@@ -1,0 +1,328 @@
+//! The crates and the edges between them.
+//!
+//! A crate imports from lower layers only. What a plan of the crates allows is one table; edges that
+//! exist although they are not in the plan are another, which may only become shorter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{none, root};
+
+/// The layers of the product, the highest first. The right column is that of the skill registry.
+const LAYERS: &[&[&str]] = &[
+    &["skillhost"],
+    &["skillhost-kernel", "skillhost-mcp", "skill-commands", "skill-registry"],
+    &["skillhost-agents", "skillhost-process", "skillhost-builder", "skill-service"],
+    &["skillhost-core", "skillhost-models", "skillhost-terminal", "skill-ledger", "core_tools"],
+    &["skillhost-control", "skill-rules", "skillhost-echo", "skillhost-embedding"],
+    &["skillhost-conversation", "skill-catalog", "skill-compat"],
+    &["skillhost-home", "skillhost-events", "skillhost-sdk", "skill-format", "skill-search"],
+    &["skillhost-manifest", "skillhost-contract", "skillhost-sandbox"],
+    &["skillhost-payload", "yaml-tree", "skillhost-files", "skill-diff", "skill-tokens"],
+    &["word-vectors"],
+];
+
+/// The crates that each crate may import.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("skillhost-payload", &[]),
+    ("yaml-tree", &[]),
+    ("skillhost-files", &[]),
+    ("skillhost-sandbox", &["skillhost-files"]),
+    ("skillhost-contract", &["skillhost-payload"]),
+    ("skillhost-manifest", &["yaml-tree"]),
+    ("skillhost-events", &["skillhost-payload", "skillhost-manifest"]),
+    ("skillhost-sdk", &["skillhost-contract", "skillhost-payload"]),
+    ("skillhost-home", &["skillhost-files", "skillhost-manifest", "skillhost-payload"]),
+    (
+        "skillhost-conversation",
+        &["skillhost-files", "skillhost-home", "skillhost-payload", "skillhost-manifest"],
+    ),
+    (
+        "skillhost-control",
+        &[
+            "skillhost-conversation",
+            "skillhost-home",
+            "skillhost-manifest",
+            "skillhost-payload",
+            "skillhost-files",
+        ],
+    ),
+    (
+        "skillhost-core",
+        &[
+            "skillhost-contract",
+            "skillhost-payload",
+            "skillhost-manifest",
+            "skillhost-home",
+            "skillhost-events",
+            "skillhost-control",
+            "skillhost-files",
+        ],
+    ),
+    (
+        "skillhost-agents",
+        &[
+            "skillhost-core",
+            "skillhost-conversation",
+            "skillhost-control",
+            "skillhost-home",
+            "skillhost-events",
+            "skillhost-manifest",
+            "skillhost-payload",
+            "skillhost-files",
+        ],
+    ),
+    (
+        "skillhost-kernel",
+        &[
+            "skillhost-agents",
+            "skillhost-core",
+            "skillhost-control",
+            "skillhost-conversation",
+            "skillhost-events",
+            "skillhost-home",
+            "skillhost-manifest",
+            "skillhost-payload",
+            "skillhost-files",
+        ],
+    ),
+    (
+        "skillhost-process",
+        &[
+            "skillhost-core",
+            "skillhost-control",
+            "skillhost-sandbox",
+            "skillhost-home",
+            "skillhost-files",
+            "skillhost-manifest",
+            "skillhost-payload",
+        ],
+    ),
+    (
+        "skillhost-builder",
+        &[
+            "skillhost-core",
+            "skillhost-control",
+            "skillhost-sandbox",
+            "skillhost-home",
+            "skillhost-files",
+            "skillhost-manifest",
+            "skillhost-payload",
+        ],
+    ),
+    (
+        "skillhost-models",
+        &["skillhost-conversation", "skillhost-home", "skillhost-manifest", "skillhost-payload"],
+    ),
+    (
+        "skillhost-mcp",
+        &[
+            "skillhost-agents",
+            "skillhost-core",
+            "skillhost-home",
+            "skillhost-events",
+            "skillhost-payload",
+        ],
+    ),
+    (
+        "skillhost-terminal",
+        &["skillhost-control", "skillhost-home", "skillhost-payload", "skillhost-conversation"],
+    ),
+    (
+        "skillhost",
+        &[
+            "skillhost-kernel",
+            "skillhost-agents",
+            "skillhost-core",
+            "skillhost-mcp",
+            "skillhost-models",
+            "skillhost-process",
+            "skillhost-builder",
+            "skillhost-sandbox",
+            "skillhost-terminal",
+            "skillhost-control",
+            "skillhost-conversation",
+            "skillhost-events",
+            "skillhost-home",
+            "skillhost-files",
+            "skillhost-manifest",
+            "skillhost-payload",
+            "skill-commands",
+            "skill-service",
+            "skill-catalog",
+        ],
+    ),
+    ("skill-diff", &[]),
+    ("skill-tokens", &[]),
+    ("skill-search", &[]),
+    ("skill-format", &["yaml-tree"]),
+    ("skill-compat", &["skill-format", "yaml-tree"]),
+    ("skill-rules", &["skill-compat", "skill-format", "yaml-tree"]),
+    ("skill-catalog", &["skill-format", "skillhost-files", "skillhost-payload"]),
+    (
+        "skill-ledger",
+        &[
+            "skill-catalog",
+            "skill-rules",
+            "skill-diff",
+            "skill-format",
+            "skillhost-files",
+            "skillhost-payload",
+            "yaml-tree",
+        ],
+    ),
+    (
+        "skill-service",
+        &[
+            "skill-catalog",
+            "skill-ledger",
+            "skill-search",
+            "skill-format",
+            "skill-compat",
+            "skillhost-payload",
+            "skillhost-files",
+            "yaml-tree",
+        ],
+    ),
+    (
+        "skill-commands",
+        &[
+            "skill-service",
+            "skill-ledger",
+            "skill-catalog",
+            "skill-rules",
+            "skill-compat",
+            "skill-format",
+            "skill-diff",
+            "skill-tokens",
+            "skill-search",
+            "skillhost-terminal",
+            "skillhost-control",
+            "skillhost-home",
+            "skillhost-payload",
+            "skillhost-files",
+        ],
+    ),
+    (
+        "skill-registry",
+        &["skill-service", "skill-ledger", "skill-catalog", "skill-format", "skillhost-sdk"],
+    ),
+    ("core_tools", &["skillhost-sdk", "skillhost-files", "skill-diff"]),
+    ("skillhost-echo", &["skillhost-sdk"]),
+    ("skillhost-embedding", &["skillhost-sdk", "word-vectors"]),
+    ("word-vectors", &[]),
+    ("xtask", &["skill-format", "skill-search", "word-vectors"]),
+    (
+        "bench",
+        &[
+            "skill-format",
+            "skill-rules",
+            "skill-search",
+            "skill-catalog",
+            "skill-ledger",
+            "skill-service",
+            "skillhost-kernel",
+            "word-vectors",
+        ],
+    ),
+    ("test-support", &["skillhost-files"]),
+    ("mock-model", &[]),
+    ("e2e", &[]),
+    ("abi-tests", &[]),
+    ("tidy", &[]),
+];
+
+/// Edges outside of the plan, each until the code that needs it has moved.
+const UNPLANNED: &[(&str, &str)] = &[
+    ("bench", "skill-store"),
+    ("skill-registry", "skill-store"),
+    ("skill-store", "skill-compat"),
+    ("skill-store", "skill-diff"),
+    ("skill-store", "skill-format"),
+    ("skill-store", "skill-rules"),
+    ("skill-store", "skill-search"),
+    ("skillhost", "skill-compat"),
+    ("skillhost", "skill-format"),
+    ("skillhost", "skill-rules"),
+    ("skillhost", "skill-store"),
+    ("skillhost", "skill-tokens"),
+    ("skillhost-builder", "skillhost-kernel"),
+    ("skillhost-kernel", "skillhost-contract"),
+    ("skillhost-kernel", "skillhost-sandbox"),
+    ("skillhost-mcp", "skillhost-contract"),
+    ("skillhost-mcp", "skillhost-kernel"),
+    ("skillhost-models", "skillhost-kernel"),
+    ("skillhost-process", "skillhost-kernel"),
+];
+
+/// Crates outside of the plan, each until its parts are crates of their own.
+const UNPLANNED_CRATES: &[&str] = &["skill-store"];
+
+/// The imports of each crate of the workspace, without those of its tests.
+fn imports() -> BTreeMap<String, BTreeSet<String>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap().iter().map(|package| {
+        let dependencies = package["dependencies"].as_array().unwrap();
+        // `path` marks our own crates.
+        let ours = dependencies
+            .iter()
+            .filter(|dependency| dependency["path"].is_string() && dependency["kind"] != "dev")
+            .map(|dependency| dependency["name"].as_str().unwrap().to_owned());
+        (package["name"].as_str().unwrap().to_owned(), ours.collect())
+    });
+    packages.collect()
+}
+
+#[test]
+fn crates_import_only_what_is_planned() {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+    let mut unplanned: BTreeSet<(&str, &str)> = UNPLANNED.iter().copied().collect();
+    let mut crates: BTreeSet<&str> = UNPLANNED_CRATES.iter().copied().collect();
+    let mut findings = Vec::new();
+    let imports = imports();
+    for (name, targets) in &imports {
+        let planned = allowed.get(name.as_str());
+        if planned.is_none() && !crates.remove(name.as_str()) {
+            findings.push(format!("{name} is not in the plan"));
+        }
+        for target in targets {
+            let is_planned = planned.is_some_and(|planned| planned.contains(&target.as_str()));
+            if !is_planned && !unplanned.remove(&(name.as_str(), target.as_str())) {
+                findings.push(format!("{name} → {target}"));
+            }
+        }
+    }
+    none("crates and edges that are not planned", &findings);
+    assert!(
+        unplanned.is_empty() && crates.is_empty(),
+        "gone, so remove them from the exceptions: {unplanned:?} {crates:?}"
+    );
+}
+
+#[test]
+fn crates_import_from_lower_layers() {
+    let layer = |name: &str| LAYERS.iter().position(|layer| layer.contains(&name));
+    let upward =
+        |from: &str, to: &str| layer(from).zip(layer(to)).is_some_and(|(from, to)| from >= to);
+    let mut findings = Vec::new();
+    for (name, targets) in ALLOWED {
+        let is_product =
+            !["xtask", "bench", "test-support", "mock-model", "e2e", "abi-tests", "tidy"]
+                .contains(name);
+        if is_product && layer(name).is_none() {
+            findings.push(format!("{name} has no layer"));
+        }
+        let upward = targets.iter().filter(|target| upward(name, target));
+        findings.extend(upward.map(|target| format!("{name} → {target}")));
+    }
+    none("planned edges that lead upward", &findings);
+}
