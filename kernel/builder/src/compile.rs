@@ -1,16 +1,15 @@
 //! Builds a plan with cargo: the reviewed files, in a private directory, in a clean environment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use skillhost_files::TreeFile;
 use skillhost_kernel::BuildSettings;
-use tokio::process::Command;
+use skillhost_sandbox::{LaunchSpec, ProcessLimits, run_limited};
 
 use crate::error::BuildError;
-use crate::group::{self, ProcessLimits};
 use crate::messages::{CargoOutput, truncate};
 use crate::place::{BuildPaths, write_files};
 use crate::policy::CrateRecipe;
@@ -44,7 +43,7 @@ pub(crate) struct CompiledLibrary {
 ///
 /// # Errors
 /// [`BuildError::Compile`] with the compiler's messages, [`BuildError::Killed`] and the errors of
-/// [`group::run_limited`].
+/// [`run_limited`].
 pub(crate) async fn compile_crate(
     place: &BuildPaths,
     (files, digest): (&[TreeFile], &str),
@@ -64,25 +63,15 @@ pub(crate) async fn compile_crate(
     write_files(&directory, &copied)?;
     let target = BuildPaths::target(&place.home);
     let manifest = directory.join("Cargo.toml");
-    let cargo = |sources: &[OsString]| {
-        let mut command = Command::new("cargo");
-        command
-            .args(["build", "--release", "--offline", "--lib", "--message-format=json"])
-            .arg("--manifest-path")
-            .arg(&manifest)
-            .arg("--target-dir")
-            .arg(&target)
-            .args(sources)
-            // Cargo reads configuration from the working directory and its parents, and rustup the
-            // choice of a toolchain.
-            .current_dir("/")
-            .env_clear()
-            .envs(inherited_environment())
-            .envs([("CARGO_INCREMENTAL", "0"), ("CARGO_TERM_COLOR", "never")]);
-        let (time, memory) = (settings.time_limit(), settings.memory_limit());
-        let what =
-            ("the build", "shorten the build, or raise build.time_limit_ms in skillhost.yaml");
-        group::run_limited(command, ProcessLimits { time, memory, stdout: MAX_STDOUT }, what)
+    let limits = ProcessLimits {
+        time: settings.time_limit(),
+        memory: settings.memory_limit(),
+        stdout: MAX_STDOUT,
+    };
+    let cargo = async |sources: &[OsString]| {
+        let launch = cargo_launch(&manifest, &target, sources);
+        let hint = "shorten the build, or raise build.time_limit_ms in skillhost.yaml";
+        run_limited(&launch, limits).await.map_err(BuildError::launch("the build", hint))
     };
     let vendored = vendored_source_args(sdk);
     let mut exit = cargo(&vendored).await?;
@@ -107,6 +96,22 @@ pub(crate) async fn compile_crate(
     })?;
     check_reviewed_sources(&library, &directory, sdk)?;
     Ok(CompiledLibrary { library, warnings: output.text() })
+}
+
+/// Returns the build of a manifest, with additional arguments for the sources of its crates.
+fn cargo_launch(manifest: &Path, target: &Path, sources: &[OsString]) -> LaunchSpec {
+    let words = ["build", "--release", "--offline", "--lib", "--message-format=json"];
+    let mut arguments: Vec<OsString> = words.iter().map(Into::into).collect();
+    arguments.extend(["--manifest-path".into(), manifest.into()]);
+    arguments.extend(["--target-dir".into(), target.into()]);
+    arguments.extend_from_slice(sources);
+    let mut environment: BTreeMap<OsString, OsString> =
+        inherited_environment().map(|(name, value)| (name.into(), value)).collect();
+    environment.insert("CARGO_INCREMENTAL".into(), "0".into());
+    environment.insert("CARGO_TERM_COLOR".into(), "never".into());
+    // Cargo reads configuration from the working directory and its parents, and rustup the choice
+    // of a toolchain.
+    LaunchSpec { program: "cargo".into(), arguments, environment, folder: "/".into() }
 }
 
 fn compile_error(

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use skillhost_files::TreeError;
 use skillhost_kernel::{ApprovalsError, CallError, ErrorKind, LoadPhase};
+use skillhost_sandbox::LaunchError;
 
 /// A violation of the build policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,6 +179,17 @@ impl BuildError {
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
+    }
+
+    /// Returns a conversion of errors of a program, with the action and the remedy of a timeout.
+    pub(crate) fn launch(
+        what: &'static str,
+        hint: &'static str,
+    ) -> impl FnOnce(LaunchError) -> Self {
+        move |error| match error {
+            LaunchError::Start { program, source } => Self::Start { program, source },
+            LaunchError::TimedOut { limit } => Self::TimedOut { what, limit, hint },
+        }
     }
 
     fn kind(&self) -> ErrorKind {

@@ -12,7 +12,6 @@ mod compile;
 mod details;
 mod error;
 mod files;
-mod group;
 mod install;
 mod installed;
 mod messages;

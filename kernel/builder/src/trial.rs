@@ -1,14 +1,15 @@
 //! The trial of a build in a separate process before its installation.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use skillhost_kernel::{ProbeError, ProbeReport};
-use tokio::process::Command;
+use skillhost_sandbox::{LaunchSpec, ProcessExit, ProcessLimits, run_limited};
 
 use crate::error::BuildError;
-use crate::group::{self, ProcessExit, ProcessLimits};
 use crate::messages::truncate;
 use crate::place::{BuildPaths, create_private, remove_directory};
 
@@ -72,28 +73,26 @@ async fn run_probe(
     process: Option<&ProcessTrial>,
     memory: u64,
 ) -> Result<ProcessExit, BuildError> {
-    let mut command = Command::new(program);
-    command
-        .arg("--home")
-        .arg(home)
-        .args(["--trust-home", "--log", "off", "ext", "probe"])
-        .arg(manifest)
-        .current_dir(home)
-        .env_clear();
+    let mut arguments: Vec<OsString> = vec!["--home".into(), home.into()];
+    arguments.extend(["--trust-home", "--log", "off", "ext", "probe"].map(Into::into));
+    arguments.push(manifest.into());
+    let mut environment = BTreeMap::new();
     let mut time = TRIAL_TIMEOUT;
     if let Some(process) = process {
-        command.arg("--process-home").arg(&process.home);
+        arguments.extend(["--process-home".into(), process.home.clone().into()]);
         // Set before the other variables, so that no secret can replace one of them.
         let secrets = process.secrets.iter().filter(|(name, _)| !is_loader_variable(name));
-        command.envs(secrets.map(|(name, value)| (name, value)));
+        environment.extend(secrets.map(|(name, value)| (name.into(), value.into())));
         time += process.start;
     }
-    command
-        .envs(["PATH", "LANG"].into_iter().filter_map(|n| Some((n, std::env::var_os(n)?))))
-        .env("HOME", home);
+    let inherited = ["PATH", "LANG"].into_iter();
+    environment.extend(inherited.filter_map(|name| Some((name.into(), std::env::var_os(name)?))));
+    environment.insert("HOME".into(), home.into());
+    let (program, folder) = (program.to_owned(), home.to_owned());
+    let launch = LaunchSpec { program, arguments, environment, folder };
     let limits = ProcessLimits { time, memory, stdout: MAX_REPORT };
     let hint = "do not wait or loop while loading; move long work to the service";
-    group::run_limited(command, limits, ("the trial", hint)).await
+    run_limited(&launch, limits).await.map_err(BuildError::launch("the trial", hint))
 }
 
 /// Returns `true` for a variable of the system's loader, with which a secret could change the

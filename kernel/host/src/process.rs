@@ -3,12 +3,10 @@
 //! Implementations of [`ProcessLauncher`] start processes, communicate with them and stop them.
 
 mod load;
-mod orphans;
 mod private;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,16 +95,6 @@ pub struct ProcessSpec {
     pub stop: Duration,
     /// The limit of its data in bytes, on systems that support one.
     pub memory: u64,
-}
-
-impl ProcessSpec {
-    /// Records the started process: if this kernel is killed, a later one kills the process.
-    ///
-    /// # Errors
-    /// The system's error; the process remains usable.
-    pub fn record_pid(&self, pid: u32) -> io::Result<()> {
-        orphans::record_pid(&self.note, pid)
-    }
 }
 
 impl fmt::Debug for ProcessSpec {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
+use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 
 use crate::boot::{ExtensionLoadError, RESERVED, spawn_blocking};
 use crate::context_chain::ContextChain;
@@ -17,7 +18,6 @@ use crate::kernel::{Kernel, KernelShared, KernelState};
 use crate::reload::{ReloadOutcome, elapsed_ms};
 use crate::report::{LoadPhase, LoadRejection, LoadReport, LoadedAgent};
 use crate::settings::Settings;
-use crate::supervision::{ExitCause, RestartBackoff, RestartDecision, SupervisorSettings};
 
 type Manifests = BTreeMap<ExtensionId, DiscoveredManifest>;
 
@@ -253,7 +253,7 @@ const RETRY: &str = "it is started again";
 
 /// Retries one extension until it starts or the restart limit is reached.
 async fn retry_extension(shared: Weak<KernelShared>, id: String) {
-    let mut backoff = RestartBackoff::new(SupervisorSettings::default());
+    let mut backoff = RestartBackoff::new(RestartLimits::default());
     let started = Instant::now();
     loop {
         let next = backoff.record_exit(ExitCause::Crashed, started.elapsed());

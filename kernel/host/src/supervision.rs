@@ -1,6 +1,5 @@
-//! The supervision of the kernel: lock, settings and restart policy, without the process.
+//! The supervision of the kernel: its lock and its settings, without the process.
 
-use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
@@ -124,134 +123,9 @@ impl Default for SupervisorSettings {
     }
 }
 
-/// The number of requested restarts without a pause, per crash that counts. A person approves one
-/// at a time; only an extension that requests one at every start exceeds this.
-const MAX_FREE_RESTARTS: usize = 2;
-
-/// The longest pause.
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
-
-/// The cause of a kernel's exit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExitCause {
-    /// The kernel requested its restart.
-    RestartRequested,
-    /// The kernel crashed.
-    Crashed,
-}
-
-/// The decision after an exit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RestartDecision {
-    /// Restart the kernel after a pause.
-    Restart(Duration),
-    /// Do not restart; the number of exits of that kind within the window.
-    Stop(usize),
-}
-
-/// The exit history of a kernel. The caller supplies the time, from any origin, never decreasing.
-#[derive(Debug)]
-pub struct RestartBackoff {
-    settings: SupervisorSettings,
-    crashes: VecDeque<Duration>,
-    requested: VecDeque<Duration>,
-}
-
-impl RestartBackoff {
-    /// Creates an empty history.
-    #[must_use]
-    pub fn new(settings: SupervisorSettings) -> Self {
-        Self { settings, crashes: VecDeque::new(), requested: VecDeque::new() }
-    }
-
-    /// Records an exit and returns the decision.
-    pub fn record_exit(&mut self, cause: ExitCause, now: Duration) -> RestartDecision {
-        let within = Duration::from_millis(self.settings.within_ms);
-        let counted = match cause {
-            ExitCause::RestartRequested => &mut self.requested,
-            ExitCause::Crashed => &mut self.crashes,
-        };
-        // Exits outside of the window no longer count.
-        while counted.front().is_some_and(|earlier| now.saturating_sub(*earlier) >= within) {
-            counted.pop_front();
-        }
-        counted.push_back(now);
-        let count = counted.len();
-        let crashes = usize::try_from(self.settings.crashes.max(1)).unwrap_or(usize::MAX);
-        match cause {
-            ExitCause::RestartRequested if count > crashes.saturating_mul(MAX_FREE_RESTARTS) => {
-                RestartDecision::Stop(count)
-            }
-            ExitCause::RestartRequested => RestartDecision::Restart(Duration::ZERO),
-            ExitCause::Crashed if count >= crashes => RestartDecision::Stop(count),
-            ExitCause::Crashed => {
-                let doubled = u32::try_from(count - 1).map_or(u32::MAX, |n| 1 << n.min(16));
-                let delay = Duration::from_millis(self.settings.delay_ms);
-                RestartDecision::Restart(delay.saturating_mul(doubled).min(MAX_BACKOFF))
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn seconds(seconds: u64) -> Duration {
-        Duration::from_secs(seconds)
-    }
-
-    fn restart_after(wait: u64) -> RestartDecision {
-        RestartDecision::Restart(seconds(wait))
-    }
-
-    #[test]
-    fn five_recent_crashes_stop_restarts() {
-        let mut backoff = RestartBackoff::new(SupervisorSettings::default());
-        let next: Vec<_> = [0, 2, 60, 200, 299]
-            .map(|at| backoff.record_exit(ExitCause::Crashed, seconds(at)))
-            .into();
-        assert_eq!(
-            next,
-            [
-                restart_after(1),
-                restart_after(2),
-                restart_after(4),
-                restart_after(8),
-                RestartDecision::Stop(5)
-            ]
-        );
-    }
-
-    #[test]
-    fn old_crashes_do_not_count() {
-        let mut backoff = RestartBackoff::new(SupervisorSettings::default());
-        let at = [0, 10, 20, 30, 300, 310, 320, 400, 405];
-        let next: Vec<_> = at.map(|at| backoff.record_exit(ExitCause::Crashed, seconds(at))).into();
-        let expected = [1, 2, 4, 8, 8, 8, 8, 8].map(restart_after);
-        assert_eq!(next[..8], expected);
-        assert_eq!(next[8], RestartDecision::Stop(5));
-    }
-
-    #[test]
-    fn requested_restart_needs_no_pause() {
-        let mut backoff = RestartBackoff::new(SupervisorSettings::default());
-        for at in 0..10 {
-            assert_eq!(
-                backoff.record_exit(ExitCause::RestartRequested, seconds(at)),
-                restart_after(0)
-            );
-        }
-        assert_eq!(backoff.record_exit(ExitCause::Crashed, seconds(10)), restart_after(1));
-        assert_eq!(
-            backoff.record_exit(ExitCause::RestartRequested, seconds(11)),
-            RestartDecision::Stop(11)
-        );
-        assert_eq!(
-            backoff.record_exit(ExitCause::RestartRequested, seconds(400)),
-            restart_after(0)
-        );
-    }
 
     #[test]
     fn second_supervisor_is_rejected() {
@@ -267,28 +141,5 @@ mod tests {
         drop(first);
         assert!(!SupervisorLock::is_held(&home));
         SupervisorLock::acquire(&home).unwrap();
-    }
-
-    #[test]
-    fn settings_limit_crashes_and_pauses() {
-        let settings = SupervisorSettings {
-            crashes: 40,
-            within_ms: 1000,
-            delay_ms: 30_000,
-            ..SupervisorSettings::default()
-        };
-        let mut backoff = RestartBackoff::new(settings);
-        let mut ended = |at| backoff.record_exit(ExitCause::Crashed, Duration::from_millis(at));
-        assert_eq!(
-            [ended(0), ended(1), ended(2)],
-            [restart_after(30), restart_after(60), restart_after(60)]
-        );
-        assert_eq!(ended(2000), restart_after(30));
-        for _ in 0..30 {
-            ended(2001);
-        }
-        assert_eq!(ended(2001), restart_after(60));
-        let mut once = RestartBackoff::new(SupervisorSettings { crashes: 0, ..settings });
-        assert_eq!(once.record_exit(ExitCause::Crashed, seconds(0)), RestartDecision::Stop(1));
     }
 }

@@ -11,13 +11,14 @@ use rmcp::model::{
 use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError, ServiceExt as _};
 use skillhost_kernel::{CallError, ErrorKind, ProcessSpec, ToolOutput, ToolSpec};
+use skillhost_sandbox::{ChildProcess, ChildSpec, LaunchSpec, to_printable};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::child::ChildProcess;
+use crate::error::call_error;
+use crate::tools;
 use crate::wire::{ConnectionStatus, LineTransport};
-use crate::{call_error, to_printable, tools};
 
 /// The limits of the tools of one process and of the pages of their list.
 const MAX_TOOLS: usize = 128;
@@ -72,11 +73,13 @@ impl RunningProcess {
     /// # Errors
     /// The cause, with the latest lines of standard error. The process has been killed then.
     pub(crate) async fn start(start: &ProcessSpec) -> Result<Self, CallError> {
-        let (mut child, stdin, stdout) = ChildProcess::spawn(start).map_err(|e| CallError {
-            kind: ErrorKind::Io,
-            message: format!("{}: {e}", start.program.display()),
-            hint: "check that it is executable and that its dependencies are installed".to_owned(),
-        })?;
+        let (mut child, stdin, stdout) =
+            ChildProcess::spawn(&to_child_spec(start)).map_err(|e| CallError {
+                kind: ErrorKind::Io,
+                message: format!("{}: {e}", start.program.display()),
+                hint: "check that it is executable and that its dependencies are installed"
+                    .to_owned(),
+            })?;
         let status = ConnectionStatus::default();
         let client = KernelMcpClient { id: start.id.to_string() };
         let wire = LineTransport::new(stdout, stdin, status.clone());
@@ -366,4 +369,17 @@ impl ClientHandler for KernelMcpClient {
         // The tool table of the kernel is fixed until a reload.
         tracing::info!(id = %self.id, "tool list changed; reload the extension to use it");
     }
+}
+
+/// Returns the child of a specification.
+fn to_child_spec(start: &ProcessSpec) -> ChildSpec {
+    let variables = start.environment.iter().map(|(name, value)| (name.into(), value.into()));
+    let launch = LaunchSpec {
+        program: start.program.clone(),
+        arguments: start.arguments.iter().map(Into::into).collect(),
+        environment: variables.collect(),
+        folder: start.folder.clone(),
+    };
+    let note = start.note.clone();
+    ChildSpec { id: start.id.to_string(), launch, note, memory: start.memory }
 }

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use skillhost_kernel::supervision::{ExitCause, RestartBackoff, RestartDecision};
 use skillhost_kernel::{
     CallContext, CallError, ErrorKind, ProcessExtension, ProcessSpec, ToolOutput, ToolSpec,
 };
+use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::call_error;
+use crate::error::call_error;
 use crate::running::{ProcessConnection, RunningProcess};
 
 /// A process extension whose process is restarted after a crash.

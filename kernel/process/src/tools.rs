@@ -5,9 +5,10 @@ use std::sync::Arc;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents, Tool};
 use serde_json::Value;
 use skillhost_kernel::{ApprovalPolicy, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec};
+use skillhost_sandbox::to_printable;
 
+use crate::error::call_error;
 use crate::wire::OVERSIZED_CODE;
-use crate::{call_error, to_printable};
 
 /// The key of a tool's approval policy in its `_meta`.
 const NEEDS_APPROVAL: &str = "skillhost/needs_approval";

@@ -9,12 +9,12 @@ use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
+use skillhost_sandbox::to_printable;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::skim::{MessageSkim, SkimmedLine};
-use crate::to_printable;
 
 /// The maximum length of a message, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 4 * 1024 * 1024;

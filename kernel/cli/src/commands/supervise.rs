@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use skillhost_kernel::supervision::{
-    ExitCause, RestartBackoff, RestartDecision, SUPERVISED, SupervisorLock,
+use skillhost_kernel::supervision::{SUPERVISED, SupervisorLock, SupervisorSettings};
+use skillhost_sandbox::{
+    ExitCause, RestartBackoff, RestartDecision, RestartLimits, exit_with_parent,
 };
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind, signal};
@@ -45,7 +46,7 @@ pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
             int: signal(SignalKind::interrupt())?,
             term: signal(SignalKind::terminate())?,
         };
-        let (began, mut backoff) = (Instant::now(), RestartBackoff::new(settings));
+        let (began, mut backoff) = (Instant::now(), RestartBackoff::new(restart_limits(settings)));
         loop {
             let silence = Duration::from_millis(settings.silence_ms).max(MIN_SILENCE);
             let end = run(&kernel, &mut signals, silence).await?;
@@ -69,6 +70,14 @@ pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
     })?
 }
 
+fn restart_limits(settings: SupervisorSettings) -> RestartLimits {
+    RestartLimits {
+        crashes: settings.crashes,
+        within: Duration::from_millis(settings.within_ms),
+        delay: Duration::from_millis(settings.delay_ms),
+    }
+}
+
 /// Returns whether the parent process supervises this one. From then on this process receives a
 /// signal when its parent ends.
 pub(crate) fn is_supervised() -> bool {
@@ -86,15 +95,6 @@ fn supervisor() -> Option<Pid> {
     let id = std::env::var(SUPERVISED).ok().and_then(|id| id.parse().ok());
     id.and_then(Pid::from_raw).filter(|id| rustix::process::getppid() == Some(*id))
 }
-
-#[cfg(target_os = "linux")]
-fn exit_with_parent() {
-    // Without the signal, the kernel outlives its supervisor and runs unsupervised.
-    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
-}
-
-#[cfg(not(target_os = "linux"))]
-fn exit_with_parent() {}
 
 /// The command that starts the kernel.
 struct KernelCommand {
@@ -334,5 +334,10 @@ mod tests {
     fn ordinals_have_suffixes() {
         let ordinals: Vec<_> = [1, 2, 3, 5, 11, 12, 21, 112].map(ordinal).into();
         assert_eq!(ordinals, ["1st", "2nd", "3rd", "5th", "11th", "12th", "21st", "112th"]);
+    }
+
+    #[test]
+    fn default_settings_are_default_limits() {
+        assert_eq!(restart_limits(SupervisorSettings::default()), RestartLimits::default());
     }
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 use skillhost_files::{TreeError, TreeFile, write_tree};
+use skillhost_sandbox::kill_recorded;
 
 use crate::approvals::pin_digest;
 
@@ -79,7 +80,7 @@ fn remove_stale(place: &Path) {
         // Held until the copy is removed, so that no other process takes its name.
         if let Ok(_lock) = lock_exclusive(&lock_file) {
             let path = lock_file.with_extension("");
-            super::orphans::kill_recorded(&path.with_extension("pid"));
+            kill_recorded(&path.with_extension("pid"));
             remove_copy(&path, &lock_file);
         }
     }

@@ -53,6 +53,7 @@ fn kernel_has_no_skill_knowledge() {
         "kernel/events/src",
         "kernel/process/src",
         "kernel/builder/src",
+        "kernel/sandbox/src",
         "kernel/models/src",
         "kernel/sdk/src",
     ];

@@ -1,23 +1,25 @@
-//! A program in its own process group, with limits of time and memory.
+//! A program that runs to its exit within limits of time, memory and output.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
-use crate::error::BuildError;
+use crate::group::{LimitedMemory, ProcessGroup, limit_memory};
+use crate::launch::{LaunchError, LaunchSpec};
 
 /// The limits of a program.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ProcessLimits {
-    pub(crate) time: Duration,
+pub struct ProcessLimits {
+    /// The time until its exit.
+    pub time: Duration,
     /// The memory of each of its processes, in bytes.
-    pub(crate) memory: u64,
+    pub memory: u64,
     /// The retained standard output, in bytes; the rest is discarded.
-    pub(crate) stdout: usize,
+    pub stdout: usize,
 }
 
 /// The retained end of a program's standard error, in bytes.
@@ -25,31 +27,13 @@ const MAX_STDERR: usize = 16 * 1024;
 
 /// The exit of a program.
 #[derive(Debug)]
-pub(crate) struct ProcessExit {
-    pub(crate) status: ExitStatus,
-    pub(crate) stdout: Vec<u8>,
+pub struct ProcessExit {
+    /// The exit status.
+    pub status: ExitStatus,
+    /// The start of the standard output.
+    pub stdout: Vec<u8>,
     /// The end of the standard error.
-    pub(crate) stderr: String,
-}
-
-/// A guard that kills all processes of a group on drop.
-struct ProcessGroup {
-    leader: Option<Pid>,
-}
-
-impl ProcessGroup {
-    fn kill_all(&self) {
-        if let Some(leader) = self.leader {
-            // The error means that no process of the group is left.
-            let _ = kill_process_group(leader, Signal::KILL);
-        }
-    }
-}
-
-impl Drop for ProcessGroup {
-    fn drop(&mut self) {
-        self.kill_all();
-    }
+    pub stderr: String,
 }
 
 /// Runs a program until it exits.
@@ -57,48 +41,26 @@ impl Drop for ProcessGroup {
 /// No process of its group is left afterwards, even if the future is dropped.
 ///
 /// # Errors
-/// [`BuildError::Start`]; [`BuildError::TimedOut`] with `what` and `hint`.
-pub(crate) async fn run_limited(
-    mut command: Command,
+/// [`LaunchError`].
+pub async fn run_limited(
+    launch: &LaunchSpec,
     limits: ProcessLimits,
-    (what, hint): (&'static str, &'static str),
-) -> Result<ProcessExit, BuildError> {
-    let program = command.as_std().get_program().to_string_lossy().into_owned();
-    let start_error = |source| BuildError::Start { program: program.clone(), source };
-    let mut child = command
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(start_error)?;
-    let leader = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let group = ProcessGroup { leader };
-    // Set from outside after the start: a limit in the child would require `unsafe` code.
-    limit_memory(leader, limits.memory).map_err(|error| start_error(error.into()))?;
+) -> Result<ProcessExit, LaunchError> {
+    let program = launch.program.to_string_lossy().into_owned();
+    let start_error = |source| LaunchError::Start { program: program.clone(), source };
+    let mut child = launch.to_command().stdin(Stdio::null()).spawn().map_err(start_error)?;
+    let group = ProcessGroup::from_child(&child);
+    let limited =
+        group.leader().map(|leader| limit_memory(leader, LimitedMemory::Addresses, limits.memory));
+    match limited {
+        // The process has already exited.
+        None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => {}
+        Some(Err(error)) => return Err(start_error(error.into())),
+    }
     match tokio::time::timeout(limits.time, finish(&mut child, &group, limits.stdout)).await {
         Ok(exit) => exit.map_err(start_error),
-        Err(_) => Err(BuildError::TimedOut { what, limit: limits.time, hint }),
+        Err(_) => Err(LaunchError::TimedOut { limit: limits.time }),
     }
-}
-
-/// Limits the memory of a process and of the processes that it starts from now on.
-#[cfg(target_os = "linux")]
-fn limit_memory(process: Option<Pid>, bytes: u64) -> rustix::io::Result<()> {
-    use rustix::process::{Resource, Rlimit, prlimit};
-    let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
-    match process.map(|process| prlimit(Some(process), Resource::As, limit)) {
-        // The process has already exited.
-        None | Some(Ok(_) | Err(rustix::io::Errno::SRCH)) => Ok(()),
-        Some(Err(error)) => Err(error),
-    }
-}
-
-/// Does not limit the memory, since other systems cannot limit another process.
-#[cfg(not(target_os = "linux"))]
-fn limit_memory(_: Option<Pid>, _: u64) -> rustix::io::Result<()> {
-    Ok(())
 }
 
 async fn finish(
@@ -110,7 +72,7 @@ async fn finish(
     let exit = async {
         let status = child.wait().await;
         // Remaining processes, such as the compilers of a killed cargo, would keep the pipes open.
-        group.kill_all();
+        group.signal(Signal::KILL);
         status
     };
     let (stdout, stderr, status) =
@@ -160,38 +122,48 @@ async fn for_each_chunk(
 
 impl ProcessExit {
     /// Returns the signal that ended the program, if any.
-    pub(crate) fn signal(&self) -> Option<i32> {
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
         self.status.signal()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const LIMITS: ProcessLimits =
         ProcessLimits { time: Duration::from_secs(100), memory: 1 << 30, stdout: 100 };
 
-    fn sh(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]);
-        command
+    fn launch(program: &str, arguments: &[&str]) -> LaunchSpec {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        LaunchSpec {
+            program: program.into(),
+            arguments: arguments.iter().map(Into::into).collect(),
+            environment: BTreeMap::from([("PATH".into(), path)]),
+            folder: ".".into(),
+        }
+    }
+
+    fn sh(script: &str) -> LaunchSpec {
+        launch("sh", &["-c", script])
     }
 
     #[tokio::test]
     async fn output_is_limited_and_signal_reported() {
-        let ended =
-            run_limited(sh("printf '%0500d' 7; echo last >&2; kill -9 $$"), LIMITS, ("it", ""));
-        let ended = ended.await.unwrap();
+        let script = sh("printf '%0500d' 7; echo last >&2; kill -9 $$");
+        let ended = run_limited(&script, LIMITS).await.unwrap();
         assert_eq!(ended.stdout, [b'0'; 100]);
         assert_eq!((ended.stderr.as_str(), ended.signal()), ("last\n", Some(9)));
-        let missing = run_limited(Command::new("/no/such/program"), LIMITS, ("it", "")).await;
-        assert!(matches!(missing, Err(BuildError::Start { .. })), "{missing:?}");
+        let missing = run_limited(&launch("/no/such/program", &[]), LIMITS).await;
+        assert!(matches!(missing, Err(LaunchError::Start { .. })), "{missing:?}");
     }
 
     #[tokio::test]
     async fn leftover_processes_are_not_awaited() {
-        let ended = run_limited(sh("sleep 1000 & echo said; kill -9 $$"), LIMITS, ("it", "")).await;
+        let ended = run_limited(&sh("sleep 1000 & echo said; kill -9 $$"), LIMITS).await;
         let ended = ended.unwrap();
         assert_eq!((&*ended.stdout, ended.signal()), (&b"said\n"[..], Some(9)));
     }
@@ -210,11 +182,8 @@ mod tests {
             move || std::fs::read(pipe)
         });
         let limits = ProcessLimits { time: Duration::from_millis(300), ..LIMITS };
-        let ended = run_limited(sh(&script), limits, ("the build", "make it smaller")).await;
-        let Err(BuildError::TimedOut { what: "the build", hint: "make it smaller", .. }) = ended
-        else {
-            panic!("{ended:?}");
-        };
+        let ended = run_limited(&sh(&script), limits).await;
+        assert!(matches!(ended, Err(LaunchError::TimedOut { .. })), "{ended:?}");
         // The read ends only when no process has the pipe open for writing.
         assert_eq!(opened.await.unwrap().unwrap(), b"");
     }
@@ -225,7 +194,7 @@ mod tests {
         let limits = ProcessLimits { memory: 256 << 20, ..LIMITS };
         // The first process already runs when it is limited; its children start with the limit.
         let script = "until [ \"$(ulimit -v)\" = 262144 ]; do :; done; sh -c 'ulimit -v'";
-        let ended = run_limited(sh(script), limits, ("it", "")).await.unwrap();
+        let ended = run_limited(&sh(script), limits).await.unwrap();
         assert_eq!(String::from_utf8_lossy(&ended.stdout), "262144\n");
     }
 }

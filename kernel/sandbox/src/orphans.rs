@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use skillhost_files::write_atomically;
 
 /// Records a process that was just started.
-pub(super) fn record_pid(path: &Path, pid: u32) -> std::io::Result<()> {
+pub(crate) fn record_pid(path: &Path, pid: u32) -> std::io::Result<()> {
     match process_start_time(pid) {
         // An incomplete id could be that of another process.
         Some(started) => write_atomically(path, format!("{pid} {started}\n").as_bytes()),
@@ -21,7 +21,7 @@ pub(super) fn record_pid(path: &Path, pid: u32) -> std::io::Result<()> {
 }
 
 /// Kills the recorded process with its group, if it still runs.
-pub(super) fn kill_recorded(path: &Path) {
+pub fn kill_recorded(path: &Path) {
     let Ok(text) = fs::read_to_string(path) else { return };
     let mut words = text.split_whitespace();
     let (Some(pid), Some(noted)) = (words.next().and_then(|w| w.parse().ok()), words.next()) else {

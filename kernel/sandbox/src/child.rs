@@ -2,18 +2,21 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use skillhost_kernel::ProcessSpec;
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::to_printable;
+use crate::group::{LimitedMemory, ProcessGroup, limit_memory};
+use crate::launch::LaunchSpec;
+use crate::orphans;
+use crate::printable::to_printable;
 
 /// The maximum length of a logged line of standard error, in bytes; the rest is dropped.
 const MAX_LOGGED_LINE: usize = 4096;
@@ -25,37 +28,44 @@ const MAX_RECENT_LENGTH: usize = 300;
 /// The timeout for the rest of standard error after the exit of a process.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(300);
 
+/// A long-running child to start.
+#[derive(Clone)]
+pub struct ChildSpec {
+    /// The name of the child in logs.
+    pub id: String,
+    /// The program.
+    pub launch: LaunchSpec,
+    /// The file for its process id.
+    pub note: PathBuf,
+    /// The limit of its data in bytes, on systems that support one.
+    pub memory: u64,
+}
+
 /// A process and its process group; killed on drop.
-pub(crate) struct ChildProcess {
+#[derive(Debug)]
+pub struct ChildProcess {
     child: tokio::process::Child,
-    /// The process group, whose number is that of its first process.
-    group: Option<Pid>,
+    group: ProcessGroup,
     recent_lines: Arc<Mutex<VecDeque<String>>>,
     reader: JoinHandle<()>,
 }
 
 impl ChildProcess {
     /// Spawns a process in its own process group, with only the environment of its specification.
-    pub(crate) fn spawn(start: &ProcessSpec) -> io::Result<(Self, ChildStdin, ChildStdout)> {
-        let mut child = Command::new(&start.program)
-            .args(&start.arguments)
-            .current_dir(&start.folder)
-            .env_clear()
-            .envs(&start.environment)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()?;
-        // Process group 0 makes the process the leader of a new group with its own number.
-        let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        if let (Some(pid), Some(number)) = (group, child.id()) {
-            limit_memory(pid, start);
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn spawn(spec: &ChildSpec) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+        let mut child = spec.launch.to_command().stdin(Stdio::piped()).spawn()?;
+        let group = ProcessGroup::from_child(&child);
+        if let (Some(pid), Some(number)) = (group.leader(), child.id()) {
+            if let Err(error) = limit_memory(pid, LimitedMemory::Data, spec.memory) {
+                tracing::warn!(id = %spec.id, %error, "memory limit not set");
+            }
             // The record lets the next kernel kill the process if this one crashes. A failure does
             // not prevent the start.
-            if let Err(error) = start.record_pid(number) {
-                tracing::warn!(id = %start.id, %error, "process id not recorded");
+            if let Err(error) = orphans::record_pid(&spec.note, number) {
+                tracing::warn!(id = %spec.id, %error, "process id not recorded");
             }
         }
         let missing = || io::Error::other("the process has no standard streams");
@@ -64,17 +74,20 @@ impl ChildProcess {
         let stderr = child.stderr.take().ok_or_else(missing)?;
         let recent_lines = Arc::default();
         let lines = Arc::clone(&recent_lines);
-        let reader = tokio::spawn(log_stderr(start.id.to_string(), stderr, lines));
+        let reader = tokio::spawn(log_stderr(spec.id.clone(), stderr, lines));
         Ok((Self { child, group, recent_lines, reader }, stdin, stdout))
     }
 
     /// Waits until the process has exited. Cancel-safe.
-    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
+    ///
+    /// # Errors
+    /// The system's error.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.child.wait().await
     }
 
     /// Describes the exit of the process within a limit, with its latest lines of standard error.
-    pub(crate) async fn describe_exit(&mut self, limit: Duration) -> String {
+    pub async fn describe_exit(&mut self, limit: Duration) -> String {
         let how = match timeout(limit, self.wait()).await {
             Ok(Ok(status)) => describe_status(status),
             Ok(Err(error)) => format!("is lost: {error}"),
@@ -95,11 +108,11 @@ impl ChildProcess {
     /// Waits for the exit after the input was closed, then sends SIGTERM, then SIGKILL.
     ///
     /// SIGKILL goes to the complete process group. Takes at most `limit`.
-    pub(crate) async fn shutdown(&mut self, limit: Duration) {
+    pub async fn shutdown(&mut self, limit: Duration) {
         // Three waits, and a reserve for the reading of standard error.
         let part = limit / 4;
         if timeout(part, self.wait()).await.is_err() {
-            self.signal(Signal::TERM);
+            self.group.signal(Signal::TERM);
             if timeout(part, self.wait()).await.is_err() {
                 tracing::warn!("process did not stop in time and is killed");
             }
@@ -108,42 +121,19 @@ impl ChildProcess {
     }
 
     /// Kills the process group and waits for the exit of the process, at most `limit`.
-    pub(crate) async fn kill(&mut self, limit: Duration) {
-        self.signal(Signal::KILL);
+    pub async fn kill(&mut self, limit: Duration) {
+        self.group.signal(Signal::KILL);
         let _ = timeout(limit, self.wait()).await;
-        // The operating system may reuse the number from here on.
-        self.group = None;
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // The group may have exited by itself, which is no error here.
-            let _ = kill_process_group(group, signal);
-        }
+        self.group.release();
     }
 }
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.group.signal(Signal::KILL);
         self.reader.abort();
     }
 }
-
-/// Limits the writable memory of the process and of each process that it starts from now on.
-#[cfg(target_os = "linux")]
-fn limit_memory(pid: Pid, start: &ProcessSpec) {
-    use rustix::process::{Resource, Rlimit, prlimit};
-    let limit = Rlimit { current: Some(start.memory), maximum: Some(start.memory) };
-    // The data segment and not the address space: some runtimes reserve far more addresses than
-    // they use.
-    if let Err(error) = prlimit(Some(pid), Resource::Data, limit) {
-        tracing::warn!(id = %start.id, %error, "memory limit not set");
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn limit_memory(_: Pid, _: &ProcessSpec) {}
 
 /// Describes the exit status of a process as a predicate without a subject.
 fn describe_status(status: ExitStatus) -> String {
