@@ -93,7 +93,9 @@ pub fn parse_documentation(rule: &Rule) -> Result<RuleDocumentation, Documentati
     let mut sections = [""; 4];
     for (index, heading) in HEADINGS.into_iter().enumerate() {
         let missing = DocumentationError::Section(heading);
-        rest = rest.strip_prefix(&format!("\n## {heading}\n")).ok_or(missing)?;
+        // Documentation in code starts with a line break, that in files does not.
+        rest = rest.strip_prefix('\n').unwrap_or(rest);
+        rest = rest.strip_prefix(&format!("## {heading}\n")).ok_or(missing)?;
         let end = match HEADINGS.get(index + 1) {
             Some(next) => {
                 rest.find(&format!("\n\n## {next}\n")).ok_or(DocumentationError::Section(next))?
@@ -429,7 +431,7 @@ mod tests {
     fn errors_name_their_cause() {
         let section = DocumentationError::Section;
         assert_eq!(of("\n## What it does\nx\n"), Err(section("Why is this bad?")));
-        assert_eq!(of("## What it does\n"), Err(section("What it does")));
+        assert_eq!(of("# What it does\n"), Err(section("What it does")));
         let with = |bad: &str| {
             let docs = format!(
                 "\n## What it does\nx\n\n## Why is this bad?\nx\n\n## Bad\n{bad}\n\n## Good\nx\n"

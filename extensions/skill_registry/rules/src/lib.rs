@@ -25,7 +25,8 @@
 //! [`Rule`] that is enabled in the [`Profile`] → [`CheckReport`].
 //!
 //! Modules:
-//! - `rules`: one file per rule, with its documentation; [`RULES`] lists them, [`explain`] reads
+//! - `rules`: one file per rule with code, with its documentation, and two tables of rules whose
+//!   findings come from elsewhere, documented in `docs/`; [`RULES`] lists them, [`explain`] reads
 //!   and prints the documentation. `rules/name_reserved.rs` is a model for a new one.
 //! - `check`, `subject`, `rule`, `profile`: the rule runner, the document under check, the rule
 //!   type, and the levels per profile.

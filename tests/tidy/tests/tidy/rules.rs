@@ -3,7 +3,31 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{code, none, read, rust_files};
+use super::{code, files, none, read, rust_files};
+
+/// The tables of the rules without code.
+const TABLES: [&str; 2] = ["declared", "loading"];
+
+/// The name of the file of a rule.
+fn file_of(id: &str) -> String {
+    let lower = |c: char| match c {
+        '.' | '-' => "_".to_owned(),
+        c if c.is_uppercase() => format!("_{}", c.to_lowercase()),
+        c => c.to_string(),
+    };
+    id.chars().map(lower).collect()
+}
+
+/// The sections that the documentation of a rule lacks, and examples that nothing replaces.
+fn missing_parts(docs: &str, may_lack_examples: bool) -> Vec<&'static str> {
+    let mut missing = vec!["## What it does\n", "## Why is this bad?\n", "## Bad\n", "## Good\n"];
+    missing.retain(|section| !docs.contains(section));
+    let examples = docs.split("\n## Bad\n").nth(1).unwrap_or_default();
+    if !may_lack_examples && !examples.split("\n## Good\n").all(|part| part.contains("```")) {
+        missing.push("two examples or tests");
+    }
+    missing
+}
 
 #[test]
 fn every_rule_is_registered_documented_and_tested() {
@@ -13,33 +37,48 @@ fn every_rule_is_registered_documented_and_tested() {
     for path in rust_files().filter(|path| path.parent() == Some(folder)) {
         let (text, shown) = (read(&path), path.display());
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if TABLES.contains(&&*name) {
+            continue;
+        }
         if !list.contains(&format!("mod {name};")) || !list.contains(&format!("&{name}::RULE,")) {
             findings.push(format!("{shown} is not in the list"));
         }
         let id = text.split("    id: \"").nth(1).and_then(|rest| rest.split('"').next());
-        let file_of = |id: &str| {
-            let lower = |c: char| match c {
-                '.' | '-' => "_".to_owned(),
-                c if c.is_uppercase() => format!("_{}", c.to_lowercase()),
-                c => c.to_string(),
-            };
-            id.chars().map(lower).collect::<String>()
-        };
         if id.map(file_of).as_ref() != Some(&name) {
             findings.push(format!("{shown} is not named after its rule"));
         }
-        let sections = ["## What it does\n", "## Why is this bad?\n", "## Bad\n", "## Good\n"];
-        findings.extend(
-            sections.iter().filter(|it| !text.contains(**it)).map(|it| format!("{shown}: no {it}")),
-        );
-        // What an example cannot show is shown by tests, here or where the disk is read.
-        let docs = text.split("\n## Bad\n").nth(1).unwrap_or_default();
-        let examples = docs.split("\n## Good\n").all(|section| section.contains("```"));
-        if !examples && !text.contains("#[cfg(test)]") && !text.contains("Check::Reading") {
-            findings.push(format!("{shown} has neither two examples nor tests"));
-        }
+        // What an example cannot show is shown by tests.
+        let missing = missing_parts(&text, text.contains("#[cfg(test)]"));
+        findings.extend(missing.iter().map(|part| format!("{shown}: no {part}")));
     }
     none("rules", &findings);
+}
+
+#[test]
+fn every_row_of_rules_has_its_page() {
+    let folder = Path::new("extensions/skill_registry/rules");
+    let mut pages: BTreeSet<_> =
+        files().into_iter().filter(|path| path.parent() == Some(&folder.join("docs"))).collect();
+    let mut findings = Vec::new();
+    for table in TABLES {
+        let text = read(&folder.join(format!("src/rules/{table}.rs")));
+        for row in text.split("    Rule {\n").skip(1) {
+            let id = row.split("id: \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+            let page = format!("docs/{}.md", file_of(id));
+            if !row.contains(&format!("include_str!(\"../../{page}\")")) {
+                findings.push(format!("{id} does not include {page}"));
+            }
+            if !pages.remove(&folder.join(&page)) {
+                findings.push(format!("{page} does not exist"));
+                continue;
+            }
+            // Where the disk is read, tests show what an example cannot.
+            let missing = missing_parts(&read(&folder.join(&page)), row.contains("..READING"));
+            findings.extend(missing.iter().map(|part| format!("{page}: no {part}")));
+        }
+    }
+    findings.extend(pages.iter().map(|page| format!("{} has no rule", page.display())));
+    none("rows of rules", &findings);
 }
 
 #[test]
