@@ -141,20 +141,27 @@ pub(crate) fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     copy(&data.join("LICENSE-o200k_base"), &share.join("LICENSE-o200k_base"))
 }
 
-/// Copies the SDK and the contract as a workspace of their own, so that `ext new` works from an
+/// The crates of an installed SDK, below `kernel`.
+const SDK: [&str; 3] = ["sdk", "contract", "payload"];
+
+/// Copies the SDK and the crates that it uses as a workspace of their own, so that `ext new` works from an
 /// installed copy: their manifests inherit from ours, which is not there.
 fn copy_sdk(root: &Path, to: &Path) -> Result<()> {
-    copy_tree(&root.join("kernel/sdk"), &to.join("sdk"))?;
-    copy_tree(&root.join("kernel/contract"), &to.join("contract"))?;
+    for name in SDK {
+        copy_tree(&root.join("kernel").join(name), &to.join(name))?;
+    }
     let ours = fs::read_to_string(root.join("Cargo.toml"))?;
     let start = ours.find("[workspace.package]").ok_or("Cargo.toml has no [workspace.package]")?;
     let end = ours.find("[profile.dev]").ok_or("Cargo.toml has no [profile.dev]")?;
-    let head = "[workspace]\nresolver = \"3\"\nmembers = [\"sdk\", \"contract\"]\n\n";
+    let head = "[workspace]\nresolver = \"3\"\nmembers = [\"sdk\", \"contract\", \"payload\"]\n\n";
     let shared: String = ours[start..end]
         .lines()
-        // Only the fields that the two crates inherit: paths of our other crates would not exist.
-        .filter(|line| !line.contains("path = ") || line.starts_with("skillhost-contract"))
-        .map(|line| line.replace("kernel/contract", "contract") + "\n")
+        // Only the fields that these crates inherit: paths of our other crates would not exist.
+        .filter(|line| {
+            let is_copied = |name: &str| line.starts_with(&format!("skillhost-{name} "));
+            !line.contains("path = ") || SDK.into_iter().any(is_copied)
+        })
+        .map(|line| line.replace("kernel/", "") + "\n")
         .collect();
     fs::write(to.join("Cargo.toml"), format!("{head}{shared}"))?;
     // The versions that extensions are built with: those that this copy was built with.

@@ -50,7 +50,9 @@ pub(crate) fn vendor(workspace: &Path) -> Result<()> {
 fn key(workspace: &Path, host: &str) -> Result<String> {
     let mut digest = Sha256::new();
     digest.update(format!("{LAYOUT} {host}\n"));
-    for file in ["Cargo.toml", "Cargo.lock", "sdk/Cargo.toml", "contract/Cargo.toml"] {
+    for file in
+        ["Cargo.toml", "Cargo.lock", "sdk/Cargo.toml", "contract/Cargo.toml", "payload/Cargo.toml"]
+    {
         digest.update(fs::read(workspace.join(file))?);
     }
     Ok(hex(&digest.finalize())[..16].to_owned())

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use skillhost_files::{TreeFile, files_digest, sha256_hex};
 use skillhost_kernel::{
-    ApprovalRecord, Approvals, Approver, CallError, Home, pin_digest, read_extension_files,
+    ApprovalRecord, Approvals, Approver, Home, pin_digest, read_extension_files,
 };
 use skillhost_manifest::{ExtensionId, Manifest};
+use skillhost_payload::CallError;
 
 use crate::builder::{
     CargoExtensionBuilder, remove_older_sources, require_tool_list, run_blocking,
@@ -44,7 +45,7 @@ impl CargoExtensionBuilder {
     /// that they list.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`](skillhost_kernel::ErrorKind) if the files are no longer those of the
+    /// [`ErrorKind::Conflict`](skillhost_payload::ErrorKind) if the files are no longer those of the
     /// plan, and the errors of the trial. No approval is recorded then.
     pub async fn approve(
         &self,

@@ -8,11 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use skillhost_files::{TreeFile, files_digest, sha256_hex, write_atomically};
 use skillhost_kernel::{
-    ApprovalRecord, Approvals, Approver, BuildCandidate, BuildPlan, BuildSettings, CallError,
-    ErrorKind, ExtensionBuilder, Home, Installation, LoadPhase, ProbeReport, RollbackOutcome,
-    SecretStore, pin_digest, process_home,
+    ApprovalRecord, Approvals, Approver, BuildCandidate, BuildPlan, BuildSettings,
+    ExtensionBuilder, Home, Installation, LoadPhase, ProbeReport, RollbackOutcome, SecretStore,
+    pin_digest, process_home,
 };
 use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
+use skillhost_payload::{CallError, ErrorKind};
 
 use crate::compile::compile_crate;
 use crate::details::write_details;

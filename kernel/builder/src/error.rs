@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use skillhost_files::TreeError;
-use skillhost_kernel::{ApprovalsError, CallError, ErrorKind, LoadPhase};
+use skillhost_kernel::{ApprovalsError, LoadPhase};
+use skillhost_payload::{CallError, ErrorKind};
 use skillhost_sandbox::LaunchError;
 
 /// A violation of the build policy.

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use skillhost_kernel::control::MessageError;
 use skillhost_kernel::supervision::SupervisorLockError;
 use skillhost_kernel::{
-    ApprovalsError, CallError, ErrorKind, HomeError, KernelError, ModelErrorKind, RunError,
-    SettingsError, ThreadError,
+    ApprovalsError, HomeError, KernelError, ModelErrorKind, RunError, SettingsError, ThreadError,
 };
+use skillhost_payload::{CallError, ErrorKind};
 
 use crate::exit;
 

@@ -1,5 +1,7 @@
 //! The errors of the journal.
 
+use skillhost_payload::{CallError, ErrorKind};
+
 /// An error of a journal operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -65,5 +67,19 @@ impl JournalError {
         // The thread ends early only by a panic, which is a bug.
         let message = "the event journal's thread has stopped";
         Self::new(JournalErrorKind::Database, message, "report this error")
+    }
+}
+
+impl From<JournalError> for CallError {
+    fn from(error: JournalError) -> Self {
+        let kind = match error.kind() {
+            JournalErrorKind::Invalid => ErrorKind::InvalidArgument,
+            JournalErrorKind::TooLarge => ErrorKind::TooLarge,
+            JournalErrorKind::NotFound => ErrorKind::NotFound,
+            JournalErrorKind::Locked => ErrorKind::Unavailable,
+            JournalErrorKind::Io | JournalErrorKind::Corrupt => ErrorKind::Io,
+            JournalErrorKind::Newer | JournalErrorKind::Database => ErrorKind::Failed,
+        };
+        Self::new(kind, error.to_string()).with_hint(error.hint())
     }
 }

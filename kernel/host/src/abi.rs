@@ -15,11 +15,10 @@ use skillhost_contract::abi::{
     ContextObject, ExtensionObject, FfiError, FfiFut, FfiResult, HostApi, HostApi_TO, LogRecord,
     ServiceObject, ToolObject, lifecycle,
 };
-use skillhost_contract::payload::{CallContext, ErrorKind, ExtensionInit, ToolOutput, ToolSpec};
+use skillhost_payload::{CallContext, CallError, ErrorKind, ExtensionInit, ToolOutput, ToolSpec};
 use tokio::runtime::Handle;
 
 use crate::callbacks::{HostCallbacks, LogEvent};
-use crate::error::CallError;
 use crate::loader::LibraryModule;
 use crate::plugin::{ContextReply, Plugin};
 

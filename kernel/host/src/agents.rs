@@ -10,15 +10,16 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use minijinja::context;
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::{
-    CatalogScope, ErrorKind, SkillContent, SkillGeneration, SkillRequest, skill_interface,
-};
 use skillhost_files::sha256_hex;
 use skillhost_manifest::{AgentCatalog, AgentManifest, ExtensionId, Manifest};
+use skillhost_payload::{
+    CallError, CatalogScope, ErrorKind, SkillContent, SkillGeneration, SkillRequest,
+    skill_interface,
+};
 
 use crate::agent_files::read_agent_file;
 use crate::discovery::DiscoveredManifest;
-use crate::error::{CallError, KernelError, suggest_similar};
+use crate::error::{KernelError, suggest_similar};
 use crate::foreign_text::neutralize;
 use crate::home::Home;
 use crate::instance::Instance;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use skillhost_contract::payload::{ErrorKind, ExtensionInit, ToolSpec};
 use skillhost_manifest::plan::{self, PlanError, UnmetReason};
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
+use skillhost_payload::{CallError, ErrorKind, ExtensionInit, ToolSpec};
 
 use crate::abi;
 use crate::admission;
@@ -18,7 +18,6 @@ use crate::callbacks::HostCallbacks;
 use crate::context_chain::ContextChain;
 use crate::data_dir::secure_data_dir;
 use crate::discovery::{self, DiscoveredManifest, DiscoveryResult};
-use crate::error::CallError;
 use crate::events::topic;
 use crate::home::Home;
 use crate::installation::Installation;

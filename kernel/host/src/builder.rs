@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::{ErrorKind, ToolSpec};
 use skillhost_files::TreeFile;
 use skillhost_manifest::{ExtensionId, Manifest};
+use skillhost_payload::{CallError, ErrorKind, ToolSpec};
 
 use crate::approvals::Approver;
-use crate::error::CallError;
 
 /// A builder of one home's extensions.
 #[async_trait]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use skillhost_events::{Delivery, StoredEvent};
+use skillhost_payload::CallError;
 
-use crate::error::CallError;
 use crate::kernel::Kernel;
 use crate::user_message::UserMessageHandler;
 

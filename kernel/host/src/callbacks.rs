@@ -4,13 +4,12 @@ use std::sync::Weak;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use skillhost_contract::payload::{
-    AgentTask, ErrorKind, Event, SecretRequest, SecretValue, SubscribeRequest, SubscriptionId,
-    ToolCall, UserNotice, host_method,
-};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{
+    AgentTask, CallError, ErrorKind, Event, SecretRequest, SecretValue, SubscribeRequest,
+    SubscriptionId, ToolCall, UserNotice, host_method,
+};
 
-use crate::error::CallError;
 use crate::events::topic;
 use crate::kernel::{Kernel, KernelShared};
 

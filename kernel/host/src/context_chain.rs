@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use serde::Serialize;
-use skillhost_contract::payload::{CallContext, ErrorKind};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallContext, CallError, ErrorKind};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-use crate::error::CallError;
 use crate::foreign_text::neutralize;
 use crate::instance::{Instance, PinnedInstance};
 
@@ -138,7 +137,7 @@ mod tests {
             priority: 0,
             outcome,
         };
-        let error = CallError::new(skillhost_contract::payload::ErrorKind::Timeout, "slow");
+        let error = CallError::new(skillhost_payload::ErrorKind::Timeout, "slow");
         let blocks = [
             block(ContextOutcome::Text("one\n".into())),
             block(ContextOutcome::Nothing),

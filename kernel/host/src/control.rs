@@ -14,16 +14,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use skillhost_files::to_hex;
+use skillhost_payload::{CallContext, CallError, ErrorKind};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use skillhost_contract::payload::{CallContext, ErrorKind};
-
 use crate::approvals::ApprovalSurface;
-use crate::error::{CallError, KernelError};
+use crate::error::KernelError;
 use crate::home::{Environment, Home};
 use crate::kernel::{Kernel, TurnRequest};
 use crate::runtime::RunError;

@@ -6,14 +6,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use skillhost_contract::payload::ErrorKind;
 use skillhost_files::{LinkPolicy, irregular_kind, read_beginning, sha256_hex};
 use skillhost_manifest::{ExtensionId, Manifest};
+use skillhost_payload::{CallError, ErrorKind};
 
 use crate::admission::Admission;
 use crate::approvals::ApprovalRecord;
 use crate::boot::RESERVED;
-use crate::error::CallError;
 use crate::home::Home;
 use crate::installation::Installation;
 use crate::process::PrivateDirectory;

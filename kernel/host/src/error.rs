@@ -1,44 +1,7 @@
 //! The errors of a call into an extension, and of the kernel itself.
 
-use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::ErrorKind;
 use skillhost_manifest::ExtensionId;
-
-/// The error of a call into an extension, or of its call into the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
-pub struct CallError {
-    /// The kind of error.
-    pub kind: ErrorKind,
-    /// The message.
-    pub message: String,
-    /// A hint; may be empty.
-    pub hint: String,
-}
-
-impl CallError {
-    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: String::new() }
-    }
-
-    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = hint.into();
-        self
-    }
-
-    /// Adds a hint on a line of its own.
-    pub(crate) fn with_extra_hint(mut self, hint: &str) -> Self {
-        if !self.hint.is_empty() {
-            self.hint.push('\n');
-        }
-        self.hint.push_str(hint);
-        self
-    }
-
-    pub(crate) fn protocol_error(error: &dyn std::fmt::Display) -> Self {
-        Self::new(ErrorKind::Protocol, format!("the reply is not valid: {error}"))
-    }
-}
+use skillhost_payload::{CallError, ErrorKind};
 
 /// The error of an operation of the kernel.
 #[derive(Debug, thiserror::Error)]

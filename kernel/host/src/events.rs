@@ -6,15 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
-use skillhost_contract::payload::{ErrorKind, Event};
-use skillhost_events::{
-    Clock, Journal, JournalError, JournalErrorKind, NewEvent, StoredEvent, topic_matches,
-};
+use skillhost_events::{Clock, Journal, JournalErrorKind, NewEvent, StoredEvent, topic_matches};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex as AsyncMutex, Notify, broadcast};
 
-use crate::error::CallError;
 use crate::home::Home;
 
 /// Topics published by the kernel itself.
@@ -237,20 +234,6 @@ impl EventBus {
 pub(crate) fn to_event(event: StoredEvent) -> Event {
     let StoredEvent { id, topic, source, payload, correlation_id, key, .. } = event;
     Event { topic, source, payload, id, correlation_id: Some(correlation_id), key }
-}
-
-impl From<JournalError> for CallError {
-    fn from(error: JournalError) -> Self {
-        let kind = match error.kind() {
-            JournalErrorKind::Invalid => ErrorKind::InvalidArgument,
-            JournalErrorKind::TooLarge => ErrorKind::TooLarge,
-            JournalErrorKind::NotFound => ErrorKind::NotFound,
-            JournalErrorKind::Locked => ErrorKind::Unavailable,
-            JournalErrorKind::Io | JournalErrorKind::Corrupt => ErrorKind::Io,
-            JournalErrorKind::Newer | JournalErrorKind::Database => ErrorKind::Failed,
-        };
-        Self::new(kind, error.to_string()).with_hint(error.hint())
-    }
 }
 
 #[cfg(test)]

@@ -3,15 +3,15 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use skillhost_contract::payload::{
-    CallContext, ErrorKind, PublishedBody, PublishedDetails, PublishedDetailsRequest,
+use skillhost_manifest::ExtensionId;
+use skillhost_payload::{
+    CallContext, CallError, ErrorKind, PublishedBody, PublishedDetails, PublishedDetailsRequest,
     PublishedEntry, PublishedPrompt, PublishedPromptRequest, PublishedRequest, PublishedSkills,
     PublishedUriRequest, ReviewDecision, ReviewOffer, ReviewRequest, ToolOutput, skill_interface,
 };
-use skillhost_manifest::ExtensionId;
 
 use crate::agents::fetch_skill_generation;
-use crate::error::{CallError, KernelError, suggest_similar};
+use crate::error::{KernelError, suggest_similar};
 use crate::instance::{Instance, PinnedInstance};
 use crate::kernel::Kernel;
 use crate::tools::OwnedTool;

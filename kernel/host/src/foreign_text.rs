@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use skillhost_contract::payload::ToolSpec;
+use skillhost_payload::ToolSpec;
 
 /// The prefix of the kernel's element names; a hyphen counts as an underscore.
 const RESERVED: &str = "kernel_";
@@ -184,7 +184,7 @@ fn is_joiner(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use skillhost_contract::payload::{ApprovalPolicy, ToolAudience};
+    use skillhost_payload::{ApprovalPolicy, ToolAudience};
 
     use super::*;
 

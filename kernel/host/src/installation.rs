@@ -11,7 +11,8 @@ pub struct Installation {
     pub skills: PathBuf,
     /// The documentation.
     pub docs: PathBuf,
-    /// Sources of `skillhost-sdk`; `skillhost-contract` is in the same parent directory.
+    /// Sources of `skillhost-sdk`; those of the crates that it uses are in the same parent
+    /// directory.
     pub sdk: PathBuf,
     /// `<prefix>/share/skillhost` of an installed copy; `None` in the source tree.
     pub share_dir: Option<PathBuf>,

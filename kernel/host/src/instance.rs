@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use skillhost_contract::payload::{BuildInfo, CallContext, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_manifest::Manifest;
+use skillhost_payload::{BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::boot::spawn_blocking;
 use crate::context_guard::ContextGuard;
-use crate::error::CallError;
 use crate::kernel::KernelLimits;
 use crate::loader::LoadTimings;
 use crate::offered::OfferedNames;
@@ -132,7 +131,7 @@ impl Instance {
     /// Loads the entries for the kernel's tables: tools and priority.
     pub(crate) async fn load_metadata(&mut self, limits: &KernelLimits) -> Result<(), CallError> {
         let context = CallContext {
-            origin: skillhost_contract::payload::CallOrigin::Operator,
+            origin: skillhost_payload::CallOrigin::Operator,
             ..CallContext::default()
         };
         let listed = self.with_timeout(limits.start, self.plugin.tools(&context)).await?;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
-use skillhost_contract::payload::{CallContext, CallOrigin, ToolOutput, skill_interface};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallContext, CallError, CallOrigin, ToolOutput, skill_interface};
 use tokio_util::sync::CancellationToken;
 
 use crate::agents::{
@@ -20,7 +20,7 @@ use crate::builder::ExtensionBuilder;
 use crate::context_chain::{ContextBlock, ContextChain, compose_system_prompt};
 use crate::conversations::MessageChannels;
 use crate::discovery::DiscoveredManifest;
-use crate::error::{CallError, KernelError, suggest_similar};
+use crate::error::{KernelError, suggest_similar};
 use crate::events::{EventBus, home_journal};
 use crate::home::Home;
 use crate::installation::Installation;

@@ -73,7 +73,7 @@ pub use channel::{
 pub use context_chain::{ContextBlock, ContextOutcome};
 pub use discovery::{DiscoveredManifest, DiscoveryResult, discover_manifests, find_in_sandbox};
 pub use elf::ElfError;
-pub use error::{CallError, KernelError, suggest_similar};
+pub use error::{KernelError, suggest_similar};
 pub use events::{EventBus, home_journal, topic};
 pub use exported::PublishedSkillClient;
 pub use home::{Environment, Home, HomeError, HomeSource};
@@ -97,12 +97,6 @@ pub use settings::{
     McpCatalogKeyword, McpReviewMode, McpSettings, ModelDefinition, ModelsSettings,
     ProcessSettings, ProviderProtocol, ProviderSettings, SettingProvenance, Settings,
     SettingsError,
-};
-pub use skillhost_contract::payload::{
-    ApprovalPolicy, CallContext, CallOrigin, CatalogScope, ErrorKind, Event, PublishedArgument,
-    PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
-    PublishedPrompt, PublishedSkill, PublishedSkills, ReviewOffer, SkillRef, ToolAudience,
-    ToolOutput, ToolSpec,
 };
 pub use skillhost_events::{
     DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, TailQuery,

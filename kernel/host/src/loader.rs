@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use abi_stable::library::{AbiHeader, AbiHeaderRef, LibraryError};
 use serde::{Deserialize, Serialize};
 use skillhost_contract::abi::ExtensionModuleRef;
-use skillhost_contract::payload::BuildInfo;
 use skillhost_contract::version::{CONTRACT, ContractVersion, ROOT_SYMBOL, VERSION_SYMBOL};
 use skillhost_files::{hash_file, to_hex};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::BuildInfo;
 
 use crate::elf::{self, ElfError};
 

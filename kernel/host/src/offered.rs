@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use skillhost_contract::payload::ToolSpec;
 use skillhost_manifest::ToolNames;
+use skillhost_payload::ToolSpec;
 
 /// The two directions of a manifest's `tools`; without that section names are unchanged.
 #[derive(Debug, Clone, Default)]

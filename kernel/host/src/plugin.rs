@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use skillhost_contract::payload::{CallContext, ErrorKind, ToolOutput, ToolSpec};
-
-use crate::error::CallError;
+use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 
 /// The asynchronous part of a request for a block of context.
 pub(crate) type ContextReply = BoxFuture<'static, Result<Option<String>, CallError>>;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::ToolSpec;
+use skillhost_payload::ToolSpec;
 
 use crate::boot::{BootOptions, ExtensionLoadError};
 use crate::discovery::{self, DiscoveredManifest};

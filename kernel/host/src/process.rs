@@ -12,10 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{CallContext, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 
-use crate::error::CallError;
 use crate::home::Home;
 
 pub(crate) use load::copies_of;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::ErrorKind;
+use skillhost_payload::{CallError, ErrorKind};
 
 use crate::boot::{ExtensionLoadError, spawn_blocking};
 use crate::context_chain::ContextChain;
 use crate::discovery::{self, DiscoveredManifest};
-use crate::error::{CallError, KernelError};
+use crate::error::KernelError;
 use crate::events::topic;
 use crate::kernel::{Kernel, KernelState};
 use crate::loader;

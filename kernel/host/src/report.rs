@@ -5,11 +5,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::ErrorKind;
 use skillhost_manifest::{ExtensionId, ScheduleAction};
+use skillhost_payload::{CallError, ErrorKind};
 
 use crate::discovery::DiscoveredManifest;
-use crate::error::{CallError, KernelError};
+use crate::error::KernelError;
 use crate::instance::Instance;
 use crate::loader::LoadTimings;
 

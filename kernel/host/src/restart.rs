@@ -9,14 +9,13 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use skillhost_contract::payload::{ErrorKind, Event};
 use skillhost_files::{create_private_dir, write_atomically};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::control::ServerMessage;
-use crate::error::CallError;
 use crate::events::topic;
 use crate::foreign_text::{kernel_element, sanitize_line};
 use crate::home::Home;

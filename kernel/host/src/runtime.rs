@@ -5,8 +5,8 @@
 //! [`argument_check`], [`lineage`]. Every caller's tool calls go through [`dispatch`]; [`session`]
 //! holds the run that a call belongs to.
 
-use skillhost_contract::payload::{ErrorKind, SkillRef};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{ErrorKind, SkillRef};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::KernelError;

@@ -10,13 +10,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skillhost_contract::payload::{
-    AgentTask, CallContext, CallOrigin, ErrorKind, Event, RunTaskRequest, scheduler_interface,
-};
 use skillhost_events::ScheduleRun;
 use skillhost_manifest::{Manifest, ScheduleAction};
+use skillhost_payload::{
+    AgentTask, CallContext, CallError, CallOrigin, ErrorKind, Event, RunTaskRequest,
+    scheduler_interface,
+};
 
-use crate::error::{CallError, KernelError, suggest_similar};
+use crate::error::{KernelError, suggest_similar};
 use crate::instance::Instance;
 use crate::kernel::{Kernel, KernelShared};
 

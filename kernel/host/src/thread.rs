@@ -3,8 +3,8 @@
 //! A journal only grows. Every change is on disk before a caller relies on it; a last line that was
 //! incomplete when the process ended is dropped when the journal is opened again.
 
-use skillhost_contract::payload::SkillRef;
 use skillhost_files::AppendLog;
+use skillhost_payload::SkillRef;
 use ulid::Ulid;
 
 use crate::model::Message;

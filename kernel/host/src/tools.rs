@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skillhost_contract::payload::{CallContext, CallOrigin, ToolAudience, ToolSpec};
 use skillhost_manifest::{ExtensionId, Manifest};
+use skillhost_payload::{CallContext, CallError, CallOrigin, ToolAudience, ToolSpec};
 
 use crate::boot::RESERVED;
-use crate::error::{CallError, KernelError, suggest_similar};
+use crate::error::{KernelError, suggest_similar};
 use crate::foreign_text::sanitize_tool;
 use crate::instance::Instance;
 use crate::kernel::{KernelShared, KernelState};
@@ -404,7 +404,7 @@ mod tests {
             output_schema: None,
             read_only: true,
             destructive: false,
-            needs_approval: skillhost_contract::payload::ApprovalPolicy::Never,
+            needs_approval: skillhost_payload::ApprovalPolicy::Never,
             audience: ToolAudience::Agent,
         }
     }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use skillhost_contract::payload::{CallOrigin, SkillRef};
 use skillhost_files::{AppendLog, AppendSink, create_private_dir, open_append, sha256_hex};
+use skillhost_payload::{CallOrigin, SkillRef};
 
 use crate::channel::ApprovalDecision;
 use crate::home::Home;

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use skillhost_contract::payload::{ErrorKind, Event};
 use skillhost_events::{DeadLetter, Delivery, StoredEvent};
+use skillhost_payload::{CallError, ErrorKind, Event};
 
 use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::channel::{Channel as _, RunEvent};
 use crate::control::{MessageError, ServerMessage, UserMessage};
 use crate::conversations::MessageChannel;
-use crate::error::CallError;
 use crate::events::topic;
 use crate::kernel::Kernel;
 use crate::runtime::{RunError, RunOutcome, RunRequest};

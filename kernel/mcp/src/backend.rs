@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use skillhost_contract::payload::{
+use skillhost_payload::{
     ErrorKind, PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills, ReviewOffer,
     ToolOutput, ToolSpec,
 };

@@ -1,5 +1,7 @@
 //! The protocol: maps the requests of clients to the backend.
 
+use skillhost_payload::ErrorKind;
+
 mod asked;
 mod completion;
 mod gate;
@@ -28,7 +30,6 @@ use rmcp::model::{
     SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
-use skillhost_contract::payload::ErrorKind;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

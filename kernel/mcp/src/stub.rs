@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
-use skillhost_contract::payload::{
+use skillhost_payload::{
     PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedFile,
     PublishedSkill, PublishedSkills, ToolOutput, ToolSpec,
 };

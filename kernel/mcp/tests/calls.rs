@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
-use skillhost_contract::payload::{
-    PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills, ToolOutput, ToolSpec,
-};
 use skillhost_mcp::{
     Backend, BackendError, ChangeCounter, ClientLimits, ClientSession, McpServer, PromptArguments,
     serve_streams,
+};
+use skillhost_payload::{
+    PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills, ToolOutput, ToolSpec,
 };
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf,

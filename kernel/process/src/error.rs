@@ -1,6 +1,6 @@
 //! Errors of calls.
 
-use skillhost_kernel::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind};
 
 /// Returns an error without a hint.
 pub(crate) fn call_error(kind: ErrorKind, message: impl Into<String>) -> CallError {

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use skillhost_kernel::{CallError, ProcessExtension, ProcessLauncher, ProcessSpec};
+use skillhost_kernel::{ProcessExtension, ProcessLauncher, ProcessSpec};
+use skillhost_payload::CallError;
 use skillhost_sandbox::{RestartBackoff, RestartLimits};
 
 use crate::supervised::SupervisedProcess;

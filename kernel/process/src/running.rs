@@ -10,7 +10,8 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError, ServiceExt as _};
-use skillhost_kernel::{CallError, ErrorKind, ProcessSpec, ToolOutput, ToolSpec};
+use skillhost_kernel::ProcessSpec;
+use skillhost_payload::{CallError, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_sandbox::{ChildProcess, ChildSpec, LaunchSpec, to_printable};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, ErrorData, ResourceContents, Tool};
 use serde_json::Value;
-use skillhost_kernel::{ApprovalPolicy, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec};
+use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec};
 use skillhost_sandbox::to_printable;
 
 use crate::error::call_error;

@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{
-    ApprovalPolicy, CallContext, CallError, ErrorKind, ProcessExtension, ProcessLauncher as _,
-    ProcessSpec,
-};
+use skillhost_kernel::{ProcessExtension, ProcessLauncher as _, ProcessSpec};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ErrorKind};
 use skillhost_process::ProcessSupervisor;
 
 /// A timeout that no step reaches, even on a slow machine.

@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{ApprovalPolicy, CallContext, ProcessLauncher as _, ProcessSpec};
+use skillhost_kernel::{ProcessLauncher as _, ProcessSpec};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{ApprovalPolicy, CallContext};
 use skillhost_process::ProcessSupervisor;
 
 /// Returns the Python interpreter, or `None` with a notice: only these tests need more than Rust.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_contract::abi::FfiError;
-use skillhost_contract::payload::ErrorKind;
+use skillhost_payload::ErrorKind;
 
 use crate::error::{ExtensionError, Result};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use skillhost_contract::payload::{
+use skillhost_payload::{
     AgentAnswer, AgentTask, CallContext, ErrorKind, Event, ExtensionInit, SecretRequest,
     SecretValue, SkillContent, SkillCreatedReport, SkillGeneration, SkillRequest, SubscribeRequest,
     SubscriptionId, ToolCall, UserNotice, host_method, skill_interface,

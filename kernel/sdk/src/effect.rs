@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{EffectRequest, ErrorKind, effect_interface};
+use skillhost_payload::{EffectRequest, ErrorKind, effect_interface};
 
 use crate::args::ToolArgs;
 use crate::codec::{from_bytes, to_bytes};

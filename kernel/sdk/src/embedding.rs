@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{EmbedRequest, ErrorKind, embedding_interface};
+use skillhost_payload::{EmbedRequest, ErrorKind, embedding_interface};
 
 use crate::codec::to_bytes;
 use crate::embedding_codec::encode_vectors;

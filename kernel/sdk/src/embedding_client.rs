@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use skillhost_contract::payload::{
+use skillhost_payload::{
     EmbedRequest, EmbeddingModelInfo, ErrorKind, embedding_interface, host_method,
 };
 

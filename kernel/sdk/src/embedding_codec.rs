@@ -1,6 +1,6 @@
 //! Vectors in the wire format of the `embedding` interface.
 
-use skillhost_contract::payload::ErrorKind;
+use skillhost_payload::ErrorKind;
 
 use crate::error::{ExtensionError, Result};
 

@@ -1,6 +1,6 @@
 //! The error that an extension returns.
 
-use skillhost_contract::payload::ErrorKind;
+use skillhost_payload::ErrorKind;
 
 /// An error in a form that a model or a person can act on.
 ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{ErrorKind, HandleEventRequest, event_interface};
+use skillhost_payload::{ErrorKind, HandleEventRequest, event_interface};
 
 use crate::codec::{from_bytes, to_bytes};
 use crate::error::{ExtensionError, Result};

@@ -8,7 +8,7 @@ use skillhost_contract::abi::{
     ContextAbi_TO, ContextObject, ExtensionAbi_TO, ExtensionInstance, FfiResult, HostObject,
     ServiceAbi_TO, ServiceObject, ToolAbi_TO, ToolObject,
 };
-use skillhost_contract::payload::{BuildInfo, ErrorKind, ExtensionInit};
+use skillhost_payload::{BuildInfo, ErrorKind, ExtensionInit};
 
 use crate::bridge;
 use crate::context::ExtensionContext;

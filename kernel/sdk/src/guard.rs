@@ -12,7 +12,7 @@ use serde::Serialize;
 use skillhost_contract::abi::{
     ContextAbi, ExtensionAbi, FfiFut, FfiResult, HostObject, ServiceAbi, ToolAbi, lifecycle,
 };
-use skillhost_contract::payload::{CallContext, ErrorKind};
+use skillhost_payload::{CallContext, ErrorKind};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;

@@ -46,11 +46,11 @@ pub use provider::{
 pub use args::ToolArgs;
 pub use context::{EventStream, ExtensionContext, Secret, SkillClient};
 pub use embedding_client::EmbeddingClient;
-pub use skillhost_contract::payload::{AgentAnswer, CallContext, CallOrigin, CatalogScope, Event};
+pub use skillhost_payload::{AgentAnswer, CallContext, CallOrigin, CatalogScope, Event};
 // Types that an author returns.
 pub use error::{ExtensionError, Result};
 pub use output::{ToolOutput, ToolSpec};
-pub use skillhost_contract::payload::{
+pub use skillhost_payload::{
     ActiveSkill, ApprovalPolicy, ChangeKind, EffectChange, EmbeddingModelInfo, ErrorKind,
     PublishedArgument, PublishedBody, PublishedContent, PublishedDetails, PublishedEntry,
     PublishedFile, PublishedPrompt, PublishedSkill, PublishedSkills, ReviewDecision, ReviewOffer,

@@ -3,13 +3,13 @@
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use skillhost_contract::payload::{self, ApprovalPolicy, ErrorKind, SkillRef, ToolAudience};
+use skillhost_payload::{ApprovalPolicy, ErrorKind, SkillRef, ToolAudience};
 
 use crate::error::{ExtensionError, Result};
 
 /// A tool as it is offered to a caller.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ToolSpec(pub(crate) payload::ToolSpec);
+pub struct ToolSpec(pub(crate) skillhost_payload::ToolSpec);
 
 impl ToolSpec {
     /// Creates a declaration from a name unique among all extensions, a description for the model
@@ -19,7 +19,7 @@ impl ToolSpec {
         description: impl Into<String>,
         input_schema: Value,
     ) -> Self {
-        Self(payload::ToolSpec {
+        Self(skillhost_payload::ToolSpec {
             name: name.into(),
             description: description.into(),
             input_schema,
@@ -78,12 +78,12 @@ impl ToolSpec {
 
 /// A tool result: text for the model and an optional value for programs.
 #[derive(Debug, Clone)]
-pub struct ToolOutput(pub(crate) payload::ToolOutput);
+pub struct ToolOutput(pub(crate) skillhost_payload::ToolOutput);
 
 impl ToolOutput {
     /// Creates a result from text.
     pub fn text(text: impl Into<String>) -> Self {
-        Self(payload::ToolOutput {
+        Self(skillhost_payload::ToolOutput {
             text: text.into(),
             structured: None,
             is_error: false,
@@ -127,7 +127,7 @@ impl ToolOutput {
         self
     }
 
-    pub(crate) fn from_payload(output: payload::ToolOutput) -> Self {
+    pub(crate) fn from_payload(output: skillhost_payload::ToolOutput) -> Self {
         Self(output)
     }
 

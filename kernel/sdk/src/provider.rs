@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{
+use skillhost_payload::{
     ActiveSkill, CallContext, EmbeddingModelInfo, ErrorKind, Event, PublishedBody,
     PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills, ReviewDecision,
     ReviewOffer, SkillContent, ToolEffect,

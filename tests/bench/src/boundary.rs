@@ -9,9 +9,9 @@ use std::time::Instant;
 use serde::Serialize;
 use skill_store::{Audience, ReadSkillArgs, Store, SystemClock, read_skill};
 use skillhost_kernel::{
-    BootOptions, CallContext, CallOrigin, Home, HomeSource, Installation, Kernel, LoadedExtension,
-    Settings,
+    BootOptions, Home, HomeSource, Installation, Kernel, LoadedExtension, Settings,
 };
+use skillhost_payload::{CallContext, CallOrigin};
 
 use crate::registry::options;
 use crate::{median, quantile};

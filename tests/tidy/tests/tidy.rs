@@ -95,8 +95,8 @@ fn files_stay_readable_in_one_sitting() {
     }
     // What is frozen within a contract version, the shapes that may grow, and the wiring.
     let folders: [(&[&str], usize); 3] = [
-        (&["kernel/contract/src/abi.rs", "kernel/contract/src/version.rs"], 150),
-        (&["kernel/contract/src/payload.rs", "kernel/contract/src/payload"], 500),
+        (&["kernel/contract/src"], 150),
+        (&["kernel/payload/src"], 570),
         (&["extensions/skill_registry/plugin/src"], 640),
     ];
     for (places, limit) in folders {
@@ -168,6 +168,7 @@ fn only_the_command_line_prints() {
 fn pure_crates_cannot_do_io() {
     for folder in [
         "kernel/contract",
+        "kernel/payload",
         "kernel/manifest",
         "extensions/skill_registry/compat",
         "extensions/skill_registry/diff",

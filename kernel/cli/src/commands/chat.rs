@@ -7,7 +7,7 @@ mod input;
 use serde::Deserialize;
 use serde_json::json;
 use skillhost_kernel::control::{AgentSummary, ControlRequest, ToolListing};
-use skillhost_kernel::{CallContext, CallOrigin, ToolOutput};
+use skillhost_payload::{CallContext, CallOrigin, ToolOutput};
 
 use super::talk::{self, ChatSession, ThreadOverview};
 use crate::cli::ChatArgs;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skill_store::format_rfc3339;
-use skillhost_kernel::{CallError, DeadLetter, Journal, StoredEvent, TailQuery, home_journal};
+use skillhost_kernel::{DeadLetter, Journal, StoredEvent, TailQuery, home_journal};
+use skillhost_payload::CallError;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::run::format_payload;

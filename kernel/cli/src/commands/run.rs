@@ -7,7 +7,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlServer, socket_path};
-use skillhost_kernel::{Event, Kernel, topic};
+use skillhost_kernel::{Kernel, topic};
+use skillhost_payload::Event;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 

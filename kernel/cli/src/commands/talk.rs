@@ -16,9 +16,8 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use skillhost_kernel::control::{self, AgentDetails, ControlRequest, UserMessage};
-use skillhost_kernel::{
-    DEFAULT_AGENT, Kernel, LoadReport, RunOutcome, SkillRef, ThreadSkill, ThreadStore,
-};
+use skillhost_kernel::{DEFAULT_AGENT, Kernel, LoadReport, RunOutcome, ThreadSkill, ThreadStore};
+use skillhost_payload::SkillRef;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::ChatSessionArgs;

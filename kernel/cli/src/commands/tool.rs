@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlRequest, ToolListing};
-use skillhost_kernel::{CallContext, CallOrigin, ToolOutput};
+use skillhost_payload::{CallContext, CallOrigin, ToolOutput};
 
 use super::text_or_stdin;
 use crate::cli::ToolCommand;

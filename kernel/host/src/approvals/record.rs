@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skillhost_contract::payload::ToolSpec;
 use skillhost_files::{TreeFile, files_digest, sha256_hex};
 use skillhost_manifest::{ExtensionKind, IntegrationMode, Manifest};
+use skillhost_payload::ToolSpec;
 
 use super::VERSION;
 use crate::loader::file_name;

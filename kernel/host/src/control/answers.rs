@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use skillhost_manifest::{AgentCatalog, AgentLimits, ExtensionId};
+use skillhost_payload::CallError;
 
 use crate::agents::{Agent, AgentError, InstructionLayer};
-use crate::error::{CallError, KernelError};
+use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::report::LoadReport;
 use crate::tools::OwnedTool;

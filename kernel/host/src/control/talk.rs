@@ -7,13 +7,13 @@ use std::path::Path;
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use skillhost_payload::CallError;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
 use super::{ControlRequest, LINE_LIMIT, endpoint, with_timeout, write_line};
 use crate::channel::{ApprovalDecision, ApprovalRequest, RunEvent, SecretPrompt, SecretReply};
-use crate::error::CallError;
 use crate::kernel::Kernel;
 use crate::runtime::{RunError, RunOutcome};
 

@@ -8,16 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use skillhost_contract::payload::{BuildInfo, CallContext, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_files::to_hex;
 use skillhost_manifest::Manifest;
+use skillhost_payload::{BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 
 use super::private::PrivateDirectory;
 use super::{ProcessExtension, ProcessSpec, process_home as process_home_of};
 use crate::approvals::{MANIFEST, read_extension_files};
 use crate::boot::{ExtensionLoadError, spawn_blocking};
 use crate::discovery::DiscoveredManifest;
-use crate::error::CallError;
 use crate::home::Home;
 use crate::instance::Instance;
 use crate::kernel::Kernel;

@@ -6,10 +6,9 @@ use std::sync::{Arc, OnceLock};
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
-use skillhost_contract::payload::{ErrorKind, ToolSpec};
+use skillhost_payload::{CallError, ErrorKind, ToolSpec};
 
 use super::arguments::{MAX_MISTAKES, describe_mistake};
-use crate::error::CallError;
 
 /// A validator for one tool's arguments, compiled at the first call and cached.
 pub(crate) struct ArgumentCheck {
@@ -104,7 +103,7 @@ pub(crate) fn schema_mistake(schema: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use skillhost_contract::payload::{ApprovalPolicy, ToolAudience};
+    use skillhost_payload::{ApprovalPolicy, ToolAudience};
 
     use super::*;
 

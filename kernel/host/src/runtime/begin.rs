@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use skillhost_contract::payload::{
-    AgentAnswer, AgentTask, CallContext, CallOrigin, ErrorKind, SkillRef, skill_interface,
-};
 use skillhost_manifest::Manifest;
+use skillhost_payload::{
+    AgentAnswer, AgentTask, CallContext, CallError, CallOrigin, ErrorKind, SkillRef,
+    skill_interface,
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +21,6 @@ use super::skills::{ActiveSkills, activate_skill};
 use super::{RunError, RunOutcome, RunRequest};
 use crate::agents::Agent;
 use crate::channel::Channel;
-use crate::error::CallError;
 use crate::instance::PinnedInstance;
 use crate::kernel::{Kernel, TurnRequest};
 use crate::thread::Thread;

@@ -3,15 +3,15 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_contract::payload::{
-    ApprovalPolicy, CallContext, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
-};
 use skillhost_manifest::{ExtensionDependency, ExtensionId, Manifest};
+use skillhost_payload::{
+    ApprovalPolicy, CallContext, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
+};
 
 use crate::approvals::{ApprovalSurface, Approver};
 use crate::builder::{BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, RollbackOutcome};
 use crate::discovery::{self, find_in_sandbox};
-use crate::error::{CallError, KernelError, suggest_similar};
+use crate::error::{KernelError, suggest_similar};
 use crate::events::topic;
 use crate::kernel::{Kernel, KernelState};
 use crate::tools::ToolError;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use futures::future::join_all;
-use skillhost_contract::payload::{CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput};
+use skillhost_payload::{CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput};
 use tokio::time::Instant;
 
 use super::RunError;

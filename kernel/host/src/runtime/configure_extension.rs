@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use skillhost_contract::payload::{ApprovalPolicy, ErrorKind, ToolSpec};
+use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolSpec};
 
 use super::kernel_tools;
 use crate::discovery::discover_manifests;
-use crate::error::{CallError, KernelError, suggest_similar};
+use crate::error::{KernelError, suggest_similar};
 use crate::kernel::Kernel;
 use crate::settings::configured;
 

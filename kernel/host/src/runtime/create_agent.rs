@@ -7,9 +7,9 @@ use std::io;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::{CallContext, ErrorKind};
 use skillhost_files::{TreeFile, write_atomically};
 use skillhost_manifest::{ExtensionId, Manifest};
+use skillhost_payload::{CallContext, CallError, ErrorKind};
 
 use super::arguments::did_you_mean;
 use super::session::RunSession;
@@ -19,7 +19,6 @@ use crate::approvals::{
 };
 use crate::boot::RESERVED;
 use crate::discovery::DiscoveredManifest;
-use crate::error::CallError;
 use crate::kernel::{Kernel, KernelState};
 use crate::process::{PrivateDirectory, copies_of};
 use crate::report::{LoadReport, LoadedAgent};

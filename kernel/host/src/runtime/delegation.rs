@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use skillhost_contract::payload::{CallContext, CallOrigin, ErrorKind, ToolOutput};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallContext, CallError, CallOrigin, ErrorKind, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use super::RunError;
@@ -13,7 +13,6 @@ use super::begin::{ParentRun, RunSpec};
 use super::lineage::{DEPTH, DelegationError};
 use super::session::RunSession;
 use crate::channel::RunEvent;
-use crate::error::CallError;
 use crate::kernel::Kernel;
 use crate::thread::Thread;
 use crate::transcript::RunEntry;

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use skillhost_contract::payload::{
-    ApprovalPolicy, CallContext, CallOrigin, ErrorKind, ToolOutput, skill_interface,
-};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{
+    ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, ToolOutput, skill_interface,
+};
 
 use super::create_agent::AgentPlan;
 use super::session::RunSession;
 use super::{build_extension, kernel_tools};
 use crate::builder::BuildPlan;
 use crate::channel::{ApprovalDecision, ApprovalRequest};
-use crate::error::{CallError, KernelError};
+use crate::error::KernelError;
 use crate::instance::PinnedInstance;
 use crate::kernel::Kernel;
 use crate::tools::{ToolEntry, ToolImplementation};

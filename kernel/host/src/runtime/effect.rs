@@ -7,11 +7,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use skillhost_contract::payload::{
-    CallContext, ChangeKind, EffectRequest, ErrorKind, ToolEffect, ToolSpec, effect_interface,
+use skillhost_payload::{
+    CallContext, CallError, ChangeKind, EffectRequest, ErrorKind, ToolEffect, ToolSpec,
+    effect_interface,
 };
 
-use crate::error::CallError;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 
@@ -174,7 +174,7 @@ fn hidden_effect_error(tool: &str, reason: &str) -> CallError {
 
 #[cfg(test)]
 mod tests {
-    use skillhost_contract::payload::EffectChange;
+    use skillhost_payload::EffectChange;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::json;
-use skillhost_contract::payload::ToolSpec;
+use skillhost_payload::ToolSpec;
 
 use super::kernel_tools;
 use crate::discovery::discover_manifests;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use skillhost_contract::payload::{
-    ApprovalPolicy, CallContext, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
-};
 use skillhost_manifest::{ExtensionId, Manifest};
+use skillhost_payload::{
+    ApprovalPolicy, CallContext, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
+};
 
 use super::session::RunSession;
 use super::{configure_extension, extensions_doctor, request_restart, request_secure_input};
-use crate::error::{CallError, KernelError};
+use crate::error::KernelError;
 use crate::kernel::Kernel;
 
 /// The id of the tools' owner; reserved, so no extension can have it.

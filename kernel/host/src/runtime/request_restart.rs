@@ -2,11 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_contract::payload::{ApprovalPolicy, ToolSpec};
+use skillhost_payload::{ApprovalPolicy, CallError, ToolSpec};
 
 use super::kernel_tools;
 use super::session::RunSession;
-use crate::error::CallError;
 use crate::kernel::Kernel;
 
 pub(super) const NAME: &str = "request_restart";

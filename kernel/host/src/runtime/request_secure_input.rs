@@ -3,13 +3,13 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_contract::payload::{ErrorKind, ToolSpec};
+use skillhost_payload::{CallError, ErrorKind, ToolSpec};
 
 use super::kernel_tools;
 use super::session::RunSession;
 use crate::channel::{ApprovalDecision, SecretPrompt, SecretReply};
 use crate::discovery::discover_manifests;
-use crate::error::{CallError, suggest_similar};
+use crate::error::suggest_similar;
 use crate::kernel::Kernel;
 use crate::transcript::RunEntry;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use skillhost_contract::payload::{CallContext, CallOrigin, SkillRef};
 use skillhost_manifest::AllowedToolsMode;
+use skillhost_payload::{CallContext, CallOrigin, SkillRef};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use skillhost_contract::payload::{
-    ActivateSkillRequest, ActiveSkill, CallContext, CallOrigin, ErrorKind, SkillRef,
+use skillhost_payload::{
+    ActivateSkillRequest, ActiveSkill, CallContext, CallError, CallOrigin, ErrorKind, SkillRef,
     skill_interface,
 };
 
 use super::permissions::SkillToolPolicy;
 use crate::agents::fetch_skill_generation;
-use crate::error::CallError;
 use crate::foreign_text::neutralize;
 use crate::instance::Instance;
 use crate::kernel::KernelLimits;

@@ -9,15 +9,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use skillhost_contract::payload::ErrorKind;
 use skillhost_events::ScheduleRun;
 use skillhost_manifest::{CronSchedule, ExtensionId, ScheduleAction, ScheduleSpec};
+use skillhost_payload::{CallError, ErrorKind};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{ScheduleRunOutcome, topic};
-use crate::error::CallError;
 
 /// The interval of checks of the wall clock: it may be set, and it advances while the machine
 /// sleeps, which timers do not.

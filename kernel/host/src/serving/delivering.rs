@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use skillhost_contract::payload::ErrorKind;
 use skillhost_events::{DeadLetter, Delivery, Journal, JournalError, RetentionLimits};
+use skillhost_payload::{CallError, ErrorKind};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::EventDelivery;
 use super::handlers::HandlerTable;
 use crate::bus::HandlerOutcome;
-use crate::error::CallError;
 use crate::kernel::Kernel;
 
 /// The interval of checks for events of other processes, and of retries after a journal error.

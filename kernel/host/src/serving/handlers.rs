@@ -6,16 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use skillhost_contract::payload::{
-    AgentTask, CallContext, CallOrigin, ErrorKind, Event, HandleEventRequest, UserNotice,
-    event_interface,
-};
 use skillhost_events::{Delivery, Subscriber};
 use skillhost_manifest::{EventHandler, EventSubscription, ExtensionId, Manifest};
+use skillhost_payload::{
+    AgentTask, CallContext, CallError, CallOrigin, ErrorKind, Event, HandleEventRequest,
+    UserNotice, event_interface,
+};
 
 use super::templates::{render_event_template, summary_line};
 use crate::bus::{BuiltinHandler, HandlerOutcome, builtin_handlers};
-use crate::error::CallError;
 use crate::events::{to_event, topic};
 use crate::instance::Instance;
 use crate::kernel::{Kernel, KernelState};

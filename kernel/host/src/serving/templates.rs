@@ -6,10 +6,9 @@ use std::sync::Arc;
 use minijinja::context;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use serde_json::Value;
-use skillhost_contract::payload::ErrorKind;
 use skillhost_events::StoredEvent;
+use skillhost_payload::{CallError, ErrorKind};
 
-use crate::error::CallError;
 use crate::foreign_text::sanitize;
 use crate::templates::render_template;
 

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::CatalogScope;
+use skillhost_payload::CatalogScope;
 
 /// Visible skills and permissions of clients of the MCP server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

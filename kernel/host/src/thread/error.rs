@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use skillhost_contract::payload::ErrorKind;
+use skillhost_payload::ErrorKind;
 
 /// An error returned when a thread cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use skillhost_contract::payload::SkillRef;
+use skillhost_payload::SkillRef;
 
 use super::{ELIDED_RESULT, MessageStatus, ThreadSkill};
 use crate::model::Message;

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
-use skillhost_contract::payload::{
-    CallContext, CallOrigin, CatalogScope, Event, PublishedBody, PublishedDetails, PublishedEntry,
-    PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
+use skillhost_kernel::{Kernel, KernelError, McpReviewMode, McpSettings, topic};
+use skillhost_payload::{
+    CallContext, CallError, CallOrigin, CatalogScope, Event, PublishedBody, PublishedDetails,
+    PublishedEntry, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
 };
-use skillhost_kernel::{CallError, Kernel, KernelError, McpReviewMode, McpSettings, topic};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 

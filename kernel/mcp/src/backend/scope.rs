@@ -1,7 +1,7 @@
 //! Validation of the catalog scope, the globs that select the skills visible to clients.
 
 use globset::Glob;
-use skillhost_contract::payload::CatalogScope;
+use skillhost_payload::CatalogScope;
 
 /// An error for a scope pattern that is not a valid glob.
 #[derive(Debug, thiserror::Error)]

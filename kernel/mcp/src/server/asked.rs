@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use skillhost_contract::payload::{ReviewOffer, ToolOutput};
+use skillhost_payload::{ReviewOffer, ToolOutput};
 
 /// The limit of pending questions; a further one replaces the oldest.
 const MAX_PENDING: usize = 256;

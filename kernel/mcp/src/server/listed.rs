@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::ErrorData;
-use skillhost_contract::payload::PublishedSkills;
+use skillhost_payload::PublishedSkills;
 
 use super::{ServerShared, to_protocol_error};
 use crate::backend::ClientSession;

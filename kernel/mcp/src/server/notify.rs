@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSink};
 use sha2::{Digest as _, Sha256};
-use skillhost_contract::payload::PublishedContent;
+use skillhost_payload::PublishedContent;
 use tokio::sync::watch;
 
 use super::skills::find_skill;

@@ -5,7 +5,7 @@ use rmcp::model::{
     PaginatedRequestParams, Prompt, PromptArgument, PromptMessage, Role,
 };
 use serde_json::Value;
-use skillhost_contract::payload::{PublishedArgument, PublishedSkill};
+use skillhost_payload::{PublishedArgument, PublishedSkill};
 
 use super::page::paginate;
 use super::{McpRequestContext, ServerSession, to_protocol_error, unknown_parameter_error};

@@ -5,7 +5,7 @@ use rmcp::model::{
     PaginatedRequestParams, ReadResourceDirectoryRequestParams, ReadResourceResponse,
     ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
 };
-use skillhost_contract::payload::{ErrorKind, PublishedContent, PublishedSkill};
+use skillhost_payload::{ErrorKind, PublishedContent, PublishedSkill};
 
 use super::page::paginate;
 use super::skills::find_skill;

@@ -8,7 +8,7 @@ use rmcp::model::{
     ErrorData, InputRequest, InputRequests, InputRequiredResult, InputResponses, ProtocolVersion,
 };
 use serde_json::{Value, json};
-use skillhost_contract::payload::{ReviewOffer, ToolOutput};
+use skillhost_payload::{ReviewOffer, ToolOutput};
 
 use super::asked::{CallHash, PendingQuestion};
 use super::{McpRequestContext, ServerSession};

@@ -7,7 +7,7 @@ use rmcp::model::{
     ErrorData, GetSkillResult, ListSkillsResult, PaginatedRequestParams, Skill, SkillFrontmatter,
     SkillResource, SkillResources,
 };
-use skillhost_contract::payload::{PublishedDetails, PublishedSkill, PublishedSkills};
+use skillhost_payload::{PublishedDetails, PublishedSkill, PublishedSkills};
 
 use super::page::paginate;
 use super::{

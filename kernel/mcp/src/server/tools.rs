@@ -9,7 +9,7 @@ use rmcp::model::{
     Tool, ToolAnnotations,
 };
 use serde_json::{Map, Value, json};
-use skillhost_contract::payload::{ToolOutput, ToolSpec};
+use skillhost_payload::{ToolOutput, ToolSpec};
 
 use super::asked::CallHash;
 use super::page::paginate;

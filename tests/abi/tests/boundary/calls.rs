@@ -1,9 +1,8 @@
 //! Tool calls: arguments, results, containment of errors.
 
 use serde_json::json;
-use skillhost_kernel::{
-    CallContext, CallOrigin, CatalogScope, ErrorKind, KernelError, KernelLimits, TurnRequest,
-};
+use skillhost_kernel::{KernelError, KernelLimits, TurnRequest};
+use skillhost_payload::{CallContext, CallOrigin, CatalogScope, ErrorKind};
 use test_support::TestHome;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, operator, patient};

@@ -1,8 +1,7 @@
 //! The context chain: order, limits, skipped providers.
 
-use skillhost_kernel::{
-    ContextBlock, ContextOutcome, ErrorKind, KernelError, KernelLimits, TurnRequest,
-};
+use skillhost_kernel::{ContextBlock, ContextOutcome, KernelError, KernelLimits, TurnRequest};
+use skillhost_payload::ErrorKind;
 use test_support::TestHome;
 
 use crate::rig::{Gate, Rig, SOON, misbehaving, patient};

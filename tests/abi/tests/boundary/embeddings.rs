@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use skillhost_kernel::ErrorKind;
+use skillhost_payload::ErrorKind;
 use test_support::{TestHome, library};
 use word_vectors::VectorTable;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{ErrorKind, Home, HomeSource, KernelLimits, TailQuery, home_journal, topic};
+use skillhost_kernel::{Home, HomeSource, KernelLimits, TailQuery, home_journal, topic};
+use skillhost_payload::ErrorKind;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
 

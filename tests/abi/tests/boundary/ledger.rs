@@ -9,7 +9,8 @@ use skill_store::{
     AgentAuthor, HumanActor, Ledger, ProposalFilter, ProposalState, RegistryConfig, Snapshot,
     Store, SystemClock,
 };
-use skillhost_kernel::{CallContext, CallOrigin, ErrorKind, TurnRequest};
+use skillhost_kernel::TurnRequest;
+use skillhost_payload::{CallContext, CallOrigin, ErrorKind};
 use test_support::{TestHome, library};
 
 use crate::rig::{Rig, misbehaving, patient};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use skillhost_kernel::{ErrorKind, KernelLimits, topic};
+use skillhost_kernel::{KernelLimits, topic};
+use skillhost_payload::ErrorKind;
 use test_support::TestHome;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
@@ -15,7 +16,7 @@ fn impatient() -> KernelLimits {
 /// Returns the health error of each extension; `None` for the healthy ones.
 async fn health(rig: &Rig) -> BTreeMap<String, Option<(ErrorKind, String)>> {
     let answers = rig.kernel.check_health().await;
-    let said = |error: skillhost_kernel::CallError| (error.kind, error.message);
+    let said = |error: skillhost_payload::CallError| (error.kind, error.message);
     answers.into_iter().map(|(id, answer)| (id.to_string(), answer.err().map(said))).collect()
 }
 

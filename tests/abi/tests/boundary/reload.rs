@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use skillhost_kernel::{
-    BootOptions, ErrorKind, Home, HomeSource, Installation, Kernel, KernelLimits, Settings,
-    TurnRequest, topic,
+    BootOptions, Home, HomeSource, Installation, Kernel, KernelLimits, Settings, TurnRequest, topic,
 };
+use skillhost_payload::ErrorKind;
 use test_support::{TestHome, example_library};
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, operator, patient};

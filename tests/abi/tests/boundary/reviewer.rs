@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use skill_store::{Ledger, ProposalState, ProposalSummary, ReviewAdvice, SystemClock};
 use skillhost_kernel::{
-    BootOptions, CallContext, CallOrigin, Home, HomeSource, Kernel, Message, ModelError,
-    ModelMetadata, ModelProvider, ModelReply, ModelRequest, ModelSource, ReplyChunk, Settings,
+    BootOptions, Home, HomeSource, Kernel, Message, ModelError, ModelMetadata, ModelProvider,
+    ModelReply, ModelRequest, ModelSource, ReplyChunk, Settings,
 };
+use skillhost_payload::{CallContext, CallOrigin};
 use skillhost_sdk::async_trait;
 use test_support::{TestHome, library};
 

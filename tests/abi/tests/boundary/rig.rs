@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost_kernel::{
-    BootOptions, CallContext, CallOrigin, ErrorKind, Event, Home, HomeSource, Kernel, KernelError,
-    KernelLimits, Settings,
+    BootOptions, Home, HomeSource, Kernel, KernelError, KernelLimits, Settings,
 };
+use skillhost_payload::{CallContext, CallOrigin, ErrorKind, Event};
 use test_support::{TestHome, example_library};
 use tokio::io::AsyncBufReadExt as _;
 use tokio::io::{AsyncReadExt as _, BufReader};

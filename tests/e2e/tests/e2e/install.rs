@@ -215,10 +215,12 @@ fn new_extension_uses_installed_sdk() {
         PathBuf::from(package.unwrap()["manifest_path"].as_str().unwrap())
     };
     assert_eq!(manifest("skillhost-sdk"), sdk.join("Cargo.toml"));
-    assert_eq!(
-        manifest("skillhost-contract"),
-        sdk.join("../contract/Cargo.toml").canonicalize().unwrap()
-    );
+    for name in ["contract", "payload"] {
+        assert_eq!(
+            manifest(&format!("skillhost-{name}")),
+            sdk.join("..").join(name).join("Cargo.toml").canonicalize().unwrap()
+        );
+    }
 }
 
 /// Returns the only code block of a page in a language.

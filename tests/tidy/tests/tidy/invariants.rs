@@ -56,15 +56,17 @@ fn kernel_has_no_skill_knowledge() {
         "kernel/sandbox/src",
         "kernel/models/src",
         "kernel/sdk/src",
+        "kernel/contract/src",
+        "kernel/files/src",
     ];
     none("skill knowledge in the kernel", &naming(&words, &folders, &[]));
     // These hand on what a provider publishes and tell clients what it is.
     assert_exact(
         "skill knowledge at the kernel's border",
         &words,
-        &["kernel/contract/src", "kernel/mcp/src"],
+        &["kernel/payload/src", "kernel/mcp/src"],
         &[
-            "kernel/contract/src/payload/published.rs",
+            "kernel/payload/src/published.rs",
             "kernel/mcp/src/backend/kernel.rs",
             "kernel/mcp/src/server/resources.rs",
             "kernel/mcp/src/server/skills.rs",

@@ -11,11 +11,12 @@ use skill_store::{
     Audience, RegistryError, SkillPublication, SkillRoot, Store, StoreOptions, SystemClock,
     ToolAnswer, TrustLevel, list_skills, read_skill, read_skill_resource, tool_descriptions,
 };
-use skillhost_kernel::{
-    ApprovalPolicy, Environment, ErrorKind, PublishedBody, PublishedDetails, PublishedEntry,
-    PublishedSkills, ToolAudience as Offered, ToolOutput, ToolSpec,
-};
+use skillhost_kernel::Environment;
 use skillhost_mcp::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
+use skillhost_payload::{
+    ApprovalPolicy, ErrorKind, PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills,
+    ToolAudience as Offered, ToolOutput, ToolSpec,
+};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost_kernel::{ApprovalDecision, ApprovalRequest, CallContext, CallOrigin, ErrorKind};
+use skillhost_kernel::{ApprovalDecision, ApprovalRequest};
+use skillhost_payload::{CallContext, CallOrigin, ErrorKind};
 use test_support::TestHome;
 
 use super::stage::{Person, Stage, agent, answer, call, calls, failure, limits, saying, says};

@@ -275,7 +275,7 @@ async fn extension_delegates_to_agent() {
 
     assert_eq!(stage.rig.done("a", run).await, "and again");
     let error = stage.rig.fault("a", json!({"do": "run", "agent": "hepler", "task": "x"})).await;
-    assert_eq!(error, (skillhost_kernel::ErrorKind::NotFound, "agent `hepler` not found".into()));
+    assert_eq!(error, (skillhost_payload::ErrorKind::NotFound, "agent `hepler` not found".into()));
     assert_eq!(operator().agent_id, "");
     stage.end().await;
 }

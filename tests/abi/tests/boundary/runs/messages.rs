@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use skillhost_kernel::{
-    Event, KernelLimits, MessageStatus, RunError, RunRequest, Thread, ThreadStore, topic,
+    KernelLimits, MessageStatus, RunError, RunRequest, Thread, ThreadStore, topic,
 };
+use skillhost_payload::Event;
 use tokio::sync::Notify;
 
 use super::stage::{

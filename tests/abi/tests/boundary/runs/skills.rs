@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use skillhost_kernel::{ApprovalDecision, ErrorKind, Message};
+use skillhost_kernel::{ApprovalDecision, Message};
+use skillhost_payload::ErrorKind;
 use test_support::TestHome;
 
 use super::stage::{

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use skillhost_kernel::{
-    ErrorKind, KernelLimits, ModelRequest, ModelTool, RunError, RunOutcome, RunRequest, ThreadStore,
+    KernelLimits, ModelRequest, ModelTool, RunError, RunOutcome, RunRequest, ThreadStore,
 };
+use skillhost_payload::ErrorKind;
 use skillhost_sdk::CancellationToken;
 use tokio::sync::Notify;
 

@@ -1,8 +1,8 @@
 //! `skillhost skill explain --agent --prompt`: the catalog of an agent for a prompt, explained.
 
 use serde_json::{Value, json};
-use skillhost_kernel::ToolOutput;
 use skillhost_kernel::control::ControlRequest;
+use skillhost_payload::ToolOutput;
 
 use crate::commands::text_or_stdin;
 use crate::exit;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::CallContext;
+use crate::context::CallContext;
 
 /// A request for the skills in the scope of the context.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::CallContext;
+use crate::context::CallContext;
 
 /// The interface of extensions that preview the changes of a tool call, through the generic call.
 pub mod effect_interface {
     /// Name of the interface.
     pub const NAME: &str = "tool_effects";
-    /// [`super::EffectRequest`] → [`super::ToolEffect`], or `null` for a tool without a preview.
+    /// [`crate::EffectRequest`] → [`crate::ToolEffect`], or `null` for a tool without a preview.
     pub const PREVIEW: &str = "preview";
 }
 

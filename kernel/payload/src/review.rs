@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::CallContext;
+use crate::context::CallContext;
 
 /// A request for a proposal in the form that is displayed to a person.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -1,0 +1,107 @@
+//! The caller of a call.
+
+use serde::{Deserialize, Serialize};
+
+/// The caller, turn and deadline of a call; passed with every call.
+///
+/// Scopes, authors and sessions are taken from here, never from arguments that a model wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallContext {
+    /// The agent on whose behalf the call happens; empty for an operator.
+    pub agent_id: String,
+    /// The session id.
+    pub session_id: String,
+    /// The turn within the session.
+    pub turn_id: String,
+    /// A number unique within the process; log events of the callee carry it.
+    pub call_id: u64,
+    /// The milliseconds that remain for the callee; absent means no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    /// The size of the model's context window in tokens, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u32>,
+    /// The agent's bound skills.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uses_skills: Vec<String>,
+    /// The agent's catalog scope.
+    #[serde(default)]
+    pub catalog: CatalogScope,
+    /// The origin of the call.
+    #[serde(default)]
+    pub origin: CallOrigin,
+    /// The id of the user message or event that started the chain of calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    /// The digest of the [`ToolEffect`](crate::ToolEffect) that a person approved; set by the kernel.
+    // The tool makes exactly these changes or fails with `Conflict`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_effect: Option<String>,
+}
+
+/// The origin of a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallOrigin {
+    /// A model running as an agent.
+    #[default]
+    Agent,
+    /// A person at the command line.
+    Operator,
+    /// A client of the MCP server.
+    Mcp,
+}
+
+/// The skills that an agent's catalog lists.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CatalogScope {
+    /// Every skill.
+    #[default]
+    All,
+    /// Only the agent's `uses_skills`.
+    Declared,
+    /// No skill.
+    None,
+    /// The skills that match `include` and do not match `exclude`.
+    #[serde(untagged)]
+    Globs {
+        /// Globs of ids to list, `*` if absent; an empty list matches no skill.
+        #[serde(default = "every_id")]
+        include: Vec<String>,
+        /// Globs of ids to omit.
+        #[serde(default)]
+        exclude: Vec<String>,
+    },
+}
+
+fn every_id() -> Vec<String> {
+    vec!["*".to_owned()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn catalog_scope_parses_manifest_forms() {
+        let parse = |text| serde_json::from_str::<CatalogScope>(text).unwrap();
+        assert_eq!(parse("\"declared\""), CatalogScope::Declared);
+        assert_eq!(
+            parse(r#"{"include":["code-*"]}"#),
+            CatalogScope::Globs { include: vec!["code-*".into()], exclude: vec![] }
+        );
+        assert_eq!(
+            parse(r#"{"exclude":["code-*"]}"#),
+            CatalogScope::Globs { include: vec!["*".into()], exclude: vec!["code-*".into()] }
+        );
+    }
+
+    #[test]
+    fn unknown_context_fields_are_ignored() {
+        let text = r#"{"agent_id":"a","session_id":"s","turn_id":"t","call_id":7,"new_field":1}"#;
+        let context: CallContext = serde_json::from_str(text).unwrap();
+        assert_eq!(context.call_id, 7);
+        assert_eq!(context.origin, CallOrigin::Agent);
+    }
+}

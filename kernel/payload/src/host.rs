@@ -1,0 +1,48 @@
+//! Services of the kernel for extensions.
+
+use serde::{Deserialize, Serialize};
+
+/// Methods of `HostApi::call`.
+pub mod host_method {
+    /// [`crate::Event`] without a source → `null`.
+    pub const EMIT: &str = "emit";
+    /// [`crate::SubscribeRequest`] → [`crate::SubscriptionId`].
+    pub const SUBSCRIBE: &str = "subscribe";
+    /// [`crate::SubscriptionId`] → the next [`crate::Event`]; waits for it.
+    pub const NEXT_EVENT: &str = "next_event";
+    /// [`crate::SubscriptionId`] → `null`.
+    pub const UNSUBSCRIBE: &str = "unsubscribe";
+    /// [`crate::ToolCall`] → [`crate::ToolOutput`].
+    pub const CALL_TOOL: &str = "call_tool";
+    /// Prefix of `provider/<extension>/<interface>/<method>`: bytes → bytes.
+    pub const PROVIDER: &str = "provider/";
+    /// [`crate::UserNotice`] → `null`.
+    pub const NOTIFY: &str = "notify";
+    /// [`crate::SecretRequest`] → [`crate::SecretValue`].
+    pub const SECRET: &str = "secret";
+    /// [`crate::AgentTask`] → [`crate::AgentAnswer`].
+    pub const RUN_AGENT: &str = "run_agent";
+    /// [`crate::UserNotice`] with the reason → `null`.
+    pub const REQUEST_RESTART: &str = "request_restart";
+}
+
+/// A notice for the operator.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UserNotice {
+    /// One line of text.
+    pub text: String,
+}
+
+/// A request for a secret named in the manifest's `secrets`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SecretRequest {
+    /// The name in the manifest.
+    pub name: String,
+}
+
+/// A secret value; no `Debug`, so that it cannot be logged by accident.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct SecretValue {
+    /// The value, or `None` if the secret is not set.
+    pub value: Option<String>,
+}

@@ -1,0 +1,40 @@
+//! The JSON that crosses borders: between the kernel and extensions, and between processes of
+//! skillhost.
+//!
+//! Both sides of a border use these types, so there is one definition of each. Unknown fields are
+//! ignored and optional ones have defaults: a payload grows without a new contract version.
+
+mod agent;
+mod context;
+mod effect;
+mod embedding;
+mod error;
+mod event;
+mod host;
+mod library;
+mod published;
+mod review;
+mod schedule;
+mod skill;
+mod tool;
+
+pub use agent::{AgentAnswer, AgentTask};
+pub use context::{CallContext, CallOrigin, CatalogScope};
+pub use effect::{ChangeKind, EffectChange, EffectRequest, ToolEffect, effect_interface};
+pub use embedding::{EmbedRequest, EmbeddingModelInfo, embedding_interface};
+pub use error::{CallError, ErrorKind};
+pub use event::{Event, HandleEventRequest, SubscribeRequest, SubscriptionId, event_interface};
+pub use host::{SecretRequest, SecretValue, UserNotice, host_method};
+pub use library::{BuildInfo, ExtensionInit};
+pub use published::{
+    PublishedArgument, PublishedBody, PublishedContent, PublishedDetails, PublishedDetailsRequest,
+    PublishedEntry, PublishedFile, PublishedPrompt, PublishedPromptRequest, PublishedRequest,
+    PublishedSkill, PublishedSkills, PublishedUriRequest,
+};
+pub use review::{ReviewDecision, ReviewOffer, ReviewRequest};
+pub use schedule::{RunTaskRequest, scheduler_interface};
+pub use skill::{
+    ActivateSkillRequest, ActiveSkill, SkillContent, SkillCreatedReport, SkillGeneration, SkillRef,
+    SkillRequest, skill_interface,
+};
+pub use tool::{ApprovalPolicy, ToolAudience, ToolCall, ToolOutput, ToolSpec};

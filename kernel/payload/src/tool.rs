@@ -1,0 +1,86 @@
+//! Tools, their calls and their results.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::context::CallContext;
+use crate::skill::SkillRef;
+
+/// A tool as it is offered to a caller.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// The name, unique among all loaded extensions.
+    pub name: String,
+    /// The purpose and the use of the tool, for the model.
+    pub description: String,
+    /// The JSON Schema of the arguments, an object.
+    pub input_schema: serde_json::Value,
+    /// The JSON Schema of the structured result, an object; the result is as complete as the text.
+    // A client may pass only one of the two to its model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<serde_json::Value>,
+    /// The tool has no side effects.
+    #[serde(default)]
+    pub read_only: bool,
+    /// The tool may delete or overwrite data.
+    #[serde(default)]
+    pub destructive: bool,
+    /// The condition under which a call requires approval.
+    #[serde(default)]
+    pub needs_approval: ApprovalPolicy,
+    /// The callers that the tool is offered to.
+    #[serde(default)]
+    pub audience: ToolAudience,
+}
+
+/// The condition under which a tool call requires approval.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalPolicy {
+    /// No approval is required.
+    #[default]
+    Never,
+    /// Approval is required unless an active skill's `allowed-tools` names the tool.
+    UnlessGranted,
+    /// Approval is always required.
+    Always,
+}
+
+/// The callers that a tool is offered to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolAudience {
+    /// Models and operators.
+    #[default]
+    Agent,
+    /// Operators only.
+    Operator,
+}
+
+/// A call of another extension's tool.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The context of the original call, unchanged.
+    pub context: CallContext,
+    /// The name of the tool.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Box<RawValue>,
+}
+
+/// A tool result: text for the model and an optional value for programs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ToolOutput {
+    /// The text for the model.
+    pub text: String,
+    /// The value for programs.
+    // Raw text: the kernel only passes it on, and parsing would be most of the cost of a call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured: Option<Box<RawValue>>,
+    /// The text describes a failure that the model should react to.
+    #[serde(default)]
+    pub is_error: bool,
+    /// The skill whose instructions are in the text; the agent runtime retains them in the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<SkillRef>,
+}
