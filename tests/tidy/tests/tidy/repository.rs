@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use super::{files, none, read, root};
 
@@ -60,4 +61,43 @@ fn every_test_file_is_part_of_its_binary() {
         }
         assert!(modules > 5, "{folder}");
     }
+}
+
+/// The output of git in this repository, or `None` without a git directory.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).current_dir(root()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn commits_have_a_component_and_a_short_subject() {
+    // The first commit that has the rule; earlier ones are exempt, and so is a copy without history.
+    let rule = "-Scomponent: imperative verb";
+    let commits = git(&["log", "--reverse", "--format=%H", rule, "--", "CONTRIBUTING.md"]);
+    let Some(first) = commits.and_then(|text| text.lines().next().map(str::to_owned)) else {
+        return;
+    };
+    let range = format!("{first}..HEAD");
+    let subjects = git(&["log", "--format=%h %p|%s", &range]).unwrap();
+    let mut findings = Vec::new();
+    for line in subjects.lines() {
+        let (commit, subject) = line.split_once('|').unwrap();
+        if commit.split(' ').count() > 2 {
+            findings.push(format!("{line}: a merge"));
+        }
+        let is_word = |word: &str| {
+            let is_part =
+                |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c);
+            !word.is_empty() && word.chars().all(is_part)
+        };
+        let is_plain = subject.split_once(": ").is_some_and(|(components, verb)| {
+            components.split(',').all(|component| is_word(component.trim_start()))
+                && verb.split(' ').next().is_some_and(is_word)
+                && !verb.ends_with('.')
+        });
+        if !is_plain || subject.chars().count() > 72 || subject.starts_with("wip") {
+            findings.push(line.to_owned());
+        }
+    }
+    none("commits that are not as CONTRIBUTING.md asks", &findings);
 }
