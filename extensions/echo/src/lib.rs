@@ -48,12 +48,7 @@ impl ToolProvider for Echo {
         vec![ToolSpec::new("echo", "Repeats a text.", schema).read_only()]
     }
 
-    async fn invoke(
-        &self,
-        cx: &CallContext,
-        _tool: &str,
-        args: ToolArgs<'_>,
-    ) -> Result<ToolOutput> {
+    async fn invoke(&self, cx: &CallContext, _: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
         let args: EchoArgs = args.parse()?;
         tracing::debug!(chars = args.text.chars().count(), "echo");
         ToolOutput::text(&args.text).with_structured(&json!({ "text": args.text, "caller": cx }))
