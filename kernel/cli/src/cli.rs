@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use skillhost_terminal::GlobalArgs;
 
 pub(crate) use events::{EventCommand, TailArgs};
 pub(crate) use export::ExportArgs;
@@ -39,78 +40,6 @@ pub(crate) struct Cli {
     pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: TopLevelCommand,
-}
-
-/// Options of every command.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct GlobalArgs {
-    /// Home directory, which has a sandbox/ [env: SKILLHOST_HOME] [default: the nearest parent
-    /// directory with a sandbox/, else the user's data directory]
-    #[arg(long, global = true, value_name = "DIR")]
-    pub(crate) home: Option<PathBuf>,
-    /// Load extensions of an untrusted home, for this call only
-    #[arg(long, global = true)]
-    pub(crate) trust_home: bool,
-    /// Print one JSON object instead of text
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
-    /// Use of colors in the output
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
-    pub(crate) color: ColorArg,
-    /// Log errors only
-    #[arg(long, short, global = true, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
-    /// Log more; `-vv` for debug events
-    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
-    pub(crate) verbose: u8,
-    /// Filter for log events on stderr, such as `info` or `extension=debug` [default: warn]
-    #[arg(long, global = true, value_name = "FILTER", env = "SKILLHOST_LOG")]
-    log: Option<String>,
-    /// Format of log events
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = LogFormat::Text)]
-    log_format: LogFormat,
-    /// The earlier spelling of `--log-format json`
-    #[arg(long, global = true, hide = true)]
-    log_json: bool,
-}
-
-impl GlobalArgs {
-    /// Returns the filter for log events: `--log` and its variable, else the verbosity.
-    pub(crate) fn log_filter(&self) -> &str {
-        match (&self.log, self.quiet, self.verbose) {
-            (_, true, _) => "error",
-            (_, _, 2..) => "debug",
-            (_, _, 1) => "info",
-            (Some(filter), ..) => filter,
-            (None, ..) => "warn",
-        }
-    }
-
-    /// Returns `true` if log events are printed as JSON lines.
-    pub(crate) fn has_json_log(&self) -> bool {
-        self.log_json || self.log_format == LogFormat::Json
-    }
-}
-
-/// A use of colors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ColorArg {
-    /// Where the output is a terminal that shows them
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
-}
-
-/// A format of log events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Lines of text
-    Text,
-    /// JSON lines
-    Json,
 }
 
 #[derive(Debug, Subcommand)]

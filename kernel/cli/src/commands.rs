@@ -4,7 +4,6 @@ mod agent;
 mod ask;
 mod chat;
 mod config;
-mod durable;
 mod events;
 mod export;
 mod ext;
@@ -20,29 +19,23 @@ mod schedule;
 mod schema;
 mod skill;
 mod skills_ref;
-mod supervise;
+pub(crate) mod supervise;
 mod talk;
 mod threads;
 mod tool;
 mod trust;
 
 use std::ffi::OsString;
-use std::io::{self, Read as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser as _};
+use skillhost_terminal::{
+    CliContext, CliError, ColorArg, CommandResult, GlobalArgs, LogWriter, Output, exit, queue,
+};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{
-    Cli, ColorArg, CompletionsArgs, ConfigArgs, ConfigCommand, GlobalArgs, TopLevelCommand,
-};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::queue::{self, LogWriter};
-use crate::output::{CommandResult, Output};
-use crate::session::CliContext;
-pub(crate) use supervise::{SupervisorLink, is_supervised};
+use crate::cli::{Cli, CompletionsArgs, ConfigArgs, ConfigCommand, TopLevelCommand};
 
 /// The time a finished process waits for its output to be read.
 const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
@@ -77,7 +70,7 @@ fn to_exit_code(outcome: CommandResult, output: Output) -> ExitCode {
         error.code()
     });
     queue::flush(OUTPUT_LIMIT);
-    if let Some(supervisor) = SupervisorLink::of_this_process() {
+    if let Some(supervisor) = supervise::SupervisorLink::of_this_process() {
         supervisor.ended(code);
     }
     ExitCode::from(code)
@@ -174,16 +167,6 @@ fn completions(args: &CompletionsArgs) -> CommandResult {
     clap_complete::generate(args.shell, &mut Cli::command(), "skillhost", &mut script);
     Output { json: false }.print_text(&String::from_utf8_lossy(&script))?;
     Ok(exit::OK)
-}
-
-/// Returns the argument, or standard input if the argument is `-`.
-fn text_or_stdin(argument: &str) -> Result<String, CliError> {
-    if argument != "-" {
-        return Ok(argument.to_owned());
-    }
-    let mut text = String::new();
-    io::stdin().lock().read_to_string(&mut text)?;
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
-//! The `skillhost` binary: the composition root, and the only crate that prints.
+//! The `skillhost` binary: the composition root.
 
 mod cli;
 mod commands;
-mod error;
-mod exit;
-mod output;
+mod failures;
+mod kernel_session;
 #[cfg(test)]
 mod reference;
-mod sanitise;
-mod session;
 
 fn main() -> std::process::ExitCode {
     commands::main()

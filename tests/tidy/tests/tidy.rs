@@ -114,6 +114,7 @@ fn only_the_boundary_names_the_abi_and_only_it_is_unsafe() {
 fn only_the_command_line_prints() {
     let printers = [
         "kernel/cli",
+        "kernel/terminal",
         "kernel/process/tests",
         "xtask",
         "tests",

@@ -3,11 +3,10 @@
 use serde_json::json;
 use skillhost_kernel::control::{AgentDetails, AgentStatus, AgentSummary, ControlRequest};
 use skillhost_kernel::{InstructionLayer, InstructionLayerKind};
+use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, RED, display_safe, exit};
 
 use crate::cli::AgentCommand;
-use crate::exit;
-use crate::output::{BOLD, CommandResult, DIM, RED, display_safe};
-use crate::session::CliContext;
+use crate::kernel_session::request_from_kernel;
 
 pub(super) fn cmd_agent(session: &CliContext, command: &AgentCommand) -> CommandResult {
     match command {
@@ -17,7 +16,7 @@ pub(super) fn cmd_agent(session: &CliContext, command: &AgentCommand) -> Command
 }
 
 fn list(session: &CliContext) -> CommandResult {
-    let rows: Vec<AgentSummary> = session.request_from_kernel(ControlRequest::Agents)?;
+    let rows: Vec<AgentSummary> = request_from_kernel(session, ControlRequest::Agents)?;
     let output = session.output;
     if output.json {
         output.print_json(&json!({ "agents": rows }))?;
@@ -46,7 +45,7 @@ fn list(session: &CliContext) -> CommandResult {
 
 fn show_agent(session: &CliContext, id: &str) -> CommandResult {
     let agent: AgentDetails =
-        session.request_from_kernel(ControlRequest::Agent { id: id.to_owned() })?;
+        request_from_kernel(session, ControlRequest::Agent { id: id.to_owned() })?;
     let AgentDetails { summary, tools, layers, .. } = &agent;
     let output = session.output;
     let code = if summary.problem.is_some() { exit::FINDINGS } else { exit::OK };

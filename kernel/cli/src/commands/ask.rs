@@ -3,38 +3,40 @@
 use serde_json::{Value, json};
 use skillhost_kernel::control::ControlRequest;
 use skillhost_kernel::{DEFAULT_AGENT, Message, ThreadStore};
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, DIM, display_safe, exit, text_or_stdin,
+};
 
-use super::{talk, text_or_stdin};
+use super::talk;
 use crate::cli::AskArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, DIM, display_safe};
-use crate::session::CliContext;
+use crate::kernel_session::request_from_kernel;
 
 pub(super) fn cmd_ask(session: &CliContext, args: &AskArgs) -> CommandResult {
     let prompt = args.text.as_deref().map(text_or_stdin).transpose()?;
     if args.print_prompt {
         return print_prompt(session, args, prompt.unwrap_or_default());
     }
-    talk::with_chat_session(session, &args.talk, async |talk| {
-        let result = match prompt {
-            Some(text) => talk.send_message(text).await.map(Some),
-            None => talk.wait_for_pending_reply().await,
-        };
-        let (id, output) = (talk.thread(), session.output);
-        let outcome = match result {
-            Ok(Some(outcome)) => outcome,
-            Ok(None) => return print_last_answer(session, id),
-            // The messages up to the error are stored in the thread.
-            Err(error) => {
-                return Err(error.with_hint(format!("resume the thread with: --thread {id}")));
+    talk::with_chat_session(session, &args.talk, move |mut talk| {
+        Box::pin(async move {
+            let result = match prompt {
+                Some(text) => talk.send_message(text).await.map(Some),
+                None => talk.wait_for_pending_reply().await,
+            };
+            let (id, output) = (talk.thread(), session.output);
+            let outcome = match result {
+                Ok(Some(outcome)) => outcome,
+                Ok(None) => return print_last_answer(session, id),
+                // The messages up to the error are stored in the thread.
+                Err(error) => {
+                    return Err(error.with_hint(format!("resume the thread with: --thread {id}")));
+                }
+            };
+            if output.json {
+                output.print_json(&talk.to_json(&outcome)?)?;
             }
-        };
-        if output.json {
-            output.print_json(&talk.to_json(&outcome)?)?;
-        }
-        output.print_progress(format!("{DIM}resume the thread with: --thread {id}{DIM:#}"));
-        Ok(exit::OK)
+            output.print_progress(format!("{DIM}resume the thread with: --thread {id}{DIM:#}"));
+            Ok(exit::OK)
+        })
     })
 }
 
@@ -61,7 +63,7 @@ fn print_last_answer(session: &CliContext, id: &str) -> CommandResult {
 
 fn print_prompt(session: &CliContext, args: &AskArgs, prompt: String) -> CommandResult {
     let agent = args.talk.agent.as_deref().unwrap_or(DEFAULT_AGENT).to_owned();
-    let turn: Value = session.request_from_kernel(ControlRequest::Turn { agent, prompt })?;
+    let turn: Value = request_from_kernel(session, ControlRequest::Turn { agent, prompt })?;
     let output = session.output;
     for block in turn["blocks"].as_array().into_iter().flatten() {
         if let Some(reason) = block["skipped"]["message"].as_str() {

@@ -8,13 +8,10 @@ use serde::Deserialize;
 use serde_json::json;
 use skillhost_kernel::control::{AgentSummary, ControlRequest, ToolListing};
 use skillhost_payload::{CallContext, CallOrigin, ToolOutput};
+use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, display_safe, exit};
 
 use super::talk::{self, ChatSession, ThreadOverview};
 use crate::cli::ChatArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, DIM, display_safe};
-use crate::session::CliContext;
 use command::{ChatInput, HELP};
 use complete::CompletionNames;
 use input::{InputLine, LineInput};
@@ -25,35 +22,38 @@ const LIST_SKILLS: &str = "list_skills";
 pub(super) fn cmd_chat(session: &CliContext, args: &ChatArgs) -> CommandResult {
     // Registered before the line editor, which installs its own handler for Ctrl-C.
     let mut input = LineInput::open(session)?;
-    talk::with_chat_session(session, &args.talk, async |talk| {
-        greet(talk);
-        if args.talk.thread.is_some() {
-            print_pending_reply(talk).await?;
-        }
-        // A script needs the code of its last turn; on a terminal the user has seen it.
-        let mut code = exit::OK;
-        loop {
-            if input.is_terminal() {
-                input.set_completions(completion_names(talk).await);
+    talk::with_chat_session(session, &args.talk, move |mut talk| {
+        Box::pin(async move {
+            let talk = &mut talk;
+            greet(talk);
+            if args.talk.thread.is_some() {
+                print_pending_reply(talk).await?;
             }
-            match input.next(&mut talk.interrupted).await? {
-                InputLine::End => break,
-                InputLine::Interrupted => {
-                    code = exit::INTERRUPTED;
-                    break;
+            // A script needs the code of its last turn; on a terminal the user has seen it.
+            let mut code = exit::OK;
+            loop {
+                if input.is_terminal() {
+                    input.set_completions(completion_names(talk).await);
                 }
-                InputLine::Text(line) => match run_line(talk, &line).await {
-                    Ok(ChatAction::Quit) => break,
-                    Ok(ChatAction::Prompt) => code = exit::OK,
-                    Err(error) => {
-                        session.output.print_error(&error);
-                        code = if input.is_terminal() { exit::OK } else { error.code() };
+                match input.next(&mut talk.interrupted).await? {
+                    InputLine::End => break,
+                    InputLine::Interrupted => {
+                        code = exit::INTERRUPTED;
+                        break;
                     }
-                },
+                    InputLine::Text(line) => match run_line(talk, &line).await {
+                        Ok(ChatAction::Quit) => break,
+                        Ok(ChatAction::Prompt) => code = exit::OK,
+                        Err(error) => {
+                            session.output.print_error(&error);
+                            code = if input.is_terminal() { exit::OK } else { error.code() };
+                        }
+                    },
+                }
             }
-        }
-        input.close(session);
-        Ok(code)
+            input.close(session);
+            Ok(code)
+        })
     })
 }
 

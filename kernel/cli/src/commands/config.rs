@@ -2,10 +2,7 @@
 
 use serde_json::json;
 use skillhost_kernel::{Installation, discover_manifests};
-
-use crate::exit;
-use crate::output::{CommandResult, DIM, display_safe};
-use crate::session::CliContext;
+use skillhost_terminal::{CliContext, CommandResult, DIM, display_safe, exit};
 
 pub(super) fn cmd_config(session: &CliContext) -> CommandResult {
     let home = session.home()?;

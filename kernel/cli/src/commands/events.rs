@@ -6,14 +6,11 @@ use serde_json::{Value, json};
 use skill_store::format_rfc3339;
 use skillhost_kernel::{DeadLetter, Journal, StoredEvent, TailQuery, home_journal};
 use skillhost_payload::CallError;
+use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, Output, display_safe, exit};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::run::format_payload;
 use crate::cli::{EventCommand, TailArgs};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, DIM, Output, display_safe};
-use crate::session::CliContext;
 
 /// The interval at which `--follow` polls the journal.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
@@ -23,13 +20,13 @@ const PAGE: usize = 500;
 
 pub(super) fn cmd_events(session: &CliContext, command: &EventCommand) -> CommandResult {
     let (output, journal) = (session.output, home_journal(&session.trusted_home()?));
-    session.block_on(async {
+    session.block_on(Box::pin(async {
         match command {
             EventCommand::Tail(args) => tail(output, &journal, args).await,
             EventCommand::DeadLetters => list_dead_letters(output, &journal).await,
             EventCommand::Retry { id } => retry(output, &journal, *id).await,
         }
-    })?
+    }))?
 }
 
 async fn tail(output: Output, journal: &Journal, args: &TailArgs) -> CommandResult {

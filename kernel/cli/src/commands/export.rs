@@ -11,15 +11,15 @@ use serde::Serialize;
 use skill_store::{
     ApprovalStatus, Audience, Skill, SkillId, SkillPublisher, Snapshot, Store, TrustLevel,
 };
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, DIM, GREEN, Output, RED, YELLOW, display_safe, exit,
+};
 
 use self::folder::{TargetDirectory, TargetStatus};
 use self::tree::{ExportSource, FileChange};
 use super::skill::stored;
+use super::skill::wording::ledger_error;
 use crate::cli::ExportArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, DIM, GREEN, Output, RED, YELLOW, display_safe};
-use crate::session::CliContext;
 
 /// The outcome for one skill.
 #[derive(Debug, Serialize)]
@@ -167,7 +167,7 @@ fn approval_statuses(
     for note in ledger.take_notes() {
         session.output.print_note(note);
     }
-    Ok(statuses?)
+    statuses.map_err(ledger_error)
 }
 
 /// Selects the skills; returns the untrusted ones that were skipped, too.

@@ -4,14 +4,14 @@ use serde::Serialize;
 use skill_store::ReviewConfig;
 use skillhost_kernel::control::{ControlRequest, ExtensionDiagnosis};
 use skillhost_kernel::{LoadPhase, LoadReport, LoadedExtension, ReloadOutcome};
+use skillhost_terminal::{
+    BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
+};
 
 use super::skill::stored::{REGISTRY, registry_config};
 use super::{ext_approve, ext_build, ext_new};
 use crate::cli::ExtensionCommand;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{BOLD, CommandResult, GREEN, Output, RED, YELLOW, display_safe};
-use crate::session::CliContext;
+use crate::kernel_session::request_from_kernel;
 
 pub(super) fn cmd_ext(session: &CliContext, command: &ExtensionCommand) -> CommandResult {
     match command {
@@ -31,7 +31,7 @@ pub(super) fn cmd_ext(session: &CliContext, command: &ExtensionCommand) -> Comma
 }
 
 fn list(session: &CliContext) -> CommandResult {
-    let report: LoadReport = session.request_from_kernel(ControlRequest::Report)?;
+    let report: LoadReport = request_from_kernel(session, ControlRequest::Report)?;
     if session.output.json {
         session.output.print_json(&report)?;
     } else {
@@ -94,7 +94,7 @@ fn provides(extension: &LoadedExtension) -> String {
 }
 
 fn doctor(session: &CliContext) -> CommandResult {
-    let diagnosis: ExtensionDiagnosis = session.request_from_kernel(ControlRequest::Diagnose)?;
+    let diagnosis: ExtensionDiagnosis = request_from_kernel(session, ControlRequest::Diagnose)?;
     let code = if diagnosis.healthy { exit::OK } else { exit::FINDINGS };
     let output = session.output;
     let review = review_policy(session, &diagnosis.report)?;

@@ -9,14 +9,11 @@ use skillhost_kernel::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
     discover_manifests, find_in_sandbox, read_extension_files,
 };
+use skillhost_terminal::{BOLD, CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::events::shown_time;
 use super::talk::format_details;
 use crate::cli::ExtensionApproveArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{BOLD, CommandResult, display_safe};
-use crate::session::CliContext;
 
 /// An extension that can be approved, as `--print --json` shows it.
 #[derive(Serialize)]
@@ -55,7 +52,7 @@ pub(super) fn approve(session: &CliContext, args: &ExtensionApproveArgs) -> Comm
     let found = find_in_sandbox(&home, installation.as_ref(), &settings.allow_shadowing, &args.id)?;
     let id = found.manifest.id.clone();
     let builder = CargoExtensionBuilder::new(&home, settings.build, installation.as_ref());
-    let plan = session.block_on(builder.plan_approval(&id))??;
+    let plan = session.block_on(Box::pin(builder.plan_approval(&id)))??;
     if args.print {
         return print(session, &plan);
     }
@@ -87,7 +84,7 @@ pub(super) fn approve(session: &CliContext, args: &ExtensionApproveArgs) -> Comm
         }
     };
     let approver = Approver::operator(surface);
-    let record = session.block_on(builder.approve(&plan, &approver))??;
+    let record = session.block_on(Box::pin(builder.approve(&plan, &approver)))??;
     if output.json {
         output.print_json(&record)?;
         return Ok(exit::OK);

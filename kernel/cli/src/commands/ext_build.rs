@@ -12,18 +12,19 @@ use skillhost_kernel::{
     probe_extension as load,
 };
 use skillhost_process::ProcessSupervisor;
+use skillhost_terminal::{
+    BOLD, CliContext, CliError, CommandResult, display_safe, exit, parse_answer,
+};
 
 use super::talk::format_details;
 use crate::cli::ExtensionBuildArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{BOLD, CommandResult, display_safe};
-use crate::session::CliContext;
+use crate::failures::kernel_error;
+use crate::kernel_session::{request_from_kernel, with_kernel};
 
 pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtensionBuildArgs) -> CommandResult {
     let output = session.output;
     let preview: BuildPreview =
-        session.request_from_kernel(ControlRequest::PreviewBuild { id: args.id.clone() })?;
+        request_from_kernel(session, ControlRequest::PreviewBuild { id: args.id.clone() })?;
     let surface = if args.yes { ApprovalSurface::CommandLine } else { ApprovalSurface::Terminal };
     if !args.yes {
         if output.json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
@@ -68,7 +69,7 @@ pub(super) fn cmd_ext_build(session: &CliContext, args: &ExtensionBuildArgs) -> 
 
 pub(super) fn cmd_ext_rollback(session: &CliContext, id: &str) -> CommandResult {
     let done: RollbackOutcome =
-        session.request_from_kernel(ControlRequest::RollBack { id: id.to_owned() })?;
+        request_from_kernel(session, ControlRequest::RollBack { id: id.to_owned() })?;
     if session.output.json {
         session.output.print_json(&done)?;
     } else {
@@ -101,16 +102,15 @@ fn request_cancellable<T: DeserializeOwned>(
     if let Some(answer) = session.try_running_kernel(&home, &request)? {
         return Ok(answer);
     }
-    session.with_kernel(async |kernel| {
-        tokio::select! {
-            answer = control::execute_request(kernel, request) => {
-                let answer = answer?;
-                Ok(serde_json::from_str(answer.get()).map_err(io::Error::from)?)
+    with_kernel(session, |kernel| {
+        Box::pin(async move {
+            tokio::select! {
+                answer = control::execute_request(&kernel, request) => parse_answer(&answer.map_err(kernel_error)?),
+                _ = tokio::signal::ctrl_c() => {
+                    Err(CliError::new(exit::INTERRUPTED, "interrupted; nothing was installed"))
+                }
             }
-            _ = tokio::signal::ctrl_c() => {
-                Err(CliError::new(exit::INTERRUPTED, "interrupted; nothing was installed"))
-            }
-        }
+        })
     })
 }
 
@@ -125,7 +125,7 @@ pub(super) fn cmd_ext_probe(
     let process_home = process_home.map(Path::to_owned);
     let options =
         BootOptions { processes, process_home, ..BootOptions::new(home, Settings::default()) };
-    let report = match session.block_on(load(options, manifest))? {
+    let report = match session.block_on(Box::pin(load(options, manifest)))? {
         Ok(probed) => TrialReport::Loaded(probed),
         Err(failure) => TrialReport::Rejected(failure),
     };

@@ -7,13 +7,10 @@ use serde_json::json;
 use skillhost_files::write_atomically;
 use skillhost_kernel::{Installation, discover_manifests};
 use skillhost_manifest::ExtensionId;
+use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use super::skill::new;
 use crate::cli::ExtensionNewArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 const SDK_HINT: &str = "name them: --sdk DIR (kernel/sdk in the source tree)";
 

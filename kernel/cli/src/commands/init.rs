@@ -8,13 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::json;
 use skillhost_kernel::{Home, HomeSource, Installation, Settings, discover_manifests, trust};
+use skillhost_terminal::{CliContext, CliError, CommandResult, Output, display_safe, exit};
 
 use super::ext_new::write;
 use crate::cli::InitArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, Output, display_safe};
-use crate::session::CliContext;
 
 /// The directories that receive files.
 const FOLDERS: [&str; 7] = [

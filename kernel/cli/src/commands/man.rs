@@ -5,12 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::CommandFactory as _;
 use clap_mangen::Man;
 use serde_json::json;
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use crate::cli::{Cli, ManArgs};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
 
 pub(super) fn cmd_man(session: &CliContext, args: &ManArgs) -> CommandResult {
     let dir = session.environment.current_dir.join(&args.dir);

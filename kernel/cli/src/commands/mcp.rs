@@ -14,15 +14,13 @@ use skillhost_mcp::{
     Backend, ClientLimits, KernelBackend, McpServer, Refusal, refuse_stdio, serve_stdio,
 };
 use skillhost_process::ProcessSupervisor;
+use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{LabelledRoot, McpArgs, McpCommand, ServeArgs};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
+use crate::kernel_session::open_models;
 use folder::DirectoryBackend;
 
 /// The extension whose configuration names the skill roots.
@@ -68,11 +66,11 @@ fn refuse(session: &CliContext, args: &ServeArgs, error: CliError) -> CommandRes
     if args.http.is_none() && !std::io::stdin().is_terminal() {
         let hint = error.hints().join("\n");
         let refusal = Refusal { message: error.message().to_owned(), hint };
-        session.block_on(async {
+        session.block_on(Box::pin(async {
             if let Ok(stop) = stop_on_signal() {
                 refuse_stdio(&refusal, stop).await;
             }
-        })?;
+        }))?;
     }
     Err(error)
 }
@@ -85,10 +83,10 @@ fn serve_home(
     args: &ServeArgs,
 ) -> CommandResult {
     let clients = settings.mcp.clone();
-    let models = Arc::new(session.models(&home, &settings));
+    let models = Arc::new(open_models(session, &home, &settings));
     let processes = Arc::new(ProcessSupervisor::default());
     let options = BootOptions { models, processes, ..BootOptions::new(home, settings) };
-    session.block_on(async {
+    session.block_on(Box::pin(async {
         // Installed before the first output: a client may send a signal as soon as it reads a line.
         let stop = stop_on_signal()?;
         let kernel = Kernel::boot(options).await;
@@ -107,7 +105,7 @@ fn serve_home(
         };
         kernel.shutdown().await;
         served
-    })?
+    }))?
 }
 
 /// Serves the skills in the skill directories of clients.
@@ -116,11 +114,11 @@ fn serve_folders(
     roots: Vec<skill_store::SkillRoot>,
     args: &ServeArgs,
 ) -> CommandResult {
-    session.block_on(async {
+    session.block_on(Box::pin(async {
         let stop = stop_on_signal()?;
         let backend = DirectoryBackend::open(&session.environment, roots)?;
         serve(session, Arc::new(backend), args, stop).await
-    })?
+    }))?
 }
 
 async fn serve(

@@ -9,12 +9,12 @@ use skillhost_kernel::{
     Settings, TokenPrice, TokenUsage, discover_manifests,
 };
 use skillhost_models::{ModelRegistry, ProviderStatus};
+use skillhost_terminal::{
+    BOLD, CliContext, CliError, CommandResult, DIM, GREEN, RED, display_safe, exit,
+};
 
 use crate::cli::{CheckArgs, ModelCommand};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{BOLD, CommandResult, DIM, GREEN, RED, display_safe};
-use crate::session::CliContext;
+use crate::kernel_session::open_models;
 
 pub(super) fn cmd_models(session: &CliContext, command: &ModelCommand) -> CommandResult {
     match command {
@@ -61,7 +61,7 @@ fn agents(home: &Home, settings: &Settings) -> Vec<AgentModel> {
 fn list(session: &CliContext) -> CommandResult {
     let home = session.home()?;
     let settings = session.settings(&home)?.settings;
-    let models = session.models(&home, &settings);
+    let models = open_models(session, &home, &settings);
     let agents = agents(&home, &settings);
     let mut names: BTreeSet<_> = models.known_models().into_iter().collect();
     names.extend(agents.iter().map(|agent| agent.model.clone()));
@@ -140,7 +140,7 @@ struct ModelCheckError {
 fn check(session: &CliContext, args: &CheckArgs) -> CommandResult {
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
-    let models = session.models(&home, &settings);
+    let models = open_models(session, &home, &settings);
     let mut names = args.names.clone();
     if names.is_empty() {
         let agents = agents(&home, &settings).into_iter().map(|agent| agent.model);
@@ -148,7 +148,7 @@ fn check(session: &CliContext, args: &CheckArgs) -> CommandResult {
         all.insert(settings.models.default);
         names.extend(all);
     }
-    let checked = session.block_on(async {
+    let checked = session.block_on(Box::pin(async {
         let mut checked = Vec::new();
         for name in names {
             let result = check_model(&models, &name).await;
@@ -158,7 +158,7 @@ fn check(session: &CliContext, args: &CheckArgs) -> CommandResult {
             checked.push(result);
         }
         Ok::<_, CliError>(checked)
-    })??;
+    }))??;
     if session.output.json {
         session.output.print_json(&json!({ "models": checked }))?;
     }

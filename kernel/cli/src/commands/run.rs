@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlServer, socket_path};
 use skillhost_kernel::{Kernel, topic};
 use skillhost_payload::Event;
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, DIM, Output, display_safe, exit, queue,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::ext::print_load_report;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, DIM, Output, display_safe, queue};
-use crate::session::CliContext;
+use crate::kernel_session::with_kernel;
 
 /// The time limit for a kernel's shutdown, in all.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -27,49 +27,51 @@ const MAX_FIELD_CHARS: usize = 200;
 pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
     // A slow or absent reader of the output must not block the kernel.
     queue::install(session.output.json);
-    session.with_kernel(async |kernel| {
-        let output = session.output;
-        // Before the services start: no event is missed, and no two kernels serve one home.
-        let mut events = kernel.events().subscribe_all();
-        // Installed before the first output, so that every signal after it shuts down in order. Up
-        // to here a signal ends the process at once.
-        guard_end()?;
-        let mut interrupted = signal(SignalKind::interrupt())?;
-        let mut terminated = signal(SignalKind::terminate())?;
-        let control = bind_control_socket(session, kernel).await?;
-        kernel.publish_restart_outcome().await;
-        // Dead letters are loaded before a client can list them, and services find their
-        // subscribers when they publish.
-        kernel.start_event_delivery().await?;
-        let control = tokio::spawn(control.serve(kernel.clone()));
-        kernel.start_services().await;
-        kernel.start_schedules();
-        announce(output, kernel)?;
-        let restart = loop {
-            tokio::select! {
-                biased;
-                _ = interrupted.recv() => break false,
-                _ = terminated.recv() => break false,
-                event = events.recv() => print(output, event)?,
-                () = kernel.wait_for_restart_request() => break true,
-            }
-        };
-        output.print_note(if restart { "restarting" } else { "shutting down" });
-        // Runs may still publish events, so the loop keeps printing during the drain.
-        let mut rest = pin!(kernel.drain_runs());
-        let restart = loop {
-            tokio::select! {
-                biased;
-                // A shutdown takes precedence over a restart and does not wait for one.
-                _ = interrupted.recv() => break false,
-                _ = terminated.recv() => break false,
-                event = events.recv() => print(output, event)?,
-                () = &mut rest => break restart,
-            }
-        };
-        // Aborted only now: clients of draining runs receive their replies through it.
-        control.abort();
-        Ok(if restart { exit::RESTART } else { exit::OK })
+    with_kernel(session, move |kernel| {
+        Box::pin(async move {
+            let output = session.output;
+            // Before the services start: no event is missed, and no two kernels serve one home.
+            let mut events = kernel.events().subscribe_all();
+            // Installed before the first output, so that every signal after it shuts down in order. Up
+            // to here a signal ends the process at once.
+            guard_end()?;
+            let mut interrupted = signal(SignalKind::interrupt())?;
+            let mut terminated = signal(SignalKind::terminate())?;
+            let control = bind_control_socket(session, &kernel).await?;
+            kernel.publish_restart_outcome().await;
+            // Dead letters are loaded before a client can list them, and services find their
+            // subscribers when they publish.
+            kernel.start_event_delivery().await?;
+            let control = tokio::spawn(control.serve(kernel.clone()));
+            kernel.start_services().await;
+            kernel.start_schedules();
+            announce(output, &kernel)?;
+            let restart = loop {
+                tokio::select! {
+                    biased;
+                    _ = interrupted.recv() => break false,
+                    _ = terminated.recv() => break false,
+                    event = events.recv() => print(output, event)?,
+                    () = kernel.wait_for_restart_request() => break true,
+                }
+            };
+            output.print_note(if restart { "restarting" } else { "shutting down" });
+            // Runs may still publish events, so the loop keeps printing during the drain.
+            let mut rest = pin!(kernel.drain_runs());
+            let restart = loop {
+                tokio::select! {
+                    biased;
+                    // A shutdown takes precedence over a restart and does not wait for one.
+                    _ = interrupted.recv() => break false,
+                    _ = terminated.recv() => break false,
+                    event = events.recv() => print(output, event)?,
+                    () = &mut rest => break restart,
+                }
+            };
+            // Aborted only now: clients of draining runs receive their replies through it.
+            control.abort();
+            Ok(if restart { exit::RESTART } else { exit::OK })
+        })
     })
 }
 

@@ -3,11 +3,10 @@
 use serde_json::json;
 use skillhost_kernel::control::ControlRequest;
 use skillhost_kernel::{LastRun, ScheduleRunOutcome, ScheduleSummary};
+use skillhost_terminal::{CliContext, CommandResult, display_safe, exit};
 
 use crate::cli::ScheduleCommand;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
+use crate::kernel_session::request_from_kernel;
 
 /// The number of characters of an error in the table.
 const ERROR: usize = 80;
@@ -25,7 +24,7 @@ fn list(session: &CliContext) -> CommandResult {
     let watched = running.is_some();
     let schedules: Vec<ScheduleSummary> = match running {
         Some(schedules) => schedules,
-        None => session.request_from_kernel(ControlRequest::Schedules)?,
+        None => request_from_kernel(session, ControlRequest::Schedules)?,
     };
     let output = session.output;
     if output.json {
@@ -74,7 +73,7 @@ fn format_last_run(schedule: &ScheduleSummary) -> String {
 
 fn run(session: &CliContext, id: &str) -> CommandResult {
     let ran: ScheduleRunOutcome =
-        session.request_from_kernel(ControlRequest::RunSchedule { id: id.to_owned() })?;
+        request_from_kernel(session, ControlRequest::RunSchedule { id: id.to_owned() })?;
     if session.output.json {
         session.output.print_json(&ran)?;
         return Ok(exit::OK);

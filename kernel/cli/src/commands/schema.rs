@@ -1,8 +1,8 @@
 //! `skillhost schema`: JSON Schemas for editors.
 
+use skillhost_terminal::{CommandResult, Output, exit};
+
 use crate::cli::{SchemaArgs, SchemaTarget};
-use crate::exit;
-use crate::output::{CommandResult, Output};
 
 pub(super) fn cmd_schema(args: &SchemaArgs) -> CommandResult {
     let schema = match args.target {

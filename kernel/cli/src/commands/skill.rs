@@ -9,6 +9,7 @@ mod cost;
 mod declared;
 mod desk;
 mod doctor;
+pub(super) mod durable;
 mod fmt;
 mod graph;
 mod history;
@@ -33,11 +34,12 @@ mod states;
 mod stats;
 pub(super) mod stored;
 mod validate;
+pub(super) mod wording;
+
+use skillhost_terminal::{CliContext, CommandResult};
 
 use super::export;
 use crate::cli::{LedgerCommand, ProposalCommand, SkillCommand};
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill(session: &CliContext, command: &SkillCommand) -> CommandResult {
     match command {

@@ -17,10 +17,9 @@ use skill_compat::reference::{
 };
 use skill_compat::role::{BoxxySkill, to_prompt_boxxy};
 use skill_format::SkillInput;
+use skillhost_terminal::{CommandResult, Output, exit};
 
 use self::path::{as_python_writes_it, name, skill_directory};
-use crate::exit;
-use crate::output::{CommandResult, Output};
 
 /// The names of the tool.
 const NAMES: [&str; 2] = ["skills-ref", "agentskills"];
@@ -46,7 +45,7 @@ impl ReferenceToolOutput {
     /// Prints the output.
     pub(super) fn print(&self, output: Output) -> CommandResult {
         output.print_raw(&self.stdout)?;
-        output.raw_to_stderr(&self.stderr);
+        output.eprint_raw(&self.stderr);
         Ok(self.code)
     }
 }

@@ -14,16 +14,15 @@ use skillhost_kernel::supervision::{SUPERVISED, SupervisorLock, SupervisorSettin
 use skillhost_sandbox::{
     ExitCause, RestartBackoff, RestartDecision, RestartLimits, exit_with_parent,
 };
+use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, Output, exit, queue};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind, signal};
 use tokio::time::sleep_until;
 
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, DIM, Output, queue};
-use crate::session::CliContext;
 pub(crate) use link::SupervisorLink;
 use link::{KernelLink, KernelSign};
+
+use crate::failures::supervisor_lock_error;
 
 /// The time limit for a kernel's shutdown, longer than the kernel's own limit.
 const END_LIMIT: Duration = Duration::from_secs(70);
@@ -37,11 +36,11 @@ pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings.supervisor;
     // Clients that lose the kernel check this lock: while it is held, they wait for a restart.
-    let _lock = SupervisorLock::acquire(&home)?;
+    let _lock = SupervisorLock::acquire(&home).map_err(supervisor_lock_error)?;
     // Resolved now: an update may replace the file while this process runs.
     let kernel = KernelCommand { path: std::env::current_exe()?, arguments: arguments() };
     // On this thread: the parent-death signal is sent when the thread that started the kernel ends.
-    session.block_on(async {
+    session.block_on(Box::pin(async {
         let mut signals = ShutdownSignals {
             int: signal(SignalKind::interrupt())?,
             term: signal(SignalKind::terminate())?,
@@ -67,7 +66,7 @@ pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
                 () = tokio::time::sleep(wait) => {}
             }
         }
-    })?
+    }))?
 }
 
 fn restart_limits(settings: SupervisorSettings) -> RestartLimits {

@@ -4,32 +4,32 @@
 //! otherwise this process boots a kernel of its own.
 
 mod approved;
-mod own;
+mod connection;
+mod in_process;
 mod person;
 mod question;
-mod running;
 mod secret;
+mod socket;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use skillhost_kernel::control::{self, AgentDetails, ControlRequest, UserMessage};
-use skillhost_kernel::{DEFAULT_AGENT, Kernel, LoadReport, RunOutcome, ThreadSkill, ThreadStore};
+use skillhost_kernel::control::{ControlRequest, socket_path};
+use skillhost_kernel::{LoadReport, RunOutcome};
 use skillhost_payload::SkillRef;
+use skillhost_terminal::{CliContext, CliError, DIM, display_safe, parse_answer};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::ChatSessionArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{DIM, display_safe};
-use crate::session::{CliContext, ask_kernel};
-use approved::check_approved;
-use own::InProcessKernel;
-pub(super) use person::TerminalChannel;
+use crate::kernel_session::with_kernel;
+pub(super) use connection::ThreadOverview;
+use connection::{KernelConnection, TurnTerminal};
+use in_process::InProcessKernel;
+use person::TerminalChannel;
 pub(super) use question::format_details;
-use running::SocketKernel;
+use socket::SocketKernel;
 
 /// A chat in one thread.
 pub(super) struct ChatSession<'a> {
@@ -37,108 +37,47 @@ pub(super) struct ChatSession<'a> {
     pub(super) person: Arc<TerminalChannel>,
     pub(super) interrupted: Signal,
     model: Option<String>,
-    end: KernelConn<'a>,
-}
-
-/// The kernel that executes the turns.
-enum KernelConn<'a> {
-    InProcess(InProcessKernel<'a>),
-    Socket(SocketKernel),
-}
-
-/// A summary of a thread.
-pub(super) struct ThreadOverview {
-    pub(super) messages: usize,
-    pub(super) skills: Vec<ThreadSkill>,
+    kernel: Box<dyn KernelConnection + 'a>,
 }
 
 /// Opens or creates the thread and runs `work` with it.
-pub(super) fn with_chat_session<T>(
-    session: &CliContext,
-    args: &ChatSessionArgs,
-    work: impl AsyncFnOnce(&mut ChatSession<'_>) -> Result<T, CliError>,
+pub(super) fn with_chat_session<'a, T>(
+    session: &'a CliContext,
+    args: &'a ChatSessionArgs,
+    work: impl FnOnce(ChatSession<'a>) -> LocalBoxFuture<'a, Result<T, CliError>> + 'a,
 ) -> Result<T, CliError> {
     let home = session.trusted_home()?;
-    match (
-        running::fetch_load_report(session, &home)?,
-        control::socket_path(&home, &session.environment),
-    ) {
-        (Some(report), Some(socket)) => session.block_on(async {
-            let threads = ThreadStore::new(&home);
-            let mut talk =
-                ChatSession::open_over_socket(session, args, socket, threads, &report).await?;
-            work(&mut talk).await
-        })?,
-        _ => session.with_kernel(async |kernel| {
-            let mut talk = ChatSession::open_in_process(session, args, kernel).await?;
-            work(&mut talk).await
+    match (socket::fetch_load_report(session, &home)?, socket_path(&home, &session.environment)) {
+        (Some(report), Some(socket)) => session.block_on(Box::pin(async move {
+            let interrupted = signal(SignalKind::interrupt())?;
+            let kernel = SocketKernel::open(session, socket, &home, args).await?;
+            let talk = ChatSession::new(session, args, interrupted, Box::new(kernel));
+            talk.print_rejections(&report);
+            work(talk).await
+        }))?,
+        _ => with_kernel(session, move |kernel| {
+            Box::pin(async move {
+                // From here on Ctrl-C cancels a turn and does not end the process.
+                let interrupted = signal(SignalKind::interrupt())?;
+                let own = InProcessKernel::open(session, kernel.clone(), args).await?;
+                let talk = ChatSession::new(session, args, interrupted, Box::new(own));
+                talk.print_rejections(&kernel.report());
+                kernel.start_services().await;
+                work(talk).await
+            })
         }),
     }
 }
 
 impl<'a> ChatSession<'a> {
-    /// The services of the kernel run from this call on.
-    async fn open_in_process(
-        session: &'a CliContext,
-        args: &ChatSessionArgs,
-        kernel: &'a Kernel,
-    ) -> Result<Self, CliError> {
-        // From here on Ctrl-C cancels a turn and does not end the process.
-        let interrupted = signal(SignalKind::interrupt())?;
-        check_approved(&args.approve, async |request| {
-            let answer = control::execute_request(kernel, request).await?;
-            Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
-        })
-        .await?;
-        let own = InProcessKernel::open(session, kernel, args).await?;
-        let talk = Self::new(session, args, interrupted, KernelConn::InProcess(own));
-        talk.print_rejections(&kernel.report());
-        kernel.start_services().await;
-        Ok(talk)
-    }
-
-    async fn open_over_socket(
-        session: &'a CliContext,
-        args: &ChatSessionArgs,
-        socket: PathBuf,
-        threads: ThreadStore,
-        report: &LoadReport,
-    ) -> Result<Self, CliError> {
-        let interrupted = signal(SignalKind::interrupt())?;
-        check_approved(&args.approve, async |request| {
-            request_over_socket(session, &socket, &request).await
-        })
-        .await?;
-        let (thread, agent) = match &args.thread {
-            Some(id) => {
-                let agent = threads.read(id)?.summary.agent;
-                check_agent(id, &agent, args)?;
-                (id.clone(), agent)
-            }
-            None => {
-                let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
-                let agent = check_agent_exists(session, &socket, agent).await?;
-                (threads.create(&agent)?.id().to_owned(), agent)
-            }
-        };
-        let end = KernelConn::Socket(SocketKernel { socket, threads, thread, agent });
-        let talk = Self::new(session, args, interrupted, end);
-        talk.print_rejections(report);
-        Ok(talk)
-    }
-
     fn new(
         session: &'a CliContext,
         args: &ChatSessionArgs,
         interrupted: Signal,
-        end: KernelConn<'a>,
+        kernel: Box<dyn KernelConnection + 'a>,
     ) -> Self {
-        let agent = match &end {
-            KernelConn::InProcess(own) => own.thread.agent(),
-            KernelConn::Socket(running) => &running.agent,
-        };
-        let person = Arc::new(TerminalChannel::new(session.output, agent, &args.approve));
-        Self { session, person, interrupted, model: args.model.clone(), end }
+        let person = TerminalChannel::new(session.output, kernel.agent(), &args.approve);
+        Self { session, person: Arc::new(person), interrupted, model: args.model.clone(), kernel }
     }
 
     fn print_rejections(&self, report: &LoadReport) {
@@ -150,63 +89,32 @@ impl<'a> ChatSession<'a> {
 
     /// Returns the thread's id.
     pub(super) fn thread(&self) -> &str {
-        match &self.end {
-            KernelConn::InProcess(own) => own.thread.id(),
-            KernelConn::Socket(running) => &running.thread,
-        }
+        self.kernel.thread()
     }
 
     /// Returns the thread's agent.
     pub(super) fn agent(&self) -> &str {
-        match &self.end {
-            KernelConn::InProcess(own) => own.thread.agent(),
-            KernelConn::Socket(running) => &running.agent,
-        }
+        self.kernel.agent()
     }
 
     /// Returns a summary of the thread.
     pub(super) fn thread_overview(&self) -> Result<ThreadOverview, CliError> {
-        Ok(match &self.end {
-            KernelConn::InProcess(own) => ThreadOverview {
-                messages: own.thread.messages().len(),
-                skills: own.thread.skills().to_vec(),
-            },
-            KernelConn::Socket(running) => {
-                let contents = running.threads.read(&running.thread)?;
-                ThreadOverview { messages: contents.messages.len(), skills: contents.skills }
-            }
-        })
+        self.kernel.thread_overview()
     }
 
     /// Runs one turn of the agent. Ctrl-C cancels the turn; a second one does not wait for that.
     pub(super) async fn send_message(&mut self, text: String) -> Result<RunOutcome, CliError> {
-        let result = match &mut self.end {
-            KernelConn::InProcess(own) => {
-                own.run_turn(text, self.model.clone(), &self.person, &mut self.interrupted).await
-            }
-            KernelConn::Socket(running) => {
-                let message = UserMessage {
-                    message_id: ulid::Ulid::generate().to_string().to_lowercase(),
-                    thread: running.thread.clone(),
-                    agent: running.agent.clone(),
-                    text,
-                    model: self.model.clone(),
-                };
-                let request = ControlRequest::Talk(message);
-                running.send_and_follow(request, &self.person, &mut self.interrupted).await
-            }
-        };
+        let terminal = TurnTerminal { person: &self.person, interrupted: &mut self.interrupted };
+        let result = self.kernel.run_turn(text, self.model.clone(), terminal).await;
         self.end_of_turn(result)
     }
 
     /// Waits for the pending reply to earlier messages in the thread; `None` if there is none.
     pub(super) async fn wait_for_pending_reply(&mut self) -> Result<Option<RunOutcome>, CliError> {
-        let KernelConn::Socket(running) = &self.end else { return Ok(None) };
-        let request = ControlRequest::Attach { thread: running.thread.clone() };
-        let result = running.send_and_follow(request, &self.person, &mut self.interrupted).await;
-        match result {
-            Err(error) if error.code() == exit::NOT_FOUND => Ok(None),
-            result => self.end_of_turn(result).map(Some),
+        let terminal = TurnTerminal { person: &self.person, interrupted: &mut self.interrupted };
+        match self.kernel.wait_for_pending_reply(terminal).await.transpose() {
+            Some(result) => self.end_of_turn(result).map(Some),
+            None => Ok(None),
         }
     }
 
@@ -219,38 +127,19 @@ impl<'a> ChatSession<'a> {
 
     /// Creates another thread with an agent.
     pub(super) async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
-        match &mut self.end {
-            KernelConn::InProcess(own) => own.switch_agent(agent).await?,
-            KernelConn::Socket(running) => {
-                running.agent = check_agent_exists(self.session, &running.socket, agent).await?;
-                running.thread = running.threads.create(&running.agent)?.id().to_owned();
-            }
-        }
-        self.person.set_agent(self.agent());
+        self.kernel.switch_agent(agent).await?;
+        self.person.set_agent(self.kernel.agent());
         Ok(())
     }
 
     /// Removes the messages of the thread.
     pub(super) fn reset(&mut self) -> Result<(), CliError> {
-        match &mut self.end {
-            KernelConn::InProcess(own) => own.thread.reset()?,
-            // The running kernel locks a thread only during a turn.
-            KernelConn::Socket(running) => running.threads.open(&running.thread)?.reset()?,
-        }
-        Ok(())
+        self.kernel.reset()
     }
 
     /// Activates a skill in the thread.
     pub(super) async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {
-        match &mut self.end {
-            KernelConn::InProcess(own) => {
-                Ok(own.kernel.activate_skill(&mut own.thread, skill).await?)
-            }
-            KernelConn::Socket(running) => {
-                let (thread, skill) = (running.thread.clone(), skill.to_owned());
-                self.request(ControlRequest::Activate { thread, skill }).await
-            }
-        }
+        self.kernel.activate_skill(skill).await
     }
 
     /// Sends a request to the kernel.
@@ -258,15 +147,7 @@ impl<'a> ChatSession<'a> {
         &self,
         request: ControlRequest,
     ) -> Result<T, CliError> {
-        match &self.end {
-            KernelConn::InProcess(own) => {
-                let answer = control::execute_request(own.kernel, request).await?;
-                Ok(serde_json::from_str(answer.get()).map_err(std::io::Error::from)?)
-            }
-            KernelConn::Socket(running) => {
-                request_over_socket(self.session, &running.socket, &request).await
-            }
-        }
+        parse_answer(&self.kernel.request(request).await?)
     }
 
     /// Converts the outcome to the object that `--json` prints.
@@ -301,37 +182,4 @@ impl<'a> ChatSession<'a> {
 fn pluralize(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
-}
-
-/// Checks that an agent exists before a thread is created for it.
-async fn check_agent_exists(
-    session: &CliContext,
-    socket: &std::path::Path,
-    id: &str,
-) -> Result<String, CliError> {
-    let request = ControlRequest::Agent { id: id.to_owned() };
-    let details: AgentDetails = request_over_socket(session, socket, &request).await?;
-    Ok(details.summary.id.to_string())
-}
-
-async fn request_over_socket<T: DeserializeOwned>(
-    session: &CliContext,
-    socket: &std::path::Path,
-    request: &ControlRequest,
-) -> Result<T, CliError> {
-    let answer = ask_kernel(socket, &session.home()?, request, true).await?;
-    answer.ok_or_else(running::kernel_gone)
-}
-
-/// Checks that the thread belongs to the agent: a thread keeps its agent.
-fn check_agent(id: &str, agent: &str, args: &ChatSessionArgs) -> Result<(), CliError> {
-    match args.agent.as_deref().filter(|wanted| *wanted != agent) {
-        None => Ok(()),
-        Some(wanted) => {
-            let message = format!("thread `{id}` is with `{agent}`, not with `{wanted}`");
-            Err(CliError::new(exit::USAGE, message).with_hint(
-                "leave --agent out, or begin a thread with that agent by leaving --thread out",
-            ))
-        }
-    }
 }

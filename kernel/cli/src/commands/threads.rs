@@ -3,11 +3,9 @@
 use serde_json::json;
 use skill_store::format_rfc3339;
 use skillhost_kernel::{Message, ThreadContents, ThreadStore, ThreadSummary};
+use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, display_safe, exit};
 
 use crate::cli::ThreadCommand;
-use crate::exit;
-use crate::output::{BOLD, CommandResult, DIM, display_safe};
-use crate::session::CliContext;
 
 pub(super) fn cmd_threads(session: &CliContext, command: &ThreadCommand) -> CommandResult {
     // Threads exist only in trusted homes and hold private messages.

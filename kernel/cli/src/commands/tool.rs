@@ -3,12 +3,10 @@
 use serde_json::{Value, json};
 use skillhost_kernel::control::{ControlRequest, ToolListing};
 use skillhost_payload::{CallContext, CallOrigin, ToolOutput};
+use skillhost_terminal::{CliContext, CommandResult, display_safe, exit, text_or_stdin};
 
-use super::text_or_stdin;
 use crate::cli::ToolCommand;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
+use crate::kernel_session::request_from_kernel;
 
 pub(super) fn cmd_tool(session: &CliContext, command: &ToolCommand) -> CommandResult {
     match command {
@@ -19,7 +17,7 @@ pub(super) fn cmd_tool(session: &CliContext, command: &ToolCommand) -> CommandRe
 
 fn list(session: &CliContext, agent: Option<&str>) -> CommandResult {
     let listing: ToolListing =
-        session.request_from_kernel(ControlRequest::Tools { agent: agent.map(str::to_owned) })?;
+        request_from_kernel(session, ControlRequest::Tools { agent: agent.map(str::to_owned) })?;
     let output = session.output;
     if output.json {
         output.print_json(&listing)?;
@@ -49,11 +47,10 @@ fn call(session: &CliContext, name: &str, arguments: &str) -> CommandResult {
         origin: CallOrigin::Operator,
         ..CallContext::default()
     };
-    let reply: ToolOutput = session.request_from_kernel(ControlRequest::Invoke {
-        context,
-        tool: name.to_owned(),
-        arguments,
-    })?;
+    let reply: ToolOutput = request_from_kernel(
+        session,
+        ControlRequest::Invoke { context, tool: name.to_owned(), arguments },
+    )?;
     if session.output.json {
         let structured: Value = match &reply.structured {
             Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,

@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use skillhost_kernel::{Home, HomeSource, trust as record_trust, trusted_homes, untrust};
+use skillhost_terminal::{CliContext, CommandResult, display_safe, exit};
 
 use crate::cli::TrustArgs;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
 
 pub(super) fn cmd_trust(session: &CliContext, args: &TrustArgs) -> CommandResult {
     if args.list {

@@ -255,6 +255,8 @@ const UNPLANNED: &[(&str, &str)] = &[
     ("skillhost-mcp", "skillhost-kernel"),
     ("skillhost-models", "skillhost-kernel"),
     ("skillhost-process", "skillhost-kernel"),
+    ("skillhost-terminal", "skill-format"),
+    ("skillhost-terminal", "skillhost-kernel"),
 ];
 
 /// Crates outside of the plan, each until its parts are crates of their own.

@@ -98,13 +98,13 @@ fn tools_are_called_in_one_place() {
 
 #[test]
 fn offline_commands_boot_no_kernel() {
-    let commands = ["kernel/cli/src"];
+    let commands = ["kernel/cli/src", "kernel/terminal/src"];
     assert_exact(
         "commands that boot a kernel",
         &["Kernel::boot(", "with_kernel("],
         &commands,
         &[
-            "kernel/cli/src/session.rs",
+            "kernel/cli/src/kernel_session.rs",
             "kernel/cli/src/commands/ext_build.rs",
             "kernel/cli/src/commands/mcp.rs",
             "kernel/cli/src/commands/run.rs",

@@ -1,8 +1,7 @@
 //! Lines that begin with a slash.
 
 use skillhost_kernel::suggest_similar;
-
-use crate::error::CliError;
+use skillhost_terminal::CliError;
 
 /// A parsed line of a chat.
 #[derive(Debug, PartialEq, Eq)]

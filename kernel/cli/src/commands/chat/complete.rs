@@ -5,9 +5,9 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
+use skillhost_terminal::sanitize;
 
 use super::command::COMMANDS;
-use crate::sanitise::sanitize;
 
 /// Names that commands take.
 #[derive(Debug, Default)]

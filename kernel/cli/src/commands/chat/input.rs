@@ -7,12 +7,11 @@ use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor, ExternalPrinter};
+use skillhost_terminal::{CliContext, CliError};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin};
 use tokio::signal::unix::Signal;
 
 use super::complete::CompletionNames;
-use crate::error::CliError;
-use crate::session::CliContext;
 
 const PROMPT: &str = "> ";
 
@@ -156,5 +155,5 @@ fn failed_io(error: io::Error) -> ReadlineError {
 
 #[expect(clippy::needless_pass_by_value, reason = "goes into map_err")]
 fn readline_error(error: ReadlineError) -> CliError {
-    CliError::new(crate::exit::IO, format!("the terminal: {error}"))
+    CliError::new(skillhost_terminal::exit::IO, format!("the terminal: {error}"))
 }

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use skill_store::{
     Audience, Digest, Snapshot, Store, TEMPORARY_PREFIX, read_published, temporary_name,
 };
+use skillhost_terminal::{CliError, exit};
 
 use super::tree::{self, ExportSource, FileMap, TargetContents};
-use crate::commands::durable::{sync_directory, sync_tree, write_new};
-use crate::error::CliError;
-use crate::exit;
+use crate::commands::skill::durable::{sync_directory, sync_tree, write_new};
+use crate::commands::skill::wording::registry_error;
 
 /// The file that records the exported skills of a directory and their digests.
 const RECORD: &str = ".skillhost-export.json";
@@ -219,7 +219,8 @@ impl TargetDirectory {
         let failed = |error: io::Error| CliError::io(&temporary, &error);
         fs::create_dir(&temporary).map_err(failed)?;
         let written = files.iter().try_for_each(|(path, (digest, executable))| {
-            let file = read_published(store, snapshot, Audience::Operator, id, path)?;
+            let file = read_published(store, snapshot, Audience::Operator, id, path)
+                .map_err(registry_error)?;
             let bytes = file.content.bytes();
             // The record names the planned digest, so other bytes would count as a foreign edit.
             if Digest::compute(bytes) != *digest {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use skill_store::{Digest, FileManifest, Skill, SkillPublisher, Snapshot, Store};
+use skillhost_terminal::{CliError, exit};
 
-use crate::error::CliError;
-use crate::exit;
+use crate::commands::skill::wording::registry_error;
 
 /// The entry limit; an exported skill never has more, so a larger tree is foreign.
 const MAX_ENTRIES: usize = 5_000;
@@ -40,7 +40,7 @@ impl ExportSource {
         snapshot: &Snapshot,
         skill: &Skill,
     ) -> Result<Self, CliError> {
-        let entry = publisher.entry(store, snapshot, skill)?;
+        let entry = publisher.entry(store, snapshot, skill).map_err(registry_error)?;
         let FileManifest::Files(files) = &entry.resources else {
             let message = "it has more than 512 files or 16 MiB, which is too much for a copy";
             return Err(CliError::new(exit::FINDINGS, message).with_hint("--link"));

@@ -4,12 +4,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::json;
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use crate::cli::McpClient;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
 
 /// The name under which clients know the server.
 const NAME: &str = "skillhost";

@@ -17,10 +17,9 @@ use skillhost_payload::{
     ApprovalPolicy, ErrorKind, PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills,
     ToolAudience as Offered, ToolOutput, ToolSpec,
 };
+use skillhost_terminal::CliError;
 use tokio::sync::watch;
 use tokio::task::block_in_place;
-
-use crate::error::CliError;
 
 /// The skill directories of agents, relative to the working directory and to the user's home
 /// directory.

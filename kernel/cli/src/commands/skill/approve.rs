@@ -2,15 +2,12 @@
 
 use serde_json::json;
 use skill_store::{LedgerErrorKind, SkillId, ToolGrant};
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::consent::ApprovalFlags;
 use super::desk::{ReviewContext, current_actor};
 use super::page;
 use crate::cli::ApproveArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_approve(session: &CliContext, args: &ApproveArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;

@@ -2,12 +2,10 @@
 
 use serde_json::{Value, json};
 use skill_store::{AuditEntry, AuditFilter, format_rfc3339};
+use skillhost_terminal::{CliContext, CommandResult, exit, json_text};
 
 use super::desk::ReviewContext;
 use crate::cli::{AuditLogArgs, AuditStart};
-use crate::exit;
-use crate::output::{CommandResult, json_text};
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_audit_log(session: &CliContext, args: &AuditLogArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;

@@ -7,11 +7,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use skill_store::{FoundItem, FoundProblem, FoundSkill, ProblemKind, SkillFiles, find_skills};
+use skillhost_terminal::{CliContext, CliError, exit};
 
 use crate::cli::SkillPaths;
-use crate::error::CliError;
-use crate::exit;
-use crate::session::CliContext;
 
 /// An item of a batch.
 pub(super) enum BatchItem<'a> {

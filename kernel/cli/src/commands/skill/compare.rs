@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use skill_store::{VersionFile, VersionTree, diff::unified_diff};
+use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use super::desk::ReviewContext;
 use super::page::{self, TextPage};
 use crate::cli::DiffArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 /// The output of the command with `--json`.
 #[derive(Debug, Serialize)]

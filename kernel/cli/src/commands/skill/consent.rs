@@ -3,11 +3,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 
 use skill_store::Digest;
-
-use crate::error::CliError;
-use crate::exit;
-use crate::output::display_safe;
-use crate::session::CliContext;
+use skillhost_terminal::{CliContext, CliError, display_safe, exit};
 
 /// The minimum number of digits that identify a digest.
 const MIN_DIGITS: usize = 12;

@@ -7,15 +7,12 @@ mod print;
 use serde::Serialize;
 use skill_format::CatalogItem;
 use skill_store::FoundProblem;
+use skillhost_terminal::{CliContext, CliError, CommandResult, Output, exit};
 
 use self::clients::{ListingCut, SkillListing};
 use self::measure::{SkillCost, TextCost, TokenCounter};
 use super::batch::{self, BatchItem};
 use crate::cli::CostArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, Output};
-use crate::session::CliContext;
 
 /// The tokenizer of exact counts, as every result names it.
 const ENCODING: &str = "o200k_base";

@@ -2,13 +2,14 @@
 
 use skill_compat::extended::{ExecutionOrder, ExtendedSpec, ParsedExtendedSpec};
 use skill_store::{Skill, Store, read_skill_yaml};
+use skillhost_terminal::CliError;
 
-use crate::error::CliError;
+use super::wording::registry_error;
 
 /// Reads a skill's declarations from its frontmatter and its `skill.yaml`. An unreadable
 /// `skill.yaml` is skipped: `read_skill` already reports it.
 pub(super) fn read_declarations(store: &Store, skill: &Skill) -> Result<ExtendedSpec, CliError> {
-    let source = store.read(skill)?;
+    let source = store.read(skill).map_err(registry_error)?;
     let sidecar = read_skill_yaml(&skill.dir()).ok().flatten();
     let sidecar = sidecar
         .map(|text| ParsedExtendedSpec::parse_skill_yaml(&text, skill.id().as_str()).extended);

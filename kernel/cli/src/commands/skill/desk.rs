@@ -7,12 +7,11 @@ use skill_store::{
     HumanActor, Ledger, LedgerError, Proposal, ProposalDrift, ProposalFilter, ProposalSummary,
     SkillId, Snapshot, Store, ToolGrant,
 };
+use skillhost_terminal::{CliContext, CliError, Output};
 
 use super::stored;
+use super::wording::ledger_error;
 use crate::cli::SkillRoots;
-use crate::error::CliError;
-use crate::output::Output;
-use crate::session::CliContext;
 
 /// The ledger of a home together with its skills.
 pub(super) struct ReviewContext {
@@ -52,7 +51,7 @@ impl ReviewContext {
     ) -> (Result<T, CliError>, Vec<String>) {
         let done = work(&self.ledger, &self.store.snapshot());
         let notes = self.ledger.take_notes().iter().map(ToString::to_string).collect();
-        (done.map_err(CliError::from), notes)
+        (done.map_err(ledger_error), notes)
     }
 
     /// Returns the current snapshot of the skills.

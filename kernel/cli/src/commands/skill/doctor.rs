@@ -8,15 +8,13 @@ use serde::Serialize;
 use skill_format::RenderReport;
 use skill_rules::Profile;
 use skill_store::{AgentScope, Audience, PartialScan, SkillRoot, ToolGrant};
+use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use self::chain::{ScanRemark, StageRow};
 use super::approve::offer_approvals;
 use super::consent::is_interactive;
 use super::stored;
 use crate::cli::{DoctorArgs, ExplainArgs};
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 /// The output of the command with `--json`.
 #[derive(Debug, Serialize)]

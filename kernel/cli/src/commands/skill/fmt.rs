@@ -8,14 +8,13 @@ use similar::{ChangeTag, TextDiff};
 use skill_format::{decode_file, find_fences};
 use skill_rules::fmt::{FmtOptions, format_skill};
 use skill_store::{FoundProblem, FoundSkill, ReplaceError, SkillFiles, replace_file};
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
+};
 
 use super::batch::{self, BatchItem, for_each, worst_exit_code};
 use super::recorded::Recorder;
 use crate::cli::FmtArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, GREEN, Output, RED, YELLOW, display_safe};
-use crate::session::CliContext;
 
 /// The number of context lines around a change in a diff.
 const CONTEXT: usize = 2;

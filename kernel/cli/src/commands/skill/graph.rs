@@ -7,14 +7,14 @@ use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
 use skill_compat::graph::{GraphSkill, SkillGraph, build_graph as graph_of, render_mermaid};
 use skill_format::SKILL_YAML;
 use skill_store::{FoundSkill, read_skill_yaml};
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, DIM, Output, RED, YELLOW, display_safe, exit,
+    ignore_broken_pipe,
+};
 
 use super::batch::worst_exit_code;
 use super::loaded;
 use crate::cli::GraphArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, DIM, Output, RED, YELLOW, display_safe, ignore_broken_pipe};
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_graph(session: &CliContext, args: &GraphArgs) -> CommandResult {
     let output = session.output;

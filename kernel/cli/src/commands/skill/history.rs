@@ -2,13 +2,11 @@
 
 use serde_json::json;
 use skill_store::{SkillVersion, VersionAuthor};
+use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;
 use super::proposals::format_short_time;
 use crate::cli::HistoryArgs;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_history(session: &CliContext, args: &HistoryArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;

@@ -6,6 +6,7 @@ mod fix;
 use skill_format::SkillInput;
 use skill_rules::{CheckOptions, CheckScope, SkillDocument, check_subject, needs_files};
 use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
+use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use self::catalog::CrossSkillLinter;
 use self::fix::fix_file;
@@ -14,10 +15,6 @@ use super::recorded::Recorder;
 use super::report::{CheckedSkill, FindingsReport, SidecarReport, resolve_format};
 use super::rules::print_rule_page;
 use crate::cli::{LintArgs, ReportFormat};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_lint(session: &CliContext, args: &LintArgs) -> CommandResult {
     if let Some(rule) = &args.explain {

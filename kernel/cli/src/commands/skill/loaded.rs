@@ -2,11 +2,10 @@
 
 use skill_format::{Diagnostic, Frontmatter, Severity, parse_head};
 use skill_store::FoundSkill;
+use skillhost_terminal::{CliContext, CliError};
 
 use super::batch::{self, BatchItem, BatchSummary};
 use crate::cli::SkillPaths;
-use crate::error::CliError;
-use crate::session::CliContext;
 
 /// Calls `each` for every loadable skill, in the order of the paths. An unloadable one becomes a
 /// note.

@@ -8,13 +8,10 @@ use serde_json::json;
 use skill_format::{Severity, SkillInput, is_hidden};
 use skill_rules::{CheckOptions, CheckScope, Profile, check_skill};
 use skill_store::{sweep_directory, temporary_name};
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use crate::cli::NewArgs;
-use crate::commands::durable::{sync_directory, sync_tree, write_new};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
+use crate::commands::skill::durable::{sync_directory, sync_tree, write_new};
 
 /// A template of a skill.
 struct SkillTemplate {

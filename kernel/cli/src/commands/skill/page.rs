@@ -14,11 +14,10 @@ use skill_store::{
     diff::{FuzzKind, FuzzNote},
     format_rfc3339,
 };
+use skillhost_terminal::{BOLD, CliError, DIM, GREEN, Output, RED, YELLOW, ignore_broken_pipe};
 
 pub(super) use self::text::{StyledLine, StyledSpan, format_line, wrap_line};
 use super::compare::{FileDifference, FileDifferenceKind};
-use crate::error::CliError;
-use crate::output::{BOLD, DIM, GREEN, Output, RED, YELLOW, ignore_broken_pipe};
 
 /// The terminal width, in columns, from which two columns are readable.
 const MIN_SIDE_BY_SIDE_WIDTH: usize = 120;

@@ -2,12 +2,10 @@
 
 use serde_json::json;
 use skill_store::{ProposalFilter, ProposalState, ReviewFlag, format_rfc3339};
+use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;
 use crate::cli::ProposalsArgs;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 /// The number of characters of a justification in a list.
 const MAX_JUSTIFICATION_CHARS: usize = 60;

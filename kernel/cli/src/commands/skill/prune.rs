@@ -2,12 +2,10 @@
 
 use serde_json::json;
 use skill_store::RetentionRule;
+use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;
 use crate::cli::PruneArgs;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 pub(super) fn prune(session: &CliContext, args: &PruneArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;

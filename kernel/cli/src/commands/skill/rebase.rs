@@ -1,12 +1,10 @@
 //! `skillhost skill proposal rebase`.
 
 use skill_store::ProposalState;
+use skillhost_terminal::{CliContext, CommandResult, GREEN, RED, display_safe, exit};
 
 use super::desk::{ReviewContext, current_actor};
 use crate::cli::RebaseArgs;
-use crate::exit;
-use crate::output::{CommandResult, GREEN, RED, display_safe};
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_rebase(session: &CliContext, args: &RebaseArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use skill_store::{Ledger, SkillId, Store};
+use skillhost_terminal::{CliContext, CliError};
 
 use super::stored;
+use super::wording::ledger_error;
 use crate::cli::SkillRoots;
-use crate::error::CliError;
-use crate::session::CliContext;
 
 /// A recorder of a skill's files before and after a command modifies them, for skills of a trusted
 /// home. Other skills have no versions.
@@ -50,7 +50,7 @@ impl<'s> Recorder<'s> {
         let Some((ledger, store)) = home else { return Ok(()) };
         let snapshot = store.snapshot();
         let Some(id) = skill_at(&snapshot, path) else { return Ok(()) };
-        ledger.record_direct_edits(&snapshot, &[id])?;
+        ledger.record_direct_edits(&snapshot, &[id]).map_err(ledger_error)?;
         for note in ledger.take_notes() {
             self.session.output.print_note(note);
         }

@@ -4,13 +4,10 @@
 //! `--json` the format is that of this program.
 
 use serde_json::{Value, json};
+use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use crate::cli::{PromptFormat, ReferenceArgs, ToPromptArgs};
 use crate::commands::skills_ref::{self, ReferenceToolOutput};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_read_properties(
     session: &CliContext,

@@ -1,10 +1,9 @@
 //! `skillhost skill proposal reject`.
 
+use skillhost_terminal::{CliContext, CommandResult, display_safe, exit};
+
 use super::desk::{ReviewContext, current_actor};
 use crate::cli::RejectArgs;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_reject(session: &CliContext, args: &RejectArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;

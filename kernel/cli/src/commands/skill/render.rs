@@ -11,14 +11,14 @@ use serde_json::json;
 use skill_compat::role::SkillRole;
 use skill_format::{SkillText, TokenCount};
 use skill_store::{FoundItem, FoundProblem, ProblemKind, find_skills};
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, display_safe, exit, ignore_broken_pipe,
+};
 
 use self::theme::{ColorTheme, SkillPage};
 use super::stored;
+use super::wording::registry_error;
 use crate::cli::{RenderArgs, SkillRoots};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, display_safe, ignore_broken_pipe};
-use crate::session::CliContext;
 
 /// The width without a terminal, in columns.
 const WIDTH: u16 = 80;
@@ -108,7 +108,7 @@ fn find(session: &CliContext, named: &Path) -> Result<SanitizedSkill, CliError> 
                 "name a skill's directory, its SKILL.md, or one of: skillhost skill list",
             ));
         };
-        let source = store.read(skill)?;
+        let source = store.read(skill).map_err(registry_error)?;
         let frontmatter = &source.frontmatter;
         let name = frontmatter.name.as_deref();
         return Ok(SanitizedSkill::new(id, name, &frontmatter.description, source.body()));

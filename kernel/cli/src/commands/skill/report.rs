@@ -17,11 +17,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use skill_format::{Diagnostic, Severity};
 use skill_rules::{Finding, Profile, SkillDocument, collect_properties};
 use skill_store::{FoundProblem, ProblemKind};
+use skillhost_terminal::{CliContext, CliError, Output, ignore_broken_pipe};
 
 use crate::cli::ReportFormat;
-use crate::error::CliError;
-use crate::output::{Output, ignore_broken_pipe};
-use crate::session::CliContext;
 
 pub(super) use self::beside::SidecarReport;
 

@@ -7,15 +7,12 @@ mod walk;
 use serde::Serialize;
 use serde_json::json;
 use skill_store::{Proposal, ProposalDrift, ProposalFilter, ProposalState};
+use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use super::consent::is_interactive;
 use super::desk::ReviewContext;
 use super::page;
 use crate::cli::ReviewArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 /// A proposal as `--json` prints it.
 #[derive(Debug, Serialize)]

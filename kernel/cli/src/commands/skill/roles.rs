@@ -5,12 +5,13 @@ use std::io::Write as _;
 use anstyle::{Ansi256Color, RgbColor, Style};
 use serde_json::{Value, json};
 use skill_compat::role::{RoleCounts, SkillRole};
+use skillhost_terminal::{
+    BOLD, CliContext, CliError, CommandResult, GREEN, Output, YELLOW, display_safe,
+    ignore_broken_pipe,
+};
 
 use super::loaded;
 use crate::cli::RolesArgs;
-use crate::error::CliError;
-use crate::output::{BOLD, CommandResult, GREEN, Output, YELLOW, display_safe, ignore_broken_pipe};
-use crate::session::CliContext;
 
 struct TriadMember {
     id: String,

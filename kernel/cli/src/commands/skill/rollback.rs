@@ -1,15 +1,12 @@
 //! `skillhost skill rollback`.
 
 use skill_store::SkillVersion;
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::compare;
 use super::consent::ApprovalFlags;
 use super::desk::{ReviewContext, current_actor};
 use crate::cli::RollbackArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_rollback(session: &CliContext, args: &RollbackArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;

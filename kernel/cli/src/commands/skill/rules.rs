@@ -3,12 +3,9 @@
 use serde_json::{Value, json};
 use skill_rules::explain::render_page;
 use skill_rules::{RULES, Rule, RuleGroup, find_rule, similar_rules};
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use crate::cli::RulesArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_rules(session: &CliContext, args: &RulesArgs) -> CommandResult {
     let chosen = args.rules.iter().map(|id| find(id)).collect::<Result<Vec<_>, _>>()?;

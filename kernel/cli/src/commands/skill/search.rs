@@ -7,13 +7,12 @@ use skill_store::{
     Audience, ListSkillsArgs, Ranker, RankingExplanation, SearchContext, Skill, SkillQuery,
     SkillSearchResult, SkillSearcher, TrustLevel, search_skills,
 };
+use skillhost_terminal::{
+    BOLD, CliContext, CliError, CommandResult, DIM, Output, display_safe, exit,
+};
 
 use super::stored;
 use crate::cli::SearchArgs;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{BOLD, CommandResult, DIM, Output, display_safe};
-use crate::session::CliContext;
 
 /// The width of the id column; a longer id moves the rest of its line.
 const ID_WIDTH: usize = 32;

@@ -12,13 +12,10 @@ use skill_store::{Audience, RegistryConfig, ReplaceError, SkillState, Snapshot, 
 use skillhost_files::write_atomically;
 use skillhost_kernel::control::ControlRequest;
 use skillhost_kernel::{Home, ReloadOutcome, Settings};
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::stored::{self, REGISTRY};
 use crate::cli::{DisableArgs, EnableArgs, SkillRoots};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{CommandResult, display_safe};
-use crate::session::CliContext;
 
 /// The change of one skill's state.
 #[derive(Debug, Serialize)]

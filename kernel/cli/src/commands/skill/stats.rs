@@ -3,13 +3,11 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
+use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;
 use super::proposals::format_short_time;
 use crate::cli::StatsArgs;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;

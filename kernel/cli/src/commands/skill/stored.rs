@@ -13,16 +13,14 @@ use skill_store::{
     read_skill, read_skill_resource,
 };
 use skillhost_kernel::{Home, Installation, discover_manifests};
+use skillhost_terminal::{
+    BOLD, CliContext, CliError, CommandResult, DIM, Output, RED, YELLOW, display_safe, exit,
+    ignore_broken_pipe, sanitize,
+};
 
 use super::declared;
+use super::wording::registry_error;
 use crate::cli::SkillRoots;
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{
-    BOLD, CommandResult, DIM, Output, RED, YELLOW, display_safe, ignore_broken_pipe,
-};
-use crate::sanitise::sanitize;
-use crate::session::CliContext;
 
 /// The extension whose configuration names the skill roots.
 pub(in crate::commands) const REGISTRY: &str = "skill_registry";
@@ -56,7 +54,8 @@ pub(super) fn cmd_skill_show(session: &CliContext, id: &str, roots: &SkillRoots)
 pub(super) fn cmd_skill_read(session: &CliContext, id: &str, roots: &SkillRoots) -> CommandResult {
     let store = open_store(session, roots)?;
     let args = ReadSkillArgs { skill_id: id.to_owned() };
-    let answer = read_skill(&store, &store.snapshot(), Audience::Operator, &args)?;
+    let answer =
+        read_skill(&store, &store.snapshot(), Audience::Operator, &args).map_err(registry_error)?;
     print(session.output, &answer)?;
     Ok(exit::OK)
 }
@@ -296,7 +295,8 @@ fn show_skill(
     grants: &[ToolGrant],
 ) -> Result<(), CliError> {
     let args = ReadSkillArgs { skill_id: id.to_owned() };
-    let read = read_skill(store, snapshot, Audience::Operator, &args)?.structured;
+    let read =
+        read_skill(store, snapshot, Audience::Operator, &args).map_err(registry_error)?.structured;
     let skill = snapshot
         .get(id)
         .ok_or_else(|| CliError::new(exit::NOT_FOUND, format!("skill `{id}` not found")))?;
@@ -453,7 +453,8 @@ fn print_resource(output: Output, store: &Store, id: &str, path: &str) -> Result
         limit: None,
     };
     loop {
-        let answer = read_skill_resource(&snapshot, Audience::Operator, &args)?;
+        let answer =
+            read_skill_resource(&snapshot, Audience::Operator, &args).map_err(registry_error)?;
         if output.json {
             return print(output, &answer);
         }

@@ -2,13 +2,11 @@
 
 use skill_format::SkillInput;
 use skill_rules::{CheckOptions, CheckScope, SkillDocument, check_subject, needs_files};
+use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::batch::{BatchItem, for_each, worst_exit_code};
 use super::report::{CheckedSkill, FindingsReport, SidecarReport, resolve_format};
 use crate::cli::ValidateArgs;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
 
 pub(super) fn cmd_skill_validate(session: &CliContext, args: &ValidateArgs) -> CommandResult {
     let profile = args.profile.into();

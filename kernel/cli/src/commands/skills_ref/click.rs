@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use skill_compat::reference::python_repr;
+use skillhost_terminal::exit;
 
 use super::ReferenceToolOutput;
-use crate::exit;
 
 /// A parsed command.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,27 +2,29 @@
 
 use std::collections::BTreeSet;
 
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use futures::future::LocalBoxFuture;
+use serde_json::value::RawValue;
 use skillhost_kernel::control::{AgentSummary, ControlRequest, ToolListing};
 use skillhost_kernel::suggest_similar;
+use skillhost_terminal::{CliError, display_safe, parse_answer};
 
-use crate::error::CliError;
-use crate::output::display_safe;
+/// A function that sends a request to a kernel.
+pub(super) type KernelRequests<'a> =
+    dyn Fn(ControlRequest) -> LocalBoxFuture<'a, Result<Box<RawValue>, CliError>> + 'a;
 
 /// Rejects names of unknown tools. `ask` sends a request to the kernel.
 pub(super) async fn check_approved(
     approved: &[String],
-    ask: impl AsyncFn(ControlRequest) -> Result<Value, CliError>,
+    ask: &KernelRequests<'_>,
 ) -> Result<(), CliError> {
     if approved.is_empty() {
         return Ok(());
     }
-    let agents: Vec<AgentSummary> = read(ask(ControlRequest::Agents).await?)?;
+    let agents: Vec<AgentSummary> = parse_answer(&ask(ControlRequest::Agents).await?)?;
     let agents = agents.into_iter().map(|agent| Some(agent.id.to_string()));
     let mut known = BTreeSet::new();
     for agent in std::iter::once(None).chain(agents) {
-        let listing: ToolListing = read(ask(ControlRequest::Tools { agent }).await?)?;
+        let listing: ToolListing = parse_answer(&ask(ControlRequest::Tools { agent }).await?)?;
         known.extend(listing.tools.into_iter().map(|tool| tool.spec.name));
     }
     let Some(name) = approved.iter().find(|name| !known.contains(*name)) else { return Ok(()) };
@@ -33,8 +35,4 @@ pub(super) async fn check_approved(
         names => error.with_hint(format!("did you mean {}?", names.join(", "))),
     };
     Err(error.with_hint("see: skillhost tool list"))
-}
-
-fn read<T: DeserializeOwned>(value: Value) -> Result<T, CliError> {
-    Ok(serde_json::from_value(value).map_err(std::io::Error::from)?)
 }

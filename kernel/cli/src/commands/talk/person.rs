@@ -8,10 +8,9 @@ use async_trait::async_trait;
 use skillhost_kernel::{
     ApprovalDecision, ApprovalRequest, Channel, RunEvent, RunOutcome, SecretPrompt, SecretReply,
 };
+use skillhost_terminal::{BOLD, CliError, DIM, Output, RED, display_safe};
 
 use super::{question, secret};
-use crate::error::CliError;
-use crate::output::{BOLD, DIM, Output, RED, display_safe};
 
 /// The number of characters of a call's arguments or result in a progress line.
 const MAX_LINE_CHARS: usize = 160;

@@ -6,8 +6,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::Value;
 use skillhost_kernel::{ApprovalDecision, ApprovalRequest};
-
-use crate::output::{BOLD, Output, RED, display_safe};
+use skillhost_terminal::{BOLD, Output, RED, display_safe};
 
 /// The maximum length of an input line, in bytes.
 const MAX_LINE_BYTES: usize = 4096;

@@ -4,9 +4,9 @@ use std::io;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use skillhost_kernel::{SecretPrompt, SecretReply};
+use skillhost_terminal::{BOLD, Output, display_safe};
 
 use super::question::prompt_line;
-use crate::output::{BOLD, Output, display_safe};
 
 /// A guard that disables the terminal's echo until it is dropped, also when the prompt is canceled.
 struct EchoOff {

@@ -1,9 +1,9 @@
 //! Printed costs for users.
 
+use skillhost_terminal::{CliError, Output};
+
 use super::measure::{SkillCost, TextCost};
 use super::{CostReport, TotalCost};
-use crate::error::CliError;
-use crate::output::Output;
 
 /// Prints each skill part by part, then the cuts of the clients.
 pub(super) fn print(output: Output, costs: &CostReport) -> Result<(), CliError> {

@@ -1,9 +1,9 @@
 //! The printed report for users.
 
+use skillhost_terminal::{CliError, GREEN, Output, RED, YELLOW, display_safe};
+
 use super::SkillDoctorReport;
 use super::chain::{PromptStage, StageRow};
-use crate::error::CliError;
-use crate::output::{GREEN, Output, RED, YELLOW, display_safe};
 
 /// Prints the stages of every skill, then the reasons, then the remarks on the scan.
 pub(super) fn print(output: Output, examination: &SkillDoctorReport) -> Result<(), CliError> {

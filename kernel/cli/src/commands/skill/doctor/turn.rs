@@ -3,11 +3,9 @@
 use serde_json::{Value, json};
 use skillhost_kernel::control::ControlRequest;
 use skillhost_payload::ToolOutput;
+use skillhost_terminal::{CliContext, CommandResult, exit, text_or_stdin};
 
-use crate::commands::text_or_stdin;
-use crate::exit;
-use crate::output::CommandResult;
-use crate::session::CliContext;
+use crate::kernel_session::request_from_kernel;
 
 /// The registry's tool that explains a catalog.
 const TOOL: &str = "explain_catalog";
@@ -16,7 +14,7 @@ pub(super) fn explain_turn(session: &CliContext, agent: &str, prompt: &str) -> C
     let arguments = json!({ "prompt": text_or_stdin(prompt)? }).to_string();
     let (agent, tool) = (agent.to_owned(), TOOL.to_owned());
     let reply: ToolOutput =
-        session.request_from_kernel(ControlRequest::InvokeFor { agent, tool, arguments })?;
+        request_from_kernel(session, ControlRequest::InvokeFor { agent, tool, arguments })?;
     let explained: Value = match &reply.structured {
         Some(raw) => serde_json::from_str(raw.get()).map_err(std::io::Error::from)?,
         None => Value::Null,

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::value::RawValue;
 use skill_rules::{CatalogSkill, Finding, SkillDocument, check_catalog};
 use skill_store::{FoundItem, FoundProblem, find_skills};
+use skillhost_terminal::CliError;
 
 use super::super::report::{CheckedSkill, FindingsReport};
-use crate::error::CliError;
 
 /// The skills of a run, and the entries buffered until the run ends.
 #[derive(Default)]

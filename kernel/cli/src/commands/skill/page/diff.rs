@@ -2,9 +2,9 @@
 
 use anstyle::{AnsiColor, Style};
 use skill_store::diff::diff_words;
+use skillhost_terminal::DIM;
 
 use super::text::{StyledLine, StyledSpan, line_width, wrap_line};
-use crate::output::DIM;
 
 const OLD: Style = AnsiColor::Red.on_default();
 const NEW: Style = AnsiColor::Green.on_default();

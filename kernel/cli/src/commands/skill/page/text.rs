@@ -1,9 +1,8 @@
 //! Styled lines, and their wrapping to a width.
 
 use anstyle::Style;
+use skillhost_terminal::display_safe;
 use unicode_width::UnicodeWidthChar as _;
-
-use crate::output::display_safe;
 
 /// The tab width, in columns.
 const TAB: usize = 4;
@@ -83,7 +82,7 @@ pub(super) fn line_width(line: &[StyledSpan]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::RED;
+    use skillhost_terminal::RED;
 
     fn texts(line: &[StyledSpan], width: usize) -> Vec<String> {
         wrap_line(line, width).iter().map(|line| format_line(line, false)).collect()

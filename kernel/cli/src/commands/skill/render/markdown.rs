@@ -4,11 +4,10 @@
 //! lists nor links. Therefore pulldown-cmark parses the text and termimad only lays it out.
 
 use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
+use skillhost_terminal::display_safe;
 use termimad::minimad::{
     self, Composite, CompositeStyle, Compound, Line, TableRow, TableRule, Text,
 };
-
-use crate::output::display_safe;
 
 /// The largest indentation of a list, in columns; deeper lists are indented no further.
 const MAX_INDENT: u8 = 8;

@@ -3,13 +3,13 @@
 use anstyle::Style;
 use skill_compat::role::SkillRole;
 use skill_format::TokenCount;
+use skillhost_terminal::DIM;
 use termimad::crossterm::style::Color;
 use termimad::minimad::{Alignment, Text};
 use termimad::{CompoundStyle, FmtText, LineStyle, ListItemsIndentationMode, MadSkin, StyledChar};
 
 use super::markdown::{INDENTED, MarkdownDocument};
 use crate::commands::skill::roles;
-use crate::output::DIM;
 
 /// The colors of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 use std::io::{self, Write};
 
 use skill_format::Severity;
+use skillhost_terminal::display_safe;
 
 use super::{CheckSummary, CheckedSkill, ReportWriter};
-use crate::output::display_safe;
 
 pub(super) struct GithubWriter;
 

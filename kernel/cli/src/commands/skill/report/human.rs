@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use annotate_snippets::renderer::DEFAULT_LINE_NUM_STYLE;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use skill_format::{Diagnostic, Severity, decode_file};
+use skillhost_terminal::{Output, display_safe};
 
 use super::place::{LineExcerpt, LineIndex, excerpt_line};
 use super::{CheckSummary, CheckedSkill, ReportWriter};
-use crate::output::{Output, display_safe};
 
 /// The number of columns of a line's excerpt if the terminal's width is unknown.
 const WIDTH: usize = 100;

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use skill_format::{Diagnostic, Severity};
+use skillhost_terminal::{SCHEMA_VERSION, json_text};
 
 use super::{CheckSummary, CheckedSkill, ReportWriter};
-use crate::output::{SCHEMA_VERSION, json_text};
 
 /// The JSON object of a skill.
 #[derive(Serialize)]

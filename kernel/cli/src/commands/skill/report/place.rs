@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::output::display_safe;
+use skillhost_terminal::display_safe;
 
 /// A printable excerpt of a line.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal as _, Write};
 
 use skill_compat::reference::format_output;
 use skill_format::Diagnostic;
+use skillhost_terminal::{Output, display_safe};
 
 use super::{CheckSummary, CheckedSkill, ReportWriter};
-use crate::output::{Output, display_safe};
 
 pub(super) struct ReferenceWriter(pub(super) Output);
 

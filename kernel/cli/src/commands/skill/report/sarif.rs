@@ -13,9 +13,9 @@ use serde_sarif::sarif::{
 };
 use skill_format::{Diagnostic, Severity};
 use skill_rules::{Profile, RuleLevel};
+use skillhost_terminal::json_text;
 
 use super::{CheckSummary, CheckedSkill, ReportWriter};
-use crate::output::json_text;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 

@@ -6,8 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::error::CliError;
-use crate::exit;
+use skillhost_terminal::{CliError, exit};
 
 /// The editor if the environment does not name one.
 const DEFAULT_EDITOR: &str = "vi";

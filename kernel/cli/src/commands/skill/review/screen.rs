@@ -5,6 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
+use skillhost_terminal::exit;
 use termimad::crossterm::cursor::{Hide, MoveTo, Show};
 use termimad::crossterm::event::{
     self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEventKind, KeyModifiers,
@@ -16,7 +17,6 @@ use termimad::crossterm::{execute, queue};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::super::page::{StyledLine, format_line, wrap_line};
-use crate::exit;
 
 /// Whether this process holds the terminal in raw mode.
 static TAKEN: AtomicBool = AtomicBool::new(false);

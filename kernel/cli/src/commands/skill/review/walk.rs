@@ -2,16 +2,13 @@
 
 use anstyle::{AnsiColor, Style};
 use skill_store::{Digest, Ledger, LedgerError, Proposal, ProposalDrift, ProposalState, Snapshot};
+use skillhost_terminal::{BOLD, CliContext, CliError, CommandResult, DIM, display_safe, exit};
 use termimad::crossterm::event::KeyCode;
 
 use super::super::desk::{ReviewContext, current_actor, load_with_drift};
 use super::super::page::{self, StyledLine, StyledSpan, wrap_line};
 use super::editor;
 use super::screen::{RawTerminal, ScreenInput};
-use crate::error::CliError;
-use crate::exit;
-use crate::output::{BOLD, CommandResult, DIM, display_safe};
-use crate::session::CliContext;
 
 const BAR: Style = AnsiColor::Cyan.on_default();
 

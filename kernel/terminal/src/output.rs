@@ -10,31 +10,37 @@ use serde_json::{Map, Value, json};
 
 use crate::error::CliError;
 use crate::exit;
-use crate::sanitise::{escape_in_json, sanitize};
+use crate::sanitize::{escape_in_json, sanitize};
 
-pub(crate) mod queue;
+pub mod queue;
 
 /// Version of every `--json` object.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 1;
 
-pub(crate) const BOLD: Style = Style::new().bold();
-pub(crate) const DIM: Style = Style::new().dimmed();
-pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
-pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
-pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
+/// The style of names and titles.
+pub const BOLD: Style = Style::new().bold();
+/// The style of secondary text.
+pub const DIM: Style = Style::new().dimmed();
+/// The style of errors.
+pub const RED: Style = AnsiColor::Red.on_default().bold();
+/// The style of success.
+pub const GREEN: Style = AnsiColor::Green.on_default();
+/// The style of warnings.
+pub const YELLOW: Style = AnsiColor::Yellow.on_default();
 
 /// The result of a command: an exit code, or an error that becomes one.
-pub(crate) type CommandResult = Result<u8, CliError>;
+pub type CommandResult = Result<u8, CliError>;
 
 /// The format of the output; cheap to copy.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Output {
-    pub(crate) json: bool,
+pub struct Output {
+    /// Whether results are printed as JSON.
+    pub json: bool,
 }
 
 impl Output {
     /// Prints a line of a result. Untrusted text in it must have passed [`display_safe`].
-    pub(crate) fn print_line(self, line: impl Display) -> Result<(), CliError> {
+    pub fn print_line(self, line: impl Display) -> Result<(), CliError> {
         match queue::stdout_queue() {
             Some(queue) => queue.push(format!("{line}\n").into_bytes()),
             None => ignore_broken_pipe(writeln!(anstream::stdout(), "{line}"))?,
@@ -43,23 +49,23 @@ impl Output {
     }
 
     /// Returns whether standard output uses colors.
-    pub(crate) fn uses_color(self) -> bool {
+    pub fn uses_color(self) -> bool {
         anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
     }
 
     /// Returns the width of the terminal on standard output, if any.
-    pub(crate) fn width(self) -> Option<usize> {
+    pub fn width(self) -> Option<usize> {
         io::stdout().is_terminal().then(|| usize::from(termimad::terminal_size().0))
     }
 
     /// Returns buffered standard output for many lines; the caller applies styles (see
     /// [`Output::uses_color`]).
-    pub(crate) fn buffered(self) -> impl Write {
+    pub fn buffered(self) -> impl Write {
         io::BufWriter::with_capacity(64 * 1024, io::stdout().lock())
     }
 
     /// Prints a text unchanged, with a final newline; on a terminal, sanitized.
-    pub(crate) fn print_text(self, text: &str) -> Result<(), CliError> {
+    pub fn print_text(self, text: &str) -> Result<(), CliError> {
         let mut stdout = io::stdout().lock();
         let text = if stdout.is_terminal() { sanitize(text) } else { text.into() };
         let newline = if text.ends_with('\n') { "" } else { "\n" };
@@ -67,35 +73,27 @@ impl Output {
     }
 
     /// Prints a part of a text unchanged; on a terminal, sanitized.
-    pub(crate) fn print_raw(self, text: &str) -> Result<(), CliError> {
+    pub fn print_raw(self, text: &str) -> Result<(), CliError> {
         let mut stdout = io::stdout().lock();
         let text = if stdout.is_terminal() { sanitize(text) } else { text.into() };
         ignore_broken_pipe(stdout.write_all(text.as_bytes()))
     }
 
     /// Prints a chunk of a streamed text as [`Output::print_raw`] does, and flushes it.
-    pub(crate) fn print_chunk(self, text: &str) -> Result<(), CliError> {
+    pub fn print_chunk(self, text: &str) -> Result<(), CliError> {
         self.print_raw(text)?;
         ignore_broken_pipe(io::stdout().lock().flush())
     }
 
     /// Prints progress lines on stderr. Untrusted text in them must have passed [`display_safe`].
-    pub(crate) fn print_progress(self, lines: impl Display) {
+    pub fn print_progress(self, lines: impl Display) {
         if !self.json {
             to_stderr(format!("{lines}\n"));
         }
     }
 
-    /// Prints a text on stderr unchanged; on a terminal, sanitized.
-    pub(crate) fn raw_to_stderr(self, text: &str) {
-        let mut stderr = io::stderr().lock();
-        let text = if stderr.is_terminal() { sanitize(text) } else { text.into() };
-        // A closed stderr must not fail the command.
-        let _ = stderr.write_all(text.as_bytes());
-    }
-
     /// Prints the single object of `--json`; `schema_version` is one of its fields.
-    pub(crate) fn print_json<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CliError> {
+    pub fn print_json<T: Serialize + ?Sized>(self, value: &T) -> Result<(), CliError> {
         let mut object = Map::new();
         object.insert("schema_version".to_owned(), SCHEMA_VERSION.into());
         match serde_json::to_value(value).map_err(io::Error::from)? {
@@ -114,7 +112,7 @@ impl Output {
     }
 
     /// Prints rows under a header in aligned columns.
-    pub(crate) fn print_table(self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+    pub fn print_table(self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Disabled);
@@ -132,7 +130,7 @@ impl Output {
     }
 
     /// Prints a message that is not part of the result.
-    pub(crate) fn print_note(self, text: impl Display) {
+    pub fn print_note(self, text: impl Display) {
         if !self.json {
             let text = text.to_string();
             to_stderr(format!("{YELLOW}note{YELLOW:#}: {}\n", sanitize(&text)));
@@ -140,7 +138,7 @@ impl Output {
     }
 
     /// Prints a text on stderr unchanged; on a terminal, sanitized.
-    pub(crate) fn eprint_raw(self, text: &str) {
+    pub fn eprint_raw(self, text: &str) {
         let mut stderr = io::stderr().lock();
         let text = if stderr.is_terminal() { sanitize(text) } else { text.into() };
         // A closed stderr must not fail the command.
@@ -148,7 +146,7 @@ impl Output {
     }
 
     /// Prints an error with its hints.
-    pub(crate) fn print_error(self, error: &CliError) {
+    pub fn print_error(self, error: &CliError) {
         if self.json {
             let mut object = json!({ "schema_version": SCHEMA_VERSION, "error": error.to_json() });
             object.sort_all_objects();
@@ -173,17 +171,17 @@ fn to_stderr(text: String) {
 }
 
 /// Serializes a value as JSON on one printable line: control characters are escaped.
-pub(crate) fn json_text<T: Serialize + ?Sized>(value: &T) -> io::Result<String> {
+pub fn json_text<T: Serialize + ?Sized>(value: &T) -> io::Result<String> {
     Ok(escape_in_json(serde_json::to_string(value)?))
 }
 
 /// Makes untrusted text printable.
-pub(crate) fn display_safe(text: &str) -> String {
+pub fn display_safe(text: &str) -> String {
     sanitize(text).into_owned()
 }
 
 /// Converts a broken pipe (`| head`) to success.
-pub(crate) fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), CliError> {
+pub fn ignore_broken_pipe(result: io::Result<()>) -> Result<(), CliError> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             std::process::exit(i32::from(exit::OK))

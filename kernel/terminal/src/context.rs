@@ -1,37 +1,41 @@
-//! The context of a command: the home, its settings, a kernel.
+//! The context of a command: the output, the home, its settings, and the kernel that runs for it.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use futures::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use skillhost_builder::CargoExtensionBuilder;
 use skillhost_kernel::control::{self, ControlRequest, ControlResponse, RequestError, socket_path};
 use skillhost_kernel::supervision::SupervisorLock;
-use skillhost_kernel::{
-    BootOptions, Environment, Home, HomeError, Kernel, LoadedSettings, Settings,
-};
-use skillhost_models::{ModelRegistry, home_keys, keys_of_environment};
-use skillhost_process::ProcessSupervisor;
+use skillhost_kernel::{Environment, Home, HomeError, LoadedSettings, Settings};
+use tokio::runtime::Runtime;
 
-use crate::cli::GlobalArgs;
-use crate::commands::{SupervisorLink, is_supervised};
+use crate::arguments::GlobalArgs;
 use crate::error::CliError;
 use crate::exit;
 use crate::output::Output;
 
-/// The global arguments together with the environment.
-pub(crate) struct CliContext {
-    pub(crate) output: Output,
-    pub(crate) environment: Environment,
+/// The global arguments together with the environment and the runtime of the process.
+pub struct CliContext {
+    /// The format of the output.
+    pub output: Output,
+    /// The variables and directories of the process.
+    pub environment: Environment,
     home_argument: Option<PathBuf>,
     trust_home: bool,
+    /// Started by the first asynchronous work.
+    runtime: OnceLock<Runtime>,
 }
 
 impl CliContext {
-    pub(crate) fn new(global: &GlobalArgs) -> Result<Self, CliError> {
+    /// Creates the context of a command.
+    ///
+    /// # Errors
+    /// The working directory does not exist.
+    pub fn new(global: &GlobalArgs) -> Result<Self, CliError> {
         Ok(Self {
             output: Output { json: global.json },
             environment: Environment::from_process().map_err(|error| {
@@ -40,12 +44,16 @@ impl CliContext {
             })?,
             home_argument: global.home.clone(),
             trust_home: global.trust_home,
+            runtime: OnceLock::new(),
         })
     }
 
     /// Returns the home, trusted or not, for commands that load no extensions. An untrusted home is
     /// marked as such.
-    pub(crate) fn home(&self) -> Result<Home, CliError> {
+    ///
+    /// # Errors
+    /// No home is found, or it is broken.
+    pub fn home(&self) -> Result<Home, CliError> {
         let home = Home::find(self.home_argument.as_deref(), &self.environment)?;
         // An unusable record grants no trust; commands that require trust report the reason.
         let trusted = self.trust_home || home.require_trust(&self.environment).is_ok();
@@ -53,7 +61,10 @@ impl CliContext {
     }
 
     /// Returns the home if it is trusted.
-    pub(crate) fn trusted_home(&self) -> Result<Home, CliError> {
+    ///
+    /// # Errors
+    /// No home is found, or it is broken or untrusted.
+    pub fn trusted_home(&self) -> Result<Home, CliError> {
         let home = Home::find(self.home_argument.as_deref(), &self.environment)?;
         if !self.trust_home {
             home.require_trust(&self.environment)?;
@@ -63,7 +74,10 @@ impl CliContext {
 
     /// Returns the home as [`CliContext::trusted_home`] does, or `None` if no home is named or
     /// found.
-    pub(crate) fn find_trusted_home(&self) -> Result<Option<Home>, CliError> {
+    ///
+    /// # Errors
+    /// The home is broken or untrusted.
+    pub fn find_trusted_home(&self) -> Result<Option<Home>, CliError> {
         match Home::find(self.home_argument.as_deref(), &self.environment) {
             // Only a missing home is optional; an untrusted or broken one is an error.
             Err(HomeError::NotFound) => Ok(None),
@@ -71,22 +85,11 @@ impl CliContext {
         }
     }
 
-    /// Sends a request to the home's running kernel, or to a new one if none runs. The running
-    /// kernel knows more (the last valid text of a skill broken since).
-    pub(crate) fn request_from_kernel<T: DeserializeOwned>(
-        &self,
-        request: ControlRequest,
-    ) -> Result<T, CliError> {
-        match self.try_running_kernel(&self.trusted_home()?, &request)? {
-            Some(answer) => Ok(answer),
-            None => parse_answer(&self.with_kernel(async |kernel| {
-                Ok(control::execute_request(kernel, request).await?)
-            })?),
-        }
-    }
-
-    /// Sends a request as [`CliContext::request_from_kernel`] does; `None` if no kernel runs.
-    pub(crate) fn try_running_kernel<T: DeserializeOwned>(
+    /// Sends a request to the home's running kernel; `None` if none runs.
+    ///
+    /// # Errors
+    /// The kernel refused the request, or its reply was lost.
+    pub fn try_running_kernel<T: DeserializeOwned>(
         &self,
         home: &Home,
         request: &ControlRequest,
@@ -99,87 +102,59 @@ impl CliContext {
         if home.is_untrusted() {
             return Ok(None);
         }
-        self.block_on(ask_kernel(&path, home, request, false))?
+        self.block_on(Box::pin(ask_kernel(&path, home, request, false)))?
     }
 
-    pub(crate) fn settings(&self, home: &Home) -> Result<LoadedSettings, CliError> {
+    /// Loads the settings of a home.
+    ///
+    /// # Errors
+    /// The file is not readable or not valid.
+    pub fn settings(&self, home: &Home) -> Result<LoadedSettings, CliError> {
         Ok(Settings::load_home(home)?)
     }
 
-    /// Returns the models in the settings of a home. Requests require a trusted home: its settings
-    /// decide where keys are sent. The `.env` of an untrusted home is not read.
-    pub(crate) fn models(&self, home: &Home, settings: &Settings) -> ModelRegistry {
-        let (keys, note) = match home.is_untrusted() {
-            true => (keys_of_environment(), None),
-            false => home_keys(home.root()),
-        };
-        if let Some(note) = note {
-            self.output.print_note(note);
-        }
-        ModelRegistry::new(settings.models.clone(), home.root(), keys)
-    }
-
-    /// Boots a kernel for a trusted home, runs `work`, and shuts the kernel down.
-    pub(crate) fn with_kernel<T>(
-        &self,
-        work: impl AsyncFnOnce(&Kernel) -> Result<T, CliError>,
-    ) -> Result<T, CliError> {
-        let home = self.trusted_home()?;
-        let settings = self.settings(&home)?.settings;
-        let settings_file = Some(home.settings_file());
-        let models = Arc::new(self.models(&home, &settings));
-        let supervised = is_supervised();
-        let supervisor = SupervisorLink::of_this_process();
-        if let Some(supervisor) = supervisor {
-            supervisor.alive();
-        }
-        let processes = Arc::new(ProcessSupervisor::default());
-        let build = settings.build.clone();
-        let options = BootOptions::new(home, settings);
-        let builder =
-            CargoExtensionBuilder::new(&options.home, build, options.installation.as_ref());
-        let builder = Arc::new(builder);
-        let options =
-            BootOptions { settings_file, models, processes, supervised, builder, ..options };
-        let result = self.block_on(async {
-            // On a thread of the runtime: the heartbeat stops if all of them are blocked.
-            let signs = supervisor.map(|link| tokio::spawn(link.stay_alive()));
-            let kernel = Kernel::boot(options).await;
-            // An error of `work` is returned only after the shutdown, which extensions rely on.
-            let result = work(&kernel).await;
-            kernel.shutdown().await;
-            if let Some(signs) = signs {
-                signs.abort();
+    /// Runs asynchronous work on the runtime of the process.
+    ///
+    /// # Errors
+    /// The runtime cannot be started.
+    pub fn block_on<T>(&self, work: LocalBoxFuture<'_, T>) -> Result<T, CliError> {
+        let runtime = match self.runtime.get() {
+            Some(runtime) => runtime,
+            None => {
+                let runtime = tokio::runtime::Builder::new_multi_thread()
+                    .worker_threads(2)
+                    .thread_name("skillhost")
+                    .enable_all()
+                    .build()?;
+                self.runtime.get_or_init(|| runtime)
             }
-            result
-        });
-        result?
+        };
+        Ok(runtime.block_on(work))
     }
+}
 
-    /// Runs asynchronous work; tasks that still block a thread afterwards are abandoned.
-    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T, CliError> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("skillhost")
-            .enable_all()
-            .build()?;
-        let result = runtime.block_on(work);
-        // Blocking threads, such as one that reads the terminal, cannot be canceled.
-        runtime.shutdown_timeout(Duration::from_millis(100));
-        Ok(result)
+impl Drop for CliContext {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // Blocking threads, such as one that reads the terminal, cannot be canceled.
+            runtime.shutdown_timeout(Duration::from_millis(100));
+        }
     }
 }
 
 /// The time limit of the wait for a kernel that has ended.
-pub(crate) const KERNEL_WAIT: Duration = Duration::from_secs(60);
+pub const KERNEL_WAIT: Duration = Duration::from_secs(60);
 
 /// The interval between connection attempts.
-pub(crate) const KERNEL_PAUSE: Duration = Duration::from_millis(50);
+pub const KERNEL_PAUSE: Duration = Duration::from_millis(50);
 
 /// Sends a request to the kernel that listens at a socket; `None` if none does. If the kernel ends
 /// before it replies, a repeatable request goes to the next kernel. A kernel `seen` a moment ago
 /// that is about to restart is awaited.
-pub(crate) async fn ask_kernel<T: DeserializeOwned>(
+///
+/// # Errors
+/// The kernel refused the request, or its reply was lost.
+pub async fn ask_kernel<T: DeserializeOwned>(
     socket: &Path,
     home: &Home,
     request: &ControlRequest,
@@ -233,6 +208,10 @@ fn unanswered(request: &ControlRequest) -> CliError {
         .with_hint("check its effect before you repeat it")
 }
 
-fn parse_answer<T: DeserializeOwned>(answer: &RawValue) -> Result<T, CliError> {
+/// Parses the reply of a kernel.
+///
+/// # Errors
+/// The reply is not of the expected type.
+pub fn parse_answer<T: DeserializeOwned>(answer: &RawValue) -> Result<T, CliError> {
     Ok(serde_json::from_str(answer.get()).map_err(io::Error::from)?)
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 /// Escapes all unprintable characters as `\u{…}`: control characters other than newline and tab,
 /// and those of [`skill_format::is_hidden`].
-pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
+pub fn sanitize(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
     }

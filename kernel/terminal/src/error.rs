@@ -1,20 +1,17 @@
-//! The one error of the command line: an exit code, a message, hints. Every conversion is here.
+//! The one error of the command line: an exit code, a message, hints.
 
 use std::io;
 
 use serde_json::{Value, json};
 use skillhost_kernel::control::MessageError;
-use skillhost_kernel::supervision::SupervisorLockError;
-use skillhost_kernel::{
-    ApprovalsError, HomeError, KernelError, ModelErrorKind, RunError, SettingsError, ThreadError,
-};
+use skillhost_kernel::{ApprovalsError, HomeError, SettingsError, ThreadError};
 use skillhost_payload::{CallError, ErrorKind};
 
 use crate::exit;
 
 /// The error of a failed command.
 #[derive(Debug)]
-pub(crate) struct CliError {
+pub struct CliError {
     code: u8,
     kind: &'static str,
     message: String,
@@ -22,7 +19,9 @@ pub(crate) struct CliError {
 }
 
 impl CliError {
-    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+    /// Creates an error with an exit code, whose kind follows from the code.
+    #[must_use]
+    pub fn new(code: u8, message: impl Into<String>) -> Self {
         let kind = match code {
             exit::FINDINGS => "failed",
             exit::USAGE => "usage",
@@ -35,12 +34,15 @@ impl CliError {
         Self { code, kind, message: message.into(), hints: Vec::new() }
     }
 
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    /// Creates the error of an invalid command line.
+    #[must_use]
+    pub fn usage(message: impl Into<String>) -> Self {
         Self::new(exit::USAGE, message)
     }
 
     /// Creates the error of a failed file operation.
-    pub(crate) fn io(path: &std::path::Path, error: &io::Error) -> Self {
+    #[must_use]
+    pub fn io(path: &std::path::Path, error: &io::Error) -> Self {
         let code = match error.kind() {
             io::ErrorKind::NotFound => exit::NOT_FOUND,
             io::ErrorKind::AlreadyExists => exit::CONFLICT,
@@ -58,29 +60,46 @@ impl CliError {
         }
     }
 
-    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    /// Adds a hint per line.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.extend(hint.into().lines().map(str::to_owned));
         self
     }
 
-    pub(crate) fn code(&self) -> u8 {
+    /// Returns the exit code.
+    #[must_use]
+    pub fn code(&self) -> u8 {
         self.code
     }
 
-    pub(crate) fn message(&self) -> &str {
+    /// Returns the message.
+    #[must_use]
+    pub fn message(&self) -> &str {
         &self.message
     }
 
-    pub(crate) fn hints(&self) -> &[String] {
+    /// Returns the hints.
+    #[must_use]
+    pub fn hints(&self) -> &[String] {
         &self.hints
     }
 
-    pub(crate) fn to_json(&self) -> Value {
+    /// Returns the object that `--json` prints.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
         json!({ "kind": self.kind, "message": self.message, "hints": self.hints })
     }
 
+    /// Replaces the exit code; the kind stays.
+    #[must_use]
+    pub fn with_code(self, code: u8) -> Self {
+        Self { code, ..self }
+    }
+
     /// Creates an error with the kind of a tool's or extension's error.
-    pub(crate) fn from_kind(kind: ErrorKind, message: &str, hint: &str) -> Self {
+    #[must_use]
+    pub fn from_kind(kind: ErrorKind, message: &str, hint: &str) -> Self {
         let code = match kind {
             ErrorKind::NotFound => exit::NOT_FOUND,
             ErrorKind::InvalidArgument => exit::USAGE,
@@ -98,37 +117,9 @@ impl From<CallError> for CliError {
     }
 }
 
-impl From<KernelError> for CliError {
-    fn from(error: KernelError) -> Self {
-        Self::from_kind(error.kind(), &error.to_string(), &error.hint())
-    }
-}
-
 impl From<ThreadError> for CliError {
     fn from(error: ThreadError) -> Self {
         Self::from_kind(error.kind(), &error.to_string(), &error.hint())
-    }
-}
-
-impl From<RunError> for CliError {
-    fn from(error: RunError) -> Self {
-        let kind = error.kind();
-        match error {
-            RunError::Cancelled => Self::new(exit::INTERRUPTED, error.to_string()),
-            RunError::Thread(error) => error.into(),
-            RunError::Agent(error) => error.into(),
-            // An error of a known model is not a mistake in the command line.
-            RunError::Model(error) => {
-                let failed = Self::from_kind(kind, &error.to_string(), &error.hint);
-                let code = match error.kind {
-                    ModelErrorKind::Unknown => exit::NOT_FOUND,
-                    ModelErrorKind::Key => exit::IO,
-                    _ => exit::FINDINGS,
-                };
-                Self { code, ..failed }
-            }
-            error => Self::from_kind(kind, &error.to_string(), &error.hint()),
-        }
     }
 }
 
@@ -138,7 +129,7 @@ impl From<MessageError> for CliError {
         match (what.as_str(), error.kind) {
             ("cancelled", _) => Self::new(exit::INTERRUPTED, error.message),
             ("model", ErrorKind::NotFound | ErrorKind::Denied) => failed,
-            // As for [`RunError::Model`].
+            // An error of a known model is not a mistake in the command line.
             ("model", _) => Self { code: exit::FINDINGS, ..failed },
             _ => failed,
         }
@@ -170,46 +161,6 @@ impl From<SettingsError> for CliError {
 impl From<ApprovalsError> for CliError {
     fn from(error: ApprovalsError) -> Self {
         Self::new(exit::IO, error.to_string()).with_hint(error.hint())
-    }
-}
-
-impl From<SupervisorLockError> for CliError {
-    fn from(error: SupervisorLockError) -> Self {
-        let message = error.to_string();
-        match error {
-            SupervisorLockError::Held { .. } => Self::new(exit::CONFLICT, message)
-                .with_hint("stop the other one, or use another --home"),
-            SupervisorLockError::Io { path, source } => Self::io(&path, &source),
-        }
-    }
-}
-
-impl From<skill_store::RegistryError> for CliError {
-    fn from(error: skill_store::RegistryError) -> Self {
-        use skill_store::ErrorKind as Kind;
-        let kind = match error.kind {
-            Kind::NotFound => ErrorKind::NotFound,
-            Kind::InvalidArgument => ErrorKind::InvalidArgument,
-            Kind::Denied => ErrorKind::Denied,
-            Kind::TooLarge => ErrorKind::TooLarge,
-            Kind::Conflict => ErrorKind::Conflict,
-            Kind::Io => ErrorKind::Io,
-        };
-        // The hints address models, which call tools; users run commands.
-        let hint = error
-            .hint
-            .replace("list_skills shows", "`skillhost skill list` shows")
-            .replace("read_skill lists", "`skillhost skill show` lists");
-        Self::from_kind(kind, &error.message, &hint)
-    }
-}
-
-impl From<skill_store::LedgerError> for CliError {
-    fn from(error: skill_store::LedgerError) -> Self {
-        let mut registry_error = skill_store::RegistryError::from(error);
-        // The ledger omits the program's name in its commands.
-        registry_error.hint = registry_error.hint.replace("`skill ", "`skillhost skill ");
-        registry_error.into()
     }
 }
 

@@ -5,7 +5,11 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 /// Writes a new file and synchronizes its content to disk.
-pub(super) fn write_new(path: &Path, bytes: &[u8], executable: bool) -> io::Result<()> {
+pub(in crate::commands) fn write_new(
+    path: &Path,
+    bytes: &[u8],
+    executable: bool,
+) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -21,7 +25,7 @@ pub(super) fn write_new(path: &Path, bytes: &[u8], executable: bool) -> io::Resu
 }
 
 /// Synchronizes the entries of a directory to disk.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+pub(in crate::commands) fn sync_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(path)?.sync_all()?;
     #[cfg(not(unix))]
@@ -30,7 +34,7 @@ pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Synchronizes the entries of a directory and of every directory below it to disk.
-pub(super) fn sync_tree(path: &Path) -> io::Result<()> {
+pub(in crate::commands) fn sync_tree(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {

@@ -2,22 +2,29 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use async_trait::async_trait;
+use serde_json::value::RawValue;
 use skillhost_kernel::control::{
-    ClientMessage, ControlRequest, MessageConnection, ServerMessage, is_gone,
+    AgentDetails, ClientMessage, ControlRequest, MessageConnection, ServerMessage, UserMessage,
+    is_gone,
 };
 use skillhost_kernel::supervision::SupervisorLock;
-use skillhost_kernel::{Channel, Home, LoadReport, RunOutcome, ThreadStore};
+use skillhost_kernel::{Channel, DEFAULT_AGENT, Home, LoadReport, RunOutcome, ThreadStore};
+use skillhost_payload::SkillRef;
+use skillhost_terminal::{
+    CliContext, CliError, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, exit, parse_answer,
+};
 use tokio::signal::unix::Signal;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::TerminalChannel;
-use crate::error::CliError;
-use crate::exit;
-use crate::session::{CliContext, KERNEL_PAUSE, KERNEL_WAIT};
+use super::approved::check_approved;
+use super::connection::{KernelConnection, ThreadOverview, TurnTerminal, check_agent};
+use super::person::TerminalChannel;
+use crate::cli::ChatSessionArgs;
 
 /// Returns the load report of the home's running kernel. A restarting kernel is awaited: a second
 /// kernel in this process would conflict with it.
@@ -40,11 +47,12 @@ pub(super) fn fetch_load_report(
 }
 
 /// A connection to the running kernel, and the thread.
-pub(super) struct SocketKernel {
-    pub(super) socket: PathBuf,
-    pub(super) threads: ThreadStore,
-    pub(super) thread: String,
-    pub(super) agent: String,
+pub(super) struct SocketKernel<'a> {
+    session: &'a CliContext,
+    socket: PathBuf,
+    threads: ThreadStore,
+    thread: String,
+    agent: String,
 }
 
 /// The end of a connection.
@@ -74,18 +82,42 @@ struct MessageExchange<'a> {
     cancelled: bool,
 }
 
-impl SocketKernel {
+impl<'a> SocketKernel<'a> {
+    /// Finds or creates the thread.
+    pub(super) async fn open(
+        session: &'a CliContext,
+        socket: PathBuf,
+        home: &Home,
+        args: &ChatSessionArgs,
+    ) -> Result<Self, CliError> {
+        check_approved(&args.approve, &|request| Box::pin(send_request(session, &socket, request)))
+            .await?;
+        let threads = ThreadStore::new(home);
+        let (thread, agent) = match &args.thread {
+            Some(id) => {
+                let agent = threads.read(id)?.summary.agent;
+                check_agent(id, &agent, args)?;
+                (id.clone(), agent)
+            }
+            None => {
+                let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+                let agent = check_agent_exists(session, &socket, agent).await?;
+                (threads.create(&agent)?.id().to_owned(), agent)
+            }
+        };
+        Ok(Self { session, socket, threads, thread, agent })
+    }
+
     /// Sends a request and follows its progress. Ctrl-C cancels the run; a second one leaves the
     /// run to the kernel.
-    pub(super) async fn send_and_follow(
+    async fn send_and_follow(
         &self,
         request: ControlRequest,
-        person: &Arc<TerminalChannel>,
-        interrupted: &mut Signal,
+        terminal: TurnTerminal<'_>,
     ) -> Result<RunOutcome, CliError> {
         let mut talked = MessageExchange {
-            person,
-            interrupted,
+            person: terminal.person,
+            interrupted: terminal.interrupted,
             request,
             delivery: DeliveryState::NotSent,
             cancelled: false,
@@ -110,7 +142,7 @@ impl SocketKernel {
             if lost.get_or_insert_with(Instant::now).elapsed() > KERNEL_WAIT {
                 return Err(kernel_unreachable_error(talked.delivery));
             }
-            person.announce_reconnect();
+            talked.person.announce_reconnect();
             tokio::select! {
                 biased;
                 // Without a kernel there is no run to cancel, so the first Ctrl-C ends the wait.
@@ -119,6 +151,89 @@ impl SocketKernel {
             }
         }
     }
+}
+
+#[async_trait(?Send)]
+impl KernelConnection for SocketKernel<'_> {
+    fn thread(&self) -> &str {
+        &self.thread
+    }
+
+    fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    fn thread_overview(&self) -> Result<ThreadOverview, CliError> {
+        let contents = self.threads.read(&self.thread)?;
+        Ok(ThreadOverview { messages: contents.messages.len(), skills: contents.skills })
+    }
+
+    async fn run_turn(
+        &mut self,
+        text: String,
+        model: Option<String>,
+        terminal: TurnTerminal<'_>,
+    ) -> Result<RunOutcome, CliError> {
+        let message = UserMessage {
+            message_id: ulid::Ulid::generate().to_string().to_lowercase(),
+            thread: self.thread.clone(),
+            agent: self.agent.clone(),
+            text,
+            model,
+        };
+        self.send_and_follow(ControlRequest::Talk(message), terminal).await
+    }
+
+    async fn wait_for_pending_reply(
+        &mut self,
+        terminal: TurnTerminal<'_>,
+    ) -> Result<Option<RunOutcome>, CliError> {
+        let request = ControlRequest::Attach { thread: self.thread.clone() };
+        match self.send_and_follow(request, terminal).await {
+            Err(error) if error.code() == exit::NOT_FOUND => Ok(None),
+            result => result.map(Some),
+        }
+    }
+
+    async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
+        self.agent = check_agent_exists(self.session, &self.socket, agent).await?;
+        self.thread = self.threads.create(&self.agent)?.id().to_owned();
+        Ok(())
+    }
+
+    /// The running kernel locks a thread only during a turn.
+    fn reset(&mut self) -> Result<(), CliError> {
+        Ok(self.threads.open(&self.thread)?.reset()?)
+    }
+
+    async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {
+        let (thread, skill) = (self.thread.clone(), skill.to_owned());
+        parse_answer(&self.request(ControlRequest::Activate { thread, skill }).await?)
+    }
+
+    async fn request(&self, request: ControlRequest) -> Result<Box<RawValue>, CliError> {
+        send_request(self.session, &self.socket, request).await
+    }
+}
+
+/// Checks that an agent exists before a thread is created for it.
+async fn check_agent_exists(
+    session: &CliContext,
+    socket: &Path,
+    id: &str,
+) -> Result<String, CliError> {
+    let request = ControlRequest::Agent { id: id.to_owned() };
+    let details: AgentDetails = parse_answer(&send_request(session, socket, request).await?)?;
+    Ok(details.summary.id.to_string())
+}
+
+async fn send_request(
+    session: &CliContext,
+    socket: &Path,
+    request: ControlRequest,
+) -> Result<Box<RawValue>, CliError> {
+    let answer = ask_kernel(socket, &session.home()?, &request, true).await?;
+    answer.ok_or_else(kernel_gone)
 }
 
 impl MessageExchange<'_> {
@@ -226,6 +341,6 @@ fn kernel_unreachable_error(delivery: DeliveryState) -> CliError {
 }
 
 /// Returns the error for a kernel that has just ended.
-pub(super) fn kernel_gone() -> CliError {
+fn kernel_gone() -> CliError {
     CliError::new(exit::FINDINGS, "the kernel has gone").with_hint("start it again: skillhost run")
 }

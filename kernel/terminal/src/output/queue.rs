@@ -28,7 +28,7 @@ struct OutputQueues {
 
 /// A queue of texts for one stream. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct OutputQueue(Arc<Shared>);
+pub struct OutputQueue(Arc<Shared>);
 
 struct Shared {
     state: Mutex<QueueState>,
@@ -51,7 +51,7 @@ struct QueueState {
 
 /// Queues all further output of this process, its log included; a second call has no effect. If the
 /// thread cannot be started, output stays synchronous.
-pub(crate) fn install(json: bool) {
+pub fn install(json: bool) {
     if QUEUES.get().is_some() {
         return;
     }
@@ -93,17 +93,17 @@ fn dropped_event(count: u64) -> String {
 }
 
 /// Returns the queue of standard output, if installed.
-pub(crate) fn stdout_queue() -> Option<&'static OutputQueue> {
+pub fn stdout_queue() -> Option<&'static OutputQueue> {
     QUEUES.get().map(|queues| &queues.stdout)
 }
 
 /// Returns the queue of standard error, if installed.
-pub(crate) fn stderr_queue() -> Option<&'static OutputQueue> {
+pub fn stderr_queue() -> Option<&'static OutputQueue> {
     QUEUES.get().map(|queues| &queues.stderr)
 }
 
 /// Waits until both queues are written, within one time limit.
-pub(crate) fn flush(limit: Duration) {
+pub fn flush(limit: Duration) {
     let end = Instant::now() + limit;
     for queue in [stdout_queue(), stderr_queue()].into_iter().flatten() {
         queue.flush(end);
@@ -126,7 +126,7 @@ impl OutputQueue {
     }
 
     /// Queues a text, or drops it if the queue is full.
-    pub(crate) fn push(&self, text: Vec<u8>) {
+    pub fn push(&self, text: Vec<u8>) {
         let mut state = self.0.lock();
         if state.gone {
             return;
@@ -219,7 +219,7 @@ impl Shared {
 
 /// The writer of the log. A failed write is ignored.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LogWriter;
+pub struct LogWriter;
 
 impl Write for LogWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

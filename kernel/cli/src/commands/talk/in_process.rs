@@ -1,0 +1,128 @@
+//! A thread executed by a kernel in this process.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::value::RawValue;
+use skillhost_kernel::control::{ControlRequest, execute_request};
+use skillhost_kernel::{
+    DEFAULT_AGENT, Kernel, RunError, RunOutcome, RunRequest, Thread, ThreadStore,
+};
+use skillhost_payload::SkillRef;
+use skillhost_terminal::{CliContext, CliError};
+use tokio_util::sync::CancellationToken;
+
+use super::approved::check_approved;
+use super::connection::{KernelConnection, ThreadOverview, TurnTerminal, check_agent};
+use crate::cli::ChatSessionArgs;
+use crate::failures::{kernel_error, run_error};
+
+/// A kernel, and a thread locked against other processes.
+pub(super) struct InProcessKernel {
+    kernel: Kernel,
+    thread: Thread,
+}
+
+impl InProcessKernel {
+    /// Opens or creates the thread.
+    pub(super) async fn open(
+        session: &CliContext,
+        kernel: Kernel,
+        args: &ChatSessionArgs,
+    ) -> Result<Self, CliError> {
+        check_approved(&args.approve, &|request| {
+            Box::pin(async { execute_request(&kernel, request).await.map_err(kernel_error) })
+        })
+        .await?;
+        let threads = ThreadStore::new(kernel.home());
+        let Some(id) = &args.thread else {
+            let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+            // A thread must not be created for an unknown agent.
+            let agent = kernel.refresh_agent(agent).await.map_err(kernel_error)?;
+            let thread = threads.create(agent.manifest.id.as_str())?;
+            return Ok(Self { kernel, thread });
+        };
+        let thread = threads.open(id)?;
+        check_agent(id, thread.agent(), args)?;
+        if let Some(note) = thread.recovery_note() {
+            session.output.print_note(format!("thread {id}: {note}"));
+        }
+        Ok(Self { kernel, thread })
+    }
+}
+
+#[async_trait(?Send)]
+impl KernelConnection for InProcessKernel {
+    fn thread(&self) -> &str {
+        self.thread.id()
+    }
+
+    fn agent(&self) -> &str {
+        self.thread.agent()
+    }
+
+    fn thread_overview(&self) -> Result<ThreadOverview, CliError> {
+        Ok(ThreadOverview {
+            messages: self.thread.messages().len(),
+            skills: self.thread.skills().to_vec(),
+        })
+    }
+
+    async fn run_turn(
+        &mut self,
+        text: String,
+        model: Option<String>,
+        terminal: TurnTerminal<'_>,
+    ) -> Result<RunOutcome, CliError> {
+        let cancel = CancellationToken::new();
+        let request = RunRequest {
+            agent: Some(self.thread.agent().to_owned()),
+            model,
+            prompt: text,
+            cancel: cancel.clone(),
+            message_id: None,
+            correlation_id: None,
+        };
+        let channel = Arc::clone(terminal.person);
+        let mut run = Box::pin(self.kernel.run_agent(&mut self.thread, request, channel));
+        let result = loop {
+            tokio::select! {
+                biased;
+                result = &mut run => break result,
+                _ = terminal.interrupted.recv() => {
+                    if cancel.is_cancelled() {
+                        break Err(RunError::Cancelled);
+                    }
+                    cancel.cancel();
+                }
+            }
+        };
+        result.map_err(run_error)
+    }
+
+    /// A thread that is locked has no pending reply.
+    async fn wait_for_pending_reply(
+        &mut self,
+        _terminal: TurnTerminal<'_>,
+    ) -> Result<Option<RunOutcome>, CliError> {
+        Ok(None)
+    }
+
+    async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
+        let agent = self.kernel.refresh_agent(agent).await.map_err(kernel_error)?;
+        self.thread = ThreadStore::new(self.kernel.home()).create(agent.manifest.id.as_str())?;
+        Ok(())
+    }
+
+    fn reset(&mut self) -> Result<(), CliError> {
+        Ok(self.thread.reset()?)
+    }
+
+    async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {
+        self.kernel.activate_skill(&mut self.thread, skill).await.map_err(run_error)
+    }
+
+    async fn request(&self, request: ControlRequest) -> Result<Box<RawValue>, CliError> {
+        execute_request(&self.kernel, request).await.map_err(kernel_error)
+    }
+}

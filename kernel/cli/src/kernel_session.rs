@@ -1,0 +1,101 @@
+//! A kernel in this process, for as long as a command works with it.
+
+use std::sync::Arc;
+
+use futures::future::LocalBoxFuture;
+use serde::de::DeserializeOwned;
+use skillhost_builder::CargoExtensionBuilder;
+use skillhost_kernel::control::{self, ControlRequest};
+use skillhost_kernel::{BootOptions, Home, Kernel, Settings};
+use skillhost_models::{ModelRegistry, home_keys, keys_of_environment};
+use skillhost_process::ProcessSupervisor;
+use skillhost_terminal::{CliContext, CliError, parse_answer};
+use tokio::task::JoinHandle;
+
+use crate::commands::supervise::{SupervisorLink, is_supervised};
+use crate::failures::kernel_error;
+
+/// Sends a request to the home's running kernel, or to a new one if none runs. The running kernel
+/// knows more (the last valid text of a skill broken since).
+pub(crate) fn request_from_kernel<T: DeserializeOwned>(
+    session: &CliContext,
+    request: ControlRequest,
+) -> Result<T, CliError> {
+    match session.try_running_kernel(&session.trusted_home()?, &request)? {
+        Some(answer) => Ok(answer),
+        None => parse_answer(&with_kernel(session, |kernel| {
+            Box::pin(async move {
+                control::execute_request(&kernel, request).await.map_err(kernel_error)
+            })
+        })?),
+    }
+}
+
+/// Returns the models in the settings of a home. Requests require a trusted home: its settings
+/// decide where keys are sent. The `.env` of an untrusted home is not read.
+pub(crate) fn open_models(session: &CliContext, home: &Home, settings: &Settings) -> ModelRegistry {
+    let (keys, note) = match home.is_untrusted() {
+        true => (keys_of_environment(), None),
+        false => home_keys(home.root()),
+    };
+    if let Some(note) = note {
+        session.output.print_note(note);
+    }
+    ModelRegistry::new(settings.models.clone(), home.root(), keys)
+}
+
+/// Boots a kernel for a trusted home, runs `work`, and shuts the kernel down.
+pub(crate) fn with_kernel<'a, T>(
+    session: &'a CliContext,
+    work: impl FnOnce(Kernel) -> LocalBoxFuture<'a, Result<T, CliError>>,
+) -> Result<T, CliError> {
+    let booted = boot_kernel(session)?;
+    session.block_on(Box::pin(async move {
+        let own = booted.await;
+        let result = work(own.kernel.clone()).await;
+        // An error of `work` is returned only after the shutdown, which extensions rely on.
+        own.shut_down().await;
+        result
+    }))?
+}
+
+/// A booted kernel, and the heartbeat for its supervisor.
+struct BootedKernel {
+    kernel: Kernel,
+    heartbeat: Option<JoinHandle<()>>,
+}
+
+/// Returns the boot of a kernel for a trusted home.
+fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKernel>, CliError> {
+    let home = session.trusted_home()?;
+    let settings = session.settings(&home)?.settings;
+    let settings_file = Some(home.settings_file());
+    let models = Arc::new(open_models(session, &home, &settings));
+    let supervised = is_supervised();
+    let supervisor = SupervisorLink::of_this_process();
+    if let Some(supervisor) = supervisor {
+        supervisor.alive();
+    }
+    let processes = Arc::new(ProcessSupervisor::default());
+    let build = settings.build.clone();
+    let options = BootOptions::new(home, settings);
+    let builder = CargoExtensionBuilder::new(&options.home, build, options.installation.as_ref());
+    let builder = Arc::new(builder);
+    let options = BootOptions { settings_file, models, processes, supervised, builder, ..options };
+    Ok(Box::pin(async move {
+        // On a thread of the runtime: the heartbeat stops if all of them are blocked.
+        let heartbeat = supervisor.map(|link| tokio::spawn(link.stay_alive()));
+        BootedKernel { kernel: Kernel::boot(options).await, heartbeat }
+    }))
+}
+
+impl BootedKernel {
+    fn shut_down(self) -> LocalBoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.kernel.shutdown().await;
+            if let Some(heartbeat) = self.heartbeat {
+                heartbeat.abort();
+            }
+        })
+    }
+}

@@ -1,0 +1,21 @@
+//! The commands' side of the terminal: output, errors with exit codes, and the context of a command
+//! before any kernel runs.
+
+mod arguments;
+mod context;
+mod error;
+pub mod exit;
+mod input;
+mod output;
+mod sanitize;
+
+pub use arguments::{ColorArg, GlobalArgs};
+pub use context::{CliContext, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, parse_answer};
+pub use error::CliError;
+pub use input::text_or_stdin;
+pub use output::queue::{self, LogWriter};
+pub use output::{
+    BOLD, CommandResult, DIM, GREEN, Output, RED, SCHEMA_VERSION, YELLOW, display_safe,
+    ignore_broken_pipe, json_text,
+};
+pub use sanitize::sanitize;
