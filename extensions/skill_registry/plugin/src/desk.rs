@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
 use skill_store::{
-    ActivationLog, BlockRequest, Ledger, LedgerError, LedgerOutcome, LedgerSync, OfferDecision,
-    ProposalOffer, ProposalReviewer, RegistryConfig, SkillAccess, SkillActivation, SkillFinder,
-    Store, SystemClock, propose_with_events,
+    ActivationLog, BlockRequest, Ledger, LedgerError, LedgerOutcome, LedgerSync, LogMessage,
+    OfferDecision, ProposalOffer, ProposalReviewer, RegistryConfig, SkillAccess, SkillActivation,
+    SkillFinder, Store, SystemClock, propose_with_events,
 };
 use skillhost_sdk::ReviewDecision;
 use skillhost_sdk::prelude::*;
@@ -88,14 +88,14 @@ impl RegistryState {
 
     /// Returns a proposal as a client's human is to see it.
     pub(crate) fn review_offer(&self, proposal: &str) -> Result<Option<ProposalOffer>> {
-        self.log_notes(blocking(|| self.ledger.review_offer(proposal)))
+        self.log_notes(blocking(|| ProposalOffer::load(&self.ledger, proposal)))
     }
 
     /// Logs the notes of a ledger operation.
     fn log_notes<T>(&self, done: std::result::Result<T, LedgerError>) -> Result<T> {
-        log_messages(
-            &LedgerOutcome { notes: self.ledger.take_notes(), ..LedgerOutcome::default() }.lines(),
-        );
+        let notes = self.ledger.take_notes();
+        let outcome = LedgerOutcome { notes, ..LedgerOutcome::default() };
+        log_messages(&LogMessage::from_outcome(&outcome));
         done.map_err(|error| to_extension_error(error.into()))
     }
 
@@ -104,8 +104,7 @@ impl RegistryState {
         let ReviewDecision { context, proposal, digest, approve, reason } = made;
         let client = &context.agent_id;
         let verdict = OfferDecision { client, proposal, digest, approve: *approve, reason };
-        let (done, kept) =
-            blocking(|| self.ledger.apply_decision(&self.store.snapshot(), &verdict));
+        let (done, kept) = blocking(|| verdict.apply(&self.ledger, &self.store.snapshot()));
         self.publish_outcome_for(Some(context), kept).await;
         done.map_err(|error| to_extension_error(error.into()))
     }
@@ -137,7 +136,7 @@ impl RegistryState {
 
     /// Publishes as [`RegistryState::publish_outcome`] does, within the context of a call.
     async fn publish_outcome_for(&self, cx: Option<&CallContext>, kept: LedgerOutcome) {
-        log_messages(&kept.lines());
+        log_messages(&LogMessage::from_outcome(&kept));
         let correlation_id = cx.and_then(|cx| cx.correlation_id.clone());
         let events = kept.events.iter().map(|event| {
             let correlation_id = correlation_id.clone();

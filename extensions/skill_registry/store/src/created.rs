@@ -2,10 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use skill_format::{Digest, SkillId, sanitize_line};
 
-use crate::ledger::AgentAuthor;
+/// The agent that made a call, taken from the context of the call and never from its arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentAuthor {
+    /// The agent.
+    pub agent_id: String,
+    /// The session it works in.
+    pub session_id: String,
+    /// The turn of that session.
+    pub turn_id: String,
+    /// The origin of the call, such as `agent` or `mcp`.
+    pub origin: String,
+}
+
+impl AgentAuthor {
+    /// Returns a phrase for the author, for use in a sentence.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match (self.agent_id.as_str(), self.origin.as_str()) {
+            ("", "operator") => "the operator".to_owned(),
+            ("", "mcp") => "an MCP client".to_owned(),
+            ("", _) => "an unknown agent".to_owned(),
+            (id, _) => format!("agent `{id}`"),
+        }
+    }
+}
 
 /// The skills that agents created, by id; all others are the operator's own.
 pub type CreatedSkills = BTreeMap<SkillId, CreatedSkill>;

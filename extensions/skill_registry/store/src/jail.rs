@@ -13,7 +13,6 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use crate::fault;
-use crate::skill::Skill;
 
 /// A path below a skill's directory that cannot lead out of it as text.
 ///
@@ -144,14 +143,6 @@ impl From<io::Error> for JailError {
             _ => Self::Io(error),
         }
     }
-}
-
-/// Opens a skill's directory.
-///
-/// Links in the root's own path are the operator's; below it none is followed.
-pub(crate) fn open_skill(skill: &Skill) -> Result<Dir, JailError> {
-    let (root, rel) = skill.resolved_location();
-    open_below(&root.path, &rel, false)
 }
 
 /// Opens a directory below a root, component by component; creates missing ones if `make` is set.

@@ -39,7 +39,6 @@ mod rebuild;
 mod recommend;
 mod recover;
 mod retention;
-mod review;
 mod revise;
 mod rollback;
 mod session;
@@ -50,7 +49,7 @@ mod texts;
 mod tree;
 mod version;
 
-pub use activation::{ActivationKind, SkillActivation, SkillStats};
+pub use activation::{ActivationKind, SkillAccess, SkillActivation, SkillStats};
 pub use activation_log::ActivationLog;
 pub(crate) use catalog::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};
 pub use error::{LedgerError, LedgerErrorKind};
@@ -60,13 +59,11 @@ pub use keep::{LedgerOutcome, LedgerSync};
 pub use note::LedgerNote;
 pub(crate) use place::unknown_skill_for;
 pub use proposal::{
-    AgentAuthor, ApplyOutcome, HumanActor, LintDelta, LintFinding, Proposal, ProposalDecision,
-    ProposalDrift, ProposalFileState, ProposalFilter, ProposalState, ProposalSummary,
-    ProposeOutcome, ProposeRequest, RebaseOutcome, Recommendation, ReviewAdvice, ReviewFlag,
+    ApplyOutcome, HumanActor, LintDelta, LintFinding, Proposal, ProposalDecision, ProposalDrift,
+    ProposalFileState, ProposalFilter, ProposalState, ProposalSummary, ProposeOutcome,
+    ProposeRequest, RebaseOutcome, Recommendation, ReviewAdvice, ReviewFlag,
 };
 pub use retention::{PruneReport, RetentionRule};
-pub(crate) use review::display_safe;
-pub use review::{OfferDecision, ProposalOffer};
 pub use stamp::format_rfc3339;
 pub(crate) use standing::tree_digest;
 pub use version::{

@@ -38,6 +38,7 @@ mod block;
 mod cache;
 mod clock;
 mod collect;
+mod config;
 mod created;
 mod db;
 mod disk;
@@ -84,25 +85,24 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use collect::{
     FoundItem, FoundProblem, FoundSkill, ProblemKind, ResourceContent, SkillFiles, find_skills,
 };
-pub use created::{CreatedSkill, CreatedSkills};
+pub use config::{RegistryConfig, SearchEmbeddings};
+pub use created::{AgentAuthor, CreatedSkill, CreatedSkills};
 pub use error::{ErrorKind, RegistryError, StoreError};
 pub use event::SkillEvent;
 pub use finder::SkillFinder;
 pub use generation::GenerationFile;
 pub use jail::{RelPath, RelPathError};
 pub use ledger::{
-    ActivationKind, ActivationLog, AgentAuthor, ApplyOutcome, ApprovalStatus, AuditEntry,
-    AuditFilter, HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerNote,
-    LedgerOutcome, LedgerSync, LintDelta, LintFinding, OfferDecision, Proposal, ProposalDecision,
-    ProposalDrift, ProposalEvent, ProposalFileState, ProposalFilter, ProposalOffer, ProposalState,
-    ProposalSummary, ProposeOutcome, ProposeRequest, PruneReport, RebaseOutcome, Recommendation,
-    RetentionRule, ReviewAdvice, ReviewFlag, SkillActivation, SkillStats, SkillVersion, ToolGrant,
-    VersionAuthor, VersionEvent, VersionFile, VersionTree, format_rfc3339,
+    ActivationKind, ActivationLog, ApplyOutcome, ApprovalStatus, AuditEntry, AuditFilter,
+    HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerNote, LedgerOutcome,
+    LedgerSync, LintDelta, LintFinding, Proposal, ProposalDecision, ProposalDrift, ProposalEvent,
+    ProposalFileState, ProposalFilter, ProposalState, ProposalSummary, ProposeOutcome,
+    ProposeRequest, PruneReport, RebaseOutcome, Recommendation, RetentionRule, ReviewAdvice,
+    ReviewFlag, SkillAccess, SkillActivation, SkillStats, SkillVersion, ToolGrant, VersionAuthor,
+    VersionEvent, VersionFile, VersionTree, format_rfc3339,
 };
 pub use news::{ChangeLog, LogMessage};
-pub use options::{
-    RegistryConfig, ScanLimits, SearchEmbeddings, SkillRoot, StoreOptions, TrustLevel,
-};
+pub use options::{ScanLimits, SkillRoot, StoreOptions, TrustLevel};
 pub use problem::{PartialReason, PartialScan, ScanProblem};
 pub use publish::{
     DirectoryChild, FileBody, FileBodyContent, FileContent, FileDetails, FileManifest,
@@ -114,7 +114,8 @@ pub use publish::{
 pub use replace::{ReplaceError, replace_file};
 pub use resolve::ShadowedSkill;
 pub use reviewing::{
-    ProposalReviewer, ReviewAnswer, ReviewConfig, ReviewPolicy, ReviewTask, RunId,
+    OfferDecision, ProposalOffer, ProposalReviewer, ReviewAnswer, ReviewConfig, ReviewPolicy,
+    ReviewTask, RunId,
 };
 pub use scope::{AgentScope, Audience, CatalogScope};
 pub use search::{
@@ -130,9 +131,9 @@ pub use store::{PollReport, Store};
 pub use temporary::{TEMPORARY_PREFIX, is_temporary, sweep_directory, temporary_name};
 pub use tools::{
     ActivatedSkill, BoundSkillContent, ExplainCatalogArgs, ListSkillsArgs, ReadResourceArgs,
-    ReadSkillArgs, SearchContext, SkillAccess, ToolAnswer, ToolDescription, activate_skill,
-    list_skills, matching_skills, propose_skill_update, propose_with_events, read_skill,
-    read_skill_resource, search_skills, skill_content, tool_descriptions,
+    ReadSkillArgs, SearchContext, ToolAnswer, ToolDescription, activate_skill, list_skills,
+    matching_skills, propose_skill_update, propose_with_events, read_skill, read_skill_resource,
+    search_skills, skill_content, tool_descriptions,
 };
 
 pub use skill_diff as diff;

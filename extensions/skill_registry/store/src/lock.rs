@@ -1,18 +1,16 @@
-//! A lock for one writer at a time, across processes and across store instances in one process.
+//! A lock of a directory for one writer at a time, across processes and within a process.
 
 use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::ledger::{LedgerError, LedgerErrorKind};
-
-/// The file that locks the ledger.
+/// The file that locks the directory.
 const LOCK: &str = "lock";
 
-/// The file that locks the queue: a process that has just released the ledger has to queue behind
+/// The file that locks the queue: a process that has just released the lock has to queue behind
 /// the waiting ones.
 const TURN: &str = "turn";
 
@@ -23,12 +21,40 @@ const MAX_RETRY_DELAY: Duration = Duration::from_millis(4);
 /// The limit on the bytes of names that are read.
 const MOST_NAMES: u64 = 64 << 10;
 
-/// A lock on the ledger, held until it is dropped.
+/// An error of acquiring a lock.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LockError {
+    /// The system failed.
+    #[error("{path} cannot be locked: {source}", path = path.display())]
+    Io {
+        /// The file of the lock.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Another process held the lock for the complete wait.
+    #[error("{path} has been held by {holder} for {wait} s", path = path.display(),
+        holder = describe_holder(*holder), wait = wait.as_secs_f32())]
+    Held {
+        /// The file of the lock.
+        path: PathBuf,
+        /// The process that held it, if the file names it.
+        holder: Option<u32>,
+        /// The time that was waited.
+        wait: Duration,
+    },
+}
+
+fn describe_holder(holder: Option<u32>) -> String {
+    holder.map_or_else(|| "another process".to_owned(), |id| format!("process {id}"))
+}
+
+/// A lock on a directory, held until it is dropped.
 ///
 /// While it is held, the last line of its file names the holder. Names found by the next holder
 /// belong to processes that were killed; they stay until recovery has handled their changes.
 #[derive(Debug)]
-pub(crate) struct LedgerLock {
+pub(crate) struct DirectoryLock {
     file: File,
     /// The processes that held it before and ended without letting go.
     pub(crate) left_by: Vec<String>,
@@ -36,18 +62,21 @@ pub(crate) struct LedgerLock {
     stays: Cell<u64>,
 }
 
-impl LedgerLock {
+impl DirectoryLock {
     /// Acquires the lock of a directory; waits at most for `wait`.
-    pub(crate) fn acquire(dir: &Path, wait: Duration) -> Result<Self, LedgerError> {
+    pub(crate) fn acquire(dir: &Path, wait: Duration) -> Result<Self, LockError> {
         let path = dir.join(LOCK);
-        let failed = |error| LedgerError::io("locked", &path, &error);
+        let failed = |source| LockError::Io { path: path.clone(), source };
         let until = Instant::now() + wait;
-        // The queue comes first: the holder of `turn` is the only one that polls the ledger's lock.
+        // The queue comes first: the holder of `turn` is the only one that polls the lock.
         let turn = open(&dir.join(TURN)).map_err(failed)?;
         let mut file = open(&path).map_err(failed)?;
         let locked = lock(&turn, until).and_then(|turned| Ok(turned && lock(&file, until)?));
         if !locked.map_err(failed)? {
-            return Err(busy_error(&path, &mut file, wait));
+            // Only the message depends on it.
+            let named = read_holders(&mut file).unwrap_or_default().pop();
+            let holder = named.and_then(|name| name.parse().ok());
+            return Err(LockError::Held { path, holder, wait });
         }
         // Released as soon as the lock is held, so that the next process can start waiting for it.
         drop(turn);
@@ -65,7 +94,7 @@ impl LedgerLock {
     }
 }
 
-impl Drop for LedgerLock {
+impl Drop for DirectoryLock {
     fn drop(&mut self) {
         // If this fails, the next holder looks more closely than it needs to.
         let _ = self.file.set_len(self.stays.get());
@@ -101,20 +130,6 @@ fn read_holders(file: &mut File) -> io::Result<Vec<String>> {
     Ok(String::from_utf8_lossy(&names).lines().map(str::to_owned).collect())
 }
 
-fn busy_error(path: &Path, file: &mut File, wait: Duration) -> LedgerError {
-    // Only the message depends on it.
-    let named = read_holders(file).unwrap_or_default().pop();
-    let holder = match named.and_then(|name| name.parse::<u32>().ok()) {
-        Some(id) => format!("process {id}"),
-        None => "another process".to_owned(),
-    };
-    LedgerError::new(
-        LedgerErrorKind::Locked,
-        format!("{} has been held by {holder} for {} s", path.display(), wait.as_secs_f32()),
-        "try again; end that process if it hangs",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,9 +139,9 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join(LOCK);
         let wait = Duration::from_millis(20);
-        let held = LedgerLock::acquire(temp.path(), wait).unwrap();
+        let held = DirectoryLock::acquire(temp.path(), wait).unwrap();
         assert_eq!(held.left_by, [""; 0]);
-        let error = LedgerLock::acquire(temp.path(), wait).unwrap_err();
+        let error = DirectoryLock::acquire(temp.path(), wait).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -136,7 +151,7 @@ mod tests {
             )
         );
         drop(held);
-        assert_eq!(LedgerLock::acquire(temp.path(), wait).unwrap().left_by, [""; 0]);
+        assert_eq!(DirectoryLock::acquire(temp.path(), wait).unwrap().left_by, [""; 0]);
     }
 
     #[test]
@@ -144,7 +159,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join(LOCK);
         std::fs::write(&path, "4711\n").unwrap();
-        let take = || LedgerLock::acquire(temp.path(), Duration::ZERO).unwrap();
+        let take = || DirectoryLock::acquire(temp.path(), Duration::ZERO).unwrap();
         // The second one dies, the third one fails.
         let held = take();
         assert_eq!(held.left_by, ["4711"]);

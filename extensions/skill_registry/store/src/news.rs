@@ -1,4 +1,4 @@
-//! The messages about the skill directories in a registry's log.
+//! The messages of a registry's log.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use skill_format::{Digest, LARGE_SKILL, Severity, SkillId, sanitize_line};
 
+use crate::ledger::LedgerOutcome;
 use crate::problem::ScanProblem;
 use crate::snapshot::Snapshot;
 
@@ -23,6 +24,16 @@ impl LogMessage {
     #[must_use]
     pub fn warning(text: &str) -> Self {
         Self { warning: true, text: sanitize_line(text) }
+    }
+
+    /// Returns the messages for the notes and the error of a ledger operation.
+    #[must_use]
+    pub fn from_outcome(outcome: &LedgerOutcome) -> Vec<Self> {
+        let notes = outcome.notes.iter().map(ToString::to_string);
+        let trouble = outcome.trouble.iter();
+        let trouble =
+            trouble.map(|error| format!("the ledger cannot be used: {error}; {}", error.hint()));
+        notes.chain(trouble).map(|text| Self::warning(&text)).collect()
     }
 }
 

@@ -9,8 +9,9 @@ use std::fmt::Write as _;
 use skill_format::{Digest, SkillId, Value, tree};
 use ulid::Ulid;
 
+use crate::created::AgentAuthor;
 use crate::jail::RelPath;
-use crate::ledger::{AgentAuthor, Proposal, format_rfc3339};
+use crate::ledger::{Proposal, format_rfc3339};
 
 /// The maximum size of a proposal file, in bytes.
 pub(crate) const LIMIT: u64 = 8 << 20;

@@ -18,7 +18,6 @@ use skill_format::{Digest, sanitize_line};
 
 use crate::created::CreatedSkill;
 use crate::error::RegistryError;
-use crate::jail;
 use crate::options::TrustLevel;
 use crate::signature::FileSignature;
 use crate::skill::Skill;
@@ -244,7 +243,7 @@ impl SkillPublisher {
         let kept = self.lock().get(&key).cloned();
         // Opened once, so that the listing and the reads below see the same directory.
         let dir =
-            jail::open_skill(skill).map_err(|error| file::to_registry_error(error, skill, ""))?;
+            skill.open_directory().map_err(|error| file::to_registry_error(error, skill, ""))?;
         let listing = FileListing::list(&dir, skill.file)
             .map_err(|error| file::to_registry_error(error.into(), skill, ""))?;
         let unapproved_by = snapshot.unapproved(skill).map(CreatedSkill::author_line);

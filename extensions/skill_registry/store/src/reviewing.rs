@@ -20,7 +20,11 @@ use crate::ledger::{
 use crate::snapshot::Snapshot;
 
 mod answer;
+mod offer;
 mod task;
+mod text;
+
+pub use offer::{OfferDecision, ProposalOffer};
 
 /// The settings for decisions about proposals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use cap_std::fs::Dir;
 use skill_format::{Digest, Frontmatter, SkillId, TokenCount};
 
+use crate::jail::{JailError, open_below};
 use crate::options::{SkillRoot, TrustLevel};
 
 /// The two names a skill's file may have.
@@ -249,6 +251,13 @@ impl Skill {
             Some(link) => (&link.root, link.rel.to_string()),
             None => (&self.root, join_relative(&self.parent, self.id.as_str())),
         }
+    }
+
+    /// Opens the skill's directory. Links in the root's own path are the operator's; below it none
+    /// is followed.
+    pub(crate) fn open_directory(&self) -> Result<Dir, JailError> {
+        let (root, rel) = self.resolved_location();
+        open_below(&root.path, &rel, false)
     }
 
     /// Returns the skill's key in the cache of texts.

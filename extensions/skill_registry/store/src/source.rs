@@ -131,7 +131,7 @@ fn read_now(skill: &Skill) -> Result<Box<ValidSkill>, Diagnostic> {
 
 /// Reads the current bytes of the file, or returns the reason why they cannot be read.
 pub(crate) fn bytes_now(skill: &Skill) -> Result<FileBytes, Diagnostic> {
-    let dir = jail::open_skill(skill).map_err(|error| describe(&error, "its directory"))?;
+    let dir = skill.open_directory().map_err(|error| describe(&error, "its directory"))?;
     let other = SkillFile::BOTH.into_iter().find(|file| *file != skill.file);
     let mut opened = Err(JailError::NotFound);
     for file in [Some(skill.file), other].into_iter().flatten() {

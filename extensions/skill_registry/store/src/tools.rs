@@ -12,7 +12,7 @@ use skill_format::{Digest, TokenCount, sanitize_line};
 
 use crate::created::CreatedSkill;
 use crate::error::{ErrorKind, RegistryError};
-use crate::ledger::tree_digest;
+use crate::ledger::{SkillAccess, tree_digest};
 use crate::options::TrustLevel;
 use crate::problem::ScanProblem;
 use crate::scope::Audience;
@@ -58,19 +58,6 @@ impl ToolAnswer {
         let read = self.read.as_ref().filter(|read| read.path.is_none())?;
         Some((read.skill_id.clone(), read.digest?.to_string()))
     }
-}
-
-/// A read of a skill by a tool call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SkillAccess {
-    /// The skill, under the id of the request.
-    pub skill_id: String,
-    /// The path of the file, if it is not the instructions.
-    pub path: Option<String>,
-    /// The digest of SKILL.md, if it is known.
-    pub digest: Option<Digest>,
-    /// The number of tokens for a model.
-    pub tokens: TokenCount,
 }
 
 /// The arguments of `list_skills`.

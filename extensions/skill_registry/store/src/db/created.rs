@@ -4,7 +4,7 @@ use rusqlite::OptionalExtension;
 use skill_format::Digest;
 
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
-use crate::ledger::AgentAuthor;
+use crate::created::AgentAuthor;
 
 /// The record of a skill that an agent created.
 #[derive(Clone, Debug, PartialEq, Eq)]

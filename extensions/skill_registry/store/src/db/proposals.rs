@@ -4,10 +4,11 @@ use rusqlite::{OptionalExtension, Row, ToSql};
 use skill_format::Digest;
 
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
+use crate::created::AgentAuthor;
 use crate::diff::FuzzNote;
 use crate::ledger::{
-    AgentAuthor, LintDelta, Proposal, ProposalDecision, ProposalFileState, ProposalFilter,
-    ProposalState, ProposalSummary, Recommendation, ReviewFlag,
+    LintDelta, Proposal, ProposalDecision, ProposalFileState, ProposalFilter, ProposalState,
+    ProposalSummary, Recommendation, ReviewFlag,
 };
 
 /// A proposal with the digests of its file.

@@ -3,10 +3,22 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use skill_format::Digest;
+use skill_format::{Digest, TokenCount};
 
-use crate::ledger::proposal::AgentAuthor;
-use crate::tools::SkillAccess;
+use crate::created::AgentAuthor;
+
+/// A read of a skill by a tool call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillAccess {
+    /// The skill, under the id of the request.
+    pub skill_id: String,
+    /// The path of the file, if it is not the instructions.
+    pub path: Option<String>,
+    /// The digest of SKILL.md, if it is known.
+    pub digest: Option<Digest>,
+    /// The number of tokens for a model.
+    pub tokens: TokenCount,
+}
 
 /// The part of a skill that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use std::path::Path;
 use skill_format::Digest;
 
 use crate::error::{ErrorKind, RegistryError};
+use crate::lock::LockError;
 
 /// The reason of a ledger error, more detailed than [`ErrorKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -199,6 +200,18 @@ impl LedgerError {
     #[must_use]
     pub fn similar(&self) -> &[String] {
         &self.similar
+    }
+}
+
+impl From<LockError> for LedgerError {
+    fn from(error: LockError) -> Self {
+        match &error {
+            LockError::Io { path, source } => Self::io("locked", path, source),
+            LockError::Held { .. } => {
+                let hint = "try again; end that process if it hangs";
+                Self::new(LedgerErrorKind::Locked, error.to_string(), hint)
+            }
+        }
     }
 }
 

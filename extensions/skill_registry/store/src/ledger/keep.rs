@@ -15,7 +15,6 @@ use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
 use crate::ledger::note::LedgerNote;
 use crate::ledger::retention::RetentionRule;
-use crate::news::LogMessage;
 use crate::store::{BrokenSkill, Store};
 
 /// The time a synchronization waits for the lock. A later one makes up for one that timed out.
@@ -76,18 +75,6 @@ pub struct LedgerOutcome {
     pub notes: Vec<LedgerNote>,
     /// The error of the ledger, unless it was reported before.
     pub trouble: Option<LedgerError>,
-}
-
-impl LedgerOutcome {
-    /// Returns the log messages for the notes and the error.
-    #[must_use]
-    pub fn lines(&self) -> Vec<LogMessage> {
-        let notes = self.notes.iter().map(ToString::to_string);
-        let trouble = self.trouble.iter();
-        let trouble =
-            trouble.map(|error| format!("the ledger cannot be used: {error}; {}", error.hint()));
-        notes.chain(trouble).map(|text| LogMessage::warning(&text)).collect()
-    }
 }
 
 impl LedgerSync {

@@ -6,34 +6,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use skill_format::{Digest, Severity};
 
+use crate::created::AgentAuthor;
 use crate::diff::{FuzzNote, MergeConflict};
 use crate::ledger::event::LedgerEvent;
-
-/// The agent that made a call, taken from the context of the call and never from its arguments.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentAuthor {
-    /// The agent.
-    pub agent_id: String,
-    /// The session it works in.
-    pub session_id: String,
-    /// The turn of that session.
-    pub turn_id: String,
-    /// The origin of the call, such as `agent` or `mcp`.
-    pub origin: String,
-}
-
-impl AgentAuthor {
-    /// Returns a phrase for the author, for use in a sentence.
-    #[must_use]
-    pub fn name(&self) -> String {
-        match (self.agent_id.as_str(), self.origin.as_str()) {
-            ("", "operator") => "the operator".to_owned(),
-            ("", "mcp") => "an MCP client".to_owned(),
-            ("", _) => "an unknown agent".to_owned(),
-            (id, _) => format!("agent `{id}`"),
-        }
-    }
-}
 
 /// The person that made a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,6 +3,7 @@
 use serde_json::json;
 use skill_format::{Digest, FILE_LIMIT};
 
+use crate::created::AgentAuthor;
 use crate::db::{NewAuditEntry, StoredProposal};
 use crate::diff::{self, DiffError, FuzzNote};
 use crate::ledger::Ledger;
@@ -11,8 +12,7 @@ use crate::ledger::event::{LedgerEvent, ProposalEvent};
 use crate::ledger::examine::{ChangeExamination, DigestedText, examine_change};
 use crate::ledger::place::{ProposalTarget, unknown_skill};
 use crate::ledger::proposal::{
-    AgentAuthor, Proposal, ProposalFileState, ProposalState, ProposalSummary, ProposeOutcome,
-    ProposeRequest,
+    Proposal, ProposalFileState, ProposalState, ProposalSummary, ProposeOutcome, ProposeRequest,
 };
 use crate::ledger::session::LedgerWork;
 use crate::snapshot::Snapshot;

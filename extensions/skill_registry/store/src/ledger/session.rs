@@ -15,7 +15,7 @@ use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::note::LedgerNote;
 use crate::ledger::proposal::{Proposal, ProposalFileState};
 use crate::ledger::stamp::format_compact;
-use crate::lock::LedgerLock;
+use crate::lock::DirectoryLock;
 use crate::proposal_file;
 use crate::snapshot::suggest_similar;
 
@@ -54,7 +54,7 @@ impl Ledger {
         let made = fault::failpoint("dir.create").and_then(|()| make_private_dir(&self.data_dir));
         made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
         // The lock comes before the database: SQLite's own locks do not cover the files of skills.
-        let lock = LedgerLock::acquire(&self.data_dir, self.wait)?;
+        let lock = DirectoryLock::acquire(&self.data_dir, self.wait)?;
         let done = match self.attempt(&lock, None, &work) {
             Err(error) if error.is_corrupt() => {
                 // Once only: if the rebuilt database is damaged as well, the disk is at fault.
@@ -86,7 +86,7 @@ impl Ledger {
 
     fn attempt<T>(
         &self,
-        lock: &LedgerLock,
+        lock: &DirectoryLock,
         moved_to: Option<PathBuf>,
         work: &impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use skill_format::{Digest, SkillId};
 
-use crate::created::{CreatedSkill, CreatedSkills};
+use crate::created::{AgentAuthor, CreatedSkill, CreatedSkills};
 use crate::db::{CreatedSkillRow, NewAuditEntry};
 use crate::ledger::Ledger;
 use crate::ledger::apply::record_version;
@@ -18,7 +18,7 @@ use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::grant::untrusted_root;
 use crate::ledger::note::LedgerNote;
 use crate::ledger::place::{SkillDirectory, find_skill, require_skill};
-use crate::ledger::proposal::{AgentAuthor, HumanActor};
+use crate::ledger::proposal::HumanActor;
 use crate::ledger::session::{LedgerSession, write_file};
 use crate::ledger::stamp::format_compact;
 use crate::ledger::tree::CapturedTree;

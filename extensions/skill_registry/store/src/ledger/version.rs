@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skill_format::Digest;
 
-use crate::ledger::proposal::AgentAuthor;
+use crate::created::AgentAuthor;
 
 /// The author of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -167,7 +167,7 @@ pub fn read_published(
         PublishedText::read(store, skill)?.bytes
     } else {
         let failed = |error| to_registry_error(error, skill, path.as_str());
-        let dir = jail::open_skill(skill).map_err(failed)?;
+        let dir = skill.open_directory().map_err(failed)?;
         let (mut file, metadata) = jail::open_file(&dir, &path).map_err(failed)?;
         let bytes = read_up_to(&mut file, MAX_CONTENT).map_err(|error| failed(error.into()))?;
         bytes.filter(|bytes| fits_answer(bytes)).ok_or_else(|| {
@@ -205,7 +205,7 @@ pub fn published_directory(
     path: &str,
 ) -> Result<Vec<DirectoryChild>, RegistryError> {
     let skill = published_skill(snapshot, audience, skill_id)?;
-    let mut dir = jail::open_skill(skill).map_err(|error| to_registry_error(error, skill, path))?;
+    let mut dir = skill.open_directory().map_err(|error| to_registry_error(error, skill, path))?;
     if !path.is_empty() {
         let path = parse_path(skill, path)?;
         for component in path.as_str().split('/') {

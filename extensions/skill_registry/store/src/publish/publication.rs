@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use skill_format::TokenCount;
 
 use crate::error::RegistryError;
+use crate::ledger::SkillAccess;
 use crate::news::LogMessage;
 use crate::options::TrustLevel;
 use crate::scope::Audience;
@@ -18,7 +19,6 @@ use crate::skill::Skill;
 use crate::snapshot::Snapshot;
 use crate::state::SkillState;
 use crate::store::Store;
-use crate::tools::SkillAccess;
 
 use super::{
     DirectoryChild, FileContent, FileManifest, PromptArgument, SkillEntry, SkillPrompt,

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use skill_format::sanitize_line;
 
-use crate::ledger::{Proposal, display_safe};
+use crate::ledger::Proposal;
+use crate::reviewing::text::display_safe;
 
 /// The maximum length of a prompt, in bytes.
 const MAX_TASK: usize = 64 << 10;

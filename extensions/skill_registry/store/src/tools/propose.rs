@@ -3,10 +3,11 @@
 use serde_json::json;
 use skill_format::sanitize_line;
 
+use crate::created::AgentAuthor;
 use crate::error::RegistryError;
 use crate::ledger::{
-    AgentAuthor, Ledger, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposeOutcome,
-    ProposeRequest, unknown_skill_for,
+    Ledger, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposeOutcome, ProposeRequest,
+    unknown_skill_for,
 };
 use crate::reviewing::ReviewPolicy;
 use crate::scope::Audience;

@@ -10,6 +10,7 @@ use skill_format::{
 
 use crate::error::RegistryError;
 use crate::jail::{self, RelPath};
+use crate::ledger::SkillAccess;
 use crate::scope::Audience;
 use crate::skill::{Skill, SkillFile};
 use crate::skill_yaml;
@@ -19,7 +20,7 @@ use crate::state::SkillState;
 use crate::store::Store;
 use crate::tree::FileTree;
 
-use super::{ReadSkillArgs, SkillAccess, ToolAnswer, describe_state, find_visible};
+use super::{ReadSkillArgs, ToolAnswer, describe_state, find_visible};
 
 /// The maximum number of listed resources; the others are counted.
 const MAX_RESOURCES: usize = 100;
@@ -153,7 +154,7 @@ impl ResourceList {
     fn list(skill: &Skill) -> Self {
         let mut resources = Self::default();
         // The instructions may still be served from the cache, so this does not fail.
-        let Ok(dir) = jail::open_skill(skill) else { return resources };
+        let Ok(dir) = skill.open_directory() else { return resources };
         let tree = match FileTree::list(&dir) {
             Ok(tree) => tree,
             Err(error) => {

@@ -10,6 +10,7 @@ use skill_format::{ResourceKind, TokenCount, mime_type};
 
 use crate::error::{ErrorKind, RegistryError};
 use crate::jail::{self, JailError, RelPath, RelPathError};
+use crate::ledger::SkillAccess;
 use crate::scope::Audience;
 use crate::snapshot::{Snapshot, suggest_similar};
 use crate::temporary::is_leftover_path;
@@ -46,7 +47,7 @@ pub fn read_skill_resource(
 ) -> Result<ToolAnswer, RegistryError> {
     let skill = find_visible(snapshot, &args.skill_id, audience)?;
     let path = RelPath::new(&args.path).map_err(to_registry_error)?;
-    let opened = jail::open_skill(skill).and_then(|dir| {
+    let opened = skill.open_directory().and_then(|dir| {
         // Versions, digests and approvals exclude such files, so they must not be served either.
         if is_leftover_path(path.as_str()) {
             return Ok(Err(dir));
@@ -102,7 +103,7 @@ pub fn read_skill_resource(
         "content": page.content,
         "notes": notes,
     });
-    let read = super::SkillAccess {
+    let read = SkillAccess {
         skill_id: args.skill_id.clone(),
         path: Some(args.path.clone()),
         digest: skill.digest(),

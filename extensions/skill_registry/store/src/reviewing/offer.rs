@@ -3,11 +3,11 @@
 use serde::Serialize;
 use skill_format::{Digest, sanitize_line};
 
-use crate::snapshot::Snapshot;
-
-use super::{
+use crate::ledger::{
     HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposalState,
 };
+use crate::reviewing::text::display_safe;
+use crate::snapshot::Snapshot;
 
 /// The longest proposal, in bytes, that is offered to a person through a client.
 const MAX_OFFER: usize = 16 * 1024;
@@ -41,14 +41,14 @@ pub struct OfferDecision<'a> {
     pub reason: &'a str,
 }
 
-impl Ledger {
+impl ProposalOffer {
     /// Returns an open proposal in the form for a person, or `None` if it is too long to be
     /// displayed completely: a person can only approve a text that is fully visible.
     ///
     /// # Errors
     /// Those of [`Ledger::proposal`].
-    pub fn review_offer(&self, proposal: &str) -> Result<Option<ProposalOffer>, LedgerError> {
-        let found = self.proposal(proposal)?;
+    pub fn load(ledger: &Ledger, proposal: &str) -> Result<Option<Self>, LedgerError> {
+        let found = ledger.proposal(proposal)?;
         let summary = &found.summary;
         let text = format!(
             "{} proposes to change {} of the skill `{}`.\n\nWhy: {}\n\n{}",
@@ -58,25 +58,26 @@ impl Ledger {
             sanitize_line(&found.justification),
             display_safe(&found.diff)
         );
-        let offer =
-            ProposalOffer { proposal: summary.id.clone(), digest: summary.new_digest, text };
+        let offer = Self { proposal: summary.id.clone(), digest: summary.new_digest, text };
         // An empty diff means that its text is lost: no change can be decided.
         let fits = offer.text.len() <= MAX_OFFER && !found.diff.is_empty();
         Ok((fits && summary.state == ProposalState::Open).then_some(offer))
     }
+}
 
-    /// Executes the decision of a person. Returns the text for the caller, and the events.
+impl OfferDecision<'_> {
+    /// Executes the decision. Returns the text for the caller, and the events.
     ///
     /// # Errors
     /// Those of [`Ledger::approve`] and [`Ledger::reject`]; [`LedgerErrorKind::Argument`] for a
     /// malformed digest.
-    pub fn apply_decision(
+    pub fn apply(
         &self,
+        ledger: &Ledger,
         snapshot: &Snapshot,
-        decision: &OfferDecision<'_>,
     ) -> (Result<String, LedgerError>, LedgerOutcome) {
-        let done = self.execute_decision(snapshot, decision);
-        let notes = self.take_notes();
+        let done = self.execute(ledger, snapshot);
+        let notes = ledger.take_notes();
         match done {
             Ok((text, events)) => {
                 (Ok(text), LedgerOutcome { events, notes, ..LedgerOutcome::default() })
@@ -85,15 +86,15 @@ impl Ledger {
         }
     }
 
-    fn execute_decision(
+    fn execute(
         &self,
+        ledger: &Ledger,
         snapshot: &Snapshot,
-        decision: &OfferDecision<'_>,
     ) -> Result<(String, Vec<LedgerEvent>), LedgerError> {
-        let OfferDecision { client, proposal, digest, approve, reason } = *decision;
+        let OfferDecision { client, proposal, digest, approve, reason } = *self;
         let actor = HumanActor { name: client.to_owned(), via: "mcp" };
         if !approve {
-            self.reject(&actor, proposal, reason)?;
+            ledger.reject(&actor, proposal, reason)?;
             return Ok((REJECTED_TEXT.to_owned(), Vec::new()));
         }
         let digest = digest.parse().map_err(|_| {
@@ -101,33 +102,8 @@ impl Ledger {
             LedgerError::new(LedgerErrorKind::Argument, "the digest is not valid", hint)
         })?;
         let reason = Some(reason).filter(|reason| !reason.is_empty());
-        let applied = self.approve(snapshot, &actor, proposal, digest, reason)?;
+        let applied = ledger.approve(snapshot, &actor, proposal, digest, reason)?;
         let text = format!("A person approved it: it is version {} of the skill.", applied.version);
         Ok((text, applied.events))
-    }
-}
-
-/// Replaces the characters of a multi-line text that would steer a terminal or hide other text.
-pub(crate) fn display_safe(text: &str) -> String {
-    // The same characters as in a line. Between two letters, because the ends are trimmed; a
-    // carriage return becomes a space there, which counts as unsafe because it overwrites.
-    let is_unchanged = |c: char| {
-        let between = format!("a{c}a");
-        sanitize_line(&between) == between
-    };
-    let is_safe = |c: char| matches!(c, '\n' | '\t') || is_unchanged(c);
-    text.chars().map(|c| if is_safe(c) { c } else { '\u{fffd}' }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn display_safe_replaces_hidden_characters() {
-        assert_eq!(
-            display_safe("+a\tb\n-\u{1b}[2Kc\u{202e}d\r"),
-            "+a\tb\n-\u{fffd}[2Kc\u{fffd}d\u{fffd}"
-        );
     }
 }
