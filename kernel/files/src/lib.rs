@@ -4,10 +4,15 @@
 
 mod append_log;
 mod atomic_write;
+pub mod fault;
 mod file_kind;
 mod hash;
+pub mod jail;
 mod limited_read;
+mod lock;
 mod private_dir;
+mod replace;
+pub mod temporary;
 mod tree;
 
 pub use append_log::{AppendLog, AppendSink, open_append, split_complete_lines};
@@ -15,5 +20,7 @@ pub use atomic_write::{write_atomically, write_owned, write_private};
 pub use file_kind::irregular_kind;
 pub use hash::{hash_file, sha256_hex, to_hex};
 pub use limited_read::{LinkPolicy, read_beginning, read_limited, read_limited_below};
+pub use lock::{DirectoryLock, LockError};
 pub use private_dir::create_private_dir;
+pub use replace::{ReplaceError, replace_file};
 pub use tree::{TreeError, TreeFile, files_digest, read_tree, write_tree};

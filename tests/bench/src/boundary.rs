@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde::Serialize;
-use skill_store::{Audience, ReadSkillArgs, Store, SystemClock, read_skill};
+use skill_catalog::{Audience, Store, SystemClock};
+use skill_store::{ReadSkillArgs, read_skill};
 use skillhost_kernel::{
     BootOptions, Home, HomeSource, Installation, Kernel, LoadedExtension, Settings,
 };

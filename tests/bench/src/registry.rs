@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use rustix::fs::{AtFlags, statat};
 use serde::Serialize;
-use skill_store::{
-    AgentScope, BlockRequest, CatalogBlocks, CatalogScope, SkillRoot, Snapshot, Store,
-    StoreOptions, SystemClock, TrustLevel,
+use skill_catalog::{
+    AgentScope, CatalogScope, SkillRoot, Snapshot, Store, StoreOptions, SystemClock, TrustLevel,
 };
+use skill_store::{BlockRequest, CatalogBlocks};
 
 use crate::median;
 

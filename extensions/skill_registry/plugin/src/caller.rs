@@ -1,6 +1,6 @@
 //! The caller of a tool, from the kernel's call context.
 
-use skill_store::{AgentAuthor, AgentScope, Audience, CatalogScope};
+use skill_catalog::{AgentAuthor, AgentScope, Audience, CatalogScope};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{CallOrigin, CatalogScope as Catalog};
 

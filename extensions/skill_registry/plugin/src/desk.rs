@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
+use skill_catalog::{Store, SystemClock};
 use skill_store::{
     ActivationLog, BlockRequest, Ledger, LedgerError, LedgerOutcome, LedgerSync, LogMessage,
     OfferDecision, ProposalOffer, ProposalReviewer, RegistryConfig, SkillAccess, SkillActivation,
-    SkillFinder, Store, SystemClock, propose_with_events,
+    SkillFinder, propose_with_events,
 };
 use skillhost_sdk::ReviewDecision;
 use skillhost_sdk::prelude::*;

@@ -13,10 +13,8 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use skill_store::{
-    ChangeLog, GenerationFile, RegistryError, SkillAccess, SkillPublication, activate_skill,
-    skill_content,
-};
+use skill_catalog::{GenerationFile, RegistryError};
+use skill_store::{ChangeLog, SkillAccess, SkillPublication, activate_skill, skill_content};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::serde::{Serialize, de::DeserializeOwned};
 use skillhost_sdk::{

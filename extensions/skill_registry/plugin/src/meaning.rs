@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use skill_catalog::Snapshot;
 use skill_format::sanitize_line;
-use skill_store::{SimilarityScores, Snapshot};
+use skill_store::SimilarityScores;
 use skillhost_sdk::EmbeddingClient;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{select, sync::Notify, time::sleep};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use skill_store::{ChangeLog, LedgerEvent, LogMessage, PollReport, Store};
+use skill_catalog::{PollReport, Store};
+use skill_store::{ChangeLog, LedgerEvent, LogMessage};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::{self, sync::Notify};
 

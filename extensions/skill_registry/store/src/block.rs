@@ -4,15 +4,11 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use skill_catalog::{AgentScope, CatalogView, SharedCatalog, Skill, Snapshot};
 use skill_format::{CatalogItem, RenderedSelection, SkillSelection, render_selection};
 
-use crate::scope::AgentScope;
-use crate::search::RankedSkills;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::view::{CatalogView, SharedCatalog};
-
 use self::memory::{LastBlock, SessionMemory};
+use crate::search::RankedSkills;
 
 mod explain;
 mod memory;

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use skill_catalog::{SkillRoot, SkillState, StoreOptions, TrustLevel};
 
-use crate::options::{SkillRoot, StoreOptions, TrustLevel};
 use crate::reviewing::ReviewConfig;
-use crate::state::{SkillState, SkillStates};
 
 /// The `config` of the skill registry's manifest, with the overrides of `skillhost.yaml`.
 ///
@@ -78,7 +77,7 @@ impl RegistryConfig {
     /// Returns the state that the settings give to a skill, before the limits of its SKILL.md.
     #[must_use]
     pub fn state_of(&self, id: &str) -> SkillState {
-        SkillStates::new(&self.skills).state_for(id).map_or(SkillState::On, |(state, _)| state)
+        SkillState::from_settings(&self.skills, id)
     }
 
     /// Returns the catalog's budget in characters for a model.

@@ -14,9 +14,9 @@ use rusqlite::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skill_format::Digest;
+use skillhost_files::fault;
 use ulid::Ulid;
 
-use crate::fault;
 use crate::ledger::{LedgerError, LedgerErrorKind};
 
 mod activations;

@@ -4,17 +4,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use skill_catalog::{Audience, Skill, Snapshot, Store};
 use skill_search::{EmbeddingSimilarity, Ranker};
 
 use crate::block::{BlockRequest, CatalogBlocks, explain_catalog};
 use crate::config::{RegistryConfig, SearchEmbeddings};
 use crate::ledger::SkillAccess;
 use crate::ledger::{Ledger, LedgerError};
-use crate::scope::Audience;
 use crate::search::{EmbeddingVectors, RankedSkills, SimilarityScores, SkillQuery, SkillSearcher};
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::store::Store;
 use crate::tools::{ListSkillsArgs, SearchContext, ToolAnswer, search_skills};
 
 /// So many matches of a prompt are looked at.

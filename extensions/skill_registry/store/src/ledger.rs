@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
+use skill_catalog::{Clock, GenerationFile};
 use ulid::Ulid;
 
-use crate::clock::Clock;
 use crate::db::ChangeStamp;
-use crate::generation::GenerationFile;
 
 mod activation;
 mod activation_log;
@@ -65,7 +64,7 @@ pub use proposal::{
 };
 pub use retention::{PruneReport, RetentionRule};
 pub use stamp::format_rfc3339;
-pub(crate) use standing::tree_digest;
+pub(crate) use tree::current_digests;
 pub use version::{
     ApprovalStatus, AuditEntry, AuditFilter, SkillVersion, VersionAuthor, VersionFile, VersionTree,
 };

@@ -35,63 +35,20 @@
 //! also holds the [`GenerationFile`].
 
 mod block;
-mod cache;
-mod clock;
-mod collect;
 mod config;
-mod created;
 mod db;
-mod disk;
-mod entry;
-mod error;
-mod event;
-#[cfg(feature = "failpoints")]
-pub mod fault;
-#[cfg(not(feature = "failpoints"))]
-mod fault;
 mod finder;
-mod generation;
-mod ignore;
-mod jail;
 mod ledger;
-mod lock;
 mod news;
-mod options;
-mod problem;
 mod proposal_file;
 mod publish;
-mod reading;
-mod replace;
-mod resolve;
 mod reviewing;
-mod roots;
-mod scope;
 mod search;
-mod signature;
-mod skill;
-mod skill_yaml;
-mod snapshot;
-mod source;
-mod state;
-mod store;
-mod temporary;
 mod tools;
-mod tree;
-mod view;
-mod walk;
 
 pub use block::{BlockRequest, CatalogBlocks, MatchFn, explain_catalog};
-pub use clock::{Clock, ManualClock, SystemClock};
-pub use collect::{
-    FoundItem, FoundProblem, FoundSkill, ProblemKind, ResourceContent, SkillFiles, find_skills,
-};
 pub use config::{RegistryConfig, SearchEmbeddings};
-pub use created::{AgentAuthor, CreatedSkill, CreatedSkills};
-pub use error::{ErrorKind, RegistryError, StoreError};
-pub use event::SkillEvent;
 pub use finder::SkillFinder;
-pub use generation::GenerationFile;
-pub use jail::{RelPath, RelPathError};
 pub use ledger::{
     ActivationKind, ActivationLog, ApplyOutcome, ApprovalStatus, AuditEntry, AuditFilter,
     HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerNote, LedgerOutcome,
@@ -102,8 +59,6 @@ pub use ledger::{
     VersionEvent, VersionFile, VersionTree, format_rfc3339,
 };
 pub use news::{ChangeLog, LogMessage};
-pub use options::{ScanLimits, SkillRoot, StoreOptions, TrustLevel};
-pub use problem::{PartialReason, PartialScan, ScanProblem};
 pub use publish::{
     DirectoryChild, FileBody, FileBodyContent, FileContent, FileDetails, FileManifest,
     ManifestFile, PromptArgument, PublishedEntries, PublishedFile, SkillDetails, SkillDetailsBatch,
@@ -111,33 +66,17 @@ pub use publish::{
     UriTarget, explain_unlisted, locate_uri, published_directory, read_published, skill_prompt,
     skill_uris, substitute_arguments,
 };
-pub use replace::{ReplaceError, replace_file};
-pub use resolve::ShadowedSkill;
 pub use reviewing::{
     OfferDecision, ProposalOffer, ProposalReviewer, ReviewAnswer, ReviewConfig, ReviewPolicy,
     ReviewTask, RunId,
 };
-pub use scope::{AgentScope, Audience, CatalogScope};
 pub use search::{
     EmbeddingBatch, EmbeddingVectors, MissingVectors, RankedSkill, RankedSkills, RankingSource,
     SimilarityScores, SkillQuery, SkillSearchResult, SkillSearcher,
 };
-pub use skill::Skill;
-pub use skill_yaml::{SkillYamlError, read_skill_yaml};
-pub use snapshot::Snapshot;
-pub use source::{SkillSource, SourceState};
-pub use state::{SkillState, UnmatchedPattern};
-pub use store::{PollReport, Store};
-pub use temporary::{TEMPORARY_PREFIX, is_temporary, sweep_directory, temporary_name};
 pub use tools::{
     ActivatedSkill, BoundSkillContent, ExplainCatalogArgs, ListSkillsArgs, ReadResourceArgs,
     ReadSkillArgs, SearchContext, ToolAnswer, ToolDescription, activate_skill, list_skills,
     matching_skills, propose_skill_update, propose_with_events, read_skill, read_skill_resource,
     search_skills, skill_content, tool_descriptions,
 };
-
-pub use skill_diff as diff;
-pub use skill_search::{CosineScores, EmbeddingSimilarity, Ranker, RankingExplanation};
-pub use view::SharedCatalog;
-
-pub use skill_format::{Digest, FILE_LIMIT, SkillId, TokenCount};

@@ -4,11 +4,10 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use skill_catalog::{ScanProblem, Snapshot};
 use skill_format::{Digest, LARGE_SKILL, Severity, SkillId, sanitize_line};
 
 use crate::ledger::LedgerOutcome;
-use crate::problem::ScanProblem;
-use crate::snapshot::Snapshot;
 
 /// A line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@
 
 use std::fmt::Write as _;
 
+use skill_catalog::AgentAuthor;
 use skill_format::{Digest, SkillId, Value, tree};
+use skillhost_files::jail::RelPath;
 use ulid::Ulid;
 
-use crate::created::AgentAuthor;
-use crate::jail::RelPath;
 use crate::ledger::{Proposal, format_rfc3339};
 
 /// The maximum size of a proposal file, in bytes.

@@ -14,15 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+use skill_catalog::{
+    CreatedSkill, FileSignature, RegistryError, Skill, SkillBytes, Snapshot, Store, TrustLevel,
+};
 use skill_format::{Digest, sanitize_line};
-
-use crate::created::CreatedSkill;
-use crate::error::RegistryError;
-use crate::options::TrustLevel;
-use crate::signature::FileSignature;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::store::Store;
 
 mod argument;
 mod file;
@@ -43,7 +38,6 @@ pub use publication::{
 pub use strict::explain_unlisted;
 pub use uri::{UriTarget, locate_uri, skill_uris};
 
-use file::PublishedText;
 use listed::{FileListing, ListedFile};
 
 /// The limit on the files of a skill with a published manifest.
@@ -203,7 +197,7 @@ impl SkillPublisher {
     /// Builds the entry of one skill.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if its directory is gone, [`ErrorKind::Io`](crate::ErrorKind::Io) if it cannot be read and
+    /// [`ErrorKind::NotFound`](skill_catalog::ErrorKind::NotFound) if its directory is gone, [`ErrorKind::Io`](skill_catalog::ErrorKind::Io) if it cannot be read and
     /// no good text of it is held.
     pub fn entry(
         &self,
@@ -244,7 +238,7 @@ impl SkillPublisher {
         // Opened once, so that the listing and the reads below see the same directory.
         let dir =
             skill.open_directory().map_err(|error| file::to_registry_error(error, skill, ""))?;
-        let listing = FileListing::list(&dir, skill.file)
+        let listing = FileListing::list(&dir, skill.file())
             .map_err(|error| file::to_registry_error(error.into(), skill, ""))?;
         let unapproved_by = snapshot.unapproved(skill).map(CreatedSkill::author_line);
         if let Some(kept) = &kept
@@ -255,7 +249,7 @@ impl SkillPublisher {
             return Ok((Arc::clone(&kept.entry), kept.serial));
         }
         let known = kept.as_ref().map_or(&[][..], |kept| &kept.files);
-        let text = PublishedText::read(store, skill)?;
+        let text = store.read_bytes(skill)?;
         let (resources, files) = manifest(store, &dir, skill, &listing, &text, known);
         let settled = text.signature.is_some() && files.iter().all(|file| file.settled);
         let entry = SkillEntry { unapproved_by, ..describe(skill, &text, resources) };
@@ -287,7 +281,7 @@ impl SkillPublisher {
 }
 
 /// Builds the part of an entry that does not depend on a skill's other files.
-fn describe(skill: &Skill, text: &PublishedText, resources: FileManifest) -> SkillEntry {
+fn describe(skill: &Skill, text: &SkillBytes, resources: FileManifest) -> SkillEntry {
     let root = uri::root_uri(skill);
     let name = skill.name().to_owned();
     let description = text.frontmatter.description.clone();
@@ -329,7 +323,7 @@ fn manifest(
     dir: &cap_std::fs::Dir,
     skill: &Skill,
     listing: &FileListing,
-    text: &PublishedText,
+    text: &SkillBytes,
     known: &[CachedFile],
 ) -> (FileManifest, Vec<CachedFile>) {
     let before: HashMap<&str, &CachedFile> =

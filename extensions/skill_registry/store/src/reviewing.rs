@@ -11,13 +11,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use skill_catalog::Snapshot;
 use skill_format::{Digest, sanitize_line};
 
 use crate::ledger::{
     Ledger, LedgerError, LedgerEvent, LedgerNote, LedgerOutcome, ProposalFilter, ProposalState,
     Recommendation, ReviewAdvice,
 };
-use crate::snapshot::Snapshot;
 
 mod answer;
 mod offer;

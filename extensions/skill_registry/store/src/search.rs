@@ -11,23 +11,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use skill_search::{EmbeddingSimilarity, Index, Ranker, RankingExplanation, SearchRequest};
+use skill_catalog::{Skill, Snapshot, Store};
+use skill_search::{Index, RankingExplanation};
 
 use crate::ledger::{Ledger, LedgerError};
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::store::Store;
+use built::SnapshotIndex;
+use filter::QueryFilters;
+use query::rank_skills;
+use text::SearchableText;
+use turn::RenewalLock;
 
-use self::built::SnapshotIndex;
-use self::filter::QueryFilters;
-use self::turn::RenewalLock;
-
-pub use self::meaning::{EmbeddingBatch, EmbeddingVectors, MissingVectors, SimilarityScores};
+pub use meaning::{EmbeddingBatch, EmbeddingVectors, MissingVectors, SimilarityScores};
+pub use query::{RankedSkill, RankedSkills, RankingSource, SkillQuery};
 
 mod built;
 mod catalog;
 mod filter;
 mod meaning;
+mod query;
 mod text;
 mod turn;
 
@@ -37,86 +38,6 @@ const AT_ONCE: usize = 64;
 
 /// The time that a query waits for the lock of the database.
 const DATABASE_WAIT: Duration = Duration::from_millis(200);
-
-/// A query for skills.
-#[derive(Clone, Copy)]
-pub struct SkillQuery<'a> {
-    /// The query, as free text.
-    pub query: &'a str,
-    /// The limit on the number of hits.
-    pub limit: usize,
-    /// Only skills that have all of these tags, in any case.
-    pub tags: &'a [String],
-    /// Only skills that this predicate admits.
-    pub admits: &'a dyn Fn(&Skill) -> bool,
-    /// The ranker of the hits.
-    pub ranker: &'a Ranker,
-    /// The similarity of skills to the query, if an embedding model is available.
-    pub semantics: Option<&'a dyn EmbeddingSimilarity>,
-}
-
-/// The hits of a query, the best first.
-#[derive(Clone, Debug)]
-pub struct RankedSkills {
-    /// The skills.
-    pub hits: Vec<RankedSkill>,
-    /// The number of hits without the limit; a ranker compares about a hundred at most.
-    pub matched: usize,
-    /// The source of the hits.
-    pub by: RankingSource,
-}
-
-/// A skill that was found.
-#[derive(Clone, Debug)]
-pub struct RankedSkill {
-    /// The skill as the snapshot has it.
-    pub skill: Arc<Skill>,
-    /// The score; comparable only within one result.
-    pub score: f64,
-    /// The fields in which words of the query occur.
-    pub fields: Vec<&'static str>,
-}
-
-/// The source that ranked a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RankingSource {
-    /// The index of every text.
-    Index {
-        /// The generation of the snapshot it was last renewed for.
-        generation: u64,
-        /// `true` if that is the snapshot of the query.
-        current: bool,
-    },
-    /// The catalog in the database: the index is not built yet.
-    Catalog,
-    /// Names, descriptions and tags: the index is not built yet and the database has no catalog.
-    Names,
-}
-
-impl RankingSource {
-    /// Returns its name in answers.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Index { .. } => "index",
-            Self::Catalog => "catalog",
-            Self::Names => "names",
-        }
-    }
-
-    /// Returns the limits of a result that does not come from the index, or `None` for one that
-    /// does.
-    #[must_use]
-    pub const fn quality_warning(self) -> Option<&'static str> {
-        match self {
-            Self::Index { .. } => None,
-            Self::Catalog => Some("the index is being made: ask again for a better order"),
-            Self::Names => {
-                Some("the index is being made: only names, descriptions and tags were searched")
-            }
-        }
-    }
-}
 
 /// The result of [`SkillSearcher::search_filtered`].
 #[derive(Clone, Debug)]
@@ -195,7 +116,9 @@ impl SkillSearcher {
         if let Some(built) = self.usable_index(store, snapshot) {
             return built.search(snapshot, ask);
         }
-        if let Some(ranked) = self.search_catalog(snapshot, ask) {
+        let ranked =
+            self.ledger.as_ref().and_then(|ledger| catalog::search_rows(ledger, snapshot, ask));
+        if let Some(ranked) = ranked {
             return ranked;
         }
         self.search_names(snapshot, ask)
@@ -242,7 +165,7 @@ impl SkillSearcher {
         // Hits with a score come before those with the phrase alone.
         ranked.hits.truncate(ask.limit);
         ranked.hits.extend(rest.into_iter().map(|skill| {
-            let fields = filters.fields(&text::SearchableText::read(store, &skill, usize::MAX));
+            let fields = filters.fields(&SearchableText::read(store, &skill, usize::MAX));
             RankedSkill { skill, score: 0.0, fields }
         }));
         SkillSearchResult { ranked, unmet: Vec::new() }
@@ -283,6 +206,29 @@ impl SkillSearcher {
         let admits = |skill: &Skill| (ask.admits)(skill) && skill.has_tags(ask.tags);
         let holders = self.find_matching(store, snapshot, &filters, &admits);
         Some((filters, holders))
+    }
+
+    /// Finds the skills that meet the filters: out of the database where it knows their texts, else
+    /// by reading them.
+    fn find_matching(
+        &self,
+        store: &Store,
+        snapshot: &Snapshot,
+        filters: &QueryFilters,
+        admits: &dyn Fn(&Skill) -> bool,
+    ) -> Vec<Arc<Skill>> {
+        let known = self
+            .ledger
+            .as_ref()
+            .and_then(|ledger| catalog::query_matches(ledger, filters.filters()));
+        let holds = |skill: &Arc<Skill>| {
+            let known = known.as_ref().and_then(|known| known.get(skill));
+            known
+                // The text is read only if the database does not know it in this version.
+                .unwrap_or_else(|| filters.matches(&SearchableText::read(store, skill, usize::MAX)))
+        };
+        let admitted = snapshot.skills().iter().filter(|skill| admits(skill));
+        admitted.filter(|skill| holds(skill)).cloned().collect()
     }
 
     /// Builds or renews the index for a snapshot on this thread. Returns at once if the index is
@@ -369,37 +315,4 @@ impl SkillSearcher {
 
 fn ids(skills: &[Arc<Skill>]) -> HashSet<&str> {
     skills.iter().map(|skill| skill.id().as_str()).collect()
-}
-
-/// Ranks the skills of a snapshot by an index.
-fn rank_skills(
-    index: &Index,
-    snapshot: &Snapshot,
-    ask: &SkillQuery<'_>,
-    by: RankingSource,
-) -> RankedSkills {
-    let found = index.search(&SearchRequest {
-        query: ask.query,
-        ranker: ask.ranker,
-        // The limit applies after the filter, and `matched` counts all hits.
-        limit: usize::MAX,
-        admits: &|id| find_admitted(snapshot, ask, id).is_some(),
-        semantics: ask.semantics,
-    });
-    let hits = found.iter().take(ask.limit).filter_map(|hit| {
-        // The index may hold a skill that the snapshot no longer has.
-        let skill = Arc::clone(snapshot.find_primary(&hit.id)?);
-        Some(RankedSkill { skill, score: hit.score, fields: hit.fields.names() })
-    });
-    RankedSkills { hits: hits.collect(), matched: found.len(), by }
-}
-
-/// Looks up a skill that a result may name.
-fn find_admitted<'s>(
-    snapshot: &'s Snapshot,
-    ask: &SkillQuery<'_>,
-    id: &str,
-) -> Option<&'s Arc<Skill>> {
-    let skill = snapshot.find_primary(id)?;
-    ((ask.admits)(skill) && skill.has_tags(ask.tags)).then_some(skill)
 }

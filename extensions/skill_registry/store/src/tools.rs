@@ -8,19 +8,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use skill_catalog::{
+    Audience, CreatedSkill, ErrorKind, RegistryError, ScanProblem, Skill, SkillSource, SkillState,
+    Snapshot, SourceState, Store, TrustLevel,
+};
 use skill_format::{Digest, TokenCount, sanitize_line};
 
-use crate::created::CreatedSkill;
-use crate::error::{ErrorKind, RegistryError};
-use crate::ledger::{SkillAccess, tree_digest};
-use crate::options::TrustLevel;
-use crate::problem::ScanProblem;
-use crate::scope::Audience;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::source::{SkillSource, SourceState};
-use crate::state::SkillState;
-use crate::store::Store;
+use crate::ledger::{SkillAccess, current_digests};
 
 mod activate;
 mod list;
@@ -193,7 +187,7 @@ fn check_approved(
     source: &SkillSource,
 ) -> Result<(), RegistryError> {
     // Read from the disk, because other files than SKILL.md may have changed since the scan.
-    let (tree, read) = tree_digest(skill)?;
+    let (tree, read) = current_digests(skill)?;
     if created.approved == Some(tree) && read == Some(source.digest) {
         return Ok(());
     }

@@ -160,7 +160,7 @@ pub(crate) enum RankerArg {
     Bm25f,
 }
 
-impl From<RankerArg> for skill_store::Ranker {
+impl From<RankerArg> for skill_search::Ranker {
     fn from(ranker: RankerArg) -> Self {
         match ranker {
             RankerArg::Standard => Self::standard(),

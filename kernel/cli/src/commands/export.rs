@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Serialize;
-use skill_store::{
-    ApprovalStatus, Audience, Skill, SkillId, SkillPublisher, Snapshot, Store, TrustLevel,
-};
+use skill_catalog::{Audience, Skill, Snapshot, Store, TrustLevel};
+use skill_format::SkillId;
+use skill_store::{ApprovalStatus, SkillPublisher};
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, DIM, GREEN, Output, RED, YELLOW, display_safe, exit,
 };

@@ -46,7 +46,7 @@ enum Served {
     /// A home, with its settings.
     Home(Home, Box<Settings>),
     /// The skill directories of clients, and further roots.
-    Folders(Vec<skill_store::SkillRoot>),
+    Folders(Vec<skill_catalog::SkillRoot>),
 }
 
 /// Resolves the source of the served skills.
@@ -111,7 +111,7 @@ fn serve_home(
 /// Serves the skills in the skill directories of clients.
 fn serve_folders(
     session: &CliContext,
-    roots: Vec<skill_store::SkillRoot>,
+    roots: Vec<skill_catalog::SkillRoot>,
     args: &ServeArgs,
 ) -> CommandResult {
     session.block_on(Box::pin(async {
@@ -193,7 +193,7 @@ fn stop_on_signal() -> Result<CancellationToken, CliError> {
 fn parse_labelled_roots(
     session: &CliContext,
     roots: &[LabelledRoot],
-) -> Result<Vec<skill_store::SkillRoot>, CliError> {
+) -> Result<Vec<skill_catalog::SkillRoot>, CliError> {
     let root = |root: &LabelledRoot| {
         let path = session.environment.current_dir.join(&root.path);
         if !path.is_dir() {
@@ -201,8 +201,8 @@ fn parse_labelled_roots(
             return Err(CliError::new(exit::NOT_FOUND, message)
                 .with_hint("--root names a folder with skills in it, as LABEL=PATH"));
         }
-        let trust = skill_store::TrustLevel::Untrusted;
-        Ok(skill_store::SkillRoot { label: root.label.clone(), path, trust })
+        let trust = skill_catalog::TrustLevel::Untrusted;
+        Ok(skill_catalog::SkillRoot { label: root.label.clone(), path, trust })
     };
     roots.iter().map(root).collect()
 }

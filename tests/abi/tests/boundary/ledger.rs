@@ -5,10 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skill_store::{
-    AgentAuthor, HumanActor, Ledger, ProposalFilter, ProposalState, RegistryConfig, Snapshot,
-    Store, SystemClock,
-};
+use skill_catalog::{AgentAuthor, Snapshot, Store, SystemClock};
+use skill_store::{HumanActor, Ledger, ProposalFilter, ProposalState, RegistryConfig};
 use skillhost_kernel::TurnRequest;
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind};
 use test_support::{TestHome, library};

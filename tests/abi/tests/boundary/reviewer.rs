@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use skill_store::{Ledger, ProposalState, ProposalSummary, ReviewAdvice, SystemClock};
+use skill_catalog::SystemClock;
+use skill_store::{Ledger, ProposalState, ProposalSummary, ReviewAdvice};
 use skillhost_kernel::{
     BootOptions, Home, HomeSource, Kernel, Message, ModelError, ModelMetadata, ModelProvider,
     ModelReply, ModelRequest, ModelSource, ReplyChunk, Settings,

@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skill_store::{AgentAuthor, Ledger, RegistryConfig, Store, SystemClock};
+use skill_catalog::{AgentAuthor, Store, SystemClock};
+use skill_store::{Ledger, RegistryConfig};
 use test_support::TestHome;
 
 use crate::mcp_client::{Client, VERSION, texts};

@@ -4,10 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::Value;
-use skill_store::{
-    AgentAuthor, Ledger, LedgerError, ProposeOutcome, ProposeRequest, RegistryConfig, Store,
-    SystemClock,
-};
+use skill_catalog::{AgentAuthor, Store, SystemClock};
+use skill_store::{Ledger, LedgerError, ProposeOutcome, ProposeRequest, RegistryConfig};
 use test_support::{Output, TestHome};
 
 pub(crate) const BEADS: &str = "---\nname: beads\ndescription: Tracks work. Use when asked.\n---\none\ntwo\nthree\nfour\nfive\n";

@@ -4,9 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skill_store::{
-    HumanActor, Ledger, ProposalFilter, RegistryConfig, Snapshot, Store, SystemClock,
-};
+use skill_catalog::{Snapshot, Store, SystemClock};
+use skill_store::{HumanActor, Ledger, ProposalFilter, RegistryConfig};
 use test_support::{Output, TestHome};
 
 use crate::scene::{home, skill_md, start_kernel};

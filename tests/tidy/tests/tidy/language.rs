@@ -11,7 +11,7 @@ use syn::visit::{self, Visit};
 use super::{none, read, rust_files};
 
 /// Types whose definition depends on the platform or on a feature: one name, several definitions.
-const CONDITIONAL_TYPES: &[(&str, &str)] = &[("extensions/skill_registry/store", "RootDir")];
+const CONDITIONAL_TYPES: &[(&str, &str)] = &[("extensions/skill_registry/catalog", "RootDir")];
 
 /// The sources of the product, without tests and templates.
 fn product_sources() -> impl Iterator<Item = PathBuf> {

@@ -4,15 +4,12 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::json;
+use skill_catalog::{SkillState, Snapshot, TrustLevel, UnmatchedPattern};
 use skill_format::{RenderReport, sanitize_line};
 
-use crate::options::TrustLevel;
-use crate::search::{RankedSkill, RankedSkills};
-use crate::snapshot::Snapshot;
-use crate::state::{SkillState, UnmatchedPattern};
-use crate::tools::ToolAnswer;
-
 use super::{BlockCandidates, BlockRequest, CatalogBlocks, MatchFn};
+use crate::search::{RankedSkill, RankedSkills};
+use crate::tools::ToolAnswer;
 
 /// The limit on the matches in the text; the value has all of them.
 const NAMED: usize = 10;

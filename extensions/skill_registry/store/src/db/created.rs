@@ -1,10 +1,10 @@
 //! Records of skills that agents created.
 
 use rusqlite::OptionalExtension;
+use skill_catalog::AgentAuthor;
 use skill_format::Digest;
 
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
-use crate::created::AgentAuthor;
 
 /// The record of a skill that an agent created.
 #[derive(Clone, Debug, PartialEq, Eq)]

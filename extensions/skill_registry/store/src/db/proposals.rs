@@ -1,15 +1,15 @@
 //! Stored proposals and recommendations.
 
 use rusqlite::{OptionalExtension, Row, ToSql};
+use skill_catalog::AgentAuthor;
 use skill_format::Digest;
 
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
-use crate::created::AgentAuthor;
-use crate::diff::FuzzNote;
 use crate::ledger::{
     LintDelta, Proposal, ProposalDecision, ProposalFileState, ProposalFilter, ProposalState,
     ProposalSummary, Recommendation, ReviewFlag,
 };
+use skill_diff::FuzzNote;
 
 /// A proposal with the digests of its file.
 ///

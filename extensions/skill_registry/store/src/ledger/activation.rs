@@ -3,9 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use skill_catalog::AgentAuthor;
 use skill_format::{Digest, TokenCount};
-
-use crate::created::AgentAuthor;
 
 /// A read of a skill by a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]

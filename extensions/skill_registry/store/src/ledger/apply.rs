@@ -16,9 +16,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use serde_json::json;
 use skill_format::Digest;
+use skillhost_files::jail::{JailError, RelPath};
 
 use crate::db::{ChangeIntent, IntentFile, NewAuditEntry, NewVersion};
-use crate::jail::{JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::{LedgerEvent, VersionEvent};
 use crate::ledger::place::{SkillDirectory, jail_error};

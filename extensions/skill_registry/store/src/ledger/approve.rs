@@ -1,22 +1,21 @@
 //! Approval of a proposal, and its application to the skill.
 
 use serde_json::json;
+use skill_catalog::Snapshot;
 use skill_format::Digest;
 
 use crate::db::{ChangeIntent, IntentFile, StoredProposal};
-use crate::jail::JailError;
 use crate::ledger::Ledger;
 use crate::ledger::apply::{mark_stale, record_version};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::LedgerEvent;
-use crate::ledger::place::{ProposalTarget, SkillDirectory, jail_error};
+use crate::ledger::place::ProposalTarget;
 use crate::ledger::proposal::{ApplyOutcome, HumanActor, ProposalDecision, ProposalState};
 use crate::ledger::propose::{check_reason, to_proposal_event};
 use crate::ledger::revise::{find_target, log_action, require_state};
 use crate::ledger::session::LedgerSession;
-use crate::ledger::tree::CapturedTree;
+use crate::ledger::tree::read_tree;
 use crate::ledger::version::VersionAuthor;
-use crate::snapshot::Snapshot;
 
 impl Ledger {
     /// Approves an open proposal and applies it: the file is replaced as a unit, if it still is the
@@ -169,15 +168,5 @@ impl LedgerSession<'_> {
             files: vec![path],
             events,
         })
-    }
-}
-
-/// Reads the files of a skill; a missing directory has none.
-pub(super) fn read_tree(place: &SkillDirectory) -> Result<CapturedTree, LedgerError> {
-    let failed = |error: JailError| jail_error(&error, &place.path());
-    match place.open(false) {
-        Err(JailError::NotFound) => Ok(CapturedTree { files: Vec::new(), complete: true }),
-        Ok(dir) => CapturedTree::read(&dir).map_err(failed),
-        Err(error) => Err(failed(error)),
     }
 }

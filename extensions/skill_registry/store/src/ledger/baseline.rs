@@ -5,20 +5,19 @@
 use std::collections::HashMap;
 
 use serde_json::json;
+use skill_catalog::{Skill, Snapshot};
 use skill_format::{Digest, SkillId};
 
 use crate::db::{NewAuditEntry, NewVersion};
 use crate::ledger::Ledger;
 use crate::ledger::apply::disk_audit_entry;
-use crate::ledger::approve::read_tree;
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
 use crate::ledger::place::SkillDirectory;
 use crate::ledger::session::LedgerSession;
 use crate::ledger::tree::CapturedTree;
+use crate::ledger::tree::read_tree;
 use crate::ledger::version::VersionAuthor;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
 
 /// The number of skills that one transaction records.
 const BATCH_SKILLS: usize = 256;

@@ -3,10 +3,9 @@
 use std::io;
 use std::path::Path;
 
+use skill_catalog::{ErrorKind, RegistryError};
 use skill_format::Digest;
-
-use crate::error::{ErrorKind, RegistryError};
-use crate::lock::LockError;
+use skillhost_files::LockError;
 
 /// The reason of a ledger error, more detailed than [`ErrorKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

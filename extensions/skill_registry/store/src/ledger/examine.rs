@@ -8,9 +8,8 @@ use skill_format::{
     TokenCount, Value, find_fences, tree,
 };
 use skill_rules::{CheckOptions, CheckScope, Profile};
+use skillhost_files::jail::{self, JailError, RelPath};
 
-use crate::diff;
-use crate::jail::{self, JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::place::{ProposalTarget, jail_error};
 use crate::ledger::proposal::{LintDelta, LintFinding, ReviewFlag};
@@ -145,14 +144,14 @@ pub(super) fn examine_change(
     }
     let before = base.unwrap_or_default();
     let mut examined = ChangeExamination {
-        diff: diff::unified_diff(before, new, target.path.as_str()),
+        diff: skill_diff::unified_diff(before, new, target.path.as_str()),
         added: 0,
         removed: 0,
         flags: review_flags(target, base, new, words),
         lint: LintDelta::default(),
         tokens: (TokenCount::estimate(before).get(), TokenCount::estimate(new).get()),
     };
-    (examined.added, examined.removed) = diff::count_changes(before, new);
+    (examined.added, examined.removed) = skill_diff::count_changes(before, new);
     if target.is_skill_file() {
         if let Err(parsed) = skill_format::parse_skill(&target.skill_id, new.as_bytes()) {
             return Err(invalid_text_error(target, parsed.diagnostics.iter()));

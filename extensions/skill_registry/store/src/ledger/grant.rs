@@ -1,18 +1,15 @@
 //! Grants of `allowed-tools`: without effect until a person approved the skill as it is.
 
 use serde::Serialize;
+use skill_catalog::{Skill, Snapshot, Store, TrustLevel};
 use skill_format::{AllowedTools, Digest, SkillId};
 
 use crate::ledger::Ledger;
-use crate::ledger::approve::read_tree;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::note::LedgerNote;
 use crate::ledger::place::{SkillDirectory, require_skill};
-use crate::ledger::standing::tree_digest;
-use crate::options::TrustLevel;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::store::Store;
+use crate::ledger::tree::current_digests;
+use crate::ledger::tree::read_tree;
 
 /// The `allowed-tools` of a skill in an operator's root, and its approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +43,7 @@ impl Ledger {
         let Some(approved) = approved else { return Ok(false) };
         // The tree is read from the disk at every check: a file other than SKILL.md may have
         // changed.
-        let (tree, read) = tree_digest(skill)?;
+        let (tree, read) = current_digests(skill)?;
         Ok(tree == approved && read == Some(text))
     }
 

@@ -6,16 +6,15 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use skill_catalog::{BrokenSkill, SkillEvent, Store};
 use skill_format::SkillId;
 
-use crate::event::SkillEvent;
 use crate::ledger::Ledger;
 use crate::ledger::activation_log::{ActivationLog, FlushOutcome};
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
 use crate::ledger::note::LedgerNote;
 use crate::ledger::retention::RetentionRule;
-use crate::store::{BrokenSkill, Store};
 
 /// The time a synchronization waits for the lock. A later one makes up for one that timed out.
 const WAIT: Duration = Duration::from_secs(1);

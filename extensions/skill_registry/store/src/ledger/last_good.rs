@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use skill_catalog::{BrokenSkill, LastGoodText, SkillFile, is_valid_skill};
+
 use crate::ledger::Ledger;
 use crate::ledger::error::LedgerError;
 use crate::ledger::session::LedgerWork;
-use crate::reading::{ReadOutcome, parse_complete};
-use crate::skill::SkillFile;
-use crate::store::{BrokenSkill, LastGoodText};
 
 /// The maximum number of versions of a skill that are examined, the newest first.
 const MAX_VERSIONS: usize = 50;
@@ -51,7 +50,7 @@ fn newest_valid(
         let Some(skill_file) = skill_file else { continue };
         // A damaged stored text is skipped like an invalid one.
         let Some(bytes) = work.verified(skill_file, None)? else { continue };
-        if matches!(parse_complete(id, &bytes), ReadOutcome::Valid(_)) {
+        if is_valid_skill(id, &bytes) {
             return Ok(Some(bytes));
         }
     }

@@ -1,18 +1,18 @@
 //! Direct edits of skills, made without the ledger.
 
+use skill_catalog::Snapshot;
 use skill_format::SkillId;
+use skillhost_files::jail::JailError;
 
-use crate::jail::JailError;
 use crate::ledger::Ledger;
 use crate::ledger::apply::{mark_stale, record_version};
-use crate::ledger::approve::read_tree;
 use crate::ledger::error::LedgerError;
 use crate::ledger::event::LedgerEvent;
 use crate::ledger::place::{SkillDirectory, find_skill};
 use crate::ledger::session::LedgerSession;
 use crate::ledger::tree::CapturedTree;
+use crate::ledger::tree::read_tree;
 use crate::ledger::version::VersionAuthor;
-use crate::snapshot::Snapshot;
 
 impl Ledger {
     /// Records direct edits of skills: as new versions, and as stale proposals that no longer fit

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use cap_std::fs::Dir;
+use skill_catalog::{Audience, Skill, SkillFile, Snapshot, TrustLevel};
+use skillhost_files::{
+    jail::{self, JailError, RelPath},
+    temporary::{is_leftover_path, is_temporary},
+};
 
-use crate::jail::{self, JailError, RelPath};
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
-use crate::options::TrustLevel;
-use crate::scope::Audience;
-use crate::skill::{Skill, SkillFile};
-use crate::snapshot::Snapshot;
-use crate::temporary::{is_leftover_path, is_temporary};
 
 /// The directory of a skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +61,7 @@ impl ProposalTarget {
             Some(skill) => skill,
             None => return Self::new_skill(snapshot, skill_id, path),
         };
-        let skill_file = skill.file.name();
+        let skill_file = skill.file().name();
         let path = match path {
             // The skill file is meant in any spelling, also where the file system distinguishes
             // case.
@@ -156,11 +155,14 @@ pub(super) fn find_skill<'s>(
     skill_id: &str,
 ) -> Result<Option<&'s Skill>, LedgerError> {
     match snapshot.get(skill_id) {
-        Some(skill) if skill.id.as_str() == skill_id => Ok(Some(skill)),
+        Some(skill) if skill.id().as_str() == skill_id => Ok(Some(skill)),
         Some(skill) => Err(LedgerError::new(
             LedgerErrorKind::Argument,
             format!("`{skill_id}` names a root; versions and proposals require the bare id"),
-            format!("use `{}`, which refers to the skill of the first root that has it", skill.id),
+            format!(
+                "use `{}`, which refers to the skill of the first root that has it",
+                skill.id()
+            ),
         )),
         None => Ok(None),
     }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use skill_catalog::AgentAuthor;
 use skill_format::{Digest, Severity};
 
-use crate::created::AgentAuthor;
-use crate::diff::{FuzzNote, MergeConflict};
 use crate::ledger::event::LedgerEvent;
+use skill_diff::{FuzzNote, MergeConflict};
 
 /// The person that made a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,11 +1,10 @@
 //! `propose_skill_update`: records an agent's proposal without changing the skill.
 
 use serde_json::json;
+use skill_catalog::{AgentAuthor, Snapshot};
 use skill_format::{Digest, FILE_LIMIT};
 
-use crate::created::AgentAuthor;
 use crate::db::{NewAuditEntry, StoredProposal};
-use crate::diff::{self, DiffError, FuzzNote};
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::event::{LedgerEvent, ProposalEvent};
@@ -15,7 +14,7 @@ use crate::ledger::proposal::{
     Proposal, ProposalFileState, ProposalState, ProposalSummary, ProposeOutcome, ProposeRequest,
 };
 use crate::ledger::session::LedgerWork;
-use crate::snapshot::Snapshot;
+use skill_diff::{self, DiffError, FuzzNote};
 
 /// The maximum number of undecided proposals: for one skill, and in all.
 const MAX_OPEN_PER_SKILL: u64 = 50;
@@ -181,7 +180,7 @@ fn make_new_text(
         Some(rest) => (Some(BOM), rest),
         None => (None, before),
     };
-    let patched = diff::apply_diff(before, diff, target.path.as_str()).map_err(|error| {
+    let patched = skill_diff::apply_diff(before, diff, target.path.as_str()).map_err(|error| {
         let kind = match error {
             DiffError::TooLarge { .. } => LedgerErrorKind::TooLarge,
             _ => LedgerErrorKind::DoesNotApply,

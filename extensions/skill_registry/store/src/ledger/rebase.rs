@@ -1,9 +1,9 @@
 //! Rebase of a proposal onto a file that has changed since.
 
 use serde_json::json;
+use skill_catalog::Snapshot;
 
 use crate::db::StoredProposal;
-use crate::diff;
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::examine::DigestedText;
@@ -11,7 +11,6 @@ use crate::ledger::place::{ProposalTarget, find_skill};
 use crate::ledger::proposal::{HumanActor, Proposal, ProposalDrift, ProposalState, RebaseOutcome};
 use crate::ledger::revise::{base_text, find_target, log_action, replace_text, require_state};
 use crate::ledger::session::LedgerSession;
-use crate::snapshot::Snapshot;
 
 /// The result of a merge.
 enum MergeOutcome {
@@ -20,7 +19,7 @@ enum MergeOutcome {
     /// The file already has the proposed text.
     AlreadyApplied,
     Text(String),
-    Conflicts(Vec<diff::MergeConflict>),
+    Conflicts(Vec<skill_diff::MergeConflict>),
 }
 
 impl Ledger {
@@ -112,10 +111,10 @@ fn merge_proposal(
     let merged = match &proposal.new_text {
         Some(new) if known => {
             let base = base_text(proposal).map(|base| base.text).unwrap_or_default();
-            diff::merge_texts(&base, now, new)
+            skill_diff::merge_texts(&base, now, new)
         }
         // The texts were lost with the database; only the diff remains.
-        _ => match diff::apply_diff(now, &proposal.diff, target.path.as_str()) {
+        _ => match skill_diff::apply_diff(now, &proposal.diff, target.path.as_str()) {
             Ok(patched) => Ok(patched.text),
             Err(error) => {
                 return Err(LedgerError::new(

@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use skill_catalog::Snapshot;
 use skill_format::Digest;
 
 use crate::db::{CreatedSkillRow, LedgerTransaction, NewAuditEntry, StoredProposal};
-use crate::diff;
 use crate::ledger::PROPOSALS;
 use crate::ledger::apply::disk_audit_entry;
 use crate::ledger::error::LedgerError;
@@ -27,7 +27,6 @@ use crate::ledger::revise::{find_target, replace_text};
 use crate::ledger::session::{LedgerSession, LedgerWork};
 use crate::ledger::standing::{self, Mirror};
 use crate::proposal_file::{self, RecoveredProposal};
-use crate::snapshot::Snapshot;
 
 /// A parsed proposal file.
 struct FoundProposalFile {
@@ -215,7 +214,7 @@ fn restore_text(
     let before = base.as_ref().map_or("", |base| base.text.as_str());
     // The file may have been edited by hand: the digest decides whether the diff still is the
     // reviewed one.
-    let new = diff::apply_diff(before, &proposal.diff, target.path.as_str()).ok()?.text;
+    let new = skill_diff::apply_diff(before, &proposal.diff, target.path.as_str()).ok()?.text;
     if Digest::compute(new.as_bytes()) != proposal.summary.new_digest {
         return None;
     }

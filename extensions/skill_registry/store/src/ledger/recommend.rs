@@ -1,6 +1,7 @@
 //! Recommendations of a reviewing agent, and approvals that follow from them.
 
 use serde_json::json;
+use skill_catalog::{Snapshot, TrustLevel};
 use skill_format::{Digest, Severity};
 
 use crate::db::StoredProposal;
@@ -10,8 +11,6 @@ use crate::ledger::event::LedgerEvent;
 use crate::ledger::proposal::{ApplyOutcome, HumanActor, ProposalState, Recommendation};
 use crate::ledger::propose::to_proposal_event;
 use crate::ledger::revise::{log_action, require_state};
-use crate::options::TrustLevel;
-use crate::snapshot::Snapshot;
 
 impl Ledger {
     /// Attaches an agent's advice to an open proposal; `digest` is that of the reviewed text.

@@ -1,6 +1,7 @@
 //! Rejection and amendment of a proposal by a person.
 
 use serde_json::json;
+use skill_catalog::Snapshot;
 use skill_format::Digest;
 
 use crate::db::{NewAuditEntry, StoredProposal};
@@ -12,7 +13,6 @@ use crate::ledger::place::ProposalTarget;
 use crate::ledger::proposal::{HumanActor, Proposal, ProposalDecision, ProposalState};
 use crate::ledger::propose::{check_reason, to_proposal_event};
 use crate::ledger::session::LedgerWork;
-use crate::snapshot::Snapshot;
 
 impl Ledger {
     /// Rejects a proposal that is open, stale or failed. Its texts are kept.

@@ -3,19 +3,19 @@
 use std::path::Path;
 
 use serde_json::json;
+use skill_catalog::{Snapshot, suggest_similar};
 
 use crate::db::{ChangeIntent, IntentFile, NewAuditEntry, StoredVersion};
 use crate::ledger::Ledger;
 use crate::ledger::apply::record_version;
-use crate::ledger::approve::read_tree;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::place::{SkillDirectory, find_skill, require_skill};
 use crate::ledger::proposal::{ApplyOutcome, HumanActor};
 use crate::ledger::propose::check_reason;
 use crate::ledger::session::{LedgerSession, LedgerWork};
 use crate::ledger::tree::CapturedTree;
+use crate::ledger::tree::read_tree;
 use crate::ledger::version::{SkillVersion, VersionAuthor, VersionFile, VersionTree};
-use crate::snapshot::{Snapshot, suggest_similar};
 
 impl Ledger {
     /// Lists the versions of a skill, the oldest first. A direct edit since the last version is

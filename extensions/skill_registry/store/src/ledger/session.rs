@@ -6,18 +6,17 @@ use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
+use skill_catalog::suggest_similar;
 use skill_format::Digest;
+use skillhost_files::{DirectoryLock, fault};
 
 use crate::db::{self, ChangeStamp, LedgerDatabase, LedgerTransaction, StoredProposal};
-use crate::fault;
 use crate::ledger::Ledger;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::note::LedgerNote;
 use crate::ledger::proposal::{Proposal, ProposalFileState};
 use crate::ledger::stamp::format_compact;
-use crate::lock::DirectoryLock;
 use crate::proposal_file;
-use crate::snapshot::suggest_similar;
 
 /// The minimum length of an abbreviated proposal id, in characters.
 const MIN_PREFIX: usize = 6;

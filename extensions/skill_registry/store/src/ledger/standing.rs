@@ -7,13 +7,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use skill_catalog::{AgentAuthor, CreatedSkill, CreatedSkills, Skill, Snapshot, TrustLevel};
 use skill_format::{Digest, SkillId};
 
-use crate::created::{AgentAuthor, CreatedSkill, CreatedSkills};
 use crate::db::{CreatedSkillRow, NewAuditEntry};
 use crate::ledger::Ledger;
 use crate::ledger::apply::record_version;
-use crate::ledger::approve::read_tree;
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::grant::untrusted_root;
 use crate::ledger::note::LedgerNote;
@@ -22,10 +21,8 @@ use crate::ledger::proposal::HumanActor;
 use crate::ledger::session::{LedgerSession, write_file};
 use crate::ledger::stamp::format_compact;
 use crate::ledger::tree::CapturedTree;
+use crate::ledger::tree::read_tree;
 use crate::ledger::version::{ApprovalStatus, VersionAuthor};
-use crate::options::TrustLevel;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
 
 /// The copy of these records, so that no skill becomes approved because the database is lost.
 const MIRROR: &str = "created.json";
@@ -275,14 +272,6 @@ fn with_trees(created: Vec<CreatedSkillRow>, snapshot: &Snapshot) -> CreatedSkil
     };
     all.extend(created.into_iter().filter_map(with_tree));
     all
-}
-
-/// Returns the digest of a skill's tree and that of its SKILL.md, from one read of the directory.
-pub(crate) fn tree_digest(skill: &Skill) -> Result<(Digest, Option<Digest>), LedgerError> {
-    let captured = read_tree(&SkillDirectory::for_skill(skill))?;
-    let text = captured.file(skill.file.name()).map(|file| file.digest);
-    // Files that were not captured cannot have been approved.
-    Ok((captured.digest(), text.filter(|_| captured.complete)))
 }
 
 fn check_digest(

@@ -10,11 +10,13 @@ use std::io::{self, ErrorKind};
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, OpenOptions};
 use skill_format::Digest;
+use skillhost_files::{
+    fault,
+    jail::{self, JailError, RelPath},
+    temporary::{self, TEMPORARY_PREFIX},
+};
 
-use crate::fault;
-use crate::jail::{self, JailError, RelPath};
 use crate::ledger::tree;
-use crate::temporary::{self, TEMPORARY_PREFIX};
 
 /// The state that a file is to have.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use skill_format::Digest;
 
-use crate::diff;
 use crate::ledger::error::LedgerError;
 use crate::ledger::session::LedgerWork;
 use crate::ledger::tree::CapturedTree;
@@ -89,6 +88,6 @@ impl LedgerWork<'_, '_> {
 impl Derivation {
     fn apply(&self, base: &[u8]) -> Option<String> {
         let base = std::str::from_utf8(base).ok()?;
-        Some(diff::apply_diff(base, &self.diff, &self.path).ok()?.text)
+        Some(skill_diff::apply_diff(base, &self.diff, &self.path).ok()?.text)
     }
 }

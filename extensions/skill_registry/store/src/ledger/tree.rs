@@ -5,12 +5,13 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, Metadata};
+use skill_catalog::{FileTree, Skill, SkillFile};
 use skill_format::Digest;
+use skillhost_files::jail::{self, JailError, RelPath};
 
-use crate::jail::{self, JailError, RelPath};
+use crate::ledger::error::LedgerError;
+use crate::ledger::place::{SkillDirectory, jail_error};
 use crate::ledger::version::VersionFile;
-use crate::skill::SkillFile;
-use crate::tree::FileTree;
 
 /// The maximum number of files in a version.
 const MAX_FILES: usize = 512;
@@ -83,6 +84,24 @@ impl CapturedTree {
     pub(super) fn digest(&self) -> Digest {
         tree_digest(&self.files)
     }
+}
+
+/// Reads the files of a skill; a missing directory has none.
+pub(super) fn read_tree(place: &SkillDirectory) -> Result<CapturedTree, LedgerError> {
+    let failed = |error: JailError| jail_error(&error, &place.path());
+    match place.open(false) {
+        Err(JailError::NotFound) => Ok(CapturedTree { files: Vec::new(), complete: true }),
+        Ok(dir) => CapturedTree::read(&dir).map_err(failed),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Returns the digest of a skill's tree and that of its SKILL.md, from one read of the directory.
+pub(crate) fn current_digests(skill: &Skill) -> Result<(Digest, Option<Digest>), LedgerError> {
+    let captured = read_tree(&SkillDirectory::for_skill(skill))?;
+    let text = captured.file(skill.file().name()).map(|file| file.digest);
+    // Files that were not captured cannot have been approved.
+    Ok((captured.digest(), text.filter(|_| captured.complete)))
 }
 
 /// Returns the digest of a tree: the SHA-256 of one line per file, sorted by path, with the length

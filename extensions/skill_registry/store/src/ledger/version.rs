@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use skill_catalog::AgentAuthor;
 use skill_format::Digest;
-
-use crate::created::AgentAuthor;
 
 /// The author of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,29 +1,23 @@
 //! Reading the files and directories of a published skill.
 
 use std::io::Read;
-use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, File};
 use serde::Serialize;
-use skill_format::{Digest, Frontmatter, mime_type};
+use skill_catalog::{Audience, ErrorKind, FileSignature, RegistryError, Skill, Snapshot, Store};
+use skill_format::{Digest, mime_type};
+use skillhost_files::{
+    jail::{self, JailError, RelPath},
+    temporary::{is_leftover, is_leftover_path, is_temporary},
+};
 
-use crate::error::{ErrorKind, RegistryError};
-use crate::jail::{self, JailError, RelPath};
-use crate::reading::{ReadOutcome, parse_complete};
-use crate::scope::Audience;
-use crate::signature::FileSignature;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::source::bytes_now;
-use crate::store::Store;
-use crate::temporary::{is_leftover, is_leftover_path, is_temporary};
-use crate::tools;
-
+use super::MAX_BYTES;
 use super::listed::{HIDDEN, SKILL_MD, signature};
-use super::{MAX_BYTES, uri};
+use super::uri::{self, published_skill};
+use crate::tools;
 
 /// The limit on the listed entries of a directory.
 const MAX_CHILDREN: usize = 5_000;
@@ -94,59 +88,6 @@ pub struct DirectoryChild {
     pub size: Option<u64>,
 }
 
-/// The text of a skill's own file, as it is published.
-pub(super) struct PublishedText {
-    pub(super) bytes: Vec<u8>,
-    pub(super) decoded: Arc<str>,
-    pub(super) frontmatter: Frontmatter,
-    /// The `stat` result of exactly these bytes; `None` if they differ from the file on disk.
-    pub(super) signature: Option<FileSignature>,
-}
-
-impl PublishedText {
-    /// Reads a skill's SKILL.md; if it is invalid, returns the last good text.
-    pub(super) fn read(store: &Store, skill: &Skill) -> Result<Self, RegistryError> {
-        if let Ok(read) = bytes_now(skill)
-            && let ReadOutcome::Valid(good) = parse_complete(skill.id().as_str(), &read.bytes)
-            && let Some(whole) = good.whole
-        {
-            return Ok(Self {
-                bytes: read.bytes,
-                decoded: whole.good.text,
-                frontmatter: good.frontmatter,
-                // The signature of a torn read does not belong to these bytes, so it must not enter
-                // a cache.
-                signature: Some(read.stat.signature).filter(|_| !read.torn),
-            });
-        }
-        let source = store.read(skill)?;
-        Ok(Self {
-            bytes: source.text.as_bytes().to_vec(),
-            decoded: source.text,
-            frontmatter: source.frontmatter,
-            signature: None,
-        })
-    }
-}
-
-/// Looks a published skill up by its id alone.
-pub(super) fn published_skill<'s>(
-    snapshot: &'s Snapshot,
-    audience: Audience<'_>,
-    id: &str,
-) -> Result<&'s Arc<Skill>, RegistryError> {
-    let skill = tools::find_visible(snapshot, id, audience)?;
-    // `find_visible` also accepts `id@label`, which has no URI.
-    if skill.id().as_str() != id {
-        return Err(RegistryError::not_found(
-            format!("skill `{id}` not found"),
-            Vec::new(),
-            "a skill that another one shadows is not published",
-        ));
-    }
-    Ok(skill)
-}
-
 /// Reads a complete file of a published skill.
 ///
 /// # Errors
@@ -164,7 +105,7 @@ pub fn read_published(
     let skill = published_skill(snapshot, audience, skill_id)?;
     let path = parse_path(skill, path)?;
     let bytes = if path.as_str() == SKILL_MD {
-        PublishedText::read(store, skill)?.bytes
+        store.read_bytes(skill)?.bytes
     } else {
         let failed = |error| to_registry_error(error, skill, path.as_str());
         let dir = skill.open_directory().map_err(failed)?;
@@ -245,7 +186,7 @@ pub fn published_directory(
             continue;
         }
         // Clients expect the upper-case name, whatever the case on the disk.
-        if path.is_empty() && name == skill.file.name() {
+        if path.is_empty() && name == skill.file().name() {
             SKILL_MD.clone_into(&mut name);
         }
         let rel = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };

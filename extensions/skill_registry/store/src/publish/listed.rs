@@ -4,11 +4,11 @@ use std::io;
 
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, Metadata};
-
-use crate::jail::RelPath;
-use crate::signature::FileSignature;
-use crate::skill::SkillFile;
-use crate::temporary::{is_leftover, is_temporary};
+use skill_catalog::{FileSignature, SkillFile};
+use skillhost_files::{
+    jail::RelPath,
+    temporary::{is_leftover, is_temporary},
+};
 
 use super::CachedEntry;
 

@@ -3,16 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use skill_catalog::{Audience, ErrorKind, RegistryError, SkillState, Snapshot, Store};
 use skill_format::Digest;
 
-use crate::error::{ErrorKind, RegistryError};
-use crate::scope::Audience;
-use crate::snapshot::Snapshot;
-use crate::state::SkillState;
-use crate::store::Store;
-
 use super::argument::{read_arguments, substitute_arguments};
-use super::file::published_skill;
+use super::uri::published_skill;
 
 /// A skill invoked by a user, rendered for a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

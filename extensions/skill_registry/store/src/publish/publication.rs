@@ -8,22 +8,15 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use skill_catalog::{Audience, RegistryError, Skill, SkillState, Snapshot, Store, TrustLevel};
 use skill_format::TokenCount;
-
-use crate::error::RegistryError;
-use crate::ledger::SkillAccess;
-use crate::news::LogMessage;
-use crate::options::TrustLevel;
-use crate::scope::Audience;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::state::SkillState;
-use crate::store::Store;
 
 use super::{
     DirectoryChild, FileContent, FileManifest, PromptArgument, SkillEntry, SkillPrompt,
     SkillPublisher, locate_uri, published_directory, read_published, skill_prompt, skill_uris,
 };
+use crate::ledger::SkillAccess;
+use crate::news::LogMessage;
 
 /// A store's skills for clients.
 #[derive(Debug)]

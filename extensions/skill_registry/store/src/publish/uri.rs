@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::error::{ErrorKind, RegistryError};
-use crate::scope::Audience;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
+use skill_catalog::{Audience, ErrorKind, RegistryError, Skill, Snapshot};
 
 use super::listed::SKILL_MD;
+use crate::tools::find_visible;
 
 const SCHEME: &str = "skill://";
 
@@ -40,7 +38,7 @@ pub fn locate_uri(
     let mut segments =
         rest.split('/').map(decode_segment).collect::<Result<Vec<_>, _>>()?.into_iter();
     let id = segments.next().unwrap_or_default();
-    let skill = super::file::published_skill(snapshot, audience, &id)?;
+    let skill = published_skill(snapshot, audience, &id)?;
     let mut segments = segments.peekable();
     if let Some(name) = name_segment(skill)
         && segments.next().as_deref() != Some(name)
@@ -52,6 +50,24 @@ pub fn locate_uri(
         ));
     }
     Ok(UriTarget { skill: Arc::clone(skill), path: segments.collect::<Vec<_>>().join("/") })
+}
+
+/// Looks a published skill up by its id alone.
+pub(super) fn published_skill<'s>(
+    snapshot: &'s Snapshot,
+    audience: Audience<'_>,
+    id: &str,
+) -> Result<&'s Arc<Skill>, RegistryError> {
+    let skill = find_visible(snapshot, id, audience)?;
+    // `find_visible` also accepts `id@label`, which has no URI.
+    if skill.id().as_str() != id {
+        return Err(RegistryError::not_found(
+            format!("skill `{id}` not found"),
+            Vec::new(),
+            "a skill that another one shadows is not published",
+        ));
+    }
+    Ok(skill)
 }
 
 /// Returns the URI of a skill's directory, without a slash at the end, and that of its SKILL.md.

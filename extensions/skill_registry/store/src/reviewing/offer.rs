@@ -1,13 +1,13 @@
 //! Decisions that a person makes through an MCP client.
 
 use serde::Serialize;
+use skill_catalog::Snapshot;
 use skill_format::{Digest, sanitize_line};
 
 use crate::ledger::{
     HumanActor, Ledger, LedgerError, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposalState,
 };
 use crate::reviewing::text::display_safe;
-use crate::snapshot::Snapshot;
 
 /// The longest proposal, in bytes, that is offered to a person through a client.
 const MAX_OFFER: usize = 16 * 1024;

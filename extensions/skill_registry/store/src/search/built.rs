@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
+use skill_catalog::{Skill, Snapshot, Store};
 use skill_format::Digest;
 use skill_search::{Document, Index, RankingExplanation, SearchRequest, TextAnalyzer};
 
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::store::Store;
-
+use super::query::{RankedSkills, RankingSource, SkillQuery, find_admitted, rank_skills};
 use super::text::{SearchableText, display_name};
-use super::{RankedSkills, RankingSource, SkillQuery, find_admitted, rank_skills};
 
 /// So many characters of a body are indexed: no ranker looks further.
 const BODY_CHARS: usize = 12_000;
@@ -71,15 +68,15 @@ impl SnapshotIndex {
         // Both lists are sorted by id, so one pass finds every difference.
         let mut entries = self.entries.iter().peekable();
         for skill in snapshot.skills() {
-            while let Some(gone) = entries.next_if(|entry| entry.skill.id < skill.id) {
-                changes.removed.push(gone.skill.id.as_str());
+            while let Some(gone) = entries.next_if(|entry| entry.skill.id() < skill.id()) {
+                changes.removed.push(gone.skill.id().as_str());
             }
-            match entries.next_if(|entry| entry.skill.id == skill.id) {
+            match entries.next_if(|entry| entry.skill.id() == skill.id()) {
                 Some(entry) if entry.is_current(skill) => {}
                 _ => changes.put.push(skill),
             }
         }
-        changes.removed.extend(entries.map(|entry| entry.skill.id.as_str()));
+        changes.removed.extend(entries.map(|entry| entry.skill.id().as_str()));
         changes
     }
 
@@ -101,9 +98,9 @@ impl SnapshotIndex {
         let mut read = texts.iter().peekable();
         let mut before = self.entries.iter().peekable();
         let entries = snapshot.skills().iter().map(|skill| {
-            while before.next_if(|entry| entry.skill.id < skill.id).is_some() {}
-            let entry = before.next_if(|entry| entry.skill.id == skill.id);
-            let digest = match read.next_if(|text| text.skill.id == skill.id) {
+            while before.next_if(|entry| entry.skill.id() < skill.id()).is_some() {}
+            let entry = before.next_if(|entry| entry.skill.id() == skill.id());
+            let digest = match read.next_if(|text| text.skill.id() == skill.id()) {
                 Some(text) => text.digest,
                 None => entry.and_then(|entry| entry.digest),
                 // An unchanged skill keeps the digest of the text that was indexed, not that of its
@@ -141,7 +138,7 @@ impl SnapshotIndex {
 pub(super) fn build_name_index(snapshot: &Snapshot) -> Index {
     let names: Vec<String> = snapshot.skills().iter().map(|skill| display_name(skill)).collect();
     let documents = snapshot.skills().iter().zip(&names).map(|(skill, name)| Document {
-        id: skill.id.as_str(),
+        id: skill.id().as_str(),
         name,
         description: skill.description(),
         when_to_use: skill.when_to_use().unwrap_or_default(),

@@ -4,16 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use skill_catalog::{Skill, Snapshot, Store};
 use skill_format::Digest;
 
-use crate::ledger::{CatalogRow, CatalogTerm, Ledger, LedgerError};
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::store::Store;
-
 use super::filter::QueryFilter;
+use super::query::{RankedSkill, RankedSkills, RankingSource, SkillQuery, find_admitted};
 use super::text::SearchableText;
-use super::{RankedSkill, RankedSkills, RankingSource, SkillQuery, SkillSearcher, find_admitted};
+use crate::ledger::{CatalogRow, CatalogTerm, Ledger, LedgerError};
 
 /// The rows per transaction; a small number keeps the database available to others.
 const BATCH: usize = 64;
@@ -104,30 +101,30 @@ fn row(text: &SearchableText) -> Option<CatalogRow> {
     Some(CatalogRow { skill_id: text.skill.id().to_string(), digest, fields })
 }
 
-impl SkillSearcher {
-    /// Ranks skills by the catalog in the database; returns `None` if it is empty.
-    pub(super) fn search_catalog(
-        &self,
-        snapshot: &Arc<Snapshot>,
-        ask: &SkillQuery<'_>,
-    ) -> Option<RankedSkills> {
-        let words = terms(ask.query);
-        let ledger = self.ledger.as_ref().filter(|_| !words.is_empty())?;
-        // The ledger reports a database error itself; the listing remains searchable.
-        let found = ledger.rank_catalog(&words).ok()?;
-        let mut hits: Vec<RankedSkill> = found
-            .into_iter()
-            .filter_map(|found| {
-                // The database may hold skills that the snapshot lacks or the scope excludes.
-                let skill = Arc::clone(find_admitted(snapshot, ask, &found.skill_id)?);
-                Some(RankedSkill { skill, score: found.score, fields: found.fields })
-            })
-            .take(MOST_HITS)
-            .collect();
-        let matched = hits.len();
-        hits.truncate(ask.limit);
-        (matched > 0).then_some(RankedSkills { hits, matched, by: RankingSource::Catalog })
+/// Ranks skills by the catalog in the database; returns `None` if it is empty.
+pub(super) fn search_rows(
+    ledger: &Ledger,
+    snapshot: &Arc<Snapshot>,
+    ask: &SkillQuery<'_>,
+) -> Option<RankedSkills> {
+    let words = terms(ask.query);
+    if words.is_empty() {
+        return None;
     }
+    // The ledger reports a database error itself; the listing remains searchable.
+    let found = ledger.rank_catalog(&words).ok()?;
+    let mut hits: Vec<RankedSkill> = found
+        .into_iter()
+        .filter_map(|found| {
+            // The database may hold skills that the snapshot lacks or the scope excludes.
+            let skill = Arc::clone(find_admitted(snapshot, ask, &found.skill_id)?);
+            Some(RankedSkill { skill, score: found.score, fields: found.fields })
+        })
+        .take(MOST_HITS)
+        .collect();
+    let matched = hits.len();
+    hits.truncate(ask.limit);
+    (matched > 0).then_some(RankedSkills { hits, matched, by: RankingSource::Catalog })
 }
 
 /// Returns the words of a query, each as itself or as the beginning of another form of it.

@@ -3,12 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::store::Store;
+use skill_catalog::Skill;
 
 use super::text::{SearchableText, display_name};
-use super::{SkillSearcher, catalog};
 
 /// The limit on the filters of a query; a larger query was not typed by a user.
 const MOST: usize = 8;
@@ -74,7 +71,7 @@ impl QueryFilters {
     }
 
     /// Returns whether a text meets all filters, each in any field.
-    fn matches(&self, text: &SearchableText) -> bool {
+    pub(super) fn matches(&self, text: &SearchableText) -> bool {
         let fields = text.fields().map(|(_, text)| padded(&text));
         self.filters.iter().all(|filter| fields.iter().any(|field| filter.is_in(field)))
     }
@@ -162,31 +159,6 @@ fn folded(text: &str) -> String {
 
 fn padded(text: &str) -> String {
     format!(" {} ", folded(text))
-}
-
-impl SkillSearcher {
-    /// Finds the skills that meet the filters: out of the database where it knows their texts, else
-    /// by reading them.
-    pub(super) fn find_matching(
-        &self,
-        store: &Store,
-        snapshot: &Snapshot,
-        filters: &QueryFilters,
-        admits: &dyn Fn(&Skill) -> bool,
-    ) -> Vec<Arc<Skill>> {
-        let known = self
-            .ledger
-            .as_ref()
-            .and_then(|ledger| catalog::query_matches(ledger, filters.filters()));
-        let holds = |skill: &Arc<Skill>| {
-            let known = known.as_ref().and_then(|known| known.get(skill));
-            known
-                // The text is read only if the database does not know it in this version.
-                .unwrap_or_else(|| filters.matches(&SearchableText::read(store, skill, usize::MAX)))
-        };
-        let admitted = snapshot.skills().iter().filter(|skill| admits(skill));
-        admitted.filter(|skill| holds(skill)).cloned().collect()
-    }
 }
 
 #[cfg(test)]

@@ -10,15 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
+use skill_catalog::{Skill, Snapshot, Store};
 use skill_format::Digest;
 use skill_search::{CosineScores, EmbeddingSimilarity};
 
-use crate::ledger::{Ledger, LedgerError};
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::store::Store;
-
 use super::text::SearchableText;
+use crate::ledger::{Ledger, LedgerError};
 
 /// So many sections of a body have a vector.
 const SECTIONS: usize = 40;

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
+use skill_catalog::{Skill, Store};
 use skill_format::Digest;
 use skill_search::Document;
-
-use crate::skill::Skill;
-use crate::store::Store;
 
 /// A skill with the searchable fields of its text.
 pub(super) struct SearchableText {
@@ -43,7 +41,7 @@ impl SearchableText {
 
     pub(super) fn document(&self) -> Document<'_> {
         Document {
-            id: self.skill.id.as_str(),
+            id: self.skill.id().as_str(),
             name: &self.name,
             description: self.skill.description(),
             when_to_use: self.skill.when_to_use().unwrap_or_default(),
@@ -68,6 +66,6 @@ impl SearchableText {
 
 /// Returns the names of a skill.
 pub(super) fn display_name(skill: &Skill) -> String {
-    let (name, id) = (skill.name(), skill.id.as_str());
+    let (name, id) = (skill.name(), skill.id().as_str());
     if name == id { id.to_owned() } else { format!("{name} {id}") }
 }

@@ -3,17 +3,11 @@
 use std::path::Path;
 
 use serde::Serialize;
+use skill_catalog::{Audience, ErrorKind, RegistryError, SkillState, Snapshot, Store, TrustLevel};
 use skill_format::AllowedTools;
 
-use crate::error::{ErrorKind, RegistryError};
-use crate::ledger::Ledger;
-use crate::options::TrustLevel;
-use crate::scope::Audience;
-use crate::snapshot::Snapshot;
-use crate::state::SkillState;
-use crate::store::Store;
-
 use super::{BoundSkillContent, bound_content, check_approved, find_visible};
+use crate::ledger::Ledger;
 
 /// An activated skill; serialized in the kernel's wire format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

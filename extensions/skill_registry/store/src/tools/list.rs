@@ -1,14 +1,8 @@
 //! `list_skills` without a ranking: all skills, or those that contain a text.
 
 use serde_json::{Value, json};
+use skill_catalog::{Audience, CreatedSkill, Skill, SkillState, Snapshot, TrustLevel};
 use skill_format::{sanitize_line, shorten_description};
-
-use crate::created::CreatedSkill;
-use crate::options::TrustLevel;
-use crate::scope::Audience;
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::state::SkillState;
 
 use super::{ListSkillsArgs, ToolAnswer};
 
@@ -113,7 +107,7 @@ impl<'s> SkillLine<'s> {
         let skill = self.skill;
         text.push_str(&format!(
             "• `{}` — {} [",
-            sanitize_line(skill.id.as_str()),
+            sanitize_line(skill.id().as_str()),
             self.description
         ));
         if !skill.tags().is_empty() {
@@ -136,7 +130,7 @@ impl<'s> SkillLine<'s> {
     pub(super) fn value(&self) -> Value {
         let skill = self.skill;
         let mut value = json!({
-            "skill_id": skill.id,
+            "skill_id": skill.id(),
             "description": self.description,
             "tags": skill.tags(),
             "tokens": skill.tokens(),
@@ -159,10 +153,10 @@ impl<'s> SkillLine<'s> {
 fn matched_fields(skill: &Skill, query: &str) -> Vec<&'static str> {
     let within = |text: &str| text.to_lowercase().contains(query);
     let mut fields = Vec::new();
-    if within(skill.id.as_str()) {
+    if within(skill.id().as_str()) {
         fields.push("id");
     }
-    if skill.name() != skill.id.as_str() && within(skill.name()) {
+    if skill.name() != skill.id().as_str() && within(skill.name()) {
         fields.push("name");
     }
     if within(skill.description()) || skill.when_to_use().is_some_and(within) {

@@ -1,19 +1,15 @@
 //! `propose_skill_update`: records a proposal for an agent.
 
 use serde_json::json;
+use skill_catalog::{AgentAuthor, Audience, RegistryError, Snapshot};
 use skill_format::sanitize_line;
 
-use crate::created::AgentAuthor;
-use crate::error::RegistryError;
+use super::{ToolAnswer, find_visible};
 use crate::ledger::{
     Ledger, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposeOutcome, ProposeRequest,
     unknown_skill_for,
 };
 use crate::reviewing::ReviewPolicy;
-use crate::scope::Audience;
-use crate::snapshot::Snapshot;
-
-use super::{ToolAnswer, find_visible};
 
 /// Records an agent's proposal. Returns the result for the agent, which depends on the policy, and
 /// the event to publish, unless the same proposal was already open.

@@ -1,26 +1,20 @@
 //! `read_skill`: the instructions of a skill and the list of its resources.
 
 use serde_json::{Value, json};
+use skill_catalog::{
+    Audience, FileTree, RegistryError, Skill, SkillFile, SkillState, Snapshot, SourceState, Store,
+    read_skill_yaml_in,
+};
 use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
 use skill_compat::{Eligibility, MissingRequirement, check_eligibility};
 use skill_format::{
     Frontmatter, LARGE_SKILL, ResourceKind, ResourceLine, SKILL_YAML, SkillInstructions, mime_type,
     render_instructions, sanitize_line,
 };
-
-use crate::error::RegistryError;
-use crate::jail::{self, RelPath};
-use crate::ledger::SkillAccess;
-use crate::scope::Audience;
-use crate::skill::{Skill, SkillFile};
-use crate::skill_yaml;
-use crate::snapshot::Snapshot;
-use crate::source::SourceState;
-use crate::state::SkillState;
-use crate::store::Store;
-use crate::tree::FileTree;
+use skillhost_files::jail::{self, RelPath};
 
 use super::{ReadSkillArgs, ToolAnswer, describe_state, find_visible};
+use crate::ledger::SkillAccess;
 
 /// The maximum number of listed resources; the others are counted.
 const MAX_RESOURCES: usize = 100;
@@ -30,10 +24,10 @@ const MAX_RESOURCES: usize = 100;
 /// Required skills are named and not loaded.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for an unknown id,
-/// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) for an unknown id,
-/// [`ErrorKind::Denied`](crate::ErrorKind::Denied) if a model requests a skill that is for users
-/// only, [`ErrorKind::Io`](crate::ErrorKind::Io) if its text cannot be read and no good one is
+/// [`ErrorKind::NotFound`](skill_catalog::ErrorKind::NotFound) for an unknown id,
+/// [`ErrorKind::NotFound`](skill_catalog::ErrorKind::NotFound) for an unknown id,
+/// [`ErrorKind::Denied`](skill_catalog::ErrorKind::Denied) if a model requests a skill that is for users
+/// only, [`ErrorKind::Io`](skill_catalog::ErrorKind::Io) if its text cannot be read and no good one is
 /// cached.
 pub fn read_skill(
     store: &Store,
@@ -162,7 +156,7 @@ impl ResourceList {
                 return resources;
             }
         };
-        match skill_yaml::read_in(&dir) {
+        match read_skill_yaml_in(&dir) {
             Ok(text) => resources.skill_yaml = text,
             Err(error) => {
                 resources.warnings.push(format!("`{SKILL_YAML}` is not used: {error}"));

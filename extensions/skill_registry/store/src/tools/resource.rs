@@ -6,17 +6,15 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cap_std::fs::{Dir, Metadata};
 use serde_json::json;
+use skill_catalog::{Audience, ErrorKind, FileTree, RegistryError, Snapshot, suggest_similar};
 use skill_format::{ResourceKind, TokenCount, mime_type};
-
-use crate::error::{ErrorKind, RegistryError};
-use crate::jail::{self, JailError, RelPath, RelPathError};
-use crate::ledger::SkillAccess;
-use crate::scope::Audience;
-use crate::snapshot::{Snapshot, suggest_similar};
-use crate::temporary::is_leftover_path;
-use crate::tree::FileTree;
+use skillhost_files::{
+    jail::{self, JailError, RelPath, RelPathError},
+    temporary::is_leftover_path,
+};
 
 use super::{ReadResourceArgs, ToolAnswer, find_visible};
+use crate::ledger::SkillAccess;
 
 /// The maximum number of bytes of a text in one result.
 const TEXT_PAGE: u64 = 64 << 10;

@@ -3,17 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use skill_catalog::{Audience, Skill, Snapshot, Store};
 use skill_format::sanitize_line;
 use skill_search::{EmbeddingSimilarity, Ranker};
 
-use crate::scope::Audience;
-use crate::search::{RankedSkills, SkillQuery, SkillSearchResult, SkillSearcher};
-use crate::skill::Skill;
-use crate::snapshot::Snapshot;
-use crate::store::Store;
-
 use super::list::{SkillLine, has_query, list_skills};
 use super::{ListSkillsArgs, ToolAnswer};
+use crate::search::{RankedSkills, SkillQuery, SkillSearchResult, SkillSearcher};
 
 /// The maximum number of results if the caller sets no limit.
 const DEFAULT_LIMIT: usize = 10;

@@ -1,9 +1,7 @@
 //! Names, descriptions and argument schemas of the tools.
 
 use serde_json::{Value, json};
-
-use crate::scope::Audience;
-use crate::snapshot::Snapshot;
+use skill_catalog::{Audience, Snapshot};
 
 use super::values;
 

@@ -3,10 +3,14 @@
 use std::fs;
 use std::sync::Arc;
 
+use skill_catalog::{
+    AgentScope, Audience, CatalogScope, ErrorKind, RegistryError, SkillState, Store, SystemClock,
+    TrustLevel,
+};
+use skill_format::{Digest, TokenCount};
 use skill_store::{
-    ActivatedSkill, AgentScope, Audience, BoundSkillContent, CatalogScope, Digest, ErrorKind,
-    HumanActor, Ledger, LedgerErrorKind, LedgerSync, RegistryError, SkillState, Store, SystemClock,
-    TokenCount, TrustLevel, activate_skill,
+    ActivatedSkill, BoundSkillContent, HumanActor, Ledger, LedgerErrorKind, LedgerSync,
+    activate_skill,
 };
 
 use crate::desk::{Desk, agent, person};

@@ -4,8 +4,8 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use skill_format::EntryKind;
-use skill_store::{FILE_LIMIT, FoundItem, ProblemKind, ResourceContent, find_skills};
+use skill_catalog::{FoundItem, ProblemKind, ResourceContent, find_skills};
+use skill_format::{EntryKind, FILE_LIMIT};
 
 fn write(path: impl AsRef<Path>, text: &str) {
     fs::create_dir_all(path.as_ref().parent().unwrap()).unwrap();

@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use skill_store::{SkillEvent, Store};
+use skill_catalog::{SkillEvent, Store};
 
 use crate::scene::{Scene, assert_quiet, body, events, findings, id, ids};
 
 fn shadowed(store: &Store) -> Vec<(String, String)> {
     let snapshot = store.snapshot();
-    let pair = |shadowed: &skill_store::ShadowedSkill| {
+    let pair = |shadowed: &skill_catalog::ShadowedSkill| {
         (shadowed.name.to_string(), shadowed.skill.source().to_owned())
     };
     snapshot.shadowed().iter().map(pair).collect()

@@ -8,9 +8,11 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use skill_catalog::SystemClock;
+use skill_format::Digest;
 use skill_store::{
-    Digest, Ledger, LedgerError, LedgerErrorKind, LedgerNote, Proposal, ProposalFilter,
-    ProposalState, ProposeRequest, SystemClock,
+    Ledger, LedgerError, LedgerErrorKind, LedgerNote, Proposal, ProposalFilter, ProposalState,
+    ProposeRequest,
 };
 
 use crate::desk::{Desk, agent, person, reading};

@@ -3,7 +3,8 @@
 use std::fs;
 
 use rusqlite::Connection;
-use skill_store::{Digest, LedgerErrorKind, ProposalState};
+use skill_format::Digest;
+use skill_store::{LedgerErrorKind, ProposalState};
 
 use crate::desk::{Desk, person, text};
 

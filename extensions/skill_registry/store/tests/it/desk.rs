@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use skill_catalog::{AgentAuthor, Clock, ManualClock, Snapshot, Store};
+use skill_format::Digest;
 use skill_store::{
-    ActivationKind, AgentAuthor, ApplyOutcome, Clock, Digest, HumanActor, Ledger, LedgerError,
-    ManualClock, ProposeOutcome, ProposeRequest, SkillActivation, Snapshot, Store,
+    ActivationKind, ApplyOutcome, HumanActor, Ledger, LedgerError, ProposeOutcome, ProposeRequest,
+    SkillActivation,
 };
 
 use crate::scene::Scene;

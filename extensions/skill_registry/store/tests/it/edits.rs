@@ -6,7 +6,8 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use skill_store::{Digest, SkillEvent, Store};
+use skill_catalog::{SkillEvent, Store};
+use skill_format::Digest;
 
 use crate::scene::{
     Scene, assert_quiet, body, events, findings, id, ids, set_mtime, skill_text, tick,
@@ -290,7 +291,7 @@ fn broken_unread_file_stays_listed() {
     assert_eq!(ids(&store), ["demo"]);
     let snapshot = store.snapshot();
     let error = store.read(snapshot.get("demo").unwrap()).unwrap_err();
-    assert_eq!(error.kind, skill_store::ErrorKind::Io);
+    assert_eq!(error.kind, skill_catalog::ErrorKind::Io);
     assert!(error.message.contains("no good text is held"), "{error}");
 }
 

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use skill_store::{AuditFilter, LedgerEvent, LedgerSync, Store, VersionAuthor, VersionEvent};
+use skill_catalog::Store;
+use skill_store::{AuditFilter, LedgerEvent, LedgerSync, VersionAuthor, VersionEvent};
 
 use crate::desk::{Desk, person, text};
 use crate::scene::{assert_quiet, body, findings, id, ids};

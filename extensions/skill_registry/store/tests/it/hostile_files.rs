@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
-use skill_store::{Audience, ErrorKind, ReadResourceArgs, read_skill_resource};
+use skill_catalog::{Audience, ErrorKind};
+use skill_store::{ReadResourceArgs, read_skill_resource};
 
 use crate::scene::{Scene, assert_quiet, events, findings, id, ids, skill_text};
 
@@ -112,7 +113,7 @@ fn repaired_skill_is_added() {
     assert_quiet(&store);
 
     let digest = scene.skill("skills/empty", "not any more");
-    let added = skill_store::SkillEvent::Added { id: id("empty"), digest: Some(digest) };
+    let added = skill_catalog::SkillEvent::Added { id: id("empty"), digest: Some(digest) };
     assert_eq!(events(&store), [added]);
 }
 
@@ -120,7 +121,7 @@ fn repaired_skill_is_added() {
 fn file_size_limit_is_exact() {
     let scene = Scene::new();
     let head = skill_text("demo", "");
-    let full = format!("{head}{}", "x".repeat(skill_store::FILE_LIMIT - head.len()));
+    let full = format!("{head}{}", "x".repeat(skill_format::FILE_LIMIT - head.len()));
     scene.write("skills/demo/SKILL.md", &full);
     let store = scene.open_warm();
     assert_eq!(ids(&store), ["demo"]);

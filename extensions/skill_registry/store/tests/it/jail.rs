@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use proptest::prelude::*;
-use skill_store::{Audience, ErrorKind, ReadResourceArgs, Store, read_skill_resource};
+use skill_catalog::{Audience, ErrorKind, Store};
+use skill_store::{ReadResourceArgs, read_skill_resource};
 use test_support::legal_paths;
 
 use crate::scene::Scene;

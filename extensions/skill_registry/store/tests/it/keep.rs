@@ -4,10 +4,10 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use skill_catalog::{AgentScope, Audience, ErrorKind, Store};
 use skill_store::{
-    ActivationLog, AgentScope, Audience, ErrorKind, LedgerErrorKind, LedgerSync, ListSkillsArgs,
-    ProposalState, ReadSkillArgs, ReviewPolicy, Store, list_skills, propose_skill_update,
-    read_skill, skill_content,
+    ActivationLog, LedgerErrorKind, LedgerSync, ListSkillsArgs, ProposalState, ReadSkillArgs,
+    ReviewPolicy, list_skills, propose_skill_update, read_skill, skill_content,
 };
 
 use crate::desk::{Desk, agent, person, reading, text, wish};

@@ -1,11 +1,13 @@
 //! Complete workflows of proposals.
 
 use serde_json::json;
-use skill_store::diff::FuzzKind;
+use skill_catalog::{ErrorKind, GenerationFile};
+use skill_diff::FuzzKind;
+use skill_format::Digest;
 use skill_store::{
-    AuditFilter, Digest, ErrorKind, GenerationFile, LedgerErrorKind, LedgerEvent, ProposalDecision,
-    ProposalDrift, ProposalEvent, ProposalFileState, ProposalFilter, ProposalState,
-    ProposalSummary, ProposeRequest, ReviewFlag, VersionAuthor, VersionEvent,
+    AuditFilter, LedgerErrorKind, LedgerEvent, ProposalDecision, ProposalDrift, ProposalEvent,
+    ProposalFileState, ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, ReviewFlag,
+    VersionAuthor, VersionEvent,
 };
 
 use crate::desk::{Desk, NOON, agent, person, text, wish};
@@ -46,7 +48,7 @@ fn proposal_does_not_change_skill() {
     let before = desk.file("beads/SKILL.md").unwrap();
     let new = text("beads", "one\n2\nthree");
     let request = ProposeRequest {
-        diff: Some(skill_store::diff::unified_diff(&before, &new, "SKILL.md")),
+        diff: Some(skill_diff::unified_diff(&before, &new, "SKILL.md")),
         new_content: None,
         ..wish("beads", "")
     };
@@ -88,7 +90,7 @@ fn proposal_does_not_change_skill() {
         assert_eq!(proposal.summary, summary, "{name}");
         assert_eq!(proposal.justification, request.justification);
         assert_eq!(proposal.evidence, request.evidence);
-        assert_eq!(proposal.diff, skill_store::diff::unified_diff(&before, &new, "SKILL.md"));
+        assert_eq!(proposal.diff, skill_diff::unified_diff(&before, &new, "SKILL.md"));
         assert_eq!(proposal.base_text.as_deref(), Some(before.as_str()));
         assert_eq!(proposal.new_text.as_deref(), Some(new.as_str()));
         assert_eq!((proposal.decided.clone(), proposal.version), (None, None));
@@ -127,7 +129,7 @@ fn diff_deviations_reach_reviewer() {
     assert!(proposal.fuzz.iter().any(|note| note.kind == FuzzKind::Offset(-35)));
     // The stored diff is the canonical one.
     let base = proposal.base_text.unwrap();
-    let canonical = skill_store::diff::unified_diff(&base, &proposal.new_text.unwrap(), "SKILL.md");
+    let canonical = skill_diff::unified_diff(&base, &proposal.new_text.unwrap(), "SKILL.md");
     assert_eq!(proposal.diff, canonical);
     // A person who amends it vouches for the text, not for the agent's diff.
     let new = text("beads", "one\nzwei\nthree");
@@ -503,7 +505,7 @@ fn line_ends_and_bom_are_kept() {
     desk.write("beads", &format!("\u{feff}{plain}"));
     let new = text("beads", "one\nzwei");
     let request = ProposeRequest {
-        diff: Some(skill_store::diff::unified_diff(&plain, &new, "SKILL.md")),
+        diff: Some(skill_diff::unified_diff(&plain, &new, "SKILL.md")),
         new_content: None,
         ..wish("beads", "")
     };

@@ -9,8 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use skill_format::Digest;
 use skill_store::{
-    Digest, Ledger, LedgerNote, ProposalFileState, ProposalFilter, ProposalState, VersionAuthor,
+    Ledger, LedgerNote, ProposalFileState, ProposalFilter, ProposalState, VersionAuthor,
 };
 
 use crate::crash_worker::{MARK, SKILLS, ledger, whole};

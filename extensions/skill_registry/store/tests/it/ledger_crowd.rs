@@ -8,9 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rusqlite::Connection;
-use skill_store::{
-    Digest, LedgerErrorKind, ProposalFilter, ProposalState, ProposeRequest, VersionAuthor,
-};
+use skill_format::Digest;
+use skill_store::{LedgerErrorKind, ProposalFilter, ProposalState, ProposeRequest, VersionAuthor};
 
 use crate::crash_worker::{MARK, SKILLS, ledger, whole};
 use crate::desk::{Desk, agent, person, wish};

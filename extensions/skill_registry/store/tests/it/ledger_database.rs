@@ -4,9 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use skill_store::{
-    AuditFilter, ErrorKind, LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState,
-};
+use skill_catalog::ErrorKind;
+use skill_store::{AuditFilter, LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState};
 
 use crate::desk::{Desk, NOON, person, text, wish};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use skill_store::fault::{self, InjectedFault};
 use skill_store::{LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState, ProposeRequest};
+use skillhost_files::fault::{self, InjectedFault};
 
 use crate::desk::{Desk, person, text, wish};
 use crate::ledger_workflows::{ONE, WORKFLOWS, assert_repeatable, assert_whole};

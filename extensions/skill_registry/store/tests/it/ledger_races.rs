@@ -61,7 +61,7 @@ fn append(desk: &Desk, nth: usize) {
             let seen = desk.file("beads/SKILL.md").unwrap();
             let new = format!("{seen}{nth}.{round}\n");
             let wish = ProposeRequest {
-                diff: Some(skill_store::diff::unified_diff(&seen, &new, "SKILL.md")),
+                diff: Some(skill_diff::unified_diff(&seen, &new, "SKILL.md")),
                 new_content: None,
                 ..wish("beads", "")
             };

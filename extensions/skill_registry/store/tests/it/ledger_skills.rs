@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
+use skill_format::Digest;
 use skill_store::{
-    ActivationKind, ApprovalStatus, AuditFilter, Digest, LedgerErrorKind, ProposalState,
-    ProposeRequest, ReviewFlag, SkillActivation, SkillStats, VersionAuthor,
+    ActivationKind, ApprovalStatus, AuditFilter, LedgerErrorKind, ProposalState, ProposeRequest,
+    ReviewFlag, SkillActivation, SkillStats, VersionAuthor,
 };
 
 use crate::desk::{Desk, agent, person, text, wish};
@@ -16,7 +17,7 @@ use crate::scene::{id, ids};
 fn new_skill_can_be_proposed() {
     let desk = Desk::empty();
     let request = ProposeRequest {
-        diff: Some(skill_store::diff::unified_diff("", &text("pdf", "Read it."), "SKILL.md")),
+        diff: Some(skill_diff::unified_diff("", &text("pdf", "Read it."), "SKILL.md")),
         new_content: None,
         ..wish("pdf", "")
     };

@@ -1,6 +1,7 @@
 //! Every operation on a proposal in every state.
 
-use skill_store::{Digest, LedgerErrorKind, ProposalState};
+use skill_format::Digest;
+use skill_store::{LedgerErrorKind, ProposalState};
 
 use crate::desk::{Desk, person, text, wish};
 use crate::scene::id;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use skill_store::{Digest, ProposalFilter, ProposalState};
+use skill_format::Digest;
+use skill_store::{ProposalFilter, ProposalState};
 
 use crate::desk::{Desk, agent, person, reading, text, wish};
 use crate::scene::id;

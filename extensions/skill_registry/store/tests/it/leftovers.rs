@@ -3,9 +3,10 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
+use skill_catalog::{Audience, ErrorKind, find_skills};
 use skill_store::{
-    Audience, ErrorKind, FileManifest, LedgerErrorKind, ReadResourceArgs, ReadSkillArgs,
-    SkillPublisher, find_skills, read_skill, read_skill_resource,
+    FileManifest, LedgerErrorKind, ReadResourceArgs, ReadSkillArgs, SkillPublisher, read_skill,
+    read_skill_resource,
 };
 
 use crate::desk::{Desk, agent, person, text, wish};
@@ -44,7 +45,7 @@ fn leftovers_are_not_resources() {
         let published: Vec<String> = published.iter().map(|file| file.path.clone()).collect();
         let mut linted = Vec::new();
         let _ = find_skills(&desk.scene.path("skills/beads"), &mut |found| {
-            if let skill_store::FoundItem::Skill(mut skill) = found {
+            if let skill_catalog::FoundItem::Skill(mut skill) = found {
                 let files = skill.read(true).unwrap().files.unwrap();
                 linted.extend(files.into_iter().map(|file| file.path));
             }

@@ -5,10 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use skill_store::{
-    Audience, ErrorKind, ReadResourceArgs, ReadSkillArgs, Store, TrustLevel, read_skill,
-    read_skill_resource,
-};
+use skill_catalog::{Audience, ErrorKind, Store, TrustLevel};
+use skill_store::{ReadResourceArgs, ReadSkillArgs, read_skill, read_skill_resource};
 
 use crate::scene::{Scene, assert_quiet, body, findings, ids};
 
@@ -96,7 +94,7 @@ fn nested_root_keeps_its_trust() {
         assert_quiet(&store);
         let snapshot = store.snapshot();
         let of =
-            |skill: &std::sync::Arc<skill_store::Skill>| (skill.id().to_string(), skill.trust());
+            |skill: &std::sync::Arc<skill_catalog::Skill>| (skill.id().to_string(), skill.trust());
         snapshot.skills().iter().map(of).collect::<Vec<_>>()
     };
     let of = |id: &str, trust| (id.to_owned(), trust);
@@ -231,11 +229,11 @@ fn swapped_skill_does_not_escape() {
         let skill = snapshot.get("demo").unwrap();
         let source = store.read(skill).unwrap();
         match source.state {
-            skill_store::SourceState::Current => Ok(source.text.to_string()),
-            skill_store::SourceState::LastGood { .. } if source.text.contains("CANARY") => {
+            skill_catalog::SourceState::Current => Ok(source.text.to_string()),
+            skill_catalog::SourceState::LastGood { .. } if source.text.contains("CANARY") => {
                 Ok(source.text.to_string())
             }
-            skill_store::SourceState::LastGood { .. } => Err(ErrorKind::Denied),
+            skill_catalog::SourceState::LastGood { .. } => Err(ErrorKind::Denied),
         }
     });
     race(&scene.path("skills/demo"), &scene.path("link-to-skill"), || {

@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use skill_store::{
-    AgentScope, Audience, ErrorKind, LedgerNote, LedgerSync, ListSkillsArgs, Store, list_skills,
-    skill_content,
-};
+use skill_catalog::{AgentScope, Audience, ErrorKind, Store};
+use skill_store::{LedgerNote, LedgerSync, ListSkillsArgs, list_skills, skill_content};
 
 use crate::desk::{Desk, agent, person, text};
 use crate::scene::id;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use skill_store::PartialReason;
+use skill_catalog::PartialReason;
 
 use crate::scene::{Scene, assert_quiet, body, events, findings, ids};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use skill_store::{AgentScope, GenerationFile, SkillEvent, StoreOptions};
+use skill_catalog::{AgentScope, GenerationFile, SkillEvent, StoreOptions};
 
 use crate::scene::{Scene, assert_quiet, body, events, id, ids, skill_text, tick};
 

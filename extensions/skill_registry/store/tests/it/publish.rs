@@ -5,10 +5,11 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use skill_catalog::{Audience, ErrorKind, Store};
+use skill_format::Digest;
 use skill_store::{
-    Audience, Digest, DirectoryChild, ErrorKind, FileContent, FileManifest, PublishedFile,
-    SkillEntry, SkillPublication, SkillPublisher, Store, locate_uri, published_directory,
-    read_published,
+    DirectoryChild, FileContent, FileManifest, PublishedFile, SkillEntry, SkillPublication,
+    SkillPublisher, locate_uri, published_directory, read_published,
 };
 
 use crate::scene::{Scene, tick};

@@ -1,9 +1,9 @@
 //! An agent that advises on proposals, or decides about them, if settings enable it.
 
+use skill_catalog::TrustLevel;
 use skill_store::{
     AuditFilter, LedgerOutcome, ProposalDecision, ProposalReviewer, ProposalState, ProposeRequest,
-    RegistryConfig, ReviewAdvice, ReviewConfig, ReviewPolicy, ReviewTask, TrustLevel,
-    VersionAuthor,
+    RegistryConfig, ReviewAdvice, ReviewConfig, ReviewPolicy, ReviewTask, VersionAuthor,
 };
 
 use crate::desk::{Desk, NOON, agent, text, wish};
@@ -181,7 +181,7 @@ fn agent_approval_requires_setting() {
 #[test]
 fn agent_cannot_review_own_proposal() {
     let desk = Desk::new();
-    let author = skill_store::AgentAuthor { agent_id: "judge".to_owned(), ..agent() };
+    let author = skill_catalog::AgentAuthor { agent_id: "judge".to_owned(), ..agent() };
     let made = desk.ledger.propose(&desk.snapshot(), &author, &wish("beads", "mine")).unwrap();
     let reviewer = reviewer(&desk, ReviewPolicy::AgentApproves);
     let (id, digest) = (made.proposal.id, made.proposal.new_digest);

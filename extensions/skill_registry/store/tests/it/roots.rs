@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use skill_store::{AgentScope, PartialReason, ReadSkillArgs, SkillEvent, read_skill};
+use skill_catalog::{AgentScope, PartialReason, SkillEvent};
+use skill_store::{ReadSkillArgs, read_skill};
 
 use crate::scene::{Scene, assert_quiet, body, events, findings, id, ids};
 
@@ -46,7 +47,7 @@ fn vanished_root_keeps_skills() {
     assert_eq!(ids(&store), ["demo", "inner", "stays"]);
     assert_eq!(body(&store, "demo"), ("text".to_owned(), true));
     let args = ReadSkillArgs { skill_id: "inner".to_owned() };
-    let answer = read_skill(&store, &snapshot, skill_store::Audience::Model, &args).unwrap();
+    let answer = read_skill(&store, &snapshot, skill_catalog::Audience::Model, &args).unwrap();
     assert_eq!(answer.structured["state"], "last_good");
     assert_eq!(answer.structured["problem"]["rule"], "file.missing");
     let added = scene.skill("other/new", "text");

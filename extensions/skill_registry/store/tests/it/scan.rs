@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 
-use skill_store::{PartialReason, ScanLimits, StoreError, StoreOptions};
+use skill_catalog::{PartialReason, ScanLimits, StoreError, StoreOptions};
 
 use crate::scene::{Scene, assert_quiet, events, findings, ids, skill_text};
 
@@ -50,7 +50,7 @@ fn ignored_directories_are_not_entered() {
 fn contradictory_options_are_rejected() {
     let scene = Scene::new();
     let refused = |options: StoreOptions| {
-        skill_store::Store::open(options, scene.clock.clone()).unwrap_err().to_string()
+        skill_catalog::Store::open(options, scene.clock.clone()).unwrap_err().to_string()
     };
     let mut twice = scene.options(&["skills", "more"]);
     twice.roots[1].label = "skills".to_owned();

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use skill_store::{
-    Clock, Digest, ManualClock, SkillEvent, SkillId, SkillRoot, SourceState, Store, StoreOptions,
-    TrustLevel,
+use skill_catalog::{
+    Clock, ManualClock, SkillEvent, SkillRoot, SourceState, Store, StoreOptions, TrustLevel,
 };
+use skill_format::{Digest, SkillId};
 
 pub(crate) struct Scene {
     root: PathBuf,
@@ -104,7 +104,7 @@ pub(crate) fn body(store: &Store, name: &str) -> (String, bool) {
 /// Returns the rules that were broken, each with the last component of the path.
 pub(crate) fn findings(store: &Store) -> Vec<(String, &'static str, bool)> {
     let snapshot = store.snapshot();
-    let finding = |problem: &Arc<skill_store::ScanProblem>| {
+    let finding = |problem: &Arc<skill_catalog::ScanProblem>| {
         let name = problem.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         (name, problem.diagnostic.rule, problem.skipped)
     };

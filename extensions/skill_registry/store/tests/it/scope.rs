@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use skill_catalog::{
+    AgentScope, Audience, CatalogScope, ErrorKind, Skill, SkillState, Snapshot, Store,
+};
+use skill_search::Ranker;
 use skill_store::{
-    AgentScope, Audience, BlockRequest, CatalogBlocks, CatalogScope, ErrorKind, ListSkillsArgs,
-    RankedSkills, Ranker, ReadResourceArgs, ReadSkillArgs, Skill, SkillQuery, SkillSearcher,
-    SkillState, Snapshot, Store, explain_catalog, list_skills, read_skill, read_skill_resource,
+    BlockRequest, CatalogBlocks, ListSkillsArgs, RankedSkills, ReadResourceArgs, ReadSkillArgs,
+    SkillQuery, SkillSearcher, explain_catalog, list_skills, read_skill, read_skill_resource,
     skill_content, tool_descriptions,
 };
 
@@ -40,7 +43,7 @@ fn strings(ids: &[&str]) -> Vec<String> {
 }
 
 /// Returns the kind of an error, or `None`.
-fn kind<T>(result: Result<T, skill_store::RegistryError>) -> Option<ErrorKind> {
+fn kind<T>(result: Result<T, skill_catalog::RegistryError>) -> Option<ErrorKind> {
     result.err().map(|error| error.kind)
 }
 

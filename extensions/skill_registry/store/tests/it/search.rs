@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use skill_catalog::{Audience, ManualClock, Skill, Snapshot, Store};
+use skill_search::Ranker;
 use skill_store::{
-    Audience, Ledger, ListSkillsArgs, ManualClock, Ranker, RankingSource, SearchContext, Skill,
-    SkillQuery, SkillSearcher, Snapshot, Store, search_skills,
+    Ledger, ListSkillsArgs, RankingSource, SearchContext, SkillQuery, SkillSearcher, search_skills,
 };
 
 use crate::scene::{Scene, tick};

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use skill_catalog::{Audience, Skill, Store};
+use skill_search::{EmbeddingSimilarity, Ranker};
 use skill_store::{
-    Audience, EmbeddingSimilarity, EmbeddingVectors, ListSkillsArgs, Ranker, RegistryConfig, Skill,
-    SkillFinder, SkillQuery, SkillSearcher, Store,
+    EmbeddingVectors, ListSkillsArgs, RegistryConfig, SkillFinder, SkillQuery, SkillSearcher,
 };
 
 use crate::scene::tick;

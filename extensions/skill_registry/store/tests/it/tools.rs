@@ -3,9 +3,11 @@
 use std::fs;
 
 use serde_json::json;
+use skill_catalog::{AgentScope, Audience, ErrorKind, Store, TrustLevel};
+use skill_format::Digest;
 use skill_store::{
-    AgentScope, Audience, BoundSkillContent, Digest, ErrorKind, ListSkillsArgs, ReadResourceArgs,
-    ReadSkillArgs, Store, TrustLevel, list_skills, read_skill, read_skill_resource, skill_content,
+    BoundSkillContent, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, list_skills, read_skill,
+    read_skill_resource, skill_content,
 };
 
 use crate::scene::{Scene, skill_text};

@@ -6,9 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use skill_store::{
-    Audience, Digest, Snapshot, Store, TEMPORARY_PREFIX, read_published, temporary_name,
-};
+use skill_catalog::{Audience, Snapshot, Store};
+use skill_format::Digest;
+use skill_store::read_published;
+use skillhost_files::temporary::{TEMPORARY_PREFIX, temporary_name};
 use skillhost_terminal::{CliError, exit};
 
 use super::tree::{self, ExportSource, FileMap, TargetContents};

@@ -6,7 +6,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use skill_store::{Digest, FileManifest, Skill, SkillPublisher, Snapshot, Store};
+use skill_catalog::{Skill, Snapshot, Store};
+use skill_format::Digest;
+use skill_store::{FileManifest, SkillPublisher};
 use skillhost_terminal::{CliError, exit};
 
 use crate::commands::skill::wording::registry_error;

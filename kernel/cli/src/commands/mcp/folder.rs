@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use skill_catalog::{
+    Audience, RegistryError, SkillRoot, Store, StoreOptions, SystemClock, TrustLevel,
+};
 use skill_store::{
-    Audience, RegistryError, SkillPublication, SkillRoot, Store, StoreOptions, SystemClock,
-    ToolAnswer, TrustLevel, list_skills, read_skill, read_skill_resource, tool_descriptions,
+    SkillPublication, ToolAnswer, list_skills, read_skill, read_skill_resource, tool_descriptions,
 };
 use skillhost_kernel::Environment;
 use skillhost_mcp::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};

@@ -1,7 +1,8 @@
 //! `skillhost skill approve`.
 
 use serde_json::json;
-use skill_store::{LedgerErrorKind, SkillId, ToolGrant};
+use skill_format::SkillId;
+use skill_store::{LedgerErrorKind, ToolGrant};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::consent::ApprovalFlags;

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use skill_store::{FoundItem, FoundProblem, FoundSkill, ProblemKind, SkillFiles, find_skills};
+use skill_catalog::{FoundItem, FoundProblem, FoundSkill, ProblemKind, SkillFiles, find_skills};
 use skillhost_terminal::{CliContext, CliError, exit};
 
 use crate::cli::SkillPaths;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use skill_store::{VersionFile, VersionTree, diff::unified_diff};
+use skill_diff::unified_diff;
+use skill_store::{VersionFile, VersionTree};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use super::desk::ReviewContext;

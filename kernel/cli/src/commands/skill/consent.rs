@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use skill_store::Digest;
+use skill_format::Digest;
 use skillhost_terminal::{CliContext, CliError, display_safe, exit};
 
 /// The minimum number of digits that identify a digest.

@@ -5,8 +5,8 @@ mod measure;
 mod print;
 
 use serde::Serialize;
+use skill_catalog::FoundProblem;
 use skill_format::CatalogItem;
-use skill_store::FoundProblem;
 use skillhost_terminal::{CliContext, CliError, CommandResult, Output, exit};
 
 use self::clients::{ListingCut, SkillListing};

@@ -1,7 +1,7 @@
 //! Declarations of a skill beyond the standard, in the lines of `skillhost skill show`.
 
+use skill_catalog::{Skill, Store, read_skill_yaml};
 use skill_compat::extended::{ExecutionOrder, ExtendedSpec, ParsedExtendedSpec};
-use skill_store::{Skill, Store, read_skill_yaml};
 use skillhost_terminal::CliError;
 
 use super::wording::registry_error;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use nix::unistd::{Uid, User};
+use skill_catalog::{Snapshot, Store};
+use skill_format::SkillId;
 use skill_store::{
     HumanActor, Ledger, LedgerError, Proposal, ProposalDrift, ProposalFilter, ProposalSummary,
-    SkillId, Snapshot, Store, ToolGrant,
+    ToolGrant,
 };
 use skillhost_terminal::{CliContext, CliError, Output};
 

@@ -5,9 +5,10 @@ mod print;
 mod turn;
 
 use serde::Serialize;
+use skill_catalog::{AgentScope, Audience, PartialScan, SkillRoot};
 use skill_format::RenderReport;
 use skill_rules::Profile;
-use skill_store::{AgentScope, Audience, PartialScan, SkillRoot, ToolGrant};
+use skill_store::ToolGrant;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use self::chain::{ScanRemark, StageRow};

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::json;
 use similar::{ChangeTag, TextDiff};
+use skill_catalog::{FoundProblem, FoundSkill, SkillFiles};
 use skill_format::{decode_file, find_fences};
 use skill_rules::fmt::{FmtOptions, format_skill};
-use skill_store::{FoundProblem, FoundSkill, ReplaceError, SkillFiles, replace_file};
+use skillhost_files::{ReplaceError, replace_file};
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
 };

@@ -3,10 +3,10 @@
 use std::io::Write as _;
 
 use serde_json::json;
+use skill_catalog::{FoundSkill, read_skill_yaml};
 use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
 use skill_compat::graph::{GraphSkill, SkillGraph, build_graph as graph_of, render_mermaid};
 use skill_format::SKILL_YAML;
-use skill_store::{FoundSkill, read_skill_yaml};
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, DIM, Output, RED, YELLOW, display_safe, exit,
     ignore_broken_pipe,

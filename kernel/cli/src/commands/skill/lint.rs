@@ -3,9 +3,10 @@
 mod catalog;
 mod fix;
 
+use skill_catalog::{FoundSkill, SkillFiles};
 use skill_format::SkillInput;
 use skill_rules::{CheckOptions, CheckScope, SkillDocument, check_subject, needs_files};
-use skill_store::{FoundSkill, ReplaceError, SkillFiles, replace_file};
+use skillhost_files::{ReplaceError, replace_file};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use self::catalog::CrossSkillLinter;

@@ -1,7 +1,7 @@
 //! The loadable skills of a batch, with their frontmatter.
 
+use skill_catalog::FoundSkill;
 use skill_format::{Diagnostic, Frontmatter, Severity, parse_head};
-use skill_store::FoundSkill;
 use skillhost_terminal::{CliContext, CliError};
 
 use super::batch::{self, BatchItem, BatchSummary};

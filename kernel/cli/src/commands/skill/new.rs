@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 use skill_format::{Severity, SkillInput, is_hidden};
 use skill_rules::{CheckOptions, CheckScope, Profile, check_skill};
-use skill_store::{sweep_directory, temporary_name};
+use skillhost_files::temporary::{sweep_directory, temporary_name};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use crate::cli::NewArgs;

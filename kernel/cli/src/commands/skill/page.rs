@@ -8,16 +8,18 @@ mod text;
 
 use std::io::Write as _;
 
+use skill_catalog::AgentAuthor;
+use skill_diff::FuzzKind;
+use skill_diff::FuzzNote;
 use skill_store::{
-    AgentAuthor, Proposal, ProposalDrift, ProposalFileState, Recommendation, ReviewFlag, ToolGrant,
-    VersionTree,
-    diff::{FuzzKind, FuzzNote},
+    Proposal, ProposalDrift, ProposalFileState, Recommendation, ReviewFlag, ToolGrant, VersionTree,
     format_rfc3339,
 };
 use skillhost_terminal::{BOLD, CliError, DIM, GREEN, Output, RED, YELLOW, ignore_broken_pipe};
 
-pub(super) use self::text::{StyledLine, StyledSpan, format_line, wrap_line};
 use super::compare::{FileDifference, FileDifferenceKind};
+
+pub(super) use self::text::{StyledLine, StyledSpan, format_line, wrap_line};
 
 /// The terminal width, in columns, from which two columns are readable.
 const MIN_SIDE_BY_SIDE_WIDTH: usize = 120;

@@ -4,7 +4,9 @@ use std::cell::OnceCell;
 use std::fs;
 use std::path::Path;
 
-use skill_store::{Ledger, SkillId, Store};
+use skill_catalog::Store;
+use skill_format::SkillId;
+use skill_store::Ledger;
 use skillhost_terminal::{CliContext, CliError};
 
 use super::stored;
@@ -59,7 +61,7 @@ impl<'s> Recorder<'s> {
 }
 
 /// Returns the skill whose SKILL.md has this path.
-fn skill_at(snapshot: &skill_store::Snapshot, path: &Path) -> Option<SkillId> {
+fn skill_at(snapshot: &skill_catalog::Snapshot, path: &Path) -> Option<SkillId> {
     let path = fs::canonicalize(path).ok()?;
     let mut skills = snapshot.skills().iter();
     let found = skills.find(|skill| {

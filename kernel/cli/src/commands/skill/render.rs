@@ -8,9 +8,9 @@ use std::ops::ControlFlow;
 use std::path::{Component, Path};
 
 use serde_json::json;
+use skill_catalog::{FoundItem, FoundProblem, ProblemKind, find_skills};
 use skill_compat::role::SkillRole;
 use skill_format::{SkillText, TokenCount};
-use skill_store::{FoundItem, FoundProblem, ProblemKind, find_skills};
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, display_safe, exit, ignore_broken_pipe,
 };

@@ -14,9 +14,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use skill_catalog::{FoundProblem, ProblemKind};
 use skill_format::{Diagnostic, Severity};
 use skill_rules::{Finding, Profile, SkillDocument, collect_properties};
-use skill_store::{FoundProblem, ProblemKind};
 use skillhost_terminal::{CliContext, CliError, Output, ignore_broken_pipe};
 
 use crate::cli::ReportFormat;

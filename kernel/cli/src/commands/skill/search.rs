@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use serde_json::json;
+use skill_catalog::{Audience, Skill, TrustLevel};
+use skill_search::{Ranker, RankingExplanation};
 use skill_store::{
-    Audience, ListSkillsArgs, Ranker, RankingExplanation, SearchContext, Skill, SkillQuery,
-    SkillSearchResult, SkillSearcher, TrustLevel, search_skills,
+    ListSkillsArgs, SearchContext, SkillQuery, SkillSearchResult, SkillSearcher, search_skills,
 };
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, DIM, Output, display_safe, exit,

@@ -8,8 +8,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::json;
-use skill_store::{Audience, RegistryConfig, ReplaceError, SkillState, Snapshot, replace_file};
-use skillhost_files::write_atomically;
+use skill_catalog::{Audience, SkillState, Snapshot};
+use skill_store::RegistryConfig;
+use skillhost_files::{ReplaceError, replace_file, write_atomically};
 use skillhost_kernel::control::ControlRequest;
 use skillhost_kernel::{Home, ReloadOutcome, Settings};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};

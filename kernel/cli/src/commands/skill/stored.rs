@@ -6,11 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use skill_catalog::{
+    Audience, ScanProblem, Skill, SkillRoot, SkillState, Snapshot, Store, StoreOptions,
+    SystemClock, TrustLevel,
+};
+use skill_format::SkillId;
 use skill_store::{
-    ApprovalStatus, Audience, Ledger, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs,
-    RegistryConfig, ScanProblem, Skill, SkillId, SkillRoot, SkillState, Snapshot, Store,
-    StoreOptions, SystemClock, ToolAnswer, ToolGrant, TrustLevel, list_skills, matching_skills,
-    read_skill, read_skill_resource,
+    ApprovalStatus, Ledger, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, RegistryConfig,
+    ToolAnswer, ToolGrant, list_skills, matching_skills, read_skill, read_skill_resource,
 };
 use skillhost_kernel::{Home, Installation, discover_manifests};
 use skillhost_terminal::{

@@ -1,6 +1,7 @@
 //! The registry's errors in words for users.
 
-use skill_store::{ErrorKind as RegistryErrorKind, LedgerError, RegistryError};
+use skill_catalog::{ErrorKind as RegistryErrorKind, RegistryError};
+use skill_store::LedgerError;
 use skillhost_payload::ErrorKind;
 use skillhost_terminal::CliError;
 

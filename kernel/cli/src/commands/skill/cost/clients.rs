@@ -1,8 +1,8 @@
 //! The cuts that clients make in a list of skills.
 
 use serde::Serialize;
+use skill_catalog::{FoundSkill, StoreOptions};
 use skill_format::{CatalogItem, Frontmatter, PromptSkill};
-use skill_store::{FoundSkill, RegistryConfig};
 
 /// The number of characters per token where a budget is a share of the window.
 const CHARS_PER_TOKEN: usize = 4;
@@ -49,7 +49,7 @@ static CLIENTS: [ClientBudget; 3] = [
         name: "skillhost",
         source: "the configuration of skill_registry",
         percent: 2,
-        fallback: RegistryConfig::DEFAULT_BUDGET_CHARS,
+        fallback: StoreOptions::DEFAULT_BUDGET_CHARS,
         over: OverflowPolicy::Catalog,
         knows_user_only: true,
     },
@@ -294,7 +294,7 @@ mod tests {
         let budgets = |window| numbers(&[], window).iter().map(|it| it[0]).collect::<Vec<_>>();
         assert_eq!(budgets(None), [8_000, 8_000, 8_000]);
         assert_eq!(budgets(Some(200_000)), [16_000, 8_000, 16_000]);
-        let config = RegistryConfig::default();
+        let config = skill_store::RegistryConfig::default();
         for window in [1, 999, 200_000, u32::MAX] {
             assert_eq!(budgets(Some(window))[0], config.budget_chars(Some(window)));
         }

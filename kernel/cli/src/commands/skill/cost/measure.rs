@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::ops::AddAssign;
 
 use serde::Serialize;
+use skill_catalog::{FoundProblem, FoundSkill, ResourceContent, SkillFiles};
 use skill_format::{
     Diagnostic, Digest, EntryKind, ResourceKind, ResourceLine, Severity, SkillInstructions,
     TokenCount,
 };
-use skill_store::{FoundProblem, FoundSkill, ResourceContent, SkillFiles};
 
 use super::clients::SkillListing;
 

@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use serde::Serialize;
+use skill_catalog::{
+    Audience, FoundItem, FoundSkill, ResourceContent, ScanProblem, SharedCatalog, Skill,
+    SkillState, Snapshot, TrustLevel, find_skills,
+};
 use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
 use skill_compat::{Eligibility, MissingRequirement, check_eligibility, unchecked_tools};
 use skill_format::{Diagnostic, Frontmatter, SKILL_YAML, SKILL_YAML_LIMIT, Severity, SkillInput};
 use skill_rules::{CheckOptions, CheckScope, Profile};
-use skill_store::{
-    Audience, FoundItem, FoundSkill, ResourceContent, ScanProblem, SharedCatalog, Skill,
-    SkillState, Snapshot, TrustLevel, explain_unlisted, find_skills,
-};
+use skill_store::explain_unlisted;
 
 /// The findings that keep a skill's directory from being a skill; other findings of a scan are
 /// remarks.

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
+use skill_catalog::{FoundItem, FoundProblem, find_skills};
 use skill_rules::{CatalogSkill, Finding, SkillDocument, check_catalog};
-use skill_store::{FoundItem, FoundProblem, find_skills};
 use skillhost_terminal::CliError;
 
 use super::super::report::{CheckedSkill, FindingsReport};

@@ -1,7 +1,7 @@
 //! A unified diff as lines of a page: in one column, or side by side.
 
 use anstyle::{AnsiColor, Style};
-use skill_store::diff::diff_words;
+use skill_diff::diff_words;
 use skillhost_terminal::DIM;
 
 use super::text::{StyledLine, StyledSpan, line_width, wrap_line};
@@ -174,7 +174,7 @@ fn mark_changes(old: &[(usize, &str)], new: &[(usize, &str)]) -> (Vec<DiffCell>,
             [(&mut left, old.0, OLD, before), (&mut right, new.0, NEW, after)]
         {
             let strong = style.bold().underline();
-            let span = |segment: &skill_store::diff::WordSegment| {
+            let span = |segment: &skill_diff::WordSegment| {
                 StyledSpan::new(if segment.changed { strong } else { style }, &segment.text)
             };
             side.push((number, segments.iter().map(span).collect()));

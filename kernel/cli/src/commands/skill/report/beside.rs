@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use skill_catalog::{SkillYamlError, read_skill_yaml};
 use skill_format::{Diagnostic, SKILL_YAML};
 use skill_rules::{CheckOptions, Finding, check_skill_yaml, needs_skill_yaml};
-use skill_store::{SkillYamlError, read_skill_yaml};
 
 use super::CheckedSkill;
 

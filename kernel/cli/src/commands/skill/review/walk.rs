@@ -1,7 +1,9 @@
 //! The interactive review of proposals with the keyboard.
 
 use anstyle::{AnsiColor, Style};
-use skill_store::{Digest, Ledger, LedgerError, Proposal, ProposalDrift, ProposalState, Snapshot};
+use skill_catalog::Snapshot;
+use skill_format::Digest;
+use skill_store::{Ledger, LedgerError, Proposal, ProposalDrift, ProposalState};
 use skillhost_terminal::{BOLD, CliContext, CliError, CommandResult, DIM, display_safe, exit};
 use termimad::crossterm::event::KeyCode;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use skill_store::SkillState;
+use skill_catalog::SkillState;
 use yaml_edit::{Document, Mapping};
 
 use super::REGISTRY;

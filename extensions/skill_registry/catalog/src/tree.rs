@@ -4,10 +4,12 @@ use std::io::{self, Read};
 
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, Metadata};
+use skillhost_files::{
+    jail::{self, RelPath},
+    temporary::{is_leftover, is_temporary},
+};
 
-use crate::jail::{self, RelPath};
 use crate::skill::Skill;
-use crate::temporary::{is_leftover, is_temporary};
 
 /// The limit on the entries of a skill's directory.
 const MAX_ENTRIES: usize = 5_000;
@@ -20,19 +22,19 @@ const MAX_COMPARED: u64 = 64 << 20;
 
 /// The regular files of a directory tree.
 #[derive(Debug, Default)]
-pub(crate) struct FileTree {
+pub struct FileTree {
     /// Paths relative to the directory, sorted.
-    pub(crate) files: Vec<String>,
+    pub files: Vec<String>,
     /// Entries that are neither regular files nor directories, and names that are not UTF-8.
-    pub(crate) others: usize,
+    pub others: usize,
     /// `true` if the tree exceeds the limits.
-    pub(crate) cut: bool,
+    pub cut: bool,
 }
 
 impl FileTree {
     /// Lists a tree. Links are not followed; `.git` and `node_modules` are not entered. Temporary
     /// files of this program and of editors are left out.
-    pub(crate) fn list(dir: &Dir) -> io::Result<Self> {
+    pub fn list(dir: &Dir) -> io::Result<Self> {
         let mut tree = Self::default();
         let mut seen = 0;
         tree.enter(dir, "", 0, &mut seen)?;

@@ -1,9 +1,9 @@
 //! The directories that a scan does not enter.
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use skillhost_files::temporary::is_temporary;
 
 use crate::error::StoreError;
-use crate::temporary::is_temporary;
 
 /// Directories that never hold skills of their own.
 const ALWAYS: [&str; 2] = [".git", "node_modules"];

@@ -48,12 +48,12 @@ pub fn is_temporary(name: &str) -> bool {
 
 /// Returns whether a file of this name in a skill's directory is not part of the skill: a temporary
 /// file of this program or of an editor.
-pub(crate) fn is_leftover(name: &str) -> bool {
+pub fn is_leftover(name: &str) -> bool {
     is_temporary(name) || is_of_editor(name)
 }
 
 /// Returns whether a path below a skill's directory is not part of the skill.
-pub(crate) fn is_leftover_path(path: &str) -> bool {
+pub fn is_leftover_path(path: &str) -> bool {
     let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
     is_leftover(name) || above.split('/').any(is_temporary)
 }
@@ -119,7 +119,7 @@ pub fn sweep_directory(path: &Path) -> io::Result<usize> {
 ///
 /// With `ledger`, files of interrupted changes of the ledger are removed, too; its caller holds the
 /// ledger's lock and has recovered every interrupted change.
-pub(crate) fn sweep(dir: &Dir, ledger: bool) -> io::Result<usize> {
+pub fn sweep(dir: &Dir, ledger: bool) -> io::Result<usize> {
     let mut swept = 0;
     for entry in dir.entries()?.take(MAX_SWEPT) {
         let entry = entry?;

@@ -23,7 +23,7 @@ const MOST_NAMES: u64 = 64 << 10;
 
 /// An error of acquiring a lock.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LockError {
+pub enum LockError {
     /// The system failed.
     #[error("{path} cannot be locked: {source}", path = path.display())]
     Io {
@@ -54,17 +54,17 @@ fn describe_holder(holder: Option<u32>) -> String {
 /// While it is held, the last line of its file names the holder. Names found by the next holder
 /// belong to processes that were killed; they stay until recovery has handled their changes.
 #[derive(Debug)]
-pub(crate) struct DirectoryLock {
+pub struct DirectoryLock {
     file: File,
     /// The processes that held it before and ended without letting go.
-    pub(crate) left_by: Vec<String>,
+    pub left_by: Vec<String>,
     /// The length of the file that stays after the release.
     stays: Cell<u64>,
 }
 
 impl DirectoryLock {
     /// Acquires the lock of a directory; waits at most for `wait`.
-    pub(crate) fn acquire(dir: &Path, wait: Duration) -> Result<Self, LockError> {
+    pub fn acquire(dir: &Path, wait: Duration) -> Result<Self, LockError> {
         let path = dir.join(LOCK);
         let failed = |source| LockError::Io { path: path.clone(), source };
         let until = Instant::now() + wait;
@@ -89,7 +89,7 @@ impl DirectoryLock {
 
     /// Removes the names of processes that ended without a release, after their changes were
     /// recovered.
-    pub(crate) fn clear_stale_holders(&self) {
+    pub fn clear_stale_holders(&self) {
         self.stays.set(0);
     }
 }

@@ -4,13 +4,14 @@ use std::io;
 use std::sync::Arc;
 
 use skill_format::{Diagnostic, Digest, Frontmatter, Severity, TokenCount};
+use skillhost_files::jail::{self, JailError, RelPath};
 
 use crate::cache::ValidText;
 use crate::disk::stat_file;
 use crate::error::{ErrorKind, RegistryError};
-use crate::jail::{self, JailError, RelPath};
 use crate::problem::ProblemDraft;
 use crate::reading::{FileBytes, ReadOutcome, ValidSkill, parse_complete, read_bytes};
+use crate::signature::FileSignature;
 use crate::skill::{Skill, SkillFile};
 use crate::store::Store;
 
@@ -53,7 +54,47 @@ impl SkillSource {
     }
 }
 
+/// The bytes of a skill's own file, with what they say.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SkillBytes {
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The decoded text.
+    pub decoded: Arc<str>,
+    /// The parsed frontmatter.
+    pub frontmatter: Frontmatter,
+    /// The `stat` result of exactly these bytes; `None` if they differ from the file on disk.
+    pub signature: Option<FileSignature>,
+}
+
 impl Store {
+    /// Reads the bytes of a skill's SKILL.md; if it is invalid, returns the last good text.
+    ///
+    /// # Errors
+    /// Fails as [`Store::read`] does.
+    pub fn read_bytes(&self, skill: &Skill) -> Result<SkillBytes, RegistryError> {
+        if let Ok(read) = bytes_now(skill)
+            && let ReadOutcome::Valid(good) = parse_complete(skill.id().as_str(), &read.bytes)
+            && let Some(whole) = good.whole
+        {
+            return Ok(SkillBytes {
+                bytes: read.bytes,
+                decoded: whole.good.text,
+                frontmatter: good.frontmatter,
+                // The signature of a torn read does not belong to these bytes, so it must not enter
+                // a cache.
+                signature: Some(read.stat.signature).filter(|_| !read.torn),
+            });
+        }
+        let source = self.read(skill)?;
+        Ok(SkillBytes {
+            bytes: source.text.as_bytes().to_vec(),
+            decoded: source.text,
+            frontmatter: source.frontmatter,
+            signature: None,
+        })
+    }
+
     /// Reads a skill's current SKILL.md; if it is invalid or missing, returns the last good text
     /// with the problem.
     ///
@@ -85,7 +126,7 @@ impl Store {
 
     /// Returns a skill's text as the snapshot knows it if it is cached, else as [`Store::read`]
     /// does. The order of the cache, which serves readers, does not change.
-    pub(crate) fn read_cached(&self, skill: &Skill) -> Option<SkillSource> {
+    pub fn read_cached(&self, skill: &Skill) -> Option<SkillSource> {
         let held = self.cache.peek(&skill.cache_key());
         let (known, held) = match held {
             Some(good) if skill.digest() == Some(good.digest) => (Some(good), None),

@@ -8,8 +8,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use skill_format::{EntryKind, FileEntry};
 
+use skillhost_files::temporary::{is_leftover, is_temporary};
+
 use super::FoundProblem;
-use crate::temporary::{is_leftover, is_temporary};
 
 /// The limit on the listed entries.
 const MAX_ENTRIES: usize = 5_000;

@@ -25,7 +25,7 @@ use crate::walk::{ScanContext, ScanMode, ScanResult, scan_roots};
 mod last_good;
 mod quick;
 
-pub(crate) use last_good::{BrokenSkill, LastGoodText};
+pub use last_good::{BrokenSkill, LastGoodText};
 
 /// A store of skills: it finds them, watches them for changes and serves their content.
 ///
@@ -115,7 +115,7 @@ impl Store {
     }
 
     /// Returns the time that stamps are compared with.
-    pub(crate) fn now(&self) -> SystemTime {
+    pub fn now(&self) -> SystemTime {
         self.clock.now()
     }
 

@@ -6,8 +6,7 @@ use std::path::Path;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use skill_format::{SKILL_YAML, SKILL_YAML_LIMIT};
-
-use crate::jail::{self, JailError, RelPath};
+use skillhost_files::jail::{self, JailError, RelPath};
 
 /// The reason why an existing `skill.yaml` was not read.
 #[derive(Debug, thiserror::Error)]
@@ -35,11 +34,14 @@ pub enum SkillYamlError {
 /// Fails if the file exists and cannot be read or is not allowed.
 pub fn read_skill_yaml(dir: &Path) -> Result<Option<String>, SkillYamlError> {
     let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    read_in(&Dir::open_ambient_dir(dir, ambient_authority())?)
+    read_skill_yaml_in(&Dir::open_ambient_dir(dir, ambient_authority())?)
 }
 
-/// Reads the `skill.yaml` in an open directory.
-pub(crate) fn read_in(dir: &Dir) -> Result<Option<String>, SkillYamlError> {
+/// Reads the `skill.yaml` in an open directory; returns `None` if there is no such file.
+///
+/// # Errors
+/// Fails as [`read_skill_yaml`] does.
+pub fn read_skill_yaml_in(dir: &Dir) -> Result<Option<String>, SkillYamlError> {
     let Ok(path) = RelPath::new(SKILL_YAML) else { return Ok(None) };
     let file = match jail::open_file(dir, &path) {
         Ok((file, _)) => file,

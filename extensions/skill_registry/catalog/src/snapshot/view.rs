@@ -29,7 +29,7 @@ type CatalogCache = [OnceLock<(usize, Option<Arc<SharedCatalog>>)>; MAX_CATALOGS
 
 /// The skills that models of one scope see.
 #[derive(Debug)]
-pub(crate) struct CatalogView {
+pub struct CatalogView {
     scope: OwnedScope,
     /// The skills of the catalog: their places in the snapshot.
     listed: Vec<u32>,
@@ -84,12 +84,12 @@ impl CatalogView {
     }
 
     /// Returns whether a skill is offered: in the catalog, in lists and in hints.
-    pub(crate) fn is_listed(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+    pub fn is_listed(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         snapshot.state(skill) <= SkillState::NameOnly && self.contains(snapshot, skill)
     }
 
     /// Returns whether a skill is offered under its own id, which holds for all listed skills.
-    pub(crate) fn is_listed_primary(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+    pub fn is_listed_primary(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         let winner = snapshot.find_primary(skill.id().as_str());
         // The address identifies the skill: another root may have one with the same id.
         winner.is_some_and(|winner| std::ptr::eq(&**winner, skill))
@@ -97,12 +97,12 @@ impl CatalogView {
     }
 
     /// Returns whether a skill is in the scope, in any state.
-    pub(crate) fn contains(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+    pub fn contains(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         self.scope.includes(skill.id().as_str(), || self.is_bound(snapshot, skill))
     }
 
     /// Returns whether an id is in the scope; the skill need not exist.
-    pub(crate) fn contains_id(&self, snapshot: &Snapshot, id: &str) -> bool {
+    pub fn contains_id(&self, snapshot: &Snapshot, id: &str) -> bool {
         match snapshot.get(id) {
             Some(skill) => self.contains(snapshot, skill),
             // An unknown id is compared by name, so that its absence reveals no skill outside the
@@ -112,19 +112,19 @@ impl CatalogView {
     }
 
     /// Returns whether a skill is bound to the agent.
-    pub(crate) fn is_bound(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
+    pub fn is_bound(&self, snapshot: &Snapshot, skill: &Skill) -> bool {
         let is_it =
             |name: &String| snapshot.get(name).is_some_and(|bound| std::ptr::eq(&**bound, skill));
         self.scope.bound.iter().any(is_it)
     }
 
     /// Returns the places of the skills that are listed.
-    pub(crate) fn listed(&self) -> &[u32] {
+    pub fn listed(&self) -> &[u32] {
         &self.listed
     }
 
     /// Returns the skills that are listed, sorted by id.
-    pub(crate) fn skills<'s>(
+    pub fn skills<'s>(
         &'s self,
         snapshot: &'s Snapshot,
     ) -> impl Iterator<Item = &'s Arc<Skill>> + Clone {
@@ -132,22 +132,18 @@ impl CatalogView {
     }
 
     /// Returns the ids that are bound.
-    pub(crate) fn bound(&self) -> &[String] {
+    pub fn bound(&self) -> &[String] {
         &self.scope.bound
     }
 
     /// Returns the globs of the scope that have no effect.
-    pub(crate) fn unmatched(&self, snapshot: &Snapshot) -> Vec<UnmatchedPattern> {
+    pub fn unmatched(&self, snapshot: &Snapshot) -> Vec<UnmatchedPattern> {
         self.scope.unmatched(snapshot.skills().iter().map(|skill| skill.id().as_str()))
     }
 
     /// Returns the catalog of all listed skills within a budget in characters, or `None` if the
     /// list is empty. Rendered once for each of the first budgets.
-    pub(crate) fn catalog(
-        &self,
-        snapshot: &Snapshot,
-        budget_chars: usize,
-    ) -> Option<Arc<SharedCatalog>> {
+    pub fn catalog(&self, snapshot: &Snapshot, budget_chars: usize) -> Option<Arc<SharedCatalog>> {
         let render = || self.render(snapshot, budget_chars).map(Arc::new);
         // Slots are filled in order and never released: the first empty one ends the search.
         for slot in &self.catalogs {
@@ -161,10 +157,7 @@ impl CatalogView {
     }
 
     /// Returns the catalog as [`CatalogView::catalog`] does, where it was rendered before.
-    pub(crate) fn cached_catalog(
-        &self,
-        budget_chars: usize,
-    ) -> Option<&Option<Arc<SharedCatalog>>> {
+    pub fn cached_catalog(&self, budget_chars: usize) -> Option<&Option<Arc<SharedCatalog>>> {
         let mut rendered = self.catalogs.iter().map_while(|slot| slot.get());
         rendered.find(|(budget, _)| *budget == budget_chars).map(|(_, catalog)| catalog)
     }
@@ -183,7 +176,7 @@ impl CatalogView {
 
 impl Snapshot {
     /// Returns a skill's line in a prompt; the origin of an untrusted skill comes first.
-    pub(crate) fn catalog_line<'s>(&self, skill: &'s Skill) -> Cow<'s, str> {
+    pub fn catalog_line<'s>(&self, skill: &'s Skill) -> Cow<'s, str> {
         let description = match self.state(skill) {
             SkillState::On => skill.description(),
             SkillState::NameOnly | SkillState::UserOnly | SkillState::Off => "",

@@ -73,13 +73,14 @@ pub struct RegistryError {
 }
 
 impl RegistryError {
-    pub(crate) fn new(kind: ErrorKind, message: String, hint: impl Into<String>) -> Self {
+    /// Creates an error without similar names.
+    pub fn new(kind: ErrorKind, message: String, hint: impl Into<String>) -> Self {
         Self { kind, message, hint: hint.into(), similar: Vec::new() }
     }
 
     /// Creates an error about an unknown name; the hint lists similar names, else it is
     /// `otherwise`.
-    pub(crate) fn not_found(message: String, similar: Vec<String>, otherwise: &str) -> Self {
+    pub fn not_found(message: String, similar: Vec<String>, otherwise: &str) -> Self {
         let quoted: Vec<String> =
             similar.iter().map(|name| format!("`{}`", sanitize_line(name))).collect();
         let hint = if quoted.is_empty() {

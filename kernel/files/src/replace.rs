@@ -1,4 +1,4 @@
-//! Atomic replacement of a file for `fmt` and `lint --fix`, only over the bytes that were read.
+//! Atomic replacement of a file, only over the bytes that were read.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};

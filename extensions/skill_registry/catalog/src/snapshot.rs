@@ -11,7 +11,12 @@ use crate::resolve::ShadowedSkill;
 use crate::scope::{AgentScope, Audience};
 use crate::skill::Skill;
 use crate::state::{SkillState, SkillStates, UnmatchedPattern};
-use crate::view::{CatalogView, CatalogViewCache, SharedCatalog};
+
+use view::CatalogViewCache;
+
+mod view;
+
+pub use view::{CatalogView, SharedCatalog};
 
 /// The skills, the problems and the rendered catalogs at one moment.
 ///
@@ -183,7 +188,7 @@ impl Snapshot {
     /// Returns the ids and globs of the settings that match no skill.
     #[must_use]
     pub fn unmatched_settings(&self) -> Vec<UnmatchedPattern> {
-        self.states.unmatched(&self.skills)
+        self.states.unmatched(self.skills.iter().map(|skill| skill.id.as_str()))
     }
 
     /// Returns the globs of a scope that match no skill.
@@ -193,12 +198,12 @@ impl Snapshot {
     }
 
     /// Returns the view of a scope, computed once.
-    pub(crate) fn view(&self, scope: AgentScope<'_>) -> &CatalogView {
+    pub fn view(&self, scope: AgentScope<'_>) -> &CatalogView {
         self.views.get(self, scope)
     }
 
     /// Returns the same as [`Snapshot::view`] where it was found out before.
-    pub(crate) fn cached_view(&self, scope: AgentScope<'_>) -> Option<&CatalogView> {
+    pub fn cached_view(&self, scope: AgentScope<'_>) -> Option<&CatalogView> {
         self.views.get_cached(scope)
     }
 
@@ -247,7 +252,9 @@ impl Snapshot {
         })
     }
 
-    pub(crate) fn find_primary(&self, id: &str) -> Option<&Arc<Skill>> {
+    /// Looks a skill up by its id alone.
+    #[must_use]
+    pub fn find_primary(&self, id: &str) -> Option<&Arc<Skill>> {
         let at = self.skills.binary_search_by(|skill| skill.id.as_str().cmp(id)).ok()?;
         Some(&self.skills[at])
     }
@@ -285,10 +292,7 @@ impl Snapshot {
 }
 
 /// Returns up to three of the candidates that look like a name, the most similar first.
-pub(crate) fn suggest_similar<'c>(
-    name: &str,
-    candidates: impl Iterator<Item = &'c str>,
-) -> Vec<String> {
+pub fn suggest_similar<'c>(name: &str, candidates: impl Iterator<Item = &'c str>) -> Vec<String> {
     /// Below this, two words have little more in common than letters.
     const MIN_SIMILARITY: f64 = 0.72;
     let name = name.to_lowercase();

@@ -10,14 +10,19 @@ const RACY: Duration = Duration::from_secs(2);
 /// Compared for equality only: time stamps may be wrong in both directions. The default value means
 /// a file that could not be examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FileSignature {
-    pub(crate) dev: u64,
-    pub(crate) ino: u64,
-    pub(crate) size: u64,
-    pub(crate) mtime_ns: i64,
-    /// 0 where the platform has no change time.
-    pub(crate) ctime_ns: i64,
-    pub(crate) mode: u32,
+pub struct FileSignature {
+    /// The device.
+    pub dev: u64,
+    /// The number of the inode.
+    pub ino: u64,
+    /// The size in bytes.
+    pub size: u64,
+    /// The time of the last write, in nanoseconds since 1970.
+    pub mtime_ns: i64,
+    /// The time of the last change, in nanoseconds since 1970; 0 where the platform has none.
+    pub ctime_ns: i64,
+    /// The type and the permissions.
+    pub mode: u32,
 }
 
 impl FileSignature {
@@ -25,7 +30,7 @@ impl FileSignature {
     ///
     /// The change time decides if there is one, because programs cannot set it. A stamp further in
     /// the future comes from a wrong clock and is left to the full pass.
-    pub(crate) fn is_racy(&self, now: SystemTime) -> bool {
+    pub fn is_racy(&self, now: SystemTime) -> bool {
         let stamp = if self.ctime_ns == 0 { self.mtime_ns } else { self.ctime_ns };
         let now = match now.duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),

@@ -177,6 +177,12 @@ pub(crate) fn parse_complete(dir_name: &str, bytes: &[u8]) -> ReadOutcome {
     }))
 }
 
+/// Returns whether the bytes of a complete file are a skill.
+#[must_use]
+pub fn is_valid_skill(dir_name: &str, bytes: &[u8]) -> bool {
+    matches!(parse_complete(dir_name, bytes), ReadOutcome::Valid(_))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -54,7 +54,7 @@ impl CreatedSkill {
     }
 
     /// Returns the author, on one line.
-    pub(crate) fn author_line(&self) -> String {
+    pub fn author_line(&self) -> String {
         match self.author.agent_id.as_str() {
             "" if self.author == AgentAuthor::default() => "an unknown author".to_owned(),
             "" => "an agent".to_owned(),

@@ -105,7 +105,7 @@ fn error(fault: InjectedFault) -> io::Error {
 }
 
 /// Passes, or fails where a test wants it.
-pub(crate) fn failpoint(name: &'static str) -> io::Result<()> {
+pub fn failpoint(name: &'static str) -> io::Result<()> {
     #[cfg(feature = "failpoints")]
     {
         call_hook(name);
@@ -119,7 +119,7 @@ pub(crate) fn failpoint(name: &'static str) -> io::Result<()> {
 }
 
 /// Writes all bytes, or half of them where a test wants it.
-pub(crate) fn write_all(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+pub fn write_all(file: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     #[cfg(feature = "failpoints")]
     if let Some(fault) = take_due_fault() {
         if fault == InjectedFault::Short {

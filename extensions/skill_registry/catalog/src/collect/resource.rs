@@ -4,9 +4,9 @@ use std::io::Read as _;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use skillhost_files::jail::{self, JailError, RelPath};
 
 use super::{FoundProblem, FoundSkill, ProblemKind};
-use crate::jail::{self, JailError, RelPath};
 
 /// The largest file that is read; as in `read_skill_resource`.
 const MAX_FILE: u64 = 16 << 20;

@@ -5,22 +5,26 @@ use std::sync::{Arc, OnceLock};
 
 use cap_std::fs::Dir;
 use skill_format::{Digest, Frontmatter, SkillId, TokenCount};
+use skillhost_files::jail::{JailError, open_below};
 
-use crate::jail::{JailError, open_below};
 use crate::options::{SkillRoot, TrustLevel};
 
 /// The two names a skill's file may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SkillFile {
+pub enum SkillFile {
+    /// `SKILL.md`.
     Upper,
+    /// `skill.md`.
     Lower,
 }
 
 impl SkillFile {
     /// In the order in which they are tried.
-    pub(crate) const BOTH: [Self; 2] = [Self::Upper, Self::Lower];
+    pub const BOTH: [Self; 2] = [Self::Upper, Self::Lower];
 
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Upper => "SKILL.md",
             Self::Lower => "skill.md",
@@ -186,6 +190,12 @@ impl Skill {
         self.dir().join(self.file.name())
     }
 
+    /// Returns the name that the skill's file has.
+    #[must_use]
+    pub fn file(&self) -> SkillFile {
+        self.file
+    }
+
     /// Returns the size of SKILL.md in bytes.
     #[must_use]
     pub fn size(&self) -> u32 {
@@ -246,7 +256,7 @@ impl Skill {
 
     /// Returns the root's path and the path below it through which the directory is reached without
     /// following a link.
-    pub(crate) fn resolved_location(&self) -> (&SkillRoot, String) {
+    pub fn resolved_location(&self) -> (&SkillRoot, String) {
         match &self.link {
             Some(link) => (&link.root, link.rel.to_string()),
             None => (&self.root, join_relative(&self.parent, self.id.as_str())),
@@ -255,13 +265,13 @@ impl Skill {
 
     /// Opens the skill's directory. Links in the root's own path are the operator's; below it none
     /// is followed.
-    pub(crate) fn open_directory(&self) -> Result<Dir, JailError> {
+    pub fn open_directory(&self) -> Result<Dir, JailError> {
         let (root, rel) = self.resolved_location();
         open_below(&root.path, &rel, false)
     }
 
     /// Returns the skill's key in the cache of texts.
-    pub(crate) fn cache_key(&self) -> String {
+    pub fn cache_key(&self) -> String {
         format!("{}\0{}\0{}", self.root.label, self.parent, self.id)
     }
 }

@@ -22,7 +22,6 @@ pub struct RelPath(Box<str>);
 
 /// The reason why a path is rejected before any access to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum RelPathError {
     /// The path has no characters.
     #[error("a path cannot be empty")]
@@ -121,7 +120,7 @@ impl fmt::Display for RelPath {
 
 /// The reason why a file in the jail was not opened.
 #[derive(Debug)]
-pub(crate) enum JailError {
+pub enum JailError {
     /// No entry of that name exists.
     NotFound,
     /// A component of the path is a symbolic link.
@@ -146,7 +145,7 @@ impl From<io::Error> for JailError {
 }
 
 /// Opens a directory below a root, component by component; creates missing ones if `make` is set.
-pub(crate) fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, JailError> {
+pub fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, JailError> {
     if make {
         // Links in the root's own path are the operator's.
         std::fs::create_dir_all(root)?;
@@ -164,7 +163,7 @@ pub(crate) fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, Jail
 
 /// Opens the parent directory of a skill's file and returns the file's name; creates missing
 /// directories if `make` is set. `None` means the skill's directory itself.
-pub(crate) fn open_parent<'p>(
+pub fn open_parent<'p>(
     dir: &Dir,
     path: &'p RelPath,
     make: bool,
@@ -183,7 +182,7 @@ pub(crate) fn open_parent<'p>(
 }
 
 /// Opens a regular file below a directory and examines the open file.
-pub(crate) fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), JailError> {
+pub fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), JailError> {
     let (inner, name) = open_parent(dir, path, false)?;
     let dir = inner.as_ref().unwrap_or(dir);
     let mut options = OpenOptions::new();
@@ -218,7 +217,7 @@ fn open_or_create_component(dir: &Dir, component: &str) -> Result<Dir, JailError
 }
 
 /// Syncs the entries of a directory to the disk.
-pub(crate) fn sync_directory(dir: &Dir) -> io::Result<()> {
+pub fn sync_directory(dir: &Dir) -> io::Result<()> {
     fault::failpoint("dir.sync")?;
     // Directories can be synced on Unix only.
     #[cfg(unix)]

@@ -15,25 +15,27 @@ use super::Store;
 
 /// A skill that is not served because its SKILL.md is broken.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct BrokenSkill {
-    pub(crate) id: SkillId,
+pub struct BrokenSkill {
+    /// The id that it would have.
+    pub id: SkillId,
     /// The label of the root its directory lies in.
-    pub(crate) root: String,
+    pub root: String,
     /// Its directory below that root.
-    pub(crate) place: String,
+    pub place: String,
 }
 
 /// The last good text of an invalid skill.
 #[derive(Clone, Debug)]
-pub(crate) struct LastGoodText {
-    pub(crate) skill: BrokenSkill,
+pub struct LastGoodText {
+    /// The skill.
+    pub skill: BrokenSkill,
     /// The bytes of its SKILL.md.
-    pub(crate) bytes: Arc<[u8]>,
+    pub bytes: Arc<[u8]>,
 }
 
 impl Store {
     /// Returns the skills that are not served because their SKILL.md is broken.
-    pub(crate) fn broken_skills(&self) -> Vec<BrokenSkill> {
+    pub fn broken_skills(&self) -> Vec<BrokenSkill> {
         let state = self.lock();
         let mut broken = Vec::new();
         for container in &state.containers {
@@ -55,7 +57,7 @@ impl Store {
 
     /// Serves the last good texts of invalid skills, with the diagnostic, until their files are
     /// repaired.
-    pub(crate) fn serve_last_good(&self, texts: &[LastGoodText]) {
+    pub fn serve_last_good(&self, texts: &[LastGoodText]) {
         if texts.is_empty() {
             return;
         }

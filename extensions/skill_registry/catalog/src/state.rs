@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use globset::{Glob, GlobMatcher};
 use serde::{Deserialize, Serialize};
-
-use crate::skill::Skill;
 
 /// The audiences that a skill is offered to.
 ///
@@ -39,6 +36,13 @@ impl SkillState {
             Self::UserOnly => "user-only",
             Self::Off => "off",
         }
+    }
+
+    /// Returns the state that settings give to an id: an id goes before globs; of several globs the
+    /// strictest counts.
+    #[must_use]
+    pub fn from_settings(settings: &BTreeMap<String, Self>, id: &str) -> Self {
+        SkillStates::new(settings).state_for(id).map_or(Self::On, |(state, _)| state)
     }
 }
 
@@ -109,11 +113,14 @@ impl SkillStates {
     }
 
     /// Returns the settings that match no skill.
-    pub(crate) fn unmatched(&self, skills: &[Arc<Skill>]) -> Vec<UnmatchedPattern> {
-        let unmatched = self.settings.iter().filter(|setting| {
-            let mut ids = skills.iter().map(|skill| skill.id().as_str());
-            !ids.any(|id| setting.pattern == id || setting.matches(id))
-        });
+    pub(crate) fn unmatched<'s>(
+        &self,
+        ids: impl Iterator<Item = &'s str> + Clone,
+    ) -> Vec<UnmatchedPattern> {
+        let unmatched = self
+            .settings
+            .iter()
+            .filter(|setting| !ids.clone().any(|id| setting.pattern == id || setting.matches(id)));
         let reports = unmatched.map(|setting| match &setting.glob {
             Ok(None) => no_match(&setting.pattern, "skill not found"),
             Ok(Some(_)) => no_match(&setting.pattern, "it matches no skill"),
@@ -139,7 +146,6 @@ pub(crate) fn invalid_glob(pattern: &str, error: &globset::Error) -> UnmatchedPa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skill::tests::skill;
 
     #[test]
     fn id_precedes_strictest_glob() {
@@ -160,8 +166,7 @@ mod tests {
         for (id, expected) in cases {
             assert_eq!(states.state_for(id), expected, "{id}");
         }
-        let there = [skill("pdf-forms", None), skill("deploy", None)];
-        let unmatched = states.unmatched(&there);
+        let unmatched = states.unmatched(["pdf-forms", "deploy"].into_iter());
         let expected = [
             no_match("*-old", "it matches no skill"),
             no_match("a[", "it is not a valid glob: unclosed character class; missing ']'"),
