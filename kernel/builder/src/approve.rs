@@ -4,9 +4,7 @@
 use std::sync::Arc;
 
 use skillhost_files::{TreeFile, files_digest, sha256_hex};
-use skillhost_kernel::{
-    ApprovalRecord, Approvals, Approver, Home, pin_digest, read_extension_files,
-};
+use skillhost_home::{ApprovalRecord, Approvals, Approver, Home, pin_digest, read_extension_files};
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::CallError;
 

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use skillhost_files::{TreeFile, files_digest, sha256_hex, write_atomically};
+use skillhost_home::{
+    ApprovalRecord, Approvals, Approver, BuildSettings, Home, Installation, LoadPhase, SecretStore,
+    pin_digest,
+};
 use skillhost_kernel::{
-    ApprovalRecord, Approvals, Approver, BuildCandidate, BuildPlan, BuildSettings,
-    ExtensionBuilder, Home, Installation, LoadPhase, ProbeReport, RollbackOutcome, SecretStore,
-    pin_digest, process_home,
+    BuildCandidate, BuildPlan, ExtensionBuilder, ProbeReport, RollbackOutcome, process_home,
 };
 use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
 use skillhost_payload::{CallError, ErrorKind};

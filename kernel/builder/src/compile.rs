@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use skillhost_files::TreeFile;
-use skillhost_kernel::BuildSettings;
+use skillhost_home::BuildSettings;
 use skillhost_sandbox::{LaunchSpec, ProcessLimits, run_limited};
 
 use crate::error::BuildError;

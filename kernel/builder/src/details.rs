@@ -1,7 +1,7 @@
 //! The review text of an extension.
 
 use skillhost_files::TreeFile;
-use skillhost_kernel::{ApprovalDetails, approval_details};
+use skillhost_home::{ApprovalDetails, approval_details};
 use skillhost_manifest::Manifest;
 
 use crate::error::{BuildError, PolicyViolation};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use skillhost_files::TreeError;
-use skillhost_kernel::{ApprovalsError, LoadPhase};
+use skillhost_home::{ApprovalsError, LoadPhase};
 use skillhost_payload::{CallError, ErrorKind};
 use skillhost_sandbox::LaunchError;
 

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use skillhost_files::{TreeFile, sha256_hex};
-use skillhost_kernel::{ApprovalRecord, Approvals, Approver, read_extension_files};
+use skillhost_home::{ApprovalRecord, Approvals, Approver, read_extension_files};
 
 use crate::error::BuildError;
 use crate::files::file_text;

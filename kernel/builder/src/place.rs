@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use skillhost_files::TreeFile;
-use skillhost_kernel::Home;
+use skillhost_home::Home;
 
 use crate::error::BuildError;
 

@@ -147,7 +147,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::ExitStatus;
 
-    use skillhost_kernel::LoadPhase;
+    use skillhost_home::LoadPhase;
 
     fn exit(status: i32, stdout: &str) -> ProcessExit {
         let status = ExitStatus::from_raw(status);

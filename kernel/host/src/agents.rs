@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use minijinja::context;
 use serde::{Deserialize, Serialize};
 use skillhost_files::sha256_hex;
+use skillhost_home::{ADDED, DiscoveredManifest, Home, suggest_similar};
 use skillhost_manifest::{AgentCatalog, AgentManifest, ExtensionId, Manifest};
 use skillhost_payload::{
     CallError, CatalogScope, ErrorKind, SkillContent, SkillGeneration, SkillRequest,
@@ -18,12 +19,10 @@ use skillhost_payload::{
 };
 
 use crate::agent_files::read_agent_file;
-use crate::discovery::DiscoveredManifest;
-use crate::error::{KernelError, suggest_similar};
+use crate::error::KernelError;
 use crate::foreign_text::neutralize;
-use crate::home::Home;
 use crate::instance::Instance;
-use crate::kernel::{ADDED, KernelState};
+use crate::kernel::KernelState;
 use crate::templates::render_template;
 
 /// The template of an agent's instructions, in the directory of its manifest.

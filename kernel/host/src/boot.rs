@@ -5,36 +5,31 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use skillhost_home::{
+    ApprovalKind, ApprovalRecord, DiscoveredManifest, DiscoveryResult, Home, Installation,
+    LoadPhase, LoadRejection, RESERVED_IDS, SecretStore, Settings, approval_hint, changed_tools,
+    library_file_name, retire_installed_record, secure_data_dir,
+};
 use skillhost_manifest::plan::{self, PlanError, UnmetReason};
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
 use skillhost_payload::{CallError, ErrorKind, ExtensionInit, ToolSpec};
 
 use crate::abi;
-use crate::admission;
 use crate::agents::{Agent, AgentError, ResolvedInstructions};
-use crate::approvals::{ApprovalKind, ApprovalRecord, changed_tools, retire_installed_record};
 use crate::builder::{ExtensionBuilder, NoBuilder};
 use crate::callbacks::HostCallbacks;
 use crate::context_chain::ContextChain;
-use crate::data_dir::secure_data_dir;
-use crate::discovery::{self, DiscoveredManifest, DiscoveryResult};
 use crate::events::topic;
-use crate::home::Home;
-use crate::installation::Installation;
 use crate::instance::Instance;
-use crate::kernel::{ADDED, Kernel, KernelLimits, KernelShared, KernelState};
+use crate::kernel::{Kernel, KernelLimits, KernelShared, KernelState};
 use crate::loader;
 use crate::model::{ModelSource, NoModels};
 use crate::process::{NoProcesses, ProcessLauncher};
-use crate::report::{LoadPhase, LoadRejection, LoadReport, LoadedAgent};
-use crate::runtime::kernel_tools;
+use crate::report::{LoadReport, LoadedAgent};
 use crate::scheduler;
-use crate::secrets::SecretStore;
-use crate::settings::Settings;
 use crate::tools::ToolError;
 
 /// Ids that `uses_tools` reserves for the kernel.
-pub(crate) const RESERVED: [&str; 2] = [kernel_tools::OWNER, ADDED];
 
 /// The options of a kernel.
 #[derive(Clone)]
@@ -113,7 +108,7 @@ impl Kernel {
         let (home, installation) = (options.home.clone(), options.installation.clone());
         let shadowing = options.settings.allow_shadowing.clone();
         let discovery_task = spawn_blocking(move || {
-            discovery::discover_admitted(&home, installation.as_ref(), &shadowing, None)
+            skillhost_home::discover_admitted(&home, installation.as_ref(), &shadowing, None)
         });
         let mut found = discovery_task.await.unwrap_or_else(|error| DiscoveryResult {
             notes: vec![format!("no manifest was read: {error}")],
@@ -195,7 +190,7 @@ impl Kernel {
         for id in &plan.order {
             let found = &manifests[id];
             let failed = self.failed_dependency(&state, &report, found);
-            let reserved = RESERVED.contains(&id.as_str()).then(|| reserved_id_error(id));
+            let reserved = RESERVED_IDS.contains(&id.as_str()).then(|| reserved_id_error(id));
             let outcome = match (reserved.or(failed), &found.manifest.kind) {
                 (Some(failure), _) => Err(failure),
                 (None, ExtensionKind::Agent(_)) => {
@@ -305,7 +300,7 @@ impl Kernel {
             return Err(ExtensionLoadError {
                 phase: LoadPhase::Approve,
                 reason: "it is not approved".to_owned(),
-                hint: admission::approval_hint(found),
+                hint: approval_hint(found),
             });
         }
         let limits = &self.shared.limits;
@@ -369,7 +364,7 @@ impl Kernel {
         };
         // The path that people know, not that of the copy.
         let library = match &found.copy {
-            Some(_) => original_dir.join(loader::file_name(entrypoint)),
+            Some(_) => original_dir.join(library_file_name(entrypoint)),
             None => path.clone(),
         };
         let copies = self.shared.home.data_dir("kernel");

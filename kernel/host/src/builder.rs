@@ -10,10 +10,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use skillhost_files::TreeFile;
+use skillhost_home::Approver;
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::{CallError, ErrorKind, ToolSpec};
-
-use crate::approvals::Approver;
 
 /// A builder of one home's extensions.
 #[async_trait]

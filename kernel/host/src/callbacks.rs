@@ -225,9 +225,9 @@ mod tests {
 
     use super::*;
     use crate::boot::BootOptions;
-    use crate::home::{Home, HomeSource};
-    use crate::secrets::SecretStore;
-    use crate::settings::Settings;
+    use skillhost_home::SecretStore;
+    use skillhost_home::Settings;
+    use skillhost_home::{Home, HomeSource};
 
     /// Returns the error of a kernel without extensions for an extension with this `depends_on`.
     async fn answer(depends_on: &str, method: &str) -> (ErrorKind, String) {

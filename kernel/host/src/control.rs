@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use skillhost_files::to_hex;
+use skillhost_home::{ApprovalSurface, Environment, Home};
 use skillhost_payload::{CallContext, CallError, ErrorKind};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
@@ -21,9 +22,7 @@ use tokio::io::{
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::approvals::ApprovalSurface;
 use crate::error::KernelError;
-use crate::home::{Environment, Home};
 use crate::kernel::{Kernel, TurnRequest};
 use crate::runtime::RunError;
 use crate::thread::ThreadStore;

@@ -35,7 +35,7 @@ pub enum KernelError {
         /// The extension.
         id: ExtensionId,
         /// The failed phase.
-        phase: crate::report::LoadPhase,
+        phase: skillhost_home::LoadPhase,
         /// The reason.
         reason: String,
         /// A hint; may be empty.
@@ -47,7 +47,7 @@ pub enum KernelError {
         /// The extension.
         id: ExtensionId,
         /// The failed phase.
-        phase: crate::report::LoadPhase,
+        phase: skillhost_home::LoadPhase,
         /// The reason.
         reason: String,
         /// A hint; may be empty.
@@ -102,24 +102,9 @@ impl From<KernelError> for CallError {
     }
 }
 
-/// Returns at most three candidates that are similar to `wanted`, best first.
-pub fn suggest_similar<'a>(
-    wanted: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Vec<String> {
-    let mut scored: Vec<(f64, &str)> = candidates
-        .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(wanted, candidate), candidate))
-        // Names below this score share only a few letters.
-        .filter(|(score, _)| *score >= 0.75)
-        .collect();
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
-    scored.into_iter().take(3).map(|(_, name)| name.to_owned()).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{KernelError, suggest_similar};
+    use super::KernelError;
 
     #[test]
     fn not_found_hint_names_list_command() {
@@ -128,12 +113,5 @@ mod tests {
         assert_eq!(hint("agent"), "see: skillhost agent list");
         assert_eq!(hint("schedule"), "see: skillhost schedule list");
         assert_eq!(hint("extension"), "see: skillhost ext list");
-    }
-
-    #[test]
-    fn nearest_names_come_first() {
-        let names = ["read_skill", "read_skill_resource", "list_skills", "echo"];
-        assert_eq!(suggest_similar("read_skil", names), ["read_skill", "read_skill_resource"]);
-        assert_eq!(suggest_similar("zzz", names), Vec::<String>::new());
     }
 }

@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use skillhost_events::{Clock, Journal, JournalErrorKind, NewEvent, StoredEvent, topic_matches};
+use skillhost_home::Home;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex as AsyncMutex, Notify, broadcast};
-
-use crate::home::Home;
 
 /// Topics published by the kernel itself.
 pub mod topic {

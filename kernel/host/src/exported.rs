@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use skillhost_home::suggest_similar;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     CallContext, CallError, ErrorKind, PublishedBody, PublishedDetails, PublishedDetailsRequest,
@@ -11,7 +12,7 @@ use skillhost_payload::{
 };
 
 use crate::agents::fetch_skill_generation;
-use crate::error::{KernelError, suggest_similar};
+use crate::error::KernelError;
 use crate::instance::{Instance, PinnedInstance};
 use crate::kernel::Kernel;
 use crate::tools::OwnedTool;

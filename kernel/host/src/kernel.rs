@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
+use skillhost_home::{
+    ADDED, DiscoveredManifest, Home, Installation, LoadPhase, LoadRejection, SecretStore, Settings,
+    suggest_similar,
+};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallError, CallOrigin, ToolOutput, skill_interface};
 use tokio_util::sync::CancellationToken;
@@ -19,21 +23,16 @@ use crate::boot::BootOptions;
 use crate::builder::ExtensionBuilder;
 use crate::context_chain::{ContextBlock, ContextChain, compose_system_prompt};
 use crate::conversations::MessageChannels;
-use crate::discovery::DiscoveredManifest;
-use crate::error::{KernelError, suggest_similar};
+use crate::error::KernelError;
 use crate::events::{EventBus, home_journal};
-use crate::home::Home;
-use crate::installation::Installation;
 use crate::instance::{Instance, PinnedInstance};
 use crate::model::{ModelError, ModelProvider, ModelSource};
 use crate::process::ProcessLauncher;
-use crate::report::{LoadPhase, LoadRejection, LoadReport};
+use crate::report::LoadReport;
 use crate::restart::RestartCoordinator;
 use crate::runtime::session::RunSessions;
 use crate::scheduler::Scheduler;
-use crate::secrets::SecretStore;
 use crate::serving::EventDelivery;
-use crate::settings::Settings;
 use crate::tools::{ListedTools, ToolTable};
 
 /// Timeouts and limits of the kernel.
@@ -176,9 +175,6 @@ pub struct ComposedTurn {
     /// Each provider's contribution, in chain order.
     pub blocks: Vec<ContextBlock>,
 }
-
-/// The name in `uses_tools` for all extensions in `sandbox/extensions`; reserved as an id.
-pub(crate) const ADDED: &str = "sandbox";
 
 /// The agent of a turn that names none.
 pub const DEFAULT_AGENT: &str = "orchestrator_agent";

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use skillhost_contract::abi::ExtensionModuleRef;
 use skillhost_contract::version::{CONTRACT, ContractVersion, ROOT_SYMBOL, VERSION_SYMBOL};
 use skillhost_files::{hash_file, to_hex};
+use skillhost_home::library_file_name;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::BuildInfo;
 
@@ -179,11 +180,6 @@ pub(crate) struct LibraryModule {
     pub(crate) timings: LoadTimings,
 }
 
-/// Returns the file name of the library with a base name.
-pub(crate) fn file_name(entrypoint: &str) -> String {
-    format!("{}{entrypoint}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
-}
-
 /// Finds the library of an operator's manifest: in its directory, in its crate's build directory;
 /// and under the id that the library ships with, in the executable's directory or in the installed
 /// library directory.
@@ -195,7 +191,7 @@ pub(crate) fn find_library(
     entrypoint: &str,
     manifest_dir: &Path,
 ) -> Result<PathBuf, LibraryLoadError> {
-    let name = file_name(entrypoint);
+    let name = library_file_name(entrypoint);
     let mut searched = vec![manifest_dir.to_owned(), manifest_dir.join("target/release")];
     let is_there = |dir: &PathBuf| dir.join(&name).is_file();
     if let Some(dir) = searched.iter().find(|dir| is_there(dir)) {
@@ -226,7 +222,7 @@ pub(crate) fn find_library(
 /// Finds a build in a crate's own `target` that is newer than the library that [`find_library`]
 /// selects in the crate's directory. Returns that library and the newer build.
 pub(crate) fn newer_build(entrypoint: &str, dir: &Path) -> Option<(PathBuf, PathBuf)> {
-    let name = file_name(entrypoint);
+    let name = library_file_name(entrypoint);
     let modified = |path: &Path| fs::metadata(path).and_then(|found| found.modified()).ok();
     let places = ["", "target/release", "target/debug"].map(|place| dir.join(place).join(&name));
     // Only the places that a load considers; `target/debug` is never loaded.
@@ -245,7 +241,7 @@ pub(crate) fn find_own_library(
     dir: &Path,
     shown: &Path,
 ) -> Result<PathBuf, LibraryLoadError> {
-    let name = file_name(entrypoint);
+    let name = library_file_name(entrypoint);
     match dir.join(&name) {
         path if path.is_file() => Ok(path),
         _ => Err(LibraryLoadError::MissingBeside { name, dir: shown.to_owned() }),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use skillhost_home::TokenPrice;
 
 /// A model that can receive requests.
 #[async_trait]
@@ -59,19 +60,6 @@ pub struct ModelMetadata {
     /// The price of tokens; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<TokenPrice>,
-}
-
-/// The price of a million tokens, in the currency of the settings.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TokenPrice {
-    /// Price of input tokens.
-    pub input: f64,
-    /// Price of output tokens.
-    pub output: f64,
-    /// Price of input tokens cached by the provider; defaults to `input`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cached: Option<f64>,
 }
 
 /// A request to a model.
@@ -233,14 +221,14 @@ pub struct ModelError {
     pub hint: String,
 }
 
-impl TokenPrice {
-    /// Returns the cost of a usage.
+impl TokenUsage {
+    /// Returns the cost at a price.
     #[must_use]
-    pub fn cost_of(&self, usage: &TokenUsage) -> f64 {
-        let cached = self.cached.unwrap_or(self.input) * usage.cached as f64;
+    pub fn cost_at(&self, price: &TokenPrice) -> f64 {
+        let cached = price.cached.unwrap_or(price.input) * self.cached as f64;
         // Saturates: a faulty provider may report more cached tokens than it received.
-        let fresh = self.input * usage.input.saturating_sub(usage.cached) as f64;
-        (cached + fresh + self.output * usage.output as f64) / 1e6
+        let fresh = price.input * self.input.saturating_sub(self.cached) as f64;
+        (cached + fresh + price.output * self.output as f64) / 1e6
     }
 }
 
@@ -281,8 +269,8 @@ mod tests {
         let usage =
             TokenUsage { input: 1_000_000, output: 500_000, cached: 400_000, estimated: false };
         let price = TokenPrice { input: 3.0, output: 15.0, cached: Some(0.3) };
-        assert!((price.cost_of(&usage) - (0.12 + 1.8 + 7.5)).abs() < 1e-9);
+        assert!((usage.cost_at(&price) - (0.12 + 1.8 + 7.5)).abs() < 1e-9);
         let price = TokenPrice { cached: None, ..price };
-        assert!((price.cost_of(&usage) - 10.5).abs() < 1e-9);
+        assert!((usage.cost_at(&price) - 10.5).abs() < 1e-9);
     }
 }

@@ -4,13 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use skillhost_home::{DiscoveredManifest, LoadPhase, SecretStore, read_manifest_text};
 use skillhost_payload::ToolSpec;
 
 use crate::boot::{BootOptions, ExtensionLoadError};
-use crate::discovery::{self, DiscoveredManifest};
 use crate::kernel::{Kernel, KernelShared};
-use crate::report::LoadPhase;
-use crate::secrets::SecretStore;
 use crate::tools::ToolTable;
 
 /// The properties of an extension that loads.
@@ -54,7 +52,7 @@ pub async fn probe_extension(
     manifest: &Path,
 ) -> Result<ProbeReport, ProbeError> {
     let failed = |phase, reason: String| ProbeError { phase, reason, hint: String::new() };
-    let text = discovery::read_limited(manifest)
+    let text = read_manifest_text(manifest)
         .map_err(|error| failed(LoadPhase::Discover, format!("{}: {error}", manifest.display())))?;
     let parsed = skillhost_manifest::parse_manifest(&text)
         .map_err(|errors| failed(LoadPhase::Parse, errors.to_string()))?;

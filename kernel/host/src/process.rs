@@ -3,7 +3,6 @@
 //! Implementations of [`ProcessLauncher`] start processes, communicate with them and stop them.
 
 mod load;
-mod private;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use skillhost_home::Home;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
-
-use crate::home::Home;
-
-pub(crate) use load::copies_of;
-pub(crate) use private::PrivateDirectory;
 
 /// Returns the home directory of a process extension: its caches outlive the process.
 #[must_use]

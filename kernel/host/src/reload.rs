@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
+use skillhost_home::{DiscoveredManifest, LoadPhase, Settings};
 use skillhost_payload::{CallError, ErrorKind};
 
 use crate::boot::{ExtensionLoadError, spawn_blocking};
 use crate::context_chain::ContextChain;
-use crate::discovery::{self, DiscoveredManifest};
 use crate::error::KernelError;
 use crate::events::topic;
 use crate::kernel::{Kernel, KernelState};
 use crate::loader;
-use crate::report::{LoadPhase, LoadReport};
-use crate::settings::Settings;
+use crate::report::LoadReport;
 
 /// The result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +128,7 @@ impl Kernel {
         let (home, installation) = (self.shared.home.clone(), self.shared.installation.clone());
         let only = id.clone();
         let discovery_task = spawn_blocking(move || {
-            discovery::discover_admitted(&home, installation.as_ref(), &shadowing, Some(&only))
+            skillhost_home::discover_admitted(&home, installation.as_ref(), &shadowing, Some(&only))
         });
         let mut found = discovery_task.await?;
         let rejected = found.rejected.iter().find(|rejection| rejection.id == id.as_str());

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use skillhost_files::{create_private_dir, write_atomically};
+use skillhost_home::{Home, LoadRejection, now_ms};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::sync::watch;
@@ -18,10 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::control::ServerMessage;
 use crate::events::topic;
 use crate::foreign_text::{kernel_element, sanitize_line};
-use crate::home::Home;
 use crate::kernel::Kernel;
-use crate::report::LoadRejection;
-use crate::timestamp::now_ms;
 
 /// The length limit of a stored reason, in characters.
 const REASON: usize = 500;
@@ -247,8 +245,8 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::home::HomeSource;
-    use crate::report::LoadPhase;
+    use skillhost_home::HomeSource;
+    use skillhost_home::LoadPhase;
 
     fn home(directory: &tempfile::TempDir) -> Home {
         std::fs::create_dir_all(directory.path().join("sandbox")).unwrap();

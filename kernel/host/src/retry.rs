@@ -5,19 +5,18 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use skillhost_home::{DiscoveredManifest, LoadPhase, LoadRejection, RESERVED_IDS, Settings};
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
 use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 
-use crate::boot::{ExtensionLoadError, RESERVED, spawn_blocking};
+use crate::boot::{ExtensionLoadError, spawn_blocking};
 use crate::context_chain::ContextChain;
-use crate::discovery::{self, DiscoveredManifest};
 use crate::error::KernelError;
 use crate::events::topic;
 use crate::instance::Instance;
 use crate::kernel::{Kernel, KernelShared, KernelState};
 use crate::reload::{ReloadOutcome, elapsed_ms};
-use crate::report::{LoadPhase, LoadRejection, LoadReport, LoadedAgent};
-use crate::settings::Settings;
+use crate::report::{LoadReport, LoadedAgent};
 
 type Manifests = BTreeMap<ExtensionId, DiscoveredManifest>;
 
@@ -32,7 +31,7 @@ impl Kernel {
         let (home, installation) = (self.shared.home.clone(), self.shared.installation.clone());
         // Each extension has its private copy, because dependents of this one may be loaded, too.
         let mut found = spawn_blocking(move || {
-            discovery::discover_admitted(&home, installation.as_ref(), &shadowing, None)
+            skillhost_home::discover_admitted(&home, installation.as_ref(), &shadowing, None)
         })
         .await?;
         let index = found.rejected.iter().position(|rejection| rejection.id == id.as_str());
@@ -78,7 +77,7 @@ impl Kernel {
             reason,
             hint: hint.to_owned(),
         };
-        if RESERVED.contains(&id.as_str()) {
+        if RESERVED_IDS.contains(&id.as_str()) {
             return Err(plan(
                 format!("the id `{id}` is reserved by the kernel"),
                 "choose another id",
@@ -186,7 +185,7 @@ impl Kernel {
         }
         let settings = self.shared.settings.load();
         let installation = self.shared.installation.as_ref();
-        let found = discovery::discover_manifests(
+        let found = skillhost_home::discover_manifests(
             &self.shared.home,
             installation,
             &settings.allow_shadowing,

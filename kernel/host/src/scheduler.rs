@@ -11,13 +11,14 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use skillhost_events::ScheduleRun;
+use skillhost_home::suggest_similar;
 use skillhost_manifest::{Manifest, ScheduleAction};
 use skillhost_payload::{
     AgentTask, CallContext, CallError, CallOrigin, ErrorKind, Event, RunTaskRequest,
     scheduler_interface,
 };
 
-use crate::error::{KernelError, suggest_similar};
+use crate::error::KernelError;
 use crate::instance::Instance;
 use crate::kernel::{Kernel, KernelShared};
 
@@ -182,7 +183,7 @@ impl KernelEnv {
 #[async_trait]
 impl SchedulerEnv for KernelEnv {
     fn now_ms(&self) -> u64 {
-        crate::timestamp::now_ms()
+        skillhost_home::now_ms()
     }
 
     fn jobs(&self) -> Vec<ScheduledJob> {

@@ -5,11 +5,8 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use skillhost_files::{create_private_dir, open_append};
-
-use crate::home::Home;
+use skillhost_home::Home;
 
 /// The exit code of a kernel that requests its restart.
 pub const RESTART_CODE: u8 = 75;
@@ -102,27 +99,6 @@ impl SupervisorLock {
     }
 }
 
-/// The restart policy of `skillhost run --supervised`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct SupervisorSettings {
-    /// Number of crashes within `within_ms` after which the kernel is not restarted.
-    pub crashes: u32,
-    /// Age in milliseconds from which a crash no longer counts.
-    pub within_ms: u64,
-    /// Pause after the first crash, in milliseconds; it doubles with every further one that counts.
-    pub delay_ms: u64,
-    /// Time without a heartbeat after which a kernel is killed, which counts as a crash; in
-    /// milliseconds, at least 3000.
-    pub silence_ms: u64,
-}
-
-impl Default for SupervisorSettings {
-    fn default() -> Self {
-        Self { crashes: 5, within_ms: 300_000, delay_ms: 1000, silence_ms: 30_000 }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,7 +107,7 @@ mod tests {
     fn second_supervisor_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("sandbox")).unwrap();
-        let home = Home::open(directory.path(), crate::home::HomeSource::Argument).unwrap();
+        let home = Home::open(directory.path(), skillhost_home::HomeSource::Argument).unwrap();
         let first = SupervisorLock::acquire(&home).unwrap();
         let Err(SupervisorLockError::Held { holder }) = SupervisorLock::acquire(&home) else {
             panic!("there are two");

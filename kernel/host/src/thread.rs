@@ -4,11 +4,11 @@
 //! incomplete when the process ended is dropped when the journal is opened again.
 
 use skillhost_files::AppendLog;
+use skillhost_home::now_ms;
 use skillhost_payload::SkillRef;
 use ulid::Ulid;
 
 use crate::model::Message;
-use crate::timestamp::now_ms;
 
 mod error;
 mod state;

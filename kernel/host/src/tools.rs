@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use skillhost_home::{RESERVED_IDS, suggest_similar};
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::{CallContext, CallError, CallOrigin, ToolAudience, ToolSpec};
 
-use crate::boot::RESERVED;
-use crate::error::{KernelError, suggest_similar};
+use crate::error::KernelError;
 use crate::foreign_text::sanitize_tool;
 use crate::instance::Instance;
 use crate::kernel::{KernelShared, KernelState};
@@ -255,7 +255,7 @@ impl KernelState {
         for spec in specs {
             let name = &spec.name;
             let other = self.shipped.get(name.as_str()).cloned().or_else(|| {
-                RESERVED.contains(&name.as_str()).then(|| ExtensionId::new(name).ok()).flatten()
+                RESERVED_IDS.contains(&name.as_str()).then(|| ExtensionId::new(name).ok()).flatten()
             });
             if let Some(other) = other {
                 let (name, owner, body) = (name.clone(), id.clone(), ToolImplementation::Library);

@@ -7,12 +7,11 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use skillhost_files::{AppendLog, AppendSink, create_private_dir, open_append, sha256_hex};
+use skillhost_home::{Home, now_ms};
 use skillhost_payload::{CallOrigin, SkillRef};
 
 use crate::channel::ApprovalDecision;
-use crate::home::Home;
 use crate::model::{ModelReply, TokenUsage};
-use crate::timestamp::now_ms;
 
 /// The version of a transcript's lines.
 const VERSION: u32 = 1;
@@ -267,7 +266,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::home::HomeSource;
+    use skillhost_home::HomeSource;
     use test_support::SmallDisk;
 
     fn header() -> RunHeader {

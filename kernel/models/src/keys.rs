@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use skillhost_kernel::SecretStore;
+use skillhost_home::SecretStore;
 
 /// A source of keys.
 pub trait KeySource: Send + Sync {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use reqwest::Url;
 use serde::Serialize;
-use skillhost_kernel::{
-    ModelDefinition, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelSource,
-    ModelsSettings, ProviderProtocol, ProviderSettings, suggest_similar,
+use skillhost_home::{
+    ModelDefinition, ModelsSettings, ProviderProtocol, ProviderSettings, suggest_similar,
 };
+use skillhost_kernel::{ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelSource};
 
 use crate::keys::KeySource;
 use crate::retry::{RetryTimer, SystemRetryTimer};

@@ -17,9 +17,9 @@ use genai::chat::ChatStreamEvent;
 use genai::resolver::{AuthData, Endpoint as GenaiEndpoint};
 use genai::{Client, Headers, ModelIden, ServiceTarget};
 use reqwest::{Url, redirect};
+use skillhost_home::ProviderProtocol;
 use skillhost_kernel::{
-    ModelError, ModelMetadata, ModelProvider, ModelReply, ModelRequest, ProviderProtocol,
-    ReplyChunk,
+    ModelError, ModelMetadata, ModelProvider, ModelReply, ModelRequest, ReplyChunk,
 };
 use tokio::time::timeout;
 

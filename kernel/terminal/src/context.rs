@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use futures::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use skillhost_home::{Environment, Home, HomeError, LoadedSettings, Settings};
 use skillhost_kernel::control::{self, ControlRequest, ControlResponse, RequestError, socket_path};
 use skillhost_kernel::supervision::SupervisorLock;
-use skillhost_kernel::{Environment, Home, HomeError, LoadedSettings, Settings};
 use tokio::runtime::Runtime;
 
 use crate::arguments::GlobalArgs;

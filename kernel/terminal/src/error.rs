@@ -3,8 +3,9 @@
 use std::io;
 
 use serde_json::{Value, json};
+use skillhost_home::{ApprovalsError, HomeError, SettingsError};
+use skillhost_kernel::ThreadError;
 use skillhost_kernel::control::MessageError;
-use skillhost_kernel::{ApprovalsError, HomeError, SettingsError, ThreadError};
 use skillhost_payload::{CallError, ErrorKind};
 
 use crate::exit;

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde::Serialize;
-use skillhost_kernel::{BootOptions, Home, HomeSource, Installation, Kernel, Settings};
+use skillhost_home::{Home, HomeSource, Installation, Settings};
+use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_payload::{CallContext, CallOrigin};
 use word_vectors::VectorTable;
 

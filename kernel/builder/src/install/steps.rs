@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use skillhost_files::{sha256_hex, write_atomically};
-use skillhost_kernel::{ApprovalSurface, Approvals, Approver};
+use skillhost_home::{ApprovalSurface, Approvals, Approver};
 
 use super::InstallIntent;
 use crate::error::BuildError;
@@ -136,15 +136,13 @@ fn install_manifest(place: &BuildPaths, intent: &InstallIntent) -> Result<(), Bu
     }
 }
 
-fn latest_record(
-    place: &BuildPaths,
-) -> Result<Option<skillhost_kernel::ApprovalRecord>, BuildError> {
+fn latest_record(place: &BuildPaths) -> Result<Option<skillhost_home::ApprovalRecord>, BuildError> {
     Ok(Approvals::load(&place.home)?.latest(&place.id).cloned())
 }
 
 fn append_record(
     place: &BuildPaths,
-    record: &skillhost_kernel::ApprovalRecord,
+    record: &skillhost_home::ApprovalRecord,
 ) -> Result<(), BuildError> {
     run_effect(|| Ok(Approvals::append(&place.home, record)?))
 }

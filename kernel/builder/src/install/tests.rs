@@ -1,6 +1,6 @@
-use super::*;
+use skillhost_home::{ApprovalSurface, Home, HomeSource};
 
-use skillhost_kernel::{ApprovalSurface, Home, HomeSource};
+use super::*;
 
 use super::faults::{Fault, with_fault};
 

@@ -1,7 +1,7 @@
 //! `skillhost config`: the settings in force and where each comes from.
 
 use serde_json::json;
-use skillhost_kernel::{Installation, discover_manifests};
+use skillhost_home::{Installation, discover_manifests};
 use skillhost_terminal::{CliContext, CommandResult, DIM, display_safe, exit};
 
 pub(super) fn cmd_config(session: &CliContext) -> CommandResult {

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 use serde::Serialize;
 use skillhost_builder::{ApprovalPlan, CargoExtensionBuilder};
 use skillhost_files::files_digest;
-use skillhost_kernel::{
+use skillhost_home::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
     discover_manifests, find_in_sandbox, read_extension_files,
 };

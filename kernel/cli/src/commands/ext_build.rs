@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use skillhost_builder::TrialReport;
+use skillhost_home::{ApprovalSurface, Settings};
 use skillhost_kernel::control::{self, ControlRequest};
 use skillhost_kernel::{
-    ApprovalSurface, BootOptions, BuildOutcome, BuildPreview, RollbackOutcome, Settings,
-    probe_extension as load,
+    BootOptions, BuildOutcome, BuildPreview, RollbackOutcome, probe_extension as load,
 };
 use skillhost_process::ProcessSupervisor;
 use skillhost_terminal::{

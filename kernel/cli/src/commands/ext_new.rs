@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 use skillhost_files::write_atomically;
-use skillhost_kernel::{Installation, discover_manifests};
+use skillhost_home::{Installation, discover_manifests};
 use skillhost_manifest::ExtensionId;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 

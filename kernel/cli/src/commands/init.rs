@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::json;
-use skillhost_kernel::{Home, HomeSource, Installation, Settings, discover_manifests, trust};
+use skillhost_home::{Home, HomeSource, Installation, Settings, discover_manifests, trust};
 use skillhost_terminal::{CliContext, CliError, CommandResult, Output, display_safe, exit};
 
 use super::ext_new::write;

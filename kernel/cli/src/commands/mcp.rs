@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{BootOptions, Home, Installation, Kernel, Settings, discover_manifests};
+use skillhost_home::{Home, Installation, Settings, discover_manifests};
+use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_mcp::http::{self, AccessPolicy, BearerToken};
 use skillhost_mcp::{
     Backend, ClientLimits, KernelBackend, McpServer, Refusal, refuse_stdio, serve_stdio,

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::json;
+use skillhost_home::{Home, Installation, Settings, TokenPrice, discover_manifests};
 use skillhost_kernel::{
-    Home, Installation, Message, ModelErrorKind, ModelMetadata, ModelRequest, ModelSource as _,
-    Settings, TokenPrice, TokenUsage, discover_manifests,
+    Message, ModelErrorKind, ModelMetadata, ModelRequest, ModelSource as _, TokenUsage,
 };
 use skillhost_models::{ModelRegistry, ProviderStatus};
 use skillhost_terminal::{

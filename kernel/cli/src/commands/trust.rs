@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use skillhost_kernel::{Home, HomeSource, trust as record_trust, trusted_homes, untrust};
+use skillhost_home::{Home, HomeSource, trust as record_trust, trusted_homes, untrust};
 use skillhost_terminal::{CliContext, CommandResult, display_safe, exit};
 
 use crate::cli::TrustArgs;

@@ -9,21 +9,18 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use skillhost_files::to_hex;
-use skillhost_manifest::Manifest;
+use skillhost_home::{
+    DiscoveredManifest, Home, LoadPhase, MANIFEST, PrivateDirectory, Settings, copies_of,
+    read_extension_files,
+};
 use skillhost_payload::{BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 
-use super::private::PrivateDirectory;
 use super::{ProcessExtension, ProcessSpec, process_home as process_home_of};
-use crate::approvals::{MANIFEST, read_extension_files};
 use crate::boot::{ExtensionLoadError, spawn_blocking};
-use crate::discovery::DiscoveredManifest;
-use crate::home::Home;
 use crate::instance::Instance;
 use crate::kernel::Kernel;
 use crate::loader::LoadTimings;
 use crate::plugin::Plugin;
-use crate::report::LoadPhase;
-use crate::settings::Settings;
 
 /// The time for any reply of a process after the cancellation of a call.
 const GRACE: Duration = Duration::from_secs(2);
@@ -212,12 +209,6 @@ fn open_private_copy(
         return Err(to_error(reason, hint));
     }
     Ok(folder)
-}
-
-/// Returns the directory of an extension's private copies.
-pub(crate) fn copies_of(home: &Home, manifest: &Manifest) -> PathBuf {
-    let kind = if manifest.command().is_some() { "processes" } else { "copies" };
-    home.data_dir("kernel").join(kind).join(manifest.id.as_str())
 }
 
 /// Finds the program of a command: in the directory if the word is a path, else in `PATH`.

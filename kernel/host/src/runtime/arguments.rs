@@ -2,9 +2,9 @@
 
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
+use skillhost_home::suggest_similar;
 
 use super::argument_check::ArgumentCheck;
-use crate::error::suggest_similar;
 use crate::model::ModelTool;
 
 /// The number of mistakes in one message.

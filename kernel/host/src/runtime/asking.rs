@@ -150,7 +150,7 @@ impl AgentRun<'_> {
     /// Records the usage of a reply, even of one that is discarded.
     fn record_usage(&mut self, number: u32, reply: &ModelReply) {
         let (facts, usage) = (self.model.metadata(), reply.usage);
-        let cost = facts.price.map(|price| price.cost_of(&usage));
+        let cost = facts.price.map(|price| usage.cost_at(&price));
         let (agent_id, model) = (self.session.reporter.agent_id(), facts.name.clone());
         self.spent.usage += usage;
         self.spent.cost =

@@ -3,15 +3,14 @@
 
 use serde::Deserialize;
 use serde_json::json;
+use skillhost_home::{ApprovalSurface, Approver, find_in_sandbox, suggest_similar};
 use skillhost_manifest::{ExtensionDependency, ExtensionId, Manifest};
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
 };
 
-use crate::approvals::{ApprovalSurface, Approver};
 use crate::builder::{BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, RollbackOutcome};
-use crate::discovery::{self, find_in_sandbox};
-use crate::error::{KernelError, suggest_similar};
+use crate::error::KernelError;
 use crate::events::topic;
 use crate::kernel::{Kernel, KernelState};
 use crate::tools::ToolError;
@@ -161,7 +160,7 @@ impl Kernel {
     fn check_dependencies(&self, manifest: &Manifest) -> Result<(), CallError> {
         let shadowing = &self.shared.settings.load().allow_shadowing;
         let installation = self.shared.installation.as_ref();
-        let found = discovery::discover_manifests(&self.shared.home, installation, shadowing);
+        let found = skillhost_home::discover_manifests(&self.shared.home, installation, shadowing);
         let mut needed = manifest.depends_on.iter().filter(|needed| !needed.optional);
         // A dependency that waits for its approval may be approved after this one.
         let known = |id| found.manifests.contains_key(id) || found.unapproved.contains_key(id);

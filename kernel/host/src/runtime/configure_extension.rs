@@ -2,13 +2,14 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use skillhost_home::{
+    discover_manifests, load_overrides, overrides_path, store_overrides, suggest_similar,
+};
 use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolSpec};
 
 use super::kernel_tools;
-use crate::discovery::discover_manifests;
-use crate::error::{KernelError, suggest_similar};
+use crate::error::KernelError;
 use crate::kernel::Kernel;
-use crate::settings::configured;
 
 pub(super) const NAME: &str = "configure_extension";
 
@@ -60,8 +61,8 @@ impl Kernel {
         // Two calls at once would each store a file without the other's change.
         let _alone = self.shared.configuring.lock().await;
         self.check_configurable(&id, &values)?;
-        let path = configured::overrides_path(self.shared.home.root());
-        let before = configured::load(&path).map_err(|error| {
+        let path = overrides_path(self.shared.home.root());
+        let before = load_overrides(&path).map_err(|error| {
             CallError::new(ErrorKind::Io, error.to_string()).with_hint(error.hint())
         })?;
         let mut after = before.clone();
@@ -85,7 +86,7 @@ impl Kernel {
         let unwritable = |error: std::io::Error| {
             CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
         };
-        configured::store(&path, &after).map_err(unwritable)?;
+        store_overrides(&path, &after).map_err(unwritable)?;
         if !self.shared.state.load().instances.contains_key(id.as_str()) {
             return Ok(format!("`{id}` is configured. It is not loaded; restart the kernel."));
         }
@@ -93,7 +94,7 @@ impl Kernel {
             Ok(_) => Ok(format!("`{id}` was reloaded with the new configuration.")),
             Err(error) => {
                 // The next start would fail on the same values.
-                configured::store(&path, &before).map_err(unwritable)?;
+                store_overrides(&path, &before).map_err(unwritable)?;
                 Err(rejected_config_error(error))
             }
         }

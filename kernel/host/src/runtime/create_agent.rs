@@ -8,19 +8,17 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use skillhost_files::{TreeFile, write_atomically};
+use skillhost_home::{
+    ApprovalDetails, ApprovalRecord, Approvals, Approver, DiscoveredManifest, MANIFEST,
+    PrivateDirectory, RESERVED_IDS, approval_details, copies_of,
+};
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::{CallContext, CallError, ErrorKind};
 
 use super::arguments::did_you_mean;
 use super::session::RunSession;
 use crate::agents::Agent;
-use crate::approvals::{
-    ApprovalDetails, ApprovalRecord, Approvals, Approver, MANIFEST, approval_details,
-};
-use crate::boot::RESERVED;
-use crate::discovery::DiscoveredManifest;
 use crate::kernel::{Kernel, KernelState};
-use crate::process::{PrivateDirectory, copies_of};
 use crate::report::{LoadReport, LoadedAgent};
 
 /// The arguments of the tool: the new agent.
@@ -195,8 +193,8 @@ impl Kernel {
     }
 
     fn is_taken(&self, state: &KernelState, id: &ExtensionId) -> bool {
-        let rejected = |rejection: &crate::report::LoadRejection| rejection.id == id.as_str();
-        RESERVED.contains(&id.as_str())
+        let rejected = |rejection: &skillhost_home::LoadRejection| rejection.id == id.as_str();
+        RESERVED_IDS.contains(&id.as_str())
             || state.agents.contains_key(id)
             || state.instances.contains_key(id)
             || state.report.disabled.contains(id)

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::json;
+use skillhost_home::discover_manifests;
 use skillhost_payload::ToolSpec;
 
 use super::kernel_tools;
-use crate::discovery::discover_manifests;
 use crate::kernel::Kernel;
 use crate::report::LoadReport;
 
@@ -81,7 +81,7 @@ impl Kernel {
         let known: BTreeSet<_> = loaded.chain(agents).chain(disabled).chain(rejected).collect();
         let new = found.manifests.keys().map(|id| id.as_str()).filter(|id| !known.contains(id));
         let pending = new.map(str::to_owned).collect();
-        let format_rejection = |rejection: &crate::report::LoadRejection| {
+        let format_rejection = |rejection: &skillhost_home::LoadRejection| {
             let title = format!("`{}` was rejected in phase {}", rejection.id, rejection.phase);
             format_finding(&title, &rejection.reason, &rejection.hint)
         };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use skillhost_home::KERNEL_OWNER;
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
@@ -15,9 +16,6 @@ use super::{configure_extension, extensions_doctor, request_restart, request_sec
 use crate::error::KernelError;
 use crate::kernel::Kernel;
 
-/// The id of the tools' owner; reserved, so no extension can have it.
-pub(crate) const OWNER: &str = "kernel";
-
 /// The length limit of a description in a list, in characters.
 const DESCRIPTION: usize = 200;
 
@@ -27,7 +25,7 @@ pub(super) const CREATE: &str = "create_agent";
 
 /// Returns the owner of the kernel's tools, as named in `uses_tools`.
 pub(crate) fn kernel_tools_owner() -> ExtensionId {
-    ExtensionId::new(OWNER).expect("the id is valid")
+    ExtensionId::new(KERNEL_OWNER).expect("the id is valid")
 }
 
 /// Returns the specs of the kernel's tools.

@@ -3,13 +3,12 @@
 
 use serde::Deserialize;
 use serde_json::json;
+use skillhost_home::{discover_manifests, suggest_similar};
 use skillhost_payload::{CallError, ErrorKind, ToolSpec};
 
 use super::kernel_tools;
 use super::session::RunSession;
 use crate::channel::{ApprovalDecision, SecretPrompt, SecretReply};
-use crate::discovery::discover_manifests;
-use crate::error::suggest_similar;
 use crate::kernel::Kernel;
 use crate::transcript::RunEntry;
 

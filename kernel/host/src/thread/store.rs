@@ -7,13 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use skillhost_files::{AppendLog, create_private_dir, open_append, split_complete_lines, to_hex};
+use skillhost_home::{Home, now_ms, suggest_similar};
 
 use super::state::{ThreadEntry, ThreadState};
 use super::{Thread, ThreadError, ThreadSkill, VERSION, new_id};
-use crate::error::suggest_similar;
-use crate::home::Home;
 use crate::model::Message;
-use crate::timestamp::now_ms;
 
 /// The threads of a home.
 #[derive(Debug, Clone)]

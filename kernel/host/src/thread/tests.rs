@@ -2,11 +2,11 @@ use std::fs;
 use std::io;
 
 use proptest::prelude::*;
+use skillhost_home::{Home, HomeSource};
 use test_support::SmallDisk;
 
 use super::store::testing::{first_line, reread};
 use super::*;
-use crate::home::{Home, HomeSource};
 use crate::model::ModelToolCall;
 
 struct StoreFixture {

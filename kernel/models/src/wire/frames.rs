@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use genai::chat::{ChatFrameSink, FrameCtx, RawFrameRef};
 use serde::Deserialize;
 use serde_json::Value;
-use skillhost_kernel::ProviderProtocol;
+use skillhost_home::ProviderProtocol;
 
 /// The delta events of the Responses protocol that form a reply.
 const DELTAS: [&str; 5] = [

@@ -5,7 +5,8 @@ use genai::chat::{
     ReasoningEffort, Tool, ToolCall, ToolName, ToolResponse, Verbosity,
 };
 use serde_json::{Map, Value, json};
-use skillhost_kernel::{Message, ModelRequest, ModelToolCall, ProviderProtocol};
+use skillhost_home::ProviderProtocol;
+use skillhost_kernel::{Message, ModelRequest, ModelToolCall};
 
 use super::names::{ToolNameMap, id_for_gemini, id_on_wire};
 use super::thoughts::ReasoningCache;

@@ -14,9 +14,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mock_model::{MockModel, Wire};
 use serde_json::json;
+use skillhost_home::ModelsSettings;
 use skillhost_kernel::{
     Message, ModelError, ModelProvider, ModelReply, ModelRequest, ModelSource, ModelTool,
-    ModelToolCall, ModelsSettings, ReplyChunk,
+    ModelToolCall, ReplyChunk,
 };
 use skillhost_models::{KeySource, ModelRegistry, RetryTimer};
 

@@ -1,8 +1,7 @@
 //! Tests of the resolution of model names.
 
-use skillhost_kernel::{
-    ModelError, ModelErrorKind as Kind, ModelMetadata, ModelSource as _, TokenPrice,
-};
+use skillhost_home::TokenPrice;
+use skillhost_kernel::{ModelError, ModelErrorKind as Kind, ModelMetadata, ModelSource as _};
 use skillhost_models::{ModelRegistry, ProviderStatus};
 
 use super::models_of;
@@ -115,7 +114,7 @@ fn providers_report_missing_settings() {
     assert_eq!(names, expected);
     let lab = ProviderStatus {
         name: "lab".to_owned(),
-        wire: Some(skillhost_kernel::ProviderProtocol::Openai),
+        wire: Some(skillhost_home::ProviderProtocol::Openai),
         base_url: Some("http://127.0.0.1:8000/v1/".to_owned()),
         key: Some("MOCK_KEY".to_owned()),
         key_present: true,

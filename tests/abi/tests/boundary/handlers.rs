@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{Home, HomeSource, KernelLimits, TailQuery, home_journal, topic};
+use skillhost_home::{Home, HomeSource};
+use skillhost_kernel::{KernelLimits, TailQuery, home_journal, topic};
 use skillhost_payload::ErrorKind;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
@@ -194,7 +195,7 @@ async fn one_kernel_delivers_per_home() {
     let options = skillhost_kernel::BootOptions {
         installation: None,
         limits: patient(),
-        ..skillhost_kernel::BootOptions::new(home, skillhost_kernel::Settings::default())
+        ..skillhost_kernel::BootOptions::new(home, skillhost_home::Settings::default())
     };
     let other = skillhost_kernel::Kernel::boot(options).await;
     let refused = other.start_event_delivery().await.unwrap_err();

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use skill_catalog::SystemClock;
 use skill_store::{Ledger, ProposalState, ProposalSummary, ReviewAdvice};
+use skillhost_home::{Home, HomeSource, Settings};
 use skillhost_kernel::{
-    BootOptions, Home, HomeSource, Kernel, Message, ModelError, ModelMetadata, ModelProvider,
-    ModelReply, ModelRequest, ModelSource, ReplyChunk, Settings,
+    BootOptions, Kernel, Message, ModelError, ModelMetadata, ModelProvider, ModelReply,
+    ModelRequest, ModelSource, ReplyChunk,
 };
 use skillhost_payload::{CallContext, CallOrigin};
 use skillhost_sdk::async_trait;

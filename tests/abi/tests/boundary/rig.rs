@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{
-    BootOptions, Home, HomeSource, Kernel, KernelError, KernelLimits, Settings,
-};
+use skillhost_home::{Home, HomeSource, Settings};
+use skillhost_kernel::{BootOptions, Kernel, KernelError, KernelLimits};
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind, Event};
 use test_support::{TestHome, example_library};
 use tokio::io::AsyncBufReadExt as _;

@@ -34,7 +34,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skillhost-manifest", &["yaml-tree"]),
     ("skillhost-events", &["skillhost-payload", "skillhost-manifest"]),
     ("skillhost-sdk", &["skillhost-contract", "skillhost-payload"]),
-    ("skillhost-home", &["skillhost-files", "skillhost-manifest", "skillhost-payload"]),
+    (
+        "skillhost-home",
+        &["skillhost-files", "skillhost-manifest", "skillhost-payload", "skillhost-sandbox"],
+    ),
     (
         "skillhost-conversation",
         &["skillhost-files", "skillhost-home", "skillhost-payload", "skillhost-manifest"],
@@ -224,6 +227,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skill-ledger",
             "skill-service",
             "skillhost-kernel",
+            "skillhost-home",
             "skillhost-payload",
             "word-vectors",
         ],

@@ -54,6 +54,7 @@ fn assert_exact(what: &str, words: &[&str], folders: &[&str], exempt: &[&str]) {
 fn kernel_has_no_skill_knowledge() {
     let words = ["SKILL.md", "frontmatter", "read_skill\"", "list_skills"];
     let folders = [
+        "kernel/home/src",
         "kernel/host/src",
         "kernel/manifest/src",
         "kernel/events/src",
@@ -130,7 +131,13 @@ fn offline_commands_boot_no_kernel() {
 
 #[test]
 fn kernel_opens_its_own_data_only() {
-    let crates = ["kernel/host/src", "kernel/builder/src", "kernel/process/src", "kernel/mcp/src"];
+    let crates = [
+        "kernel/home/src",
+        "kernel/host/src",
+        "kernel/builder/src",
+        "kernel/process/src",
+        "kernel/mcp/src",
+    ];
     let mut findings = Vec::new();
     for path in product_files().filter(|path| in_any(path, &crates)) {
         let code = code(&path);
@@ -145,8 +152,8 @@ fn kernel_opens_its_own_data_only() {
     assert_eq!(
         findings,
         [
+            "kernel/home/src/home.rs: pub fn data_dir(&self, extension: &str) -> PathBuf {",
             "kernel/host/src/boot.rs: data_dir: self.shared.home.data_dir(manifest.id.as_str()),",
-            "kernel/host/src/home.rs: pub fn data_dir(&self, extension: &str) -> PathBuf {",
         ]
     );
 }
@@ -180,7 +187,7 @@ fn files_are_renamed_in_few_places() {
             "extensions/core_tools/src/paths.rs",
             // A damaged journal and a record of an earlier version are set aside.
             "kernel/events/src/place.rs",
-            "kernel/host/src/approvals.rs",
+            "kernel/home/src/approvals.rs",
             // A directory that is complete before it gets its name.
             "kernel/host/src/thread/store.rs",
             "kernel/cli/src/commands/export/folder.rs",

@@ -1,6 +1,6 @@
 //! Lines that begin with a slash.
 
-use skillhost_kernel::suggest_similar;
+use skillhost_home::suggest_similar;
 use skillhost_terminal::CliError;
 
 /// A parsed line of a chat.

@@ -13,7 +13,7 @@ use skill_catalog::{
 use skill_store::{
     SkillPublication, ToolAnswer, list_skills, read_skill, read_skill_resource, tool_descriptions,
 };
-use skillhost_kernel::Environment;
+use skillhost_home::Environment;
 use skillhost_mcp::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
 use skillhost_payload::{
     ApprovalPolicy, ErrorKind, PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills,

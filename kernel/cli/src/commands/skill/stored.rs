@@ -15,7 +15,7 @@ use skill_store::{
     ApprovalStatus, Ledger, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, RegistryConfig,
     ToolAnswer, ToolGrant, list_skills, matching_skills, read_skill, read_skill_resource,
 };
-use skillhost_kernel::{Home, Installation, discover_manifests};
+use skillhost_home::{Home, Installation, discover_manifests};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, DIM, Output, RED, YELLOW, display_safe, exit,
     ignore_broken_pipe, sanitize,

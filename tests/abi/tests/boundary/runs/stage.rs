@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
+use skillhost_home::{Home, HomeSource, Settings, TokenPrice};
 use skillhost_kernel::{
-    ApprovalDecision, ApprovalRequest, BootOptions, Channel, Home, HomeSource, Kernel,
-    KernelLimits, Message, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply,
-    ModelRequest, ModelSource, ModelToolCall, ReplyChunk, RunError, RunEvent, RunOutcome,
-    RunRequest, SecretPrompt, SecretReply, Settings, StopReason, Thread, ThreadStore, TokenPrice,
-    TokenUsage,
+    ApprovalDecision, ApprovalRequest, BootOptions, Channel, Kernel, KernelLimits, Message,
+    ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply, ModelRequest,
+    ModelSource, ModelToolCall, ReplyChunk, RunError, RunEvent, RunOutcome, RunRequest,
+    SecretPrompt, SecretReply, StopReason, Thread, ThreadStore, TokenUsage,
 };
 use skillhost_sdk::{CancellationToken, async_trait};
 use test_support::TestHome;

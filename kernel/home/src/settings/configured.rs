@@ -9,21 +9,25 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 use skillhost_files::{LinkPolicy, read_limited, write_atomically};
 
-use super::SettingsError;
+use super::error::SettingsError;
 
 /// The largest file of the layer that is read, in bytes.
 const LIMIT: u64 = 1024 * 1024;
 
 /// By extension id: keys that override the manifest's `config`.
-pub(crate) type ConfigOverrides = BTreeMap<String, Map<String, Value>>;
+pub type ConfigOverrides = BTreeMap<String, Map<String, Value>>;
 
 /// Returns the path of a home's layer.
-pub(crate) fn overrides_path(home: &Path) -> PathBuf {
+#[must_use]
+pub fn overrides_path(home: &Path) -> PathBuf {
     home.join("sandbox/data/kernel/configured.json")
 }
 
 /// Reads the layer; a missing file is an empty one.
-pub(crate) fn load(path: &Path) -> Result<ConfigOverrides, SettingsError> {
+///
+/// # Errors
+/// [`SettingsError`] if it cannot be read or decoded.
+pub fn load_overrides(path: &Path) -> Result<ConfigOverrides, SettingsError> {
     decode(path, read_limited(path, LIMIT, LinkPolicy::Follow))
 }
 
@@ -50,7 +54,10 @@ pub(super) fn decode(
 }
 
 /// Replaces the layer.
-pub(crate) fn store(path: &Path, values: &ConfigOverrides) -> io::Result<()> {
+///
+/// # Errors
+/// The system's error; the file is then unchanged.
+pub fn store_overrides(path: &Path, values: &ConfigOverrides) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;
     }

@@ -4,72 +4,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use skillhost_files::{LinkPolicy, irregular_kind, read_beginning, sha256_hex};
+use skillhost_files::{LinkPolicy, irregular_kind, read_beginning};
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::{CallError, ErrorKind};
 
 use crate::admission::Admission;
-use crate::approvals::ApprovalRecord;
-use crate::boot::RESERVED;
+use crate::discovered::DiscoveredManifest;
 use crate::home::Home;
 use crate::installation::Installation;
-use crate::process::PrivateDirectory;
-use crate::report::{LoadPhase, LoadRejection};
-
-/// A manifest and its location.
-#[derive(Debug, Clone)]
-pub struct DiscoveredManifest {
-    /// The parsed manifest.
-    pub manifest: Arc<Manifest>,
-    /// The manifest's file, as people know it.
-    pub path: PathBuf,
-    /// sha256 of its text; hexadecimal. Computed only for directories that agents can write to.
-    pub(crate) text_sha256: String,
-    /// Agents can write to its directory, so that only its own files may be used.
-    pub(crate) own_files_only: bool,
-    /// The approval of a person; absent for an operator's manifest.
-    pub(crate) approval: Option<Arc<ApprovalRecord>>,
-    /// The copy of the approved files, from which the extension is used.
-    pub(crate) copy: Option<Arc<PrivateDirectory>>,
-}
-
-impl DiscoveredManifest {
-    /// Creates the entry of an operator's manifest, whose files are used in place.
-    pub(crate) fn of_operator(manifest: Manifest, path: PathBuf, _text: &str) -> Self {
-        Self {
-            manifest: Arc::new(manifest),
-            path,
-            text_sha256: String::new(),
-            own_files_only: false,
-            approval: None,
-            copy: None,
-        }
-    }
-
-    /// Creates the entry of a manifest in a directory that agents write to.
-    pub(crate) fn of_sandbox(manifest: Manifest, path: PathBuf, text: &str) -> Self {
-        let text_sha256 = sha256_hex(text.as_bytes());
-        Self { text_sha256, own_files_only: true, ..Self::of_operator(manifest, path, text) }
-    }
-
-    /// Returns whether it was found in `sandbox/extensions`.
-    #[must_use]
-    pub fn is_in_sandbox(&self) -> bool {
-        self.own_files_only
-    }
-
-    /// Returns the directory whose prompt and library are used: for an extension in the sandbox the
-    /// private copy of the approved files.
-    #[must_use]
-    pub fn directory(&self) -> &Path {
-        match &self.copy {
-            Some(copy) => &copy.path,
-            None => self.path.parent().unwrap_or(Path::new(".")),
-        }
-    }
-}
+use crate::rejection::{LoadPhase, LoadRejection};
+use crate::reserved_ids::RESERVED_IDS;
 
 /// The manifests of a home.
 #[derive(Debug, Default)]
@@ -105,7 +50,8 @@ pub fn discover_manifests(
 /// Discovers manifests as [`discover_manifests`] does, for immediate use: an extension in the
 /// sandbox counts if all its files are as approved, and has a private copy of them. With `only`,
 /// this applies to one extension.
-pub(crate) fn discover_admitted(
+#[must_use]
+pub fn discover_admitted(
     home: &Home,
     installation: Option<&Installation>,
     allow_shadowing: &[String],
@@ -136,7 +82,7 @@ pub fn find_in_sandbox(
     })?;
     let denied =
         |message: String| CallError::new(ErrorKind::Denied, message).with_hint("choose another id");
-    if RESERVED.contains(&id.as_str()) {
+    if RESERVED_IDS.contains(&id.as_str()) {
         return Err(denied(format!("the id `{id}` is reserved by the kernel")));
     }
     let mut found = discover_manifests(home, installation, allow_shadowing);
@@ -329,7 +275,7 @@ fn read_manifests(
             }
             _ => {}
         }
-        match read_limited(&path) {
+        match read_manifest_text(&path) {
             Ok(text) => match skillhost_manifest::parse_manifest(&text) {
                 Ok(manifest) => found.push(found_as(manifest, path, &text)),
                 Err(errors) => {
@@ -352,7 +298,10 @@ fn read_manifests(
 }
 
 /// Reads the text of a manifest that its operator has placed or approved.
-pub(crate) fn read_limited(path: &Path) -> io::Result<String> {
+///
+/// # Errors
+/// The system's error, and text that is not UTF-8.
+pub fn read_manifest_text(path: &Path) -> io::Result<String> {
     let kind = fs::metadata(path)?.file_type();
     if !kind.is_file() {
         return Err(irregular_file_error(kind));
@@ -434,7 +383,9 @@ fn directory_name(dir: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::approvals::{ApprovalSurface, Approvals, Approver, read_extension_files};
+    use crate::approvals::{
+        ApprovalRecord, ApprovalSurface, Approvals, Approver, read_extension_files,
+    };
     use crate::home::HomeSource;
 
     fn write(home: &Path, place: &str, text: &str) {

@@ -9,7 +9,7 @@ use skillhost_files::{TreeError, TreeFile, read_tree, to_hex};
 const LOCK_FILE: &str = "Cargo.lock";
 
 /// The manifest's file name.
-pub(crate) const MANIFEST: &str = "manifest.yaml";
+pub const MANIFEST: &str = "manifest.yaml";
 
 /// Reads an extension's files as [`read_tree`] does, except the `Cargo.lock` of a library.
 ///

@@ -17,7 +17,7 @@ const MAX_ENTRIES: usize = 50_000;
 ///
 /// Each start checks the directory itself and the files directly in the kernel's. Everything below
 /// is checked only after the directory was open to other users, and then a note is returned.
-pub(crate) fn secure_data_dir(home: &Home) -> Vec<String> {
+pub fn secure_data_dir(home: &Home) -> Vec<String> {
     let dir = home.root().join("sandbox/data");
     let mut notes = Vec::new();
     match fs::metadata(&dir) {

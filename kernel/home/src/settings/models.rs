@@ -8,10 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model::TokenPrice;
-
 /// The model without any settings: the shipped script.
-pub const DEFAULT_MODEL: &str = "script/demo";
+const DEFAULT_MODEL: &str = "script/demo";
 
 /// The models that agents run on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -171,6 +169,19 @@ impl fmt::Display for ProviderProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// The price of a million tokens, in the currency of the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenPrice {
+    /// Price of input tokens.
+    pub input: f64,
+    /// Price of output tokens.
+    pub output: f64,
+    /// Price of input tokens cached by the provider; defaults to `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<f64>,
 }
 
 #[cfg(test)]

@@ -12,24 +12,26 @@ use serde_json::{Map, Value};
 use skillhost_files::{LinkPolicy, read_limited, read_limited_below};
 use skillhost_manifest::Manifest;
 
-use crate::error::suggest_similar;
 use crate::home::Home;
-use crate::supervision::SupervisorSettings;
+use crate::similar_names::suggest_similar;
 
 mod build;
-pub(crate) mod configured;
+mod configured;
+mod error;
 mod events;
 mod mcp;
 mod models;
 mod processes;
+mod supervisor;
 
 pub use build::BuildSettings;
+pub use configured::{ConfigOverrides, load_overrides, overrides_path, store_overrides};
+pub use error::SettingsError;
 pub use events::EventsSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogKeyword, McpReviewMode, McpSettings};
-pub use models::{
-    DEFAULT_MODEL, ModelDefinition, ModelsSettings, ProviderProtocol, ProviderSettings,
-};
+pub use models::{ModelDefinition, ModelsSettings, ProviderProtocol, ProviderSettings, TokenPrice};
 pub use processes::ProcessSettings;
+pub use supervisor::SupervisorSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
@@ -91,56 +93,6 @@ pub struct LoadedSettings {
     written: (PathBuf, Value),
 }
 
-/// The reason why settings could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum SettingsError {
-    /// The file exists but could not be read.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The file contains an invalid entry.
-    #[error("{}:{line}:{column}: {message}", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// Column, from 1.
-        column: usize,
-        /// The reason.
-        message: String,
-        /// The most similar known key, if any.
-        nearest: Option<String>,
-    },
-    /// A variable contains an invalid value.
-    #[error("environment: {message}")]
-    Environment {
-        /// The reason.
-        message: String,
-    },
-}
-
-impl SettingsError {
-    /// Returns a hint.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self {
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
-                "replace it with a regular file".to_owned()
-            }
-            Self::Io { .. } => "check that the file may be read".to_owned(),
-            Self::Invalid { nearest: Some(key), .. } => format!("did you mean `{key}`?"),
-            Self::Invalid { .. } | Self::Environment { .. } => {
-                "see the valid keys: skillhost schema settings".to_owned()
-            }
-        }
-    }
-}
-
 /// The values of a settings file as a figment provider that names the file.
 struct SettingsFile<'a> {
     path: &'a Path,
@@ -165,7 +117,7 @@ impl Settings {
     pub fn load(path: &Path) -> Result<LoadedSettings, SettingsError> {
         let values = read_values(path, LinkPolicy::Follow)?;
         let configured = match path.parent() {
-            Some(home) => configured::load(&configured::overrides_path(home))?,
+            Some(home) => load_overrides(&overrides_path(home))?,
             None => BTreeMap::new(),
         };
         Self::with_environment(path, values, configured)
@@ -182,7 +134,7 @@ impl Settings {
             return Self::load(&path);
         }
         let values = read_values(&path, LinkPolicy::Refuse)?;
-        let file = configured::overrides_path(home.root());
+        let file = overrides_path(home.root());
         let bytes = read_limited_below(home.root(), CONFIGURED, SETTINGS_LIMIT);
         let configured = configured::decode(&file, bytes)?;
         Self::with_environment(&path, values, configured)

@@ -8,9 +8,8 @@ use skillhost_files::{TreeFile, sha256_hex};
 use skillhost_manifest::{EventHandler, ExtensionKind, IntegrationMode, Manifest, ScheduleAction};
 
 use super::extension_files::MANIFEST;
-use crate::kernel::ADDED;
-use crate::loader::file_name;
-use crate::runtime::kernel_tools;
+use crate::installation::library_file_name;
+use crate::reserved_ids::{ADDED, KERNEL_OWNER};
 
 /// The limit of displayed text, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
@@ -43,7 +42,7 @@ pub fn approval_details(
     for note in notes {
         push_line(&mut text, note);
     }
-    let library = manifest.entrypoint().map(file_name);
+    let library = manifest.entrypoint().map(library_file_name);
     let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
     push_line(&mut text, &format!("{} files, {bytes} bytes:", files.len()));
     for file in files {
@@ -123,7 +122,7 @@ fn describe_effects(manifest: &Manifest) -> String {
             &format!(
                 "sandbox/extensions/{id}: a Rust library, {}; it runs inside of this program and \
                  may do whatever the program may",
-                file_name(entrypoint)
+                library_file_name(entrypoint)
             ),
         ),
         ExtensionKind::Process { command } => push_line(
@@ -148,9 +147,7 @@ fn describe_effects(manifest: &Manifest) -> String {
             for used in &agent.uses_tools {
                 let all = match used.value.as_str() {
                     ADDED => "everything in sandbox/extensions, including later additions",
-                    kernel_tools::OWNER => {
-                        "all tools of the kernel, which create, build and restart"
-                    }
+                    KERNEL_OWNER => "all tools of the kernel, which create, build and restart",
                     _ => continue,
                 };
                 push_line(&mut text, &format!("  {} is {all}", used.value));

@@ -13,11 +13,11 @@ use skillhost_manifest::ExtensionId;
 use crate::approvals::{
     ApprovalRecord, Approvals, ApprovalsError, MANIFEST, changed_files, read_extension_files,
 };
-use crate::discovery::DiscoveredManifest;
+use crate::discovered::DiscoveredManifest;
 use crate::home::Home;
-use crate::loader::file_name;
-use crate::process::{PrivateDirectory, copies_of};
-use crate::report::{LoadPhase, LoadRejection};
+use crate::installation::library_file_name;
+use crate::private_directory::{PrivateDirectory, copies_of};
+use crate::rejection::{LoadPhase, LoadRejection};
 
 /// The approvals of a home at one point in time.
 pub(crate) struct Admission(Result<Approvals, ApprovalsError>);
@@ -122,10 +122,11 @@ fn changed_files_error(found: &DiscoveredManifest, what: &str) -> AdmissionError
 }
 
 /// Returns the hint for an extension that is not approved.
-pub(crate) fn approval_hint(found: &DiscoveredManifest) -> String {
+#[must_use]
+pub fn approval_hint(found: &DiscoveredManifest) -> String {
     let id = &found.manifest.id;
     let library =
-        found.manifest.entrypoint().map(|name| found.path.with_file_name(file_name(name)));
+        found.manifest.entrypoint().map(|name| found.path.with_file_name(library_file_name(name)));
     // An approval would fail without a library; a build records one, too.
     match library.is_some_and(|path| fs::symlink_metadata(path).is_err()) {
         true => build_hint(id),

@@ -55,6 +55,12 @@ impl Installation {
     }
 }
 
+/// Returns the file name of the library with a base name.
+#[must_use]
+pub fn library_file_name(entrypoint: &str) -> String {
+    format!("{}{entrypoint}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

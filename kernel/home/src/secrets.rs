@@ -29,19 +29,26 @@ pub struct SecretStore {
 
 /// The reason why a secret was not stored. Never contains its value.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SecretStoreError {
+pub enum SecretStoreError {
+    /// The value is empty.
     #[error("it is empty")]
     Empty,
+    /// The value exceeds the limit.
     #[error("it has more than {MAX_VALUE_BYTES} bytes")]
     TooLong,
+    /// The value has a control character.
     #[error("it has a line break or another control character")]
     Control,
+    /// The file is a symbolic link.
     #[error(".env is a symbolic link; a secret is stored only in a regular file of the home")]
     Link,
+    /// A line of the file is not an assignment.
     #[error(".env has a line that is not NAME=value")]
     Broken,
+    /// The file would have another meaning afterwards.
     #[error(".env cannot take it without changing another secret")]
     Ambiguous,
+    /// The file could not be read or written.
     #[error(".env: {0}")]
     Io(#[from] io::Error),
 }
@@ -90,7 +97,7 @@ impl SecretStore {
     ///
     /// # Errors
     /// [`SecretStoreError`]; the file then is unchanged.
-    pub(crate) fn store(&self, name: &str, value: &SecretString) -> Result<(), SecretStoreError> {
+    pub fn store(&self, name: &str, value: &SecretString) -> Result<(), SecretStoreError> {
         let value = value.expose_secret();
         if value.is_empty() {
             return Err(SecretStoreError::Empty);

@@ -19,13 +19,13 @@ use skillhost_files::{create_private_dir, split_complete_lines};
 use crate::home::Home;
 
 pub use details::{ApprovalDetails, approval_details};
-pub(crate) use extension_files::MANIFEST;
+pub use extension_files::MANIFEST;
 pub use extension_files::{pin_digest, read_extension_files};
 pub use record::{
     AgentFacts, ApprovalAction, ApprovalKind, ApprovalRecord, ApprovalSurface, ApprovedFile,
     Approver,
 };
-pub(crate) use record::{changed_files, changed_tools};
+pub use record::{changed_files, changed_tools};
 
 /// The record version that this program writes, and the newest that it reads.
 const VERSION: u32 = 1;
@@ -208,7 +208,7 @@ fn approvals_file(home: &Home) -> PathBuf {
 /// Moves the record of earlier versions away, once: it covered neither every kind of extension nor
 /// the modes of files. Returns a note for the operator.
 /// The rename keeps the old decisions readable for the operator.
-pub(crate) fn retire_installed_record(home: &Home) -> Option<String> {
+pub fn retire_installed_record(home: &Home) -> Option<String> {
     let path = home.data_dir("kernel").join("installed.json");
     fs::symlink_metadata(&path).ok()?;
     fs::rename(&path, path.with_extension("json.retired")).ok()?;

@@ -14,7 +14,9 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use skillhost_files::{LinkPolicy, read_limited, write_owned};
 
-use crate::home::{Environment, Home, HomeError};
+use crate::environment::Environment;
+use crate::error::{HomeChange, HomeError};
+use crate::home::Home;
 use crate::timestamp::now_ms;
 
 const RECORD: &str = "trusted-homes";
@@ -78,31 +80,6 @@ impl DirectoryIdentity {
         (writable_by(found.mode) & !writable_by(self.mode) != 0 || is_world_writable(found))
             .then_some(HomeChange::Writable)
     }
-}
-
-/// The reason why a previously trusted home is not trusted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum HomeChange {
-    /// Another user owns the directory.
-    #[error("its owner is user {found}, and was user {recorded}")]
-    Owner {
-        /// The owner when it was trusted.
-        recorded: u32,
-        /// The owner now.
-        found: u32,
-    },
-    /// Another directory has taken its place.
-    #[error("another directory has taken its place")]
-    Replaced,
-    /// More users may write to it than before.
-    #[error("more users may write to it than when it was trusted")]
-    Writable,
-    /// The record names only the path.
-    #[error("its record is from an earlier version and names only its path")]
-    PathOnly,
-    /// The directory does not exist.
-    #[error("it does not exist")]
-    Missing,
 }
 
 /// One trusted home.
@@ -174,24 +151,31 @@ fn check_record(path: &Path) -> Result<(), HomeError> {
     Err(HomeError::UnsafeRecord { path: path.to_owned(), problem })
 }
 
-/// Rejects a home that is not trusted. The user's own home is always trusted.
-pub(crate) fn require_trust(home: &Home, environment: &Environment) -> Result<(), HomeError> {
-    let failed = |source| HomeError::Io { path: home.root().to_owned(), source };
-    let own = environment.default_home().and_then(|path| fs::canonicalize(path).ok());
-    if own.as_deref() == Some(home.root()) {
-        let found = DirectoryIdentity::of(home.root()).map_err(failed)?;
-        if found.uid == rustix::process::geteuid().as_raw() && !is_world_writable(&found) {
-            return Ok(());
+impl Home {
+    /// Rejects a home without trust, and one that has changed since it was trusted. The user's own
+    /// home is always trusted, unless another user owns it or every user may write to it.
+    ///
+    /// # Errors
+    /// [`HomeError::Untrusted`], [`HomeError::Changed`]; [`HomeError::UnsafeRecord`],
+    /// [`HomeError::DamagedRecord`] and [`HomeError::Io`] for an unusable record.
+    pub fn require_trust(&self, environment: &Environment) -> Result<(), HomeError> {
+        let failed = |source| HomeError::Io { path: self.root().to_owned(), source };
+        let own = environment.default_home().and_then(|path| fs::canonicalize(path).ok());
+        if own.as_deref() == Some(self.root()) {
+            let found = DirectoryIdentity::of(self.root()).map_err(failed)?;
+            if found.uid == rustix::process::geteuid().as_raw() && !is_world_writable(&found) {
+                return Ok(());
+            }
         }
-    }
-    let path = home.root().to_owned();
-    let homes = trusted_homes(environment)?;
-    let Some(recorded) = homes.iter().find(|recorded| recorded.path == path) else {
-        return Err(HomeError::Untrusted { path });
-    };
-    match recorded.find_change() {
-        None => Ok(()),
-        Some(change) => Err(HomeError::Changed { path, change }),
+        let path = self.root().to_owned();
+        let homes = trusted_homes(environment)?;
+        let Some(recorded) = homes.iter().find(|recorded| recorded.path == path) else {
+            return Err(HomeError::Untrusted { path });
+        };
+        match recorded.find_change() {
+            None => Ok(()),
+            Some(change) => Err(HomeError::Changed { path, change }),
+        }
     }
 }
 

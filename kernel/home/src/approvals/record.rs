@@ -10,7 +10,7 @@ use skillhost_manifest::{ExtensionKind, IntegrationMode, Manifest};
 use skillhost_payload::ToolSpec;
 
 use super::VERSION;
-use crate::loader::file_name;
+use crate::installation::library_file_name;
 use crate::timestamp::now_ms;
 
 /// The most changed files or tools that a reason names.
@@ -183,7 +183,7 @@ impl ApprovalRecord {
         tools: Option<Vec<ToolSpec>>,
         approver: &Approver,
     ) -> Self {
-        let library = manifest.entrypoint().map(file_name);
+        let library = manifest.entrypoint().map(library_file_name);
         let library = files.iter().find(|file| Some(&file.path) == library.as_ref());
         let json = |value: serde_json::Result<Value>| value.unwrap_or_default();
         let agent_facts = manifest.agent().map(|agent| AgentFacts {
@@ -256,7 +256,7 @@ fn to_approved_file(file: &TreeFile) -> ApprovedFile {
 }
 
 /// Lists the files that differ from the approved ones, such as `changed server.py, new more.py`.
-pub(crate) fn changed_files(record: &ApprovalRecord, files: &[TreeFile]) -> String {
+pub fn changed_files(record: &ApprovalRecord, files: &[TreeFile]) -> String {
     let before: BTreeMap<_, _> = record.files.iter().map(|file| (&*file.path, file)).collect();
     let now: Vec<_> = files.iter().map(to_approved_file).collect();
     let mut changes = Vec::new();
@@ -282,7 +282,7 @@ pub(crate) fn changed_files(record: &ApprovalRecord, files: &[TreeFile]) -> Stri
 /// Lists the tools that differ from the approved ones; empty if none does. The schemas and
 /// descriptions of a library may depend on its configuration, and its code was approved: only names
 /// and annotations of its tools are compared.
-pub(crate) fn changed_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> String {
+pub fn changed_tools(record: &ApprovalRecord, tools: &[ToolSpec]) -> String {
     let Some(approved) = &record.tools else { return String::new() };
     let before: BTreeMap<_, _> = approved.iter().map(|spec| (&*spec.name, spec)).collect();
     let compare_all = record.kind == ApprovalKind::Process;

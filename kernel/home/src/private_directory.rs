@@ -10,16 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FlockOperation, flock};
 use skillhost_files::{TreeError, TreeFile, write_tree};
+use skillhost_manifest::Manifest;
 use skillhost_sandbox::kill_recorded;
 
 use crate::approvals::pin_digest;
+use crate::home::Home;
 
 /// A copy of an extension's files, removed when dropped.
 #[derive(Debug)]
-pub(crate) struct PrivateDirectory {
-    pub(crate) path: PathBuf,
+pub struct PrivateDirectory {
+    /// The directory.
+    pub path: PathBuf,
     /// The digest that a manifest may pin; see [`pin_digest`].
-    pub(crate) pin: String,
+    pub pin: String,
     lock_file: PathBuf,
     /// Held while the copy is in use; the system releases it if the process is killed.
     _lock: File,
@@ -27,7 +30,7 @@ pub(crate) struct PrivateDirectory {
 
 impl PrivateDirectory {
     /// Writes files to a new directory below `place`, and removes the leftovers of killed kernels.
-    pub(crate) fn with_files(files: &[TreeFile], place: &Path) -> Result<Self, TreeError> {
+    pub fn with_files(files: &[TreeFile], place: &Path) -> Result<Self, TreeError> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let failed = |source| TreeError::Io { path: place.to_owned(), source };
         fs::create_dir_all(place).map_err(failed)?;
@@ -53,6 +56,12 @@ impl PrivateDirectory {
             }
         }
     }
+}
+
+/// Returns the directory of an extension's private copies.
+pub fn copies_of(home: &Home, manifest: &Manifest) -> PathBuf {
+    let kind = if manifest.command().is_some() { "processes" } else { "copies" };
+    home.data_dir("kernel").join(kind).join(manifest.id.as_str())
 }
 
 impl Drop for PrivateDirectory {

@@ -1,0 +1,54 @@
+//! Errors of settings.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The reason why settings could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file exists but could not be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file contains an invalid entry.
+    #[error("{}:{line}:{column}: {message}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// The reason.
+        message: String,
+        /// The most similar known key, if any.
+        nearest: Option<String>,
+    },
+    /// A variable contains an invalid value.
+    #[error("environment: {message}")]
+    Environment {
+        /// The reason.
+        message: String,
+    },
+}
+
+impl SettingsError {
+    /// Returns a hint.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::InvalidInput => {
+                "replace it with a regular file".to_owned()
+            }
+            Self::Io { .. } => "check that the file may be read".to_owned(),
+            Self::Invalid { nearest: Some(key), .. } => format!("did you mean `{key}`?"),
+            Self::Invalid { .. } | Self::Environment { .. } => {
+                "see the valid keys: skillhost schema settings".to_owned()
+            }
+        }
+    }
+}
