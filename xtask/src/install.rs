@@ -15,6 +15,10 @@ use crate::{Result, root, target};
 /// Extensions that ship: the library's base name, which is also the manifest's entrypoint.
 const LIBRARIES: [&str; 4] = ["skill_registry", "embedding", "core_tools", "echo"];
 
+/// The packages of the product: the program and the libraries that it loads.
+pub(crate) const PRODUCT: [&str; 5] =
+    ["skillhost", "skill-registry", "skillhost-embedding", "core_tools", "skillhost-echo"];
+
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
     /// Target directory: DIR/bin, DIR/lib/skillhost, DIR/share/skillhost, DIR/share/man
@@ -98,9 +102,7 @@ impl BuildProfile {
 /// An optimized build contains the product alone. A debug build selects the same packages as
 /// `cargo xtask test`, so that neither has to compile anything for the other.
 pub(crate) fn build_product(profile: BuildProfile) -> Result<()> {
-    let product =
-        ["skillhost", "skill-registry", "skillhost-embedding", "core_tools", "skillhost-echo"];
-    let product: Vec<_> = product.iter().flat_map(|name| ["-p", name]).collect();
+    let product: Vec<_> = PRODUCT.iter().flat_map(|name| ["-p", *name]).collect();
     let selection = match profile {
         BuildProfile::Debug => vec!["--workspace", "--lib", "--bins", "--examples"],
         _ => product,

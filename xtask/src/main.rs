@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "commands for people")]
 
 mod bench;
+mod build_times;
 mod demo;
 mod deny;
 mod eval;
@@ -41,6 +42,8 @@ enum XtaskCommand {
     Install(install::InstallArgs),
     /// Create a tar archive of the installed files
     Package,
+    /// Measure a cold build, crate by crate; fails above a limit
+    BuildTimes(build_times::BuildTimesArgs),
     /// Check licences, sources and advisories, where cargo-deny is installed
     Deny,
     /// Try `skillhost mcp` with other people's clients, installed from npm and PyPI; needs network
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         XtaskCommand::Eval(args) => eval::cmd_eval(&args),
         XtaskCommand::Install(args) => install::cmd_install(&args),
         XtaskCommand::Package => install::cmd_package(),
+        XtaskCommand::BuildTimes(args) => build_times::cmd_build_times(&args),
         XtaskCommand::Deny => deny::cmd_deny(),
         XtaskCommand::Peers(args) => peers::cmd_peers(&args),
         XtaskCommand::O200k { published } => o200k::cmd_o200k(&published),
