@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use skillhost_files::{TreeFile, files_digest, sha256_hex, write_atomically};
+use skillhost_files::{TreeFile, files_digest, prefixed_digest, sha256_hex, write_atomically};
 use skillhost_home::{
     ApprovalRecord, Approvals, Approver, BuildSettings, Home, Installation, LoadPhase, SecretStore,
     pin_digest,
@@ -309,7 +309,7 @@ fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPl
         ExtensionKind::Process { .. } | ExtensionKind::Agent(_) => None,
     };
     let details = write_details(&manifest, &files, recipe.as_ref())?;
-    let sha256 = files::digest_files(&files);
+    let sha256 = prefixed_digest(b"", &files);
     Ok(BuildPlan { manifest: Arc::new(manifest), sha256, files, details })
 }
 

@@ -6,8 +6,7 @@ use std::path::Path;
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, PermissionsExt as _};
-use sha2::{Digest as _, Sha256};
-use skillhost_files::{TreeFile, to_hex};
+use skillhost_files::TreeFile;
 
 use crate::error::{BuildError, PolicyViolation};
 
@@ -77,20 +76,6 @@ pub(crate) fn read_source_tree(
     let mut files = reader.files;
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
-}
-
-/// Returns the hexadecimal sha256 of names, modes, lengths and contents.
-pub(crate) fn digest_files(files: &[TreeFile]) -> String {
-    let mut hasher = Sha256::new();
-    for file in files {
-        // The lengths separate the fields, so that no two lists of files hash alike.
-        hasher.update((file.path.len() as u64).to_le_bytes());
-        hasher.update(file.path.as_bytes());
-        hasher.update([u8::from(file.executable)]);
-        hasher.update((file.bytes.len() as u64).to_le_bytes());
-        hasher.update(&file.bytes);
-    }
-    to_hex(&hasher.finalize())
 }
 
 /// Returns the text of a file, or `None` if the file does not exist or is not UTF-8.

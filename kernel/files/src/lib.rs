@@ -23,4 +23,4 @@ pub use limited_read::{LinkPolicy, read_beginning, read_limited, read_limited_be
 pub use lock::{DirectoryLock, LockError};
 pub use private_dir::create_private_dir;
 pub use replace::{ReplaceError, replace_file};
-pub use tree::{TreeError, TreeFile, files_digest, read_tree, write_tree};
+pub use tree::{TreeError, TreeFile, files_digest, prefixed_digest, read_tree, write_tree};

@@ -113,8 +113,15 @@ pub fn read_tree(dir: &Path) -> Result<Vec<TreeFile>, TreeError> {
 /// which must be in the order of their paths; hexadecimal.
 #[must_use]
 pub fn files_digest(files: &[TreeFile]) -> String {
+    prefixed_digest(b"skillhost files 2\n", files)
+}
+
+/// Computes the sha256 of a prefix, which tells kinds of digests apart, and of path, mode and
+/// content of every file; hexadecimal.
+#[must_use]
+pub fn prefixed_digest(prefix: &[u8], files: &[TreeFile]) -> String {
     let mut hasher = Sha256::new();
-    hasher.update(b"skillhost files 2\n");
+    hasher.update(prefix);
     for file in files {
         // The lengths keep the end of one file apart from the start of the next.
         hasher.update((file.path.len() as u64).to_le_bytes());
