@@ -4,9 +4,10 @@ use std::io::{self, ErrorKind as IoKind, Write as _};
 use std::sync::PoisonError;
 
 use cap_std::fs::{Dir, OpenOptions, Permissions};
+use skillhost_files::jail::sync_directory;
 use skillhost_sdk::{ErrorKind, ExtensionError};
 
-use crate::jail::{self, CreatedDirectories, EntryError, EntryPath, Sandbox};
+use crate::jail::{CreatedDirectories, EntryError, EntryPath, Sandbox};
 use crate::path::SandboxPath;
 use crate::read::{self, CurrentText};
 use crate::skill;
@@ -106,7 +107,7 @@ impl ChangeSet {
         // The names are only safe once their directories are.
         staged
             .iter()
-            .try_for_each(|one| jail::sync_directory(&one.location.dir))
+            .try_for_each(|one| sync_directory(&one.location.dir))
             .map_err(ExtensionError::from)
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
+use skillhost_files::jail::sync_directory;
 use skillhost_sdk::{ErrorKind, ExtensionError};
 
 use crate::path::SandboxPath;
@@ -343,14 +344,6 @@ fn step_or_make(
         Err(error) => return Err(error.into()),
     }
     step(dir, component)
-}
-
-/// Syncs the entries of a directory to the disk.
-pub(crate) fn sync_directory(dir: &Dir) -> io::Result<()> {
-    #[cfg(unix)]
-    // Directories can be synced on Unix only.
-    dir.open(".")?.sync_all()?;
-    Ok(())
 }
 
 /// Determines the reason why a component could not be opened; only the message depends on it.

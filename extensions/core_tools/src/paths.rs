@@ -3,6 +3,7 @@
 use std::io::ErrorKind as IoKind;
 use std::sync::PoisonError;
 
+use skillhost_files::jail::sync_directory;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
@@ -98,7 +99,7 @@ pub(crate) fn remove(
         _ => location.dir.remove_file(&location.name).map_err(failed)?,
     }
     // The removal survives a crash only after the directory is synced.
-    jail::sync_directory(&location.dir)?;
+    sync_directory(&location.dir)?;
     Ok(format_deletion(path, kind, &inside))
 }
 
@@ -171,8 +172,8 @@ pub(crate) fn move_entry(
             }
         })?;
         // The new name is synced first, so that a crash leaves the entry under at least one name.
-        jail::sync_directory(&new.dir)?;
-        jail::sync_directory(&old.dir).map_err(ExtensionError::from)
+        sync_directory(&new.dir)?;
+        sync_directory(&old.dir).map_err(ExtensionError::from)
     });
     if moved.is_err() {
         made.undo();

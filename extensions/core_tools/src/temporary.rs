@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cap_std::fs::Dir;
-
-/// The start of every name; the skill registry leaves such entries out of skills.
-const TEMPORARY_PREFIX: &str = ".skillhost-tmp-";
+use skillhost_files::temporary::TEMPORARY_PREFIX;
 
 /// An older entry belongs to a writer that was killed.
 const MAX_AGE: Duration = Duration::from_secs(60 * 60);
@@ -20,7 +18,8 @@ const MAX_SWEPT: usize = 10_000;
 pub(crate) fn temporary_name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    format!("{TEMPORARY_PREFIX}{}-{number}", std::process::id())
+    // The skill registry leaves such entries out of skills.
+    skillhost_files::temporary::temporary_name(&number.to_string())
 }
 
 /// Removes the temporary entries that killed writers left in a directory.
