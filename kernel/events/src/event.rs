@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::error::{JournalError, JournalErrorKind};
 
 /// The maximum size of an event's payload, in bytes of JSON.
-pub const MAX_PAYLOAD: usize = 256 * 1024;
+pub(crate) const MAX_PAYLOAD: usize = 256 * 1024;
 
 /// The maximum size of a topic, a source, a correlation id or a key, in bytes.
 const MAX_NAME: usize = 512;
@@ -21,7 +21,7 @@ pub struct NewEvent {
     pub topic: String,
     /// The publisher of the event.
     pub source: String,
-    /// A JSON value of at most [`MAX_PAYLOAD`] bytes.
+    /// A JSON value of at most 256 KiB.
     pub payload: Box<RawValue>,
     /// The id of the chain of events; `None` starts a new chain with this event.
     pub correlation_id: Option<String>,

@@ -21,7 +21,7 @@ mod store;
 pub use clock::Clock;
 pub use error::{JournalError, JournalErrorKind};
 pub use event::{
-    ClaimedDeliveries, DeadLetter, Delivery, MAX_PAYLOAD, NewEvent, ScheduleRun, StoredEvent,
-    Subscriber, TailQuery, topic_matches,
+    ClaimedDeliveries, DeadLetter, Delivery, NewEvent, ScheduleRun, StoredEvent, Subscriber,
+    TailQuery, topic_matches,
 };
 pub use journal::{Journal, PruneReport, RetentionLimits};

@@ -40,7 +40,8 @@ pub use composition::{ExecutionOrder, SkillComposition, SkillDependency};
 pub use finding::ExtendedFinding;
 pub use scenarios::{AssertionType, TestAssertion, TestCase, TestScenario};
 pub use security::{CapabilityDeclaration, FileSystemScope, SecurityManifest};
-pub use tools::{ToolBinding, ToolDependency, tool_name};
+pub(crate) use tools::tool_name;
+pub use tools::{ToolBinding, ToolDependency};
 pub use version::ToolVersion;
 
 use reader::{FindingAnchor, RecordReader};

@@ -47,7 +47,7 @@ pub struct SkillGraph {
     /// id, is repeated at the end. Every skill in a cycle is in at least one path, and no path is
     /// repeated.
     pub cycles: Vec<Vec<String>>,
-    /// The number of skills in cycles beyond the [`MAX_CYCLES`] reported ones.
+    /// The number of skills in cycles beyond the 100 reported ones.
     pub more_in_cycles: usize,
     /// The skills that come after a cycle without being in one, sorted.
     pub behind_cycles: Vec<String>,
@@ -58,7 +58,7 @@ pub struct SkillGraph {
 }
 
 /// The maximum number of reported cycles.
-pub const MAX_CYCLES: usize = 100;
+const MAX_CYCLES: usize = 100;
 
 /// A needed skill that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

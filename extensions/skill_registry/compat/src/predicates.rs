@@ -13,11 +13,11 @@ pub const MAX_DESCRIPTION: usize = 1_024;
 /// The maximum length of `compatibility`.
 pub const MAX_COMPATIBILITY: usize = 500;
 /// The maximum number of lines of a body.
-pub const MAX_BODY_LINES: usize = 500;
+const MAX_BODY_LINES: usize = 500;
 /// The maximum number of tokens of level 1: name and description, four characters per token.
-pub const MAX_METADATA_TOKENS: u32 = 100;
+const MAX_METADATA_TOKENS: u32 = 100;
 /// The maximum length of a resource path.
-pub const MAX_RESOURCE_PATH: usize = 1_024;
+const MAX_RESOURCE_PATH: usize = 1_024;
 
 /// The frontmatter as the formal specification models it: texts and unknown keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

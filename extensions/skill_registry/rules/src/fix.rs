@@ -13,7 +13,7 @@ const MAX_ROUNDS: usize = 8;
 /// Of overlapping edits, the one that starts first wins; of two with the same start, the first of
 /// the list. Edits outside the text are skipped.
 #[must_use]
-pub fn apply_edits(text: &str, edits: &[TextEdit]) -> String {
+pub(crate) fn apply_edits(text: &str, edits: &[TextEdit]) -> String {
     let mut sorted: Vec<&TextEdit> = edits.iter().collect();
     // The sort is stable, which decides between edits with the same start.
     sorted.sort_by_key(|edit| edit.range.start);

@@ -68,7 +68,7 @@ pub use check::{
     CheckOptions, CheckReport, CheckScope, check_skill, check_skill_yaml, check_subject,
     needs_files, needs_skill_yaml,
 };
-pub use fix::{FixOutcome, apply_edits, apply_fixes};
+pub use fix::{FixOutcome, apply_fixes};
 pub use profile::{Profile, ProfileLevels, RuleLevel};
 pub use properties::{SkillProperties, collect_properties};
 pub use rule::{Finding, FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};

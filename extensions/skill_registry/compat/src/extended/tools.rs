@@ -40,7 +40,7 @@ pub struct ToolDependency {
 
 /// Returns the name of the tool in a pattern: `Bash` of `Bash(git:*)`.
 #[must_use]
-pub fn tool_name(pattern: &str) -> &str {
+pub(crate) fn tool_name(pattern: &str) -> &str {
     pattern.split('(').next().unwrap_or_default().trim()
 }
 
