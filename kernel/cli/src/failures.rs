@@ -1,7 +1,8 @@
 //! The errors of a kernel in this process, as errors of the command line.
 
+use skillhost_conversation::ModelErrorKind;
 use skillhost_kernel::supervision::SupervisorLockError;
-use skillhost_kernel::{KernelError, ModelErrorKind, RunError};
+use skillhost_kernel::{KernelError, RunError};
 use skillhost_terminal::{CliError, exit};
 
 /// Converts an error of the kernel.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use skillhost_conversation::{ModelSource, NoModels};
 use skillhost_home::{
     ApprovalKind, ApprovalRecord, DiscoveredManifest, DiscoveryResult, Home, Installation,
     LoadPhase, LoadRejection, RESERVED_IDS, SecretStore, Settings, approval_hint, changed_tools,
@@ -23,7 +24,6 @@ use crate::events::topic;
 use crate::instance::Instance;
 use crate::kernel::{Kernel, KernelLimits, KernelShared, KernelState};
 use crate::loader;
-use crate::model::{ModelSource, NoModels};
 use crate::process::{NoProcesses, ProcessLauncher};
 use crate::report::{LoadReport, LoadedAgent};
 use crate::scheduler;

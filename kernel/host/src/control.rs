@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+use skillhost_conversation::ThreadStore;
 use skillhost_files::to_hex;
 use skillhost_home::{ApprovalSurface, Environment, Home};
 use skillhost_payload::{CallContext, CallError, ErrorKind};
@@ -25,7 +26,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::KernelError;
 use crate::kernel::{Kernel, TurnRequest};
 use crate::runtime::RunError;
-use crate::thread::ThreadStore;
 use talk::MessageRequest;
 
 mod answers;

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use secrecy::SecretString;
+use skillhost_conversation::{
+    ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::channel::{
-    ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
-};
 use crate::control::{ClientMessage, ServerMessage, UserMessage};
 
 /// The channels of all pending messages of this kernel.

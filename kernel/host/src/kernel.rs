@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
+use skillhost_conversation::{ModelError, ModelProvider, ModelSource};
 use skillhost_home::{
     ADDED, DiscoveredManifest, Home, Installation, LoadPhase, LoadRejection, SecretStore, Settings,
     suggest_similar,
@@ -26,7 +27,6 @@ use crate::conversations::MessageChannels;
 use crate::error::KernelError;
 use crate::events::{EventBus, home_journal};
 use crate::instance::{Instance, PinnedInstance};
-use crate::model::{ModelError, ModelProvider, ModelSource};
 use crate::process::ProcessLauncher;
 use crate::report::LoadReport;
 use crate::restart::RestartCoordinator;

@@ -14,7 +14,6 @@ mod boot;
 mod builder;
 mod bus;
 mod callbacks;
-mod channel;
 mod context_chain;
 mod context_guard;
 #[cfg(unix)]
@@ -28,7 +27,6 @@ mod foreign_text;
 mod instance;
 mod kernel;
 mod loader;
-mod model;
 mod offered;
 mod plugin;
 mod probe;
@@ -42,18 +40,13 @@ mod scheduler;
 mod serving;
 pub mod supervision;
 mod templates;
-mod thread;
 mod tools;
-mod transcript;
 mod user_message;
 
 pub use agents::{Agent, AgentError, InstructionLayer, InstructionLayerKind, ResolvedInstructions};
 pub use boot::BootOptions;
 pub use builder::{
     BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, ExtensionBuilder, RollbackOutcome,
-};
-pub use channel::{
-    ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
 };
 pub use context_chain::{ContextBlock, ContextOutcome};
 pub use elf::ElfError;
@@ -62,23 +55,14 @@ pub use events::{EventBus, home_journal, topic};
 pub use exported::PublishedSkillClient;
 pub use kernel::{ComposedTurn, DEFAULT_AGENT, Kernel, KernelLimits, TurnRequest};
 pub use loader::{LibraryLoadError, LoadTimings};
-pub use model::{
-    Message, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply, ModelRequest,
-    ModelSource, ModelTool, ModelToolCall, ReplyChunk, StopReason, TokenUsage,
-};
 pub use probe::{ProbeError, ProbeReport, probe_extension};
 pub use process::{ProcessExtension, ProcessLauncher, ProcessSpec, process_home};
 pub use reload::ReloadOutcome;
 pub use report::{LoadReport, LoadedAgent, LoadedExtension};
 pub use restart::RestartedEvent;
-pub use runtime::{ExhaustedLimit, RunError, RunOutcome, RunRequest};
+pub use runtime::{ExhaustedLimit, RunError, RunRequest};
 pub use scheduler::{LastRun, ScheduleRunOutcome, ScheduleSummary};
 pub use skillhost_events::{
     DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, TailQuery,
 };
-pub use thread::{
-    ABORTED_CALL_RESULT, ELIDED_RESULT, MessageStatus, Thread, ThreadContents, ThreadError,
-    ThreadSkill, ThreadStore, ThreadSummary,
-};
 pub use tools::OwnedTool;
-pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};

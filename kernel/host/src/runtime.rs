@@ -5,13 +5,11 @@
 //! [`argument_check`], [`lineage`]. Every caller's tool calls go through [`dispatch`]; [`session`]
 //! holds the run that a call belongs to.
 
-use skillhost_manifest::ExtensionId;
-use skillhost_payload::{ErrorKind, SkillRef};
+use skillhost_conversation::{ModelError, ModelErrorKind, ThreadError};
+use skillhost_payload::ErrorKind;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::KernelError;
-use crate::model::{ModelError, ModelErrorKind, TokenUsage};
-use crate::thread::ThreadError;
 
 mod argument_check;
 mod arguments;
@@ -57,27 +55,6 @@ pub struct RunRequest {
     /// The id of the user message, for a run that resumes in the next kernel: the run is started
     /// again with the same id, and a message that the thread already has is not added twice.
     pub message_id: Option<String>,
-}
-
-/// The result of a run.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct RunOutcome {
-    /// The run's id, which also names the transcript.
-    pub run_id: String,
-    /// The agent.
-    pub agent: ExtensionId,
-    /// The model, `provider/model`.
-    pub model: String,
-    /// The last reply.
-    pub text: String,
-    /// The number of model requests, without those for summaries.
-    pub turns: u32,
-    /// The tokens of this run's requests, with summaries and without delegated runs.
-    pub usage: TokenUsage,
-    /// The cost of these tokens; `None` where the price is unknown.
-    pub cost: Option<f64>,
-    /// The skills that are active in the thread.
-    pub skills: Vec<SkillRef>,
 }
 
 /// An error that ended a run. All messages until then are in the thread.

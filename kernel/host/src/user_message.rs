@@ -5,17 +5,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
 use skillhost_events::{DeadLetter, Delivery, StoredEvent};
 use skillhost_payload::{CallError, ErrorKind, Event};
 
 use crate::bus::{BuiltinHandler, HandlerOutcome};
-use crate::channel::{Channel as _, RunEvent};
 use crate::control::{MessageError, ServerMessage, UserMessage};
 use crate::conversations::MessageChannel;
 use crate::events::topic;
 use crate::kernel::Kernel;
-use crate::runtime::{RunError, RunOutcome, RunRequest};
-use crate::thread::ThreadStore;
+use crate::runtime::{RunError, RunRequest};
 
 /// The payload of `agent.replied`.
 #[derive(Debug, Serialize, Deserialize)]

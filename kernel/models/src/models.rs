@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use reqwest::Url;
 use serde::Serialize;
+use skillhost_conversation::{
+    ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelSource,
+};
 use skillhost_home::{
     ModelDefinition, ModelsSettings, ProviderProtocol, ProviderSettings, suggest_similar,
 };
-use skillhost_kernel::{ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelSource};
 
 use crate::keys::KeySource;
 use crate::retry::{RetryTimer, SystemRetryTimer};

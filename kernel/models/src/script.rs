@@ -8,7 +8,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use skillhost_kernel::{
+use skillhost_conversation::{
     Message, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply, ModelRequest,
     ModelToolCall, ReplyChunk, StopReason,
 };

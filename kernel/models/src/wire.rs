@@ -17,10 +17,10 @@ use genai::chat::ChatStreamEvent;
 use genai::resolver::{AuthData, Endpoint as GenaiEndpoint};
 use genai::{Client, Headers, ModelIden, ServiceTarget};
 use reqwest::{Url, redirect};
-use skillhost_home::ProviderProtocol;
-use skillhost_kernel::{
+use skillhost_conversation::{
     ModelError, ModelMetadata, ModelProvider, ModelReply, ModelRequest, ReplyChunk,
 };
+use skillhost_home::ProviderProtocol;
 use tokio::time::timeout;
 
 use crate::retry::{RetryTimer, retry_delay};

@@ -3,8 +3,8 @@
 use std::io;
 
 use serde_json::{Value, json};
+use skillhost_conversation::ThreadError;
 use skillhost_home::{ApprovalsError, HomeError, SettingsError};
-use skillhost_kernel::ThreadError;
 use skillhost_kernel::control::MessageError;
 use skillhost_payload::{CallError, ErrorKind};
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::json;
-use skillhost_home::{Home, Installation, Settings, TokenPrice, discover_manifests};
-use skillhost_kernel::{
+use skillhost_conversation::{
     Message, ModelErrorKind, ModelMetadata, ModelRequest, ModelSource as _, TokenUsage,
 };
+use skillhost_home::{Home, Installation, Settings, TokenPrice, discover_manifests};
 use skillhost_models::{ModelRegistry, ProviderStatus};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, DIM, GREEN, RED, display_safe, exit,

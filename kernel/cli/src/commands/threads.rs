@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use skill_store::format_rfc3339;
-use skillhost_kernel::{Message, ThreadContents, ThreadStore, ThreadSummary};
+use skillhost_conversation::{Message, ThreadContents, ThreadStore, ThreadSummary};
 use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, display_safe, exit};
 
 use crate::cli::ThreadCommand;

@@ -7,15 +7,17 @@ use std::path::Path;
 use secrecy::ExposeSecret as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use skillhost_conversation::{
+    ApprovalDecision, ApprovalRequest, RunEvent, RunOutcome, SecretPrompt, SecretReply,
+};
 use skillhost_payload::CallError;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 
 use super::{ControlRequest, LINE_LIMIT, endpoint, with_timeout, write_line};
-use crate::channel::{ApprovalDecision, ApprovalRequest, RunEvent, SecretPrompt, SecretReply};
 use crate::kernel::Kernel;
-use crate::runtime::{RunError, RunOutcome};
+use crate::runtime::RunError;
 
 /// The number of lines that are read ahead of their handling.
 const READ_AHEAD_LINES: usize = 16;

@@ -2,10 +2,10 @@
 
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
+use skillhost_conversation::ModelTool;
 use skillhost_home::suggest_similar;
 
 use super::argument_check::ArgumentCheck;
-use crate::model::ModelTool;
 
 /// The number of mistakes in one message.
 pub(super) const MAX_MISTAKES: usize = 8;

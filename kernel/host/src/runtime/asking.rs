@@ -1,15 +1,16 @@
 //! Model requests: kept within the model's window, and repeated once after an empty reply.
 
+use skillhost_conversation::{
+    ELIDED_RESULT, Message, ModelErrorKind, ModelReply, ModelRequest, ReplyChunk, RunEntry,
+    RunEvent, StopReason,
+};
+
 use super::RunError;
 use super::calls::deduplicate_call_ids;
 use super::compaction;
 use super::run::{AgentRun, TurnContext};
-use crate::channel::RunEvent;
 use crate::context_chain::SEPARATOR;
 use crate::foreign_text::{new_nonce, nonce_statement, nonces};
-use crate::model::{Message, ModelErrorKind, ModelReply, ModelRequest, ReplyChunk, StopReason};
-use crate::thread::ELIDED_RESULT;
-use crate::transcript::RunEntry;
 
 /// The message that follows an empty reply. It is not stored in the thread.
 const ASK_AGAIN: &str = "(Your last reply was empty. Answer, or call a tool.)";

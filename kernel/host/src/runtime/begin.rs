@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use skillhost_conversation::{Channel, RunEntry, RunHeader, RunOutcome, Thread, Transcript};
 use skillhost_manifest::Manifest;
 use skillhost_payload::{
     AgentAnswer, AgentTask, CallContext, CallError, CallOrigin, ErrorKind, SkillRef,
@@ -18,13 +19,10 @@ use super::reporter::RunReporter;
 use super::run::{AgentRun, RunUsage};
 use super::session::RunSession;
 use super::skills::{ActiveSkills, activate_skill};
-use super::{RunError, RunOutcome, RunRequest};
+use super::{RunError, RunRequest};
 use crate::agents::Agent;
-use crate::channel::Channel;
 use crate::instance::PinnedInstance;
 use crate::kernel::{Kernel, TurnRequest};
-use crate::thread::Thread;
-use crate::transcript::{RunEntry, RunHeader, Transcript};
 
 /// The run that started another run.
 pub(super) enum ParentRun {

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use skillhost_conversation::TokenUsage;
 use skillhost_manifest::AgentLimits;
 use tokio::time::Instant;
-
-use crate::model::TokenUsage;
 
 /// A limit that ended a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,17 +5,15 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use futures::future::join_all;
+use skillhost_conversation::{ModelTool, ModelToolCall, RunEntry, RunEvent};
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput};
 use tokio::time::Instant;
 
 use super::RunError;
 use super::arguments::{self, did_you_mean, truncate};
 use super::run::{AgentRun, TurnContext};
-use crate::channel::RunEvent;
 use crate::error::KernelError;
 use crate::foreign_text::neutralize;
-use crate::model::{ModelTool, ModelToolCall};
-use crate::transcript::RunEntry;
 
 /// The length limit of a result for the model, in bytes.
 const ANSWER: usize = 64 * 1024;

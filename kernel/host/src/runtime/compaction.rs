@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use skillhost_conversation::{Message, ModelReply, ModelRequest};
+
 use super::arguments::truncate;
 use crate::foreign_text::{kernel_element, neutralize, quote, sanitize_line};
-use crate::model::{Message, ModelReply, ModelRequest};
 
 // Journals on disk have this text and the heading below; changing either breaks their recognition.
 /// The text between the summary and the last request.
@@ -195,7 +196,7 @@ fn render_transcript(messages: &[Message]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ModelToolCall;
+    use skillhost_conversation::ModelToolCall;
 
     fn user(text: &str) -> Message {
         Message::User { text: text.into() }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use skillhost_conversation::{RunEntry, RunEvent, Thread};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallError, CallOrigin, ErrorKind, ToolOutput};
 use tokio_util::sync::CancellationToken;
@@ -12,10 +13,7 @@ use super::RunError;
 use super::begin::{ParentRun, RunSpec};
 use super::lineage::{DEPTH, DelegationError};
 use super::session::RunSession;
-use crate::channel::RunEvent;
 use crate::kernel::Kernel;
-use crate::thread::Thread;
-use crate::transcript::RunEntry;
 
 impl Kernel {
     /// Runs another agent on a task within the budget of the delegating run, and with its channel.

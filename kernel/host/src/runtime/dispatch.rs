@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use skillhost_conversation::{ApprovalDecision, ApprovalRequest, RunEntry};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, ToolOutput, skill_interface,
@@ -13,12 +14,10 @@ use super::create_agent::AgentPlan;
 use super::session::RunSession;
 use super::{build_extension, kernel_tools};
 use crate::builder::BuildPlan;
-use crate::channel::{ApprovalDecision, ApprovalRequest};
 use crate::error::KernelError;
 use crate::instance::PinnedInstance;
 use crate::kernel::Kernel;
 use crate::tools::{ToolEntry, ToolImplementation};
-use crate::transcript::RunEntry;
 
 /// A resolved tool with its implementation.
 struct ResolvedTool {

@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use skillhost_conversation::{Channel, RunEntry, RunEvent, Transcript, TranscriptError};
 use skillhost_manifest::ExtensionId;
-
-use crate::channel::{Channel, RunEvent};
-use crate::transcript::{RunEntry, Transcript, TranscriptError};
 
 /// The channel and the transcript of one run.
 pub(crate) struct RunReporter {

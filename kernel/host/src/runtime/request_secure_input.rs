@@ -3,14 +3,13 @@
 
 use serde::Deserialize;
 use serde_json::json;
+use skillhost_conversation::{ApprovalDecision, RunEntry, SecretPrompt, SecretReply};
 use skillhost_home::{discover_manifests, suggest_similar};
 use skillhost_payload::{CallError, ErrorKind, ToolSpec};
 
 use super::kernel_tools;
 use super::session::RunSession;
-use crate::channel::{ApprovalDecision, SecretPrompt, SecretReply};
 use crate::kernel::Kernel;
-use crate::transcript::RunEntry;
 
 pub(super) const NAME: &str = "request_secure_input";
 

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use skillhost_conversation::{
+    Message, MessageStatus, ModelProvider, ModelReply, ModelTool, ModelToolCall, RunEntry,
+    RunEvent, Thread, TokenUsage,
+};
 use skillhost_manifest::AllowedToolsMode;
 use skillhost_payload::{CallContext, CallOrigin, SkillRef};
 use tokio::time::Instant;
@@ -15,13 +19,9 @@ use super::permissions::ToolPermissions;
 use super::session::RunSession;
 use super::skills::{ActiveSkills, SkillChange};
 use crate::agents::{Agent, InstructionLayerKind};
-use crate::channel::RunEvent;
 use crate::context_chain::ContextOutcome;
 use crate::foreign_text::{element_text, neutralize, new_nonce};
 use crate::kernel::{Kernel, TurnRequest};
-use crate::model::{Message, ModelProvider, ModelReply, ModelTool, ModelToolCall, TokenUsage};
-use crate::thread::{MessageStatus, Thread};
-use crate::transcript::RunEntry;
 
 /// A run in progress.
 pub(super) struct AgentRun<'t> {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use skillhost_conversation::{Thread, ThreadError};
 use skillhost_payload::{
     ActivateSkillRequest, ActiveSkill, CallContext, CallError, CallOrigin, ErrorKind, SkillRef,
     skill_interface,
@@ -13,7 +14,6 @@ use crate::agents::fetch_skill_generation;
 use crate::foreign_text::neutralize;
 use crate::instance::Instance;
 use crate::kernel::KernelLimits;
-use crate::thread::{Thread, ThreadError};
 
 /// The text before the active skills in the system prompt.
 const HEADING: &str = "[Active Skills]\n\

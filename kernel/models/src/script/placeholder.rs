@@ -1,7 +1,7 @@
 //! The context of a script and the placeholders of its texts.
 
 use serde::Deserialize;
-use skillhost_kernel::{Message, ModelRequest};
+use skillhost_conversation::{Message, ModelRequest};
 
 /// The view of a script on a request.
 pub(super) struct ScriptContext<'a> {

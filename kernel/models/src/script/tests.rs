@@ -1,5 +1,5 @@
 use serde_json::json;
-use skillhost_kernel::{ModelTool, TokenUsage};
+use skillhost_conversation::{ModelTool, TokenUsage};
 
 use super::*;
 

@@ -7,7 +7,7 @@ use genai::webc::StreamTimeout;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
-use skillhost_kernel::{ModelError, ModelErrorKind as Kind};
+use skillhost_conversation::{ModelError, ModelErrorKind as Kind};
 
 use super::ProviderEndpoint;
 

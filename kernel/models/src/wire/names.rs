@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use skillhost_kernel::{Message, ModelRequest};
+use skillhost_conversation::{Message, ModelRequest};
 
 const MAX_NAME: usize = 64;
 const MAX_ID: usize = 40;
@@ -148,7 +148,7 @@ impl CallIdAllocator {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use skillhost_kernel::{ModelTool, ModelToolCall};
+    use skillhost_conversation::{ModelTool, ModelToolCall};
 
     use super::*;
 

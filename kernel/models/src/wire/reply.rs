@@ -2,7 +2,7 @@
 
 use genai::chat::{ChatResponse, ContentPart, StopReason as Stop, StreamEnd, Usage as Tokens};
 use serde_json::Value;
-use skillhost_kernel::{ModelReply, ModelRequest, ModelToolCall, StopReason, TokenUsage};
+use skillhost_conversation::{ModelReply, ModelRequest, ModelToolCall, StopReason, TokenUsage};
 
 use super::names::{CallIdAllocator, ToolNameMap};
 use super::thoughts::ReasoningCache;
@@ -137,7 +137,7 @@ pub(crate) fn estimate_usage(
     text: &str,
     calls: &[ModelToolCall],
 ) -> TokenUsage {
-    use skillhost_kernel::Message;
+    use skillhost_conversation::Message;
     let of_calls = |calls: &[ModelToolCall]| -> usize {
         calls.iter().map(|call| count_chars(&call.name) + count_chars(&call.arguments)).sum()
     };

@@ -5,8 +5,8 @@ use genai::chat::{
     ReasoningEffort, Tool, ToolCall, ToolName, ToolResponse, Verbosity,
 };
 use serde_json::{Map, Value, json};
+use skillhost_conversation::{Message, ModelRequest, ModelToolCall};
 use skillhost_home::ProviderProtocol;
-use skillhost_kernel::{Message, ModelRequest, ModelToolCall};
 
 use super::names::{ToolNameMap, id_for_gemini, id_on_wire};
 use super::thoughts::ReasoningCache;
@@ -275,7 +275,7 @@ mod tests {
         let reasoning = ReasoningCache::default();
         let translation =
             RequestTranslator { wire, model, reasoning: &reasoning, max_output_tokens: Some(9) };
-        let tool = skillhost_kernel::ModelTool {
+        let tool = skillhost_conversation::ModelTool {
             name: "t".to_owned(),
             description: String::new(),
             input_schema: json!({}),

@@ -1,7 +1,7 @@
 //! Tests of replies with every protocol, streamed and not.
 
 use mock_model::{MockModel, Step, Wire};
-use skillhost_kernel::{ModelReply, StopReason, TokenUsage};
+use skillhost_conversation::{ModelReply, StopReason, TokenUsage};
 
 use super::{call, hello, model, send, text};
 

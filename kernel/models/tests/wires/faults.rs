@@ -1,7 +1,7 @@
 //! Tests of errors with every protocol.
 
 use mock_model::{MockModel, Step, Wire};
-use skillhost_kernel::{ModelError, ModelErrorKind as Kind};
+use skillhost_conversation::{ModelError, ModelErrorKind as Kind};
 
 use super::{hello, model, restart, send, text};
 
@@ -68,7 +68,7 @@ async fn interrupted_reply_is_retried() {
                 assert_eq!(last, Some(restart("reply was interrupted")), "{wire:?}");
             }
             assert!(
-                matches!(&last, Some(skillhost_kernel::ReplyChunk::ReplyRestarted { reason }) if reason.contains("interrupted")),
+                matches!(&last, Some(skillhost_conversation::ReplyChunk::ReplyRestarted { reason }) if reason.contains("interrupted")),
                 "{wire:?}: {last:?}"
             );
             assert_eq!(waited.taken(), [500], "{wire:?}");

@@ -14,11 +14,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mock_model::{MockModel, Wire};
 use serde_json::json;
-use skillhost_home::ModelsSettings;
-use skillhost_kernel::{
+use skillhost_conversation::{
     Message, ModelError, ModelProvider, ModelReply, ModelRequest, ModelSource, ModelTool,
     ModelToolCall, ReplyChunk,
 };
+use skillhost_home::ModelsSettings;
 use skillhost_models::{KeySource, ModelRegistry, RetryTimer};
 
 /// A key source with fixed keys.

@@ -2,7 +2,7 @@
 
 use mock_model::{MockModel, Said, Step, Wire};
 use serde_json::{Value, json};
-use skillhost_kernel::{Message, ModelRequest, ModelSource as _};
+use skillhost_conversation::{Message, ModelRequest, ModelSource as _};
 
 use super::{answer, assistant, hello, model, models, models_of, send, user};
 

@@ -1,7 +1,7 @@
 //! Tests of the resolution of model names.
 
+use skillhost_conversation::{ModelError, ModelErrorKind as Kind, ModelMetadata, ModelSource as _};
 use skillhost_home::TokenPrice;
-use skillhost_kernel::{ModelError, ModelErrorKind as Kind, ModelMetadata, ModelSource as _};
 use skillhost_models::{ModelRegistry, ProviderStatus};
 
 use super::models_of;

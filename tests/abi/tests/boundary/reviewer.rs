@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use skill_catalog::SystemClock;
 use skill_store::{Ledger, ProposalState, ProposalSummary, ReviewAdvice};
-use skillhost_home::{Home, HomeSource, Settings};
-use skillhost_kernel::{
-    BootOptions, Kernel, Message, ModelError, ModelMetadata, ModelProvider, ModelReply,
-    ModelRequest, ModelSource, ReplyChunk,
+use skillhost_conversation::{
+    Message, ModelError, ModelMetadata, ModelProvider, ModelReply, ModelRequest, ModelSource,
+    ReplyChunk,
 };
+use skillhost_home::{Home, HomeSource, Settings};
+use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_payload::{CallContext, CallOrigin};
 use skillhost_sdk::async_trait;
 use test_support::{TestHome, library};

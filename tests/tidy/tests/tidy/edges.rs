@@ -261,7 +261,6 @@ const UNPLANNED: &[(&str, &str)] = &[
     ("skillhost-kernel", "skillhost-contract"),
     ("skillhost-kernel", "skillhost-sandbox"),
     ("skillhost-mcp", "skillhost-kernel"),
-    ("skillhost-models", "skillhost-kernel"),
     ("skillhost-process", "skillhost-kernel"),
     ("skillhost-terminal", "skill-format"),
     ("skillhost-terminal", "skillhost-kernel"),

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use skillhost_kernel::{
+use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, RunEvent, RunOutcome, SecretPrompt, SecretReply,
 };
 use skillhost_terminal::{BOLD, CliError, DIM, Output, RED, display_safe};

@@ -5,7 +5,7 @@ use std::io::{self, PipeReader, pipe};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
 use serde_json::Value;
-use skillhost_kernel::{ApprovalDecision, ApprovalRequest};
+use skillhost_conversation::{ApprovalDecision, ApprovalRequest};
 use skillhost_terminal::{BOLD, Output, RED, display_safe};
 
 /// The maximum length of an input line, in bytes.

@@ -3,7 +3,7 @@
 use std::io;
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
-use skillhost_kernel::{SecretPrompt, SecretReply};
+use skillhost_conversation::{SecretPrompt, SecretReply};
 use skillhost_terminal::{BOLD, Output, display_safe};
 
 use super::question::prompt_line;

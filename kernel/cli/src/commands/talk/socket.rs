@@ -8,13 +8,14 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
+use skillhost_conversation::{Channel, RunOutcome, ThreadStore};
 use skillhost_home::Home;
 use skillhost_kernel::control::{
     AgentDetails, ClientMessage, ControlRequest, MessageConnection, ServerMessage, UserMessage,
     is_gone,
 };
 use skillhost_kernel::supervision::SupervisorLock;
-use skillhost_kernel::{Channel, DEFAULT_AGENT, LoadReport, RunOutcome, ThreadStore};
+use skillhost_kernel::{DEFAULT_AGENT, LoadReport};
 use skillhost_payload::SkillRef;
 use skillhost_terminal::{
     CliContext, CliError, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, exit, parse_answer,

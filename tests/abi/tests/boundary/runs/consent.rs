@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost_kernel::{ApprovalDecision, ApprovalRequest};
+use skillhost_conversation::{ApprovalDecision, ApprovalRequest};
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind};
 use test_support::TestHome;
 
@@ -66,7 +66,10 @@ async fn session_approval_lasts_for_thread() {
     let person = Person::saying([ApprovalDecision::Session]);
     for prompt in ["one", "two"] {
         stage.say_as(&mut thread, prompt, &person).await.unwrap();
-        assert!(matches!(&stage.last(), skillhost_kernel::Message::Tool { is_error: false, .. }));
+        assert!(matches!(
+            &stage.last(),
+            skillhost_conversation::Message::Tool { is_error: false, .. }
+        ));
     }
     assert_eq!(person.asked.lock().unwrap().len(), 1);
     let person = Person::saying([refusal("")]);

@@ -1,7 +1,7 @@
 //! Untrusted text that imitates the kernel, in every part of a model's request.
 
 use serde_json::json;
-use skillhost_kernel::{Message, ModelRequest};
+use skillhost_conversation::{Message, ModelRequest};
 
 use super::stage::{Stage, agent, call, calls, registry, saying, says};
 use crate::rig::misbehaving;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{ApprovalDecision, SecretPrompt};
+use skillhost_conversation::{ApprovalDecision, SecretPrompt};
 use test_support::TestHome;
 
 use super::stage::{Person, Stage, agent, answer, call, calls, failure, says};

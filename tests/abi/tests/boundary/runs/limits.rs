@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use skillhost_kernel::{
-    ExhaustedLimit, Message, ModelErrorKind, ModelToolCall, RunError, ThreadError,
-};
+use skillhost_conversation::{Message, ModelErrorKind, ModelToolCall, ThreadError};
+use skillhost_kernel::{ExhaustedLimit, RunError};
 use tokio::sync::Notify;
 
 use super::stage::{
@@ -235,7 +234,7 @@ async fn run_continues_without_transcript() {
     assert_eq!(stage.say_as(&mut thread, "go", &person).await.unwrap().text, "done");
     let notes = person.notes();
     assert!(notes.len() == 1 && notes[0].starts_with("writing the transcript "), "{notes:?}");
-    let busy = skillhost_kernel::ThreadStore::new(stage.rig.kernel.home()).open(thread.id());
+    let busy = skillhost_conversation::ThreadStore::new(stage.rig.kernel.home()).open(thread.id());
     assert!(matches!(busy, Err(ThreadError::Busy { .. })));
     stage.end().await;
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use skillhost_kernel::{
-    KernelLimits, MessageStatus, RunError, RunRequest, Thread, ThreadStore, topic,
-};
+use skillhost_conversation::{MessageStatus, Thread, ThreadStore};
+use skillhost_kernel::{KernelLimits, RunError, RunRequest, topic};
 use skillhost_payload::Event;
 use tokio::sync::Notify;
 

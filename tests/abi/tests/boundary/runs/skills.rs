@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use skillhost_kernel::{ApprovalDecision, Message};
+use skillhost_conversation::{ApprovalDecision, Message};
 use skillhost_payload::ErrorKind;
 use test_support::TestHome;
 
@@ -23,7 +23,7 @@ fn worker(config: &str, rest: &str) -> TestHome {
     agent(home, "worker", &format!("uses_tools: [registry, a], {rest}"))
 }
 
-fn reads(id: &str, skill: &str) -> skillhost_kernel::ModelToolCall {
+fn reads(id: &str, skill: &str) -> skillhost_conversation::ModelToolCall {
     call(id, "registry", &json!({"do": "read", "id": skill}))
 }
 

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
-use skillhost_home::{Home, HomeSource, Settings, TokenPrice};
-use skillhost_kernel::{
-    ApprovalDecision, ApprovalRequest, BootOptions, Channel, Kernel, KernelLimits, Message,
-    ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply, ModelRequest,
-    ModelSource, ModelToolCall, ReplyChunk, RunError, RunEvent, RunOutcome, RunRequest,
-    SecretPrompt, SecretReply, StopReason, Thread, ThreadStore, TokenUsage,
+use skillhost_conversation::{
+    ApprovalDecision, ApprovalRequest, Channel, Message, ModelError, ModelErrorKind, ModelMetadata,
+    ModelProvider, ModelReply, ModelRequest, ModelSource, ModelToolCall, ReplyChunk, RunEvent,
+    RunOutcome, SecretPrompt, SecretReply, StopReason, Thread, ThreadStore, TokenUsage,
 };
+use skillhost_home::{Home, HomeSource, Settings, TokenPrice};
+use skillhost_kernel::{BootOptions, Kernel, KernelLimits, RunError, RunRequest};
 use skillhost_sdk::{CancellationToken, async_trait};
 use test_support::TestHome;
 use tokio::sync::Notify;

@@ -2,36 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use skillhost_payload::SkillRef;
 
-use super::{ELIDED_RESULT, MessageStatus, ThreadSkill};
+use super::entry::{ELIDED_RESULT, MessageStatus, ThreadEntry, ThreadSkill};
 use crate::model::Message;
-
-/// An entry of the journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "entry", rename_all = "snake_case")]
-pub(super) enum ThreadEntry {
-    Message {
-        message: Message,
-        /// The id of a user message; `None` for messages of the kernel.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        message_id: Option<String>,
-    },
-    Skill {
-        skill: SkillRef,
-        in_messages: bool,
-    },
-    Compacted {
-        summary: String,
-        keep_from: usize,
-    },
-    #[serde(rename = "left_out")]
-    ResultsElided {
-        before: usize,
-    },
-    Reset,
-}
 
 /// The messages of a thread, with its active skills.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

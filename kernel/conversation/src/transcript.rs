@@ -11,7 +11,9 @@ use skillhost_home::{Home, now_ms};
 use skillhost_payload::{CallOrigin, SkillRef};
 
 use crate::channel::ApprovalDecision;
-use crate::model::{ModelReply, TokenUsage};
+use crate::disk::wait_for_disk;
+use crate::model::ModelReply;
+use crate::usage::TokenUsage;
 
 /// The version of a transcript's lines.
 const VERSION: u32 = 1;
@@ -251,7 +253,7 @@ impl TranscriptFile {
             .map_err(io::Error::from)
             .and_then(|mut line| {
                 line.push(b'\n');
-                journal.append(&line)
+                wait_for_disk(|| journal.append(&line))
             });
         let Err(source) = written else { return Ok(()) };
         // A later write could follow a partial line, so the transcript ends here.

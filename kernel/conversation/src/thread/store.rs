@@ -5,12 +5,14 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
-use skillhost_files::{AppendLog, create_private_dir, open_append, split_complete_lines, to_hex};
+use skillhost_files::{AppendLog, create_private_dir, open_append, split_complete_lines};
 use skillhost_home::{Home, now_ms, suggest_similar};
 
-use super::state::{ThreadEntry, ThreadState};
-use super::{Thread, ThreadError, ThreadSkill, VERSION, new_id};
+use super::entry::{ThreadEntry, ThreadSkill};
+use super::error::ThreadError;
+use super::line::{ThreadHeader, ThreadLine, VERSION, is_intact, with_checksum};
+use super::state::ThreadState;
+use super::{Thread, new_id};
 use crate::model::Message;
 
 /// The threads of a home.
@@ -54,29 +56,6 @@ pub struct ThreadContents {
 
 /// The reason for rejecting a line whose checksum differs.
 const ALTERED: &str = "checksum does not match the line";
-
-/// The first line of a journal.
-#[derive(Serialize, Deserialize)]
-struct ThreadHeader {
-    thread: String,
-    version: u64,
-    agent: String,
-    at: u64,
-}
-
-#[derive(Serialize)]
-struct ThreadLineRef<'a> {
-    at: u64,
-    #[serde(flatten)]
-    change: &'a ThreadEntry,
-}
-
-#[derive(Deserialize)]
-struct ThreadLine {
-    at: u64,
-    #[serde(flatten)]
-    change: ThreadEntry,
-}
 
 /// The result of reading a journal.
 struct ReplayedThread {
@@ -272,42 +251,6 @@ impl ReplayedThread {
 fn is_id(id: &str) -> bool {
     (1..=64).contains(&id.len())
         && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-}
-
-/// Appends a line with its checksum to a buffer.
-pub(super) fn write_line(lines: &mut Vec<u8>, at: u64, change: &ThreadEntry) {
-    let line = serde_json::to_vec(&ThreadLineRef { at, change })
-        .expect("a change has text keys only, and a vector takes every byte");
-    lines.extend(with_checksum(line));
-}
-
-/// The key of a line's last field, up to its value.
-const CHECKSUM: &[u8] = b",\"sum\":\"";
-
-/// The number of hexadecimal digits of a checksum.
-const CHECKSUM_LENGTH: usize = 16;
-
-/// Returns the checksum of a line: the first digits of the SHA-256 of every byte before it.
-fn line_checksum(bytes: &[u8]) -> String {
-    to_hex(&Sha256::digest(bytes)[..CHECKSUM_LENGTH / 2])
-}
-
-/// Appends checksum and line break to a JSON object.
-fn with_checksum(mut line: Vec<u8>) -> Vec<u8> {
-    // Removes the closing brace; the last field is added behind the others.
-    line.pop();
-    let sum = line_checksum(&line);
-    line.extend_from_slice(CHECKSUM);
-    line.extend_from_slice(sum.as_bytes());
-    line.extend_from_slice(b"\"}\n");
-    line
-}
-
-/// Returns whether a line's checksum is correct; `None` for a line of an older version without one.
-fn is_intact(line: &[u8]) -> Option<bool> {
-    let (bytes, sum) = line.strip_suffix(b"\"}")?.split_last_chunk::<CHECKSUM_LENGTH>()?;
-    let bytes = bytes.strip_suffix(CHECKSUM)?;
-    Some(line_checksum(bytes).as_bytes() == sum)
 }
 
 fn replay_journal(path: &Path, bytes: &[u8]) -> Result<ReplayedThread, ThreadError> {

@@ -97,7 +97,7 @@ fn entry_names_are_stable() {
         r#"{"entry":"compacted","summary":"s","keep_from":1}"#,
         r#"{"entry":"reset"}"#,
     ] {
-        let entry: state::ThreadEntry = serde_json::from_str(line).unwrap();
+        let entry: entry::ThreadEntry = serde_json::from_str(line).unwrap();
         assert_eq!(serde_json::to_string(&entry).unwrap(), line);
     }
 }

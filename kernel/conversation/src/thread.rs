@@ -8,47 +8,26 @@ use skillhost_home::now_ms;
 use skillhost_payload::SkillRef;
 use ulid::Ulid;
 
+use crate::disk::wait_for_disk;
 use crate::model::Message;
 
+mod entry;
 mod error;
+mod line;
 mod state;
 mod store;
 #[cfg(test)]
 mod tests;
 
+use entry::ThreadEntry;
+pub use entry::{ELIDED_RESULT, MessageStatus, ThreadSkill};
 pub use error::ThreadError;
-use state::{ThreadEntry, ThreadState};
+use state::ThreadState;
 pub use store::{ThreadContents, ThreadStore, ThreadSummary};
 
-/// The version of the journal's line format.
-pub(crate) const VERSION: u64 = 1;
-
-/// The text that [`Thread::elide_tool_results`] puts in the place of a tool result.
-pub const ELIDED_RESULT: &str = "(left out)";
-
 /// The tool result of a call that ended without one.
-pub const ABORTED_CALL_RESULT: &str =
+const ABORTED_CALL_RESULT: &str =
     "the run was cut off before this call was answered; it may have happened";
-
-/// A skill that is active in a thread.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct ThreadSkill {
-    /// The skill, with the digest of the text that was activated last.
-    pub skill: SkillRef,
-    /// The text with that digest is in [`Thread::messages`].
-    pub in_messages: bool,
-}
-
-/// The state of a user message in a thread.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum MessageStatus {
-    /// The last user message of the thread; the reply is pending.
-    Open,
-    /// Answered with this reply.
-    Answered(String),
-    /// Not answered, and superseded by a later message.
-    Superseded,
-}
 
 /// A stored conversation with an agent. An open thread is locked against every other opener.
 pub struct Thread {
@@ -179,8 +158,8 @@ impl Thread {
         self.commit(vec![ThreadEntry::Reset])
     }
 
-    /// Adds [`ABORTED_CALL_RESULT`] for every call of an aborted turn, so that the thread can
-    /// continue, and returns their number.
+    /// Adds an error result for every call of an aborted turn, so that the thread can continue, and
+    /// returns their number.
     ///
     /// # Errors
     /// [`ThreadError::Io`]; the thread is then unchanged.
@@ -211,10 +190,9 @@ impl Thread {
         if let Some(journal) = &mut self.journal {
             let mut lines = Vec::new();
             for change in &changes {
-                store::write_line(&mut lines, now_ms(), change);
+                line::write_line(&mut lines, now_ms(), change);
             }
-            journal
-                .append(&lines)
+            wait_for_disk(|| journal.append(&lines))
                 .map_err(|source| ThreadError::Io { path: journal.path().to_owned(), source })?;
         }
         // Infallible from here on: every change was checked before it was written.

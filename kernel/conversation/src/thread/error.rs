@@ -29,7 +29,7 @@ pub enum ThreadError {
         id: String,
     },
     /// The journal's version is not supported by this kernel.
-    #[error("{}: journal version {version} is not supported; this kernel reads version {}", path.display(), super::VERSION)]
+    #[error("{}: journal version {version} is not supported; this kernel reads version {}", path.display(), super::line::VERSION)]
     Version {
         /// The journal.
         path: PathBuf,

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use crate::model::TokenUsage;
+use crate::usage::TokenUsage;
 
 /// A channel from a run to its client: a terminal, a program that reads JSON, another agent's run.
 #[async_trait]

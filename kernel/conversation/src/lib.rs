@@ -1,0 +1,27 @@
+//! Conversations: the interface to models, the channel of a run, and what is stored of both.
+//!
+//! A run sends a [`ModelRequest`] to a [`ModelProvider`] and reports to a [`Channel`]. Its messages
+//! are in a [`Thread`], which a later process can resume, its events in a [`Transcript`].
+
+mod channel;
+mod disk;
+mod model;
+mod outcome;
+mod thread;
+mod transcript;
+mod usage;
+
+pub use channel::{
+    ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
+};
+pub use model::{
+    Message, ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelReply, ModelRequest,
+    ModelSource, ModelTool, ModelToolCall, NoModels, ReplyChunk, StopReason,
+};
+pub use outcome::RunOutcome;
+pub use thread::{
+    ELIDED_RESULT, MessageStatus, Thread, ThreadContents, ThreadError, ThreadSkill, ThreadStore,
+    ThreadSummary,
+};
+pub use transcript::{RunEntry, RunHeader, Transcript, TranscriptError};
+pub use usage::TokenUsage;
