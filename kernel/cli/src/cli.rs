@@ -1,32 +1,20 @@
 //! The arguments of the command line.
 
 mod events;
-mod export;
 mod mcp;
 mod models;
-mod proposals;
-mod skill;
 mod talk;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use skill_commands::{ExportArgs, SkillCommand};
 use skillhost_terminal::GlobalArgs;
 
 pub(crate) use events::{EventCommand, TailArgs};
-pub(crate) use export::ExportArgs;
 pub(crate) use mcp::{LabelledRoot, McpArgs, McpClient, McpCommand, ServeArgs};
 pub(crate) use models::{CheckArgs, ModelCommand};
-pub(crate) use proposals::{
-    ApproveArgs, AuditLogArgs, AuditStart, DiffArgs, HistoryArgs, LedgerCommand, ProposalCommand,
-    ProposalsArgs, PruneArgs, RebaseArgs, RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
-};
-pub(crate) use skill::{
-    CostArgs, DisableArgs, DoctorArgs, EnableArgs, ExplainArgs, FmtArgs, GraphArgs, LintArgs,
-    NewArgs, PromptFormat, ReferenceArgs, RenderArgs, ReportFormat, RolesArgs, RulesArgs,
-    SearchArgs, SkillCommand, SkillPaths, SkillRoots, ToPromptArgs, ValidateArgs,
-};
 pub(crate) use talk::{AskArgs, ChatArgs, ChatSessionArgs, ThreadCommand};
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.

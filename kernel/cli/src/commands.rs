@@ -4,8 +4,8 @@ mod agent;
 mod ask;
 mod chat;
 mod config;
+mod event_text;
 mod events;
-mod export;
 mod ext;
 mod ext_approve;
 mod ext_build;
@@ -17,8 +17,6 @@ mod models;
 mod run;
 mod schedule;
 mod schema;
-mod skill;
-mod skills_ref;
 pub(crate) mod supervise;
 mod talk;
 mod threads;
@@ -36,6 +34,7 @@ use skillhost_terminal::{
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, CompletionsArgs, ConfigArgs, ConfigCommand, TopLevelCommand};
+use crate::kernel_session::request_from_kernel;
 
 /// The time a finished process waits for its output to be read.
 const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
@@ -44,7 +43,7 @@ const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
 pub(crate) fn main() -> ExitCode {
     if let Some((program, arguments)) = reference_tool_args() {
         return to_exit_code(
-            skills_ref::run_reference_tool(&program, &arguments),
+            skill_commands::run_reference_tool(&program, &arguments),
             Output { json: false },
         );
     }
@@ -60,7 +59,7 @@ pub(crate) fn main() -> ExitCode {
 fn reference_tool_args() -> Option<(String, Vec<OsString>)> {
     let mut arguments = std::env::args_os();
     let program = arguments.next()?;
-    let name = skills_ref::reference_tool_name(&program)?.to_owned();
+    let name = skill_commands::reference_tool_name(&program)?.to_owned();
     Some((name, arguments.collect()))
 }
 
@@ -106,8 +105,12 @@ fn run(cli: &Cli) -> CommandResult {
         TopLevelCommand::Extension(command) => ext::cmd_ext(&session, command),
         TopLevelCommand::Schedule(command) => schedule::cmd_schedule(&session, command),
         TopLevelCommand::Tool(command) => tool::cmd_tool(&session, command),
-        TopLevelCommand::Skill(command) => skill::cmd_skill(&session, command),
-        TopLevelCommand::Export(args) => export::cmd_export(&session, args),
+        TopLevelCommand::Skill(command) => {
+            skill_commands::cmd_skill(&session, command, &|request| {
+                request_from_kernel(&session, request)
+            })
+        }
+        TopLevelCommand::Export(args) => skill_commands::cmd_export(&session, args),
         TopLevelCommand::Mcp(args) => mcp::cmd_mcp(&session, args),
         TopLevelCommand::Model(command) => models::cmd_models(&session, command),
         TopLevelCommand::Config(ConfigArgs { command: None | Some(ConfigCommand::Show) }) => {

@@ -115,6 +115,7 @@ fn only_the_command_line_prints() {
     let printers = [
         "kernel/cli",
         "kernel/terminal",
+        "extensions/skill_registry/commands",
         "kernel/process/tests",
         "xtask",
         "tests",

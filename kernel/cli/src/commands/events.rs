@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skill_store::format_rfc3339;
 use skillhost_kernel::{DeadLetter, Journal, StoredEvent, TailQuery, home_journal};
 use skillhost_payload::CallError;
 use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, Output, display_safe, exit};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::run::format_payload;
+use super::event_text::{format_payload, format_time};
 use crate::cli::{EventCommand, TailArgs};
 
 /// The interval at which `--follow` polls the journal.
@@ -71,7 +70,7 @@ fn print(output: Output, event: &StoredEvent) -> Result<(), CliError> {
     let mut payload: Value = serde_json::from_str(event.payload.get()).unwrap_or_default();
     payload.sort_all_objects();
     let (time, topic, source) =
-        (shown_time(event.at_ms), display_safe(&event.topic), display_safe(&event.source));
+        (format_time(event.at_ms), display_safe(&event.topic), display_safe(&event.source));
     let what = format_payload(&payload).replace('\n', " ");
     let id = event.id;
     output
@@ -109,7 +108,7 @@ fn row(letter: &DeadLetter) -> Vec<String> {
         event.topic.clone(),
         subscriber.clone(),
         attempts.to_string(),
-        shown_time(*at_ms),
+        format_time(*at_ms),
         error.chars().take(200).collect(),
     ]
 }
@@ -128,10 +127,4 @@ async fn retry(output: Output, journal: &Journal, id: i64) -> CommandResult {
 
 fn to_cli_error(error: skillhost_kernel::JournalError) -> CliError {
     CallError::from(error).into()
-}
-
-pub(super) fn shown_time(ms: u64) -> String {
-    let mut text = format_rfc3339(i64::try_from(ms).unwrap_or(i64::MAX)).replacen('T', " ", 1);
-    text.truncate("2026-11-22 03:30:05".len());
-    text
 }

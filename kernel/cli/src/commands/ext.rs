@@ -1,6 +1,7 @@
 //! `skillhost ext`: extensions, loaded and failed.
 
 use serde::Serialize;
+use skill_commands::{REGISTRY, registry_config};
 use skill_store::ReviewConfig;
 use skillhost_home::LoadPhase;
 use skillhost_kernel::control::{ControlRequest, ExtensionDiagnosis};
@@ -9,7 +10,6 @@ use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
 };
 
-use super::skill::stored::{REGISTRY, registry_config};
 use super::{ext_approve, ext_build, ext_new};
 use crate::cli::ExtensionCommand;
 use crate::kernel_session::request_from_kernel;

@@ -11,7 +11,7 @@ use skillhost_home::{
 };
 use skillhost_terminal::{BOLD, CliContext, CliError, CommandResult, display_safe, exit};
 
-use super::events::shown_time;
+use super::event_text::format_time;
 use super::talk::format_details;
 use crate::cli::ExtensionApproveArgs;
 
@@ -166,7 +166,7 @@ pub(super) fn list(session: &CliContext) -> CommandResult {
                 entry.id.clone(),
                 entry.kind.clone(),
                 entry.state.to_owned(),
-                entry.at_ms.map(shown_time).unwrap_or_default(),
+                entry.at_ms.map(format_time).unwrap_or_default(),
                 text(&entry.approved_by),
                 text(&entry.surface),
             ]

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
+use skill_commands::create_directory;
 use skillhost_files::write_atomically;
 use skillhost_home::{Installation, discover_manifests};
 use skillhost_manifest::ExtensionId;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
-use super::skill::new;
 use crate::cli::ExtensionNewArgs;
 
 const SDK_HINT: &str = "name them: --sdk DIR (kernel/sdk in the source tree)";
@@ -61,7 +61,7 @@ pub(super) fn cmd_ext_new(session: &CliContext, args: &ExtensionNewArgs) -> Comm
         ("src/lib.rs", include_str!("../../templates/lib.rs.in")),
     ];
     let texts = files.map(|(path, template)| (path, fill(template)));
-    new::create_skill(&home.extensions_dir(), &folder, &texts)?;
+    create_directory(&home.extensions_dir(), &folder, &texts)?;
     let output = session.output;
     let place = folder.display();
     if output.json {

@@ -100,7 +100,8 @@ fn tools_are_called_in_one_place() {
 
 #[test]
 fn offline_commands_boot_no_kernel() {
-    let commands = ["kernel/cli/src", "kernel/terminal/src"];
+    let commands =
+        ["kernel/cli/src", "kernel/terminal/src", "extensions/skill_registry/commands/src"];
     assert_exact(
         "commands that boot a kernel",
         &["Kernel::boot(", "with_kernel("],
@@ -125,7 +126,7 @@ fn offline_commands_boot_no_kernel() {
             "kernel/cli/src/commands/schedule.rs",
             "kernel/cli/src/commands/tool.rs",
             // The catalog of a prompt, for `skill explain` alone.
-            "kernel/cli/src/commands/skill/doctor/turn.rs",
+            "kernel/cli/src/commands.rs",
         ],
     );
 }
@@ -168,7 +169,7 @@ fn children_are_started_in_one_place() {
         &[
             "kernel/sandbox/src/launch.rs",
             // The editor of the person who reviews, and the kernel itself.
-            "kernel/cli/src/commands/skill/review/editor.rs",
+            "extensions/skill_registry/commands/src/review/editor.rs",
             "kernel/cli/src/commands/supervise.rs",
         ],
     );
@@ -191,8 +192,8 @@ fn files_are_renamed_in_few_places() {
             "kernel/home/src/approvals.rs",
             // A directory that is complete before it gets its name.
             "kernel/conversation/src/thread/store.rs",
-            "kernel/cli/src/commands/export/folder.rs",
-            "kernel/cli/src/commands/skill/new.rs",
+            "extensions/skill_registry/commands/src/export/folder.rs",
+            "extensions/skill_registry/commands/src/new.rs",
         ],
     );
 }

@@ -1,0 +1,19 @@
+//! The arguments of the commands.
+
+mod export;
+mod paths;
+mod proposals;
+mod skill;
+
+pub use export::ExportArgs;
+pub(crate) use paths::{SkillPaths, SkillRoots};
+pub(crate) use proposals::{
+    ApproveArgs, AuditLogArgs, AuditStart, DiffArgs, HistoryArgs, LedgerCommand, ProposalCommand,
+    ProposalsArgs, PruneArgs, RebaseArgs, RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,
+};
+pub use skill::SkillCommand;
+pub(crate) use skill::{
+    CostArgs, DisableArgs, DoctorArgs, EnableArgs, ExplainArgs, FmtArgs, GraphArgs, LintArgs,
+    NewArgs, PromptFormat, ReferenceArgs, RenderArgs, ReportFormat, RolesArgs, RulesArgs,
+    SearchArgs, ToPromptArgs, ValidateArgs,
+};

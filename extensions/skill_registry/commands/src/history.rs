@@ -1,0 +1,49 @@
+//! `skillhost skill history`.
+
+use serde_json::json;
+use skill_store::{SkillVersion, VersionAuthor};
+use skillhost_terminal::{CliContext, CommandResult, exit};
+
+use super::desk::ReviewContext;
+use super::proposals::format_short_time;
+use crate::arguments::HistoryArgs;
+
+pub(super) fn cmd_skill_history(session: &CliContext, args: &HistoryArgs) -> CommandResult {
+    let context = ReviewContext::open(session)?;
+    let versions = context.with_ledger(|ledger, skills| ledger.history(skills, &args.skill))?;
+    if session.output.json {
+        session.output.print_json(&json!({ "skill_id": args.skill, "versions": versions }))?;
+        return Ok(exit::OK);
+    }
+    let rows: Vec<Vec<String>> = versions.iter().map(row).collect();
+    let header =
+        ["version", "recorded (UTC)", "digest", "files", "bytes", "by", "approved by", "reason"];
+    session.output.print_table(&header, &rows)?;
+    let partly = versions.iter().filter(|version| !version.complete).count();
+    if partly > 0 {
+        session.output.print_note(format!("of {partly} versions not every file is kept"));
+    }
+    Ok(exit::OK)
+}
+
+fn row(version: &SkillVersion) -> Vec<String> {
+    vec![
+        version.number.to_string(),
+        format_short_time(version.created_ms),
+        version.tree.short(),
+        version.files.to_string(),
+        version.bytes.to_string(),
+        author(&version.author),
+        version.approved_by.clone().unwrap_or_else(|| "-".to_owned()),
+        version.reason.clone().unwrap_or_default(),
+    ]
+}
+
+fn author(author: &VersionAuthor) -> String {
+    match author {
+        VersionAuthor::External => "(edited directly)".to_owned(),
+        VersionAuthor::Agent(author) if author.agent_id.is_empty() => author.name(),
+        VersionAuthor::Agent(author) => format!("agent {}", author.agent_id),
+        VersionAuthor::Person { name } => name.clone(),
+    }
+}

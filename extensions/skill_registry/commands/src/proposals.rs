@@ -1,0 +1,76 @@
+//! `skillhost skill proposal list`.
+
+use serde_json::json;
+use skill_store::{ProposalFilter, ProposalState, ReviewFlag, format_rfc3339};
+use skillhost_terminal::{CliContext, CommandResult, exit};
+
+use super::desk::ReviewContext;
+use crate::arguments::ProposalsArgs;
+
+/// The number of characters of a justification in a list.
+const MAX_JUSTIFICATION_CHARS: usize = 60;
+
+pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) -> CommandResult {
+    let context = ReviewContext::open(session)?;
+    let filter = ProposalFilter { all: args.all, skill: args.skill.as_deref(), state: None };
+    let listed = context.proposals(filter)?;
+    if session.output.json {
+        session.output.print_json(&json!({ "proposals": listed }))?;
+        return Ok(exit::OK);
+    }
+    if listed.is_empty() {
+        let which = if args.all { "no proposals" } else { "no proposals wait for a decision" };
+        session.output.print_note(which);
+        return Ok(exit::OK);
+    }
+    let rows: Vec<Vec<String>> = listed
+        .iter()
+        .map(|summary| {
+            let mut why: String =
+                summary.justification_line.chars().take(MAX_JUSTIFICATION_CHARS).collect();
+            if summary.flags.iter().any(is_alarming) {
+                why.insert_str(0, "(!) ");
+            }
+            let times =
+                if summary.count > 1 { format!(" ×{}", summary.count) } else { String::new() };
+            let advice = summary.recommendation.as_ref();
+            let advice = advice.map_or(String::new(), |it| format!(", advice: {}", it.advice));
+            vec![
+                summary.seq.to_string(),
+                summary.id.clone(),
+                format!("{}{times}{advice}", summary.state),
+                summary.skill_id.clone(),
+                summary.path.clone(),
+                format!("+{} -{}", summary.added, summary.removed),
+                format_short_time(summary.created_ms),
+                match summary.author.agent_id.as_str() {
+                    "" => summary.author.name(),
+                    agent => agent.to_owned(),
+                },
+                why,
+            ]
+        })
+        .collect();
+    let header =
+        ["#", "id", "state", "skill", "file", "lines", "proposed (UTC)", "by", "justification"];
+    session.output.print_table(&header, &rows)?;
+    let stale = listed.iter().filter(|summary| summary.state == ProposalState::Stale).count();
+    if stale > 0 {
+        session.output.print_note(format!(
+            "{stale} stale, as the file has changed since; `skillhost skill proposal rebase ID` makes one fit again"
+        ));
+    }
+    Ok(exit::OK)
+}
+
+/// Returns whether a flag means that the text may differ from its appearance.
+fn is_alarming(flag: &ReviewFlag) -> bool {
+    matches!(flag, ReviewFlag::HiddenUnicode { .. } | ReviewFlag::PromptMarkup { .. })
+}
+
+/// Formats a time to the minute, in UTC.
+pub(super) fn format_short_time(ms: i64) -> String {
+    let mut text = format_rfc3339(ms).replacen('T', " ", 1);
+    text.truncate("2026-11-22 03:30".len());
+    text
+}
