@@ -213,7 +213,7 @@ pub struct ScheduleRun {
 /// Returns whether `topic` is `wanted` or lies below it; an empty `wanted` and `*` match all
 /// topics.
 #[must_use]
-pub fn topic_matches(wanted: &str, topic: &str) -> bool {
+pub(crate) fn topic_matches(wanted: &str, topic: &str) -> bool {
     // `JournalStore::tail` has the same rule in SQL.
     wanted.is_empty()
         || wanted == "*"

@@ -83,6 +83,12 @@ struct JournalWorker {
 }
 
 impl Journal {
+    /// Returns the journal in the kernel's data directory; no file is opened before its first use.
+    #[must_use]
+    pub fn in_directory(directory: &Path) -> Self {
+        Self::new(directory.join("events.db"), Clock::system())
+    }
+
     /// Creates a journal for a file that may not exist yet.
     #[must_use]
     pub fn new(path: PathBuf, clock: Clock) -> Self {

@@ -1,4 +1,4 @@
-//! The event journal of the kernel: storage, delivery and retries.
+//! The events of the kernel: the journal with deliveries and retries, and the bus.
 //!
 //! A [`Journal`] is one SQLite file. An event that [`Journal::append`] returned is durable; each
 //! [`Subscriber`] receives it as a [`Delivery`] until the delivery is acknowledged or dead. The
@@ -9,8 +9,10 @@
 //! not acknowledged is repeated, so a handler may see an event more than once; attempts are counted
 //! before they start, so a handler that ends the process is not retried for ever.
 //!
-//! Several processes may append to one file at once; one of them delivers.
+//! Several processes may append to one file at once; one of them delivers. An [`EventBus`] also
+//! passes events on to the listeners in its process.
 
+mod bus;
 mod clock;
 mod error;
 mod event;
@@ -18,10 +20,11 @@ mod journal;
 mod place;
 mod store;
 
+pub use bus::{EventBus, to_event, topic};
 pub use clock::Clock;
 pub use error::{JournalError, JournalErrorKind};
 pub use event::{
     ClaimedDeliveries, DeadLetter, Delivery, NewEvent, ScheduleRun, StoredEvent, Subscriber,
-    TailQuery, topic_matches,
+    TailQuery,
 };
 pub use journal::{Journal, PruneReport, RetentionLimits};

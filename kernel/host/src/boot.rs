@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use skillhost_conversation::{ModelSource, NoModels};
+use skillhost_events::topic;
 use skillhost_home::{
     ApprovalKind, ApprovalRecord, DiscoveredManifest, DiscoveryResult, Home, Installation,
     LoadPhase, LoadRejection, RESERVED_IDS, SecretStore, Settings, approval_hint, changed_tools,
@@ -20,7 +21,6 @@ use crate::agents::{Agent, AgentError, ResolvedInstructions};
 use crate::builder::{ExtensionBuilder, NoBuilder};
 use crate::callbacks::HostCallbacks;
 use crate::context_chain::ContextChain;
-use crate::events::topic;
 use crate::instance::Instance;
 use crate::kernel::{Kernel, KernelLimits, KernelShared, KernelState};
 use crate::loader;

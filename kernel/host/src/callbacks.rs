@@ -4,13 +4,13 @@ use std::sync::Weak;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use skillhost_events::topic;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     AgentTask, CallError, ErrorKind, Event, SecretRequest, SecretValue, SubscribeRequest,
     SubscriptionId, ToolCall, UserNotice, host_method,
 };
 
-use crate::events::topic;
 use crate::kernel::{Kernel, KernelShared};
 
 /// The kernel's services for one extension.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use serde::Serialize;
 use skillhost_conversation::{ModelError, ModelProvider, ModelSource};
+use skillhost_events::{EventBus, Journal};
 use skillhost_home::{
     ADDED, DiscoveredManifest, Home, Installation, LoadPhase, LoadRejection, SecretStore, Settings,
     suggest_similar,
@@ -25,7 +26,6 @@ use crate::builder::ExtensionBuilder;
 use crate::context_chain::{ContextBlock, ContextChain, compose_system_prompt};
 use crate::conversations::MessageChannels;
 use crate::error::KernelError;
-use crate::events::{EventBus, home_journal};
 use crate::instance::{Instance, PinnedInstance};
 use crate::process::ProcessLauncher;
 use crate::report::LoadReport;
@@ -193,7 +193,7 @@ impl KernelShared {
             builder,
             process_home,
         } = options;
-        let events = EventBus::new(home_journal(&home));
+        let events = EventBus::new(Journal::in_directory(&home.data_dir("kernel")));
         Self {
             restarts: RestartCoordinator::new(&home, supervised),
             home,

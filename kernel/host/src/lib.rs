@@ -21,7 +21,6 @@ pub mod control;
 mod conversations;
 mod elf;
 mod error;
-mod events;
 mod exported;
 mod foreign_text;
 mod instance;
@@ -51,7 +50,6 @@ pub use builder::{
 pub use context_chain::{ContextBlock, ContextOutcome};
 pub use elf::ElfError;
 pub use error::KernelError;
-pub use events::{EventBus, home_journal, topic};
 pub use exported::PublishedSkillClient;
 pub use kernel::{ComposedTurn, DEFAULT_AGENT, Kernel, KernelLimits, TurnRequest};
 pub use loader::{LibraryLoadError, LoadTimings};
@@ -62,7 +60,4 @@ pub use report::{LoadReport, LoadedAgent, LoadedExtension};
 pub use restart::RestartedEvent;
 pub use runtime::{ExhaustedLimit, RunError, RunRequest};
 pub use scheduler::{LastRun, ScheduleRunOutcome, ScheduleSummary};
-pub use skillhost_events::{
-    DeadLetter, Journal, JournalError, JournalErrorKind, ScheduleRun, StoredEvent, TailQuery,
-};
 pub use tools::OwnedTool;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
+use skillhost_events::topic;
 use skillhost_home::{DiscoveredManifest, LoadPhase, Settings};
 use skillhost_payload::{CallError, ErrorKind};
 
 use crate::boot::{ExtensionLoadError, spawn_blocking};
 use crate::context_chain::ContextChain;
 use crate::error::KernelError;
-use crate::events::topic;
 use crate::kernel::{Kernel, KernelState};
 use crate::loader;
 use crate::report::LoadReport;

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use skillhost_events::topic;
 use skillhost_files::{create_private_dir, write_atomically};
 use skillhost_home::{Home, LoadRejection, now_ms};
 use skillhost_manifest::ExtensionId;
@@ -17,7 +18,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::control::ServerMessage;
-use crate::events::topic;
 use crate::foreign_text::{kernel_element, sanitize_line};
 use crate::kernel::Kernel;
 

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use skillhost_events::topic;
 use skillhost_home::{DiscoveredManifest, LoadPhase, LoadRejection, RESERVED_IDS, Settings};
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode};
 use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
@@ -12,7 +13,6 @@ use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision, RestartLimit
 use crate::boot::{ExtensionLoadError, spawn_blocking};
 use crate::context_chain::ContextChain;
 use crate::error::KernelError;
-use crate::events::topic;
 use crate::instance::Instance;
 use crate::kernel::{Kernel, KernelShared, KernelState};
 use crate::reload::{ReloadOutcome, elapsed_ms};

@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use serde_json::json;
-use skillhost_events::DeadLetter;
+use skillhost_events::{DeadLetter, topic};
 use skillhost_files::create_private_dir;
 use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::events::topic;
 use crate::kernel::{Kernel, KernelState};
 
 mod delivering;

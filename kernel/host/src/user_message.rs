@@ -6,13 +6,12 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
-use skillhost_events::{DeadLetter, Delivery, StoredEvent};
+use skillhost_events::{DeadLetter, Delivery, StoredEvent, topic};
 use skillhost_payload::{CallError, ErrorKind, Event};
 
 use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::control::{MessageError, ServerMessage, UserMessage};
 use crate::conversations::MessageChannel;
-use crate::events::topic;
 use crate::kernel::Kernel;
 use crate::runtime::{RunError, RunRequest};
 

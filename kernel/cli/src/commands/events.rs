@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{DeadLetter, Journal, StoredEvent, TailQuery, home_journal};
+use skillhost_events::{DeadLetter, Journal, StoredEvent, TailQuery};
 use skillhost_payload::CallError;
 use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, Output, display_safe, exit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,7 +18,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 const PAGE: usize = 500;
 
 pub(super) fn cmd_events(session: &CliContext, command: &EventCommand) -> CommandResult {
-    let (output, journal) = (session.output, home_journal(&session.trusted_home()?));
+    let (output, journal) =
+        (session.output, Journal::in_directory(&session.trusted_home()?.data_dir("kernel")));
     session.block_on(Box::pin(async {
         match command {
             EventCommand::Tail(args) => tail(output, &journal, args).await,
@@ -125,6 +126,6 @@ async fn retry(output: Output, journal: &Journal, id: i64) -> CommandResult {
     Ok(exit::OK)
 }
 
-fn to_cli_error(error: skillhost_kernel::JournalError) -> CliError {
+fn to_cli_error(error: skillhost_events::JournalError) -> CliError {
     CallError::from(error).into()
 }

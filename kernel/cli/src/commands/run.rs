@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use skillhost_events::topic;
+use skillhost_kernel::Kernel;
 use skillhost_kernel::control::{ControlServer, socket_path};
-use skillhost_kernel::{Kernel, topic};
 use skillhost_payload::Event;
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, DIM, Output, display_safe, exit, queue,

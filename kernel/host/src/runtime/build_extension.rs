@@ -3,6 +3,7 @@
 
 use serde::Deserialize;
 use serde_json::json;
+use skillhost_events::topic;
 use skillhost_home::{ApprovalSurface, Approver, find_in_sandbox, suggest_similar};
 use skillhost_manifest::{ExtensionDependency, ExtensionId, Manifest};
 use skillhost_payload::{
@@ -11,7 +12,6 @@ use skillhost_payload::{
 
 use crate::builder::{BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, RollbackOutcome};
 use crate::error::KernelError;
-use crate::events::topic;
 use crate::kernel::{Kernel, KernelState};
 use crate::tools::ToolError;
 

@@ -167,7 +167,7 @@ impl Delivering {
         loop {
             tokio::select! {
                 () = cancel.cancelled() => return,
-                () = self.kernel.shared.events.appended.notified() => return,
+                () = self.kernel.shared.events.appended().notified() => return,
                 Some(ended) = self.running.join_next_with_id() => return self.note_finished(ended),
                 () = &mut due => return,
                 _ = poll.tick() => {

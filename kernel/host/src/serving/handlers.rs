@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use skillhost_events::{Delivery, Subscriber};
+use skillhost_events::{Delivery, Subscriber, to_event, topic};
 use skillhost_manifest::{EventHandler, EventSubscription, ExtensionId, Manifest};
 use skillhost_payload::{
     AgentTask, CallContext, CallError, CallOrigin, ErrorKind, Event, HandleEventRequest,
@@ -15,7 +15,6 @@ use skillhost_payload::{
 
 use super::templates::{render_event_template, summary_line};
 use crate::bus::{BuiltinHandler, HandlerOutcome, builtin_handlers};
-use crate::events::{to_event, topic};
 use crate::instance::Instance;
 use crate::kernel::{Kernel, KernelState};
 

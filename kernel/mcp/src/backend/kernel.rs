@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use skillhost_events::topic;
 use skillhost_home::{McpReviewMode, McpSettings};
-use skillhost_kernel::{Kernel, KernelError, topic};
+use skillhost_kernel::{Kernel, KernelError};
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, CatalogScope, Event, PublishedBody, PublishedDetails,
     PublishedEntry, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,

@@ -1,7 +1,7 @@
 //! Requests of an extension to the kernel: events, notices, secrets, other extensions.
 
 use serde_json::json;
-use skillhost_kernel::topic;
+use skillhost_events::topic;
 use skillhost_payload::ErrorKind;
 
 use crate::rig::{Gate, Rig, home_with, misbehaving, next};

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use skillhost_events::{Journal, TailQuery, topic};
 use skillhost_home::{Home, HomeSource};
-use skillhost_kernel::{KernelLimits, TailQuery, home_journal, topic};
+use skillhost_kernel::KernelLimits;
 use skillhost_payload::ErrorKind;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
@@ -42,7 +43,7 @@ async fn failed_handler_is_dead_lettered() {
 
     rig.done("a", json!({"do": "become", "place": "event", "act": "block"})).await;
     // As another process does.
-    let theirs = home_journal(rig.kernel.home());
+    let theirs = Journal::in_directory(&rig.kernel.home().data_dir("kernel"));
     let letters = theirs.dead_letters().await.unwrap();
     assert_eq!(letters.iter().map(|letter| letter.id).collect::<Vec<_>>(), [1]);
     theirs.retry_dead_letter(1).await.unwrap();
@@ -182,7 +183,14 @@ async fn interrupted_delivery_resumes_after_start() {
     drop(gate.reached("a event").await);
     rig.kernel.shutdown().await;
     assert_eq!(rig.handled(), ["a event work {}"; 2]);
-    assert_eq!(home_journal(rig.kernel.home()).dead_letters().await.unwrap().len(), 0);
+    assert_eq!(
+        Journal::in_directory(&rig.kernel.home().data_dir("kernel"))
+            .dead_letters()
+            .await
+            .unwrap()
+            .len(),
+        0
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,7 +258,8 @@ async fn silent_kernel_creates_no_journal() {
     assert!(!rig.home.path("sandbox/data/kernel/events.db").exists());
     rig.emit("work", json!({})).await;
     let all = TailQuery { limit: 9, ..TailQuery::default() };
-    let kept = home_journal(rig.kernel.home()).tail(all).await.unwrap();
+    let kept =
+        Journal::in_directory(&rig.kernel.home().data_dir("kernel")).tail(all).await.unwrap();
     let kept: Vec<_> = kept.iter().map(|e| (e.id, e.topic.as_str(), e.source.as_str())).collect();
     assert_eq!(kept, [(1, "work", "a")]);
     rig.kernel.shutdown().await;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use skillhost_kernel::{KernelLimits, topic};
+use skillhost_events::topic;
+use skillhost_kernel::KernelLimits;
 use skillhost_payload::ErrorKind;
 use test_support::TestHome;
 

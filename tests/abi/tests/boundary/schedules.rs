@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{Kernel, KernelLimits, ScheduleRun, ScheduleRunOutcome};
+use skillhost_events::ScheduleRun;
+use skillhost_kernel::{Kernel, KernelLimits, ScheduleRunOutcome};
 use skillhost_payload::{ErrorKind, Event};
 use test_support::TestHome;
 use tokio::sync::broadcast::Receiver;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use skillhost_conversation::{MessageStatus, Thread, ThreadStore};
-use skillhost_kernel::{KernelLimits, RunError, RunRequest, topic};
+use skillhost_events::topic;
+use skillhost_kernel::{KernelLimits, RunError, RunRequest};
 use skillhost_payload::Event;
 use tokio::sync::Notify;
 

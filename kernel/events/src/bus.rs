@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
-use skillhost_events::{Clock, Journal, JournalErrorKind, NewEvent, StoredEvent, topic_matches};
-use skillhost_home::Home;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Mutex as AsyncMutex, Notify, broadcast};
+
+use crate::error::JournalErrorKind;
+use crate::event::{NewEvent, StoredEvent, topic_matches};
+use crate::journal::Journal;
 
 /// Topics published by the kernel itself.
 pub mod topic {
@@ -20,13 +22,13 @@ pub mod topic {
     pub const NOTICE: &str = "kernel.notice";
     /// An agent or extension has requested a restart: payload `{"text": …}`, the reason.
     pub const RESTART_REQUESTED: &str = "kernel.restart_requested";
-    /// A user message was accepted: payload [`crate::control::UserMessage`], its key the message's
+    /// A user message was accepted: payload `UserMessage`, its key the message's
     /// id.
     pub const USER_MESSAGE: &str = "user.message";
     /// A user message was answered, or will not be: payload `{"message_id": …, "thread": …}` and
     /// `outcome` or `error`.
     pub const AGENT_REPLIED: &str = "agent.replied";
-    /// The kernel was restarted on request: payload [`crate::RestartedEvent`].
+    /// The kernel was restarted on request: payload `RestartedEvent`.
     pub const RESTARTED: &str = "kernel.restarted";
     /// A new build of an extension is loaded: payload `{"id": …, "version": …}`.
     pub const RELOADED: &str = "kernel.extension_reloaded";
@@ -51,11 +53,11 @@ const MAX_REMEMBERED_EVENTS: usize = 4096;
 ///
 /// A published event is on disk before any delivery. Listeners and subscriptions of extensions
 /// receive it once, in this process; a subscriber that must receive every event is declared in a
-/// manifest and served by [`Kernel::start_event_delivery`](crate::Kernel::start_event_delivery).
+/// manifest and served by the event delivery of the kernel.
 pub struct EventBus {
     journal: Journal,
     /// Notified when this process has appended an event.
-    pub(crate) appended: Notify,
+    appended: Notify,
     sender: broadcast::Sender<Arc<Event>>,
     subscriptions: Mutex<HashMap<u64, Arc<Subscription>>>,
     next: AtomicU64,
@@ -70,14 +72,10 @@ struct Subscription {
     receiver: AsyncMutex<broadcast::Receiver<Arc<Event>>>,
 }
 
-/// Returns the journal of a home; no file is opened before its first use.
-#[must_use]
-pub fn home_journal(home: &Home) -> Journal {
-    Journal::new(home.data_dir("kernel").join("events.db"), Clock::system())
-}
-
 impl EventBus {
-    pub(crate) fn new(journal: Journal) -> Self {
+    /// Creates the bus of a journal.
+    #[must_use]
+    pub fn new(journal: Journal) -> Self {
         let (sender, _) = broadcast::channel(BUFFER);
         Self {
             started_ms: journal.now_ms(),
@@ -94,6 +92,12 @@ impl EventBus {
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// Returns the signal that this process has appended an event.
+    #[must_use]
+    pub fn appended(&self) -> &Notify {
+        &self.appended
     }
 
     /// Stores an event, then notifies the listeners. Returns the event with its id; if one with the
@@ -155,18 +159,14 @@ impl EventBus {
 
     /// Notifies the listeners without storing the event; returns the number of receivers of
     /// [`EventBus::subscribe_all`], without those of extensions.
-    pub(crate) fn notify_listeners(&self, event: Event) -> usize {
+    pub fn notify_listeners(&self, event: Event) -> usize {
         let readers = self.sender.send(Arc::new(event)).unwrap_or(0);
         readers.saturating_sub(self.lock().len())
     }
 
     /// Publishes one of the kernel's own events. A storage error is only logged, as the reported
     /// action has already happened.
-    pub(crate) async fn publish_kernel_event(
-        &self,
-        topic: &str,
-        payload: &(impl Serialize + Sync),
-    ) {
+    pub async fn publish_kernel_event(&self, topic: &str, payload: &(impl Serialize + Sync)) {
         let payload = match serde_json::value::to_raw_value(payload) {
             Ok(payload) => payload,
             Err(error) => return tracing::error!(topic, %error, "event could not be serialized"),
@@ -182,7 +182,8 @@ impl EventBus {
         self.sender.subscribe()
     }
 
-    pub(crate) fn subscribe(&self, owner: &ExtensionId, topic: &str) -> u64 {
+    /// Subscribes an extension to a topic; returns the id of the subscription.
+    pub fn subscribe(&self, owner: &ExtensionId, topic: &str) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let subscription = Subscription {
             owner: owner.clone(),
@@ -193,7 +194,8 @@ impl EventBus {
         id
     }
 
-    pub(crate) fn unsubscribe(&self, owner: &ExtensionId, id: u64) {
+    /// Ends a subscription; only its owner may call this.
+    pub fn unsubscribe(&self, owner: &ExtensionId, id: u64) {
         let mut subscriptions = self.lock();
         if subscriptions.get(&id).is_some_and(|subscription| subscription.owner == *owner) {
             subscriptions.remove(&id);
@@ -201,11 +203,10 @@ impl EventBus {
     }
 
     /// Waits for the next event of a subscription; only its owner may call this.
-    pub(crate) async fn next_event(
-        &self,
-        owner: &ExtensionId,
-        id: u64,
-    ) -> Result<Arc<Event>, CallError> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] without the subscription, [`ErrorKind::Unavailable`] at the end.
+    pub async fn next_event(&self, owner: &ExtensionId, id: u64) -> Result<Arc<Event>, CallError> {
         let subscription =
             self.lock().get(&id).filter(|subscription| subscription.owner == *owner).cloned();
         let subscription = subscription.ok_or_else(|| {
@@ -230,15 +231,18 @@ impl EventBus {
 }
 
 /// Converts an event of the journal for extensions and listeners.
-pub(crate) fn to_event(event: StoredEvent) -> Event {
+#[must_use]
+pub fn to_event(event: StoredEvent) -> Event {
     let StoredEvent { id, topic, source, payload, correlation_id, key, .. } = event;
     Event { topic, source, payload, id, correlation_id: Some(correlation_id), key }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
+    use crate::clock::Clock;
 
     fn bus(directory: &tempfile::TempDir) -> EventBus {
         EventBus::new(Journal::new(directory.path().join("kernel/events.db"), Clock::new(|| 7)))
