@@ -2,8 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use skill_format::tree::{parse_counted, parse_frontmatter, print_tree};
-use skill_format::{FRONTMATTER_LIMIT, Value};
+use skill_format::FRONTMATTER_LIMIT;
+use skill_format::tree::{parse_counted, parse_frontmatter};
+use yaml_tree::{Value, print_tree};
 
 fuzz_target!(|text: &str| {
     if text.len() > FRONTMATTER_LIMIT {

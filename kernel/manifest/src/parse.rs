@@ -7,9 +7,11 @@ mod process;
 mod schedules;
 
 use serde_json::json;
+use yaml_tree::{Span, Value};
 
 use crate::read::{ErrorReport, MappingReader, NodeReader, ReadResult};
 use crate::rules;
+use crate::yaml::{parse_yaml, yaml_type};
 use crate::{
     ExtensionDependency, ExtensionId, ExtensionKind, Manifest, ManifestErrorKind, ManifestErrors,
     McpExports,
@@ -23,7 +25,7 @@ use crate::{
 /// # Errors
 /// Every independent error, with line and column. If the text is not valid YAML, only that error.
 pub fn parse_manifest(text: &str) -> Result<Manifest, ManifestErrors> {
-    let tree = crate::yaml::parse_yaml(text).map_err(|error| ManifestErrors::new(vec![error]))?;
+    let tree = parse_yaml(text).map_err(|error| ManifestErrors::new(vec![error]))?;
     let mut report = ErrorReport::new(tree.errors);
     let manifest = parse_root(&NodeReader::root(&tree.root), &mut report);
     let errors = report.into_errors();
@@ -35,8 +37,8 @@ pub fn parse_manifest(text: &str) -> Result<Manifest, ManifestErrors> {
 }
 
 fn parse_root(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manifest> {
-    if !matches!(at.node.value, crate::yaml::YamlValue::Mapping(_)) {
-        let found = at.node.value.yaml_type();
+    if !matches!(at.node, Value::Mapping(_)) {
+        let found = yaml_type(at.node);
         return Err(at.error(ManifestErrorKind::NotAMapping { found }, report));
     }
     let fields = at.fields("", "a mapping", report)?;
@@ -122,8 +124,8 @@ fn parse_kind(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResul
     let agent = fields.optional("agent", report, agent::parse_agent);
     if let (Some(entrypoint), Some(agent)) = (fields.key("entrypoint"), fields.key("agent")) {
         // The later one is the likely cause, so the error is reported there.
-        let second = if entrypoint.line > agent.line { entrypoint } else { agent };
-        return Err(report.add(ManifestErrorKind::TwoKinds, second.line, second.column));
+        let second = if entrypoint.span.line > agent.span.line { entrypoint } else { agent };
+        return Err(report.add(ManifestErrorKind::TwoKinds, second.span));
     }
     match (entrypoint?, agent?) {
         (Some(kind), _) => Ok(kind),
@@ -167,7 +169,7 @@ fn reject_for_agents(
     match (fields.key(field), fields.key("agent"), fields.key("entrypoint")) {
         (Some(key), Some(_), None) => {
             let kind = ManifestErrorKind::CodeOnly { field };
-            Err(report.add(kind, key.line, key.column))
+            Err(report.add(kind, key.span))
         }
         _ => Ok(()),
     }
@@ -212,13 +214,13 @@ fn parse_dependencies(
     let mut before: Vec<ExtensionDependency> = Vec::new();
     at.list(report, |at, report| {
         let dependency = parse_dependency(at, report)?;
-        let ExtensionDependency { id, line, column, .. } = dependency.clone();
+        let id = dependency.id.clone();
         if own_id == Some(&id) {
-            return Err(report.add(ManifestErrorKind::SelfDependency { id }, line, column));
+            return Err(at.error(ManifestErrorKind::SelfDependency { id }, report));
         }
         if let Some(first) = before.iter().find(|first| first.id == id) {
             let kind = ManifestErrorKind::DuplicateDependency { id, first_line: first.line };
-            return Err(report.add(kind, line, column));
+            return Err(at.error(kind, report));
         }
         before.push(dependency.clone());
         Ok(dependency)
@@ -229,7 +231,7 @@ fn parse_dependency(
     at: &NodeReader<'_>,
     report: &mut ErrorReport,
 ) -> ReadResult<ExtensionDependency> {
-    let (line, column) = (at.node.line, at.node.column);
+    let Span { line, column } = at.node.span();
     if at.is_text() {
         return Ok(ExtensionDependency {
             id: parse_extension_id(at, report)?,

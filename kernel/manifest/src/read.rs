@@ -4,9 +4,11 @@
 //! only the report can create. So all fields of a mapping are read first and combined afterwards,
 //! and no failure lacks a reason.
 
+use yaml_tree::{Mapping, MappingEntry, Scalar, Span, Value};
+
 use crate::parse::fields;
 use crate::rules::TextRule;
-use crate::yaml::{YamlNode, YamlValue};
+use crate::yaml::{to_json, yaml_type};
 use crate::{Located, ManifestError, ManifestErrorKind};
 
 /// The errors found so far.
@@ -28,7 +30,8 @@ impl ErrorReport {
     }
 
     /// Adds an error.
-    pub(crate) fn add(&mut self, kind: ManifestErrorKind, line: u32, column: u32) -> ErrorReported {
+    pub(crate) fn add(&mut self, kind: ManifestErrorKind, span: Span) -> ErrorReported {
+        let Span { line, column } = span;
         self.0.push(ManifestError { kind, line, column });
         ErrorReported(())
     }
@@ -42,19 +45,19 @@ impl ErrorReport {
 /// A reader of one value, with its path in the manifest.
 #[derive(Debug)]
 pub(crate) struct NodeReader<'n> {
-    pub(crate) node: &'n YamlNode,
+    pub(crate) node: &'n Value,
     pub(crate) path: String,
 }
 
 impl<'n> NodeReader<'n> {
     /// Creates a reader of the outermost value.
-    pub(crate) fn root(node: &'n YamlNode) -> Self {
+    pub(crate) fn root(node: &'n Value) -> Self {
         Self { node, path: String::new() }
     }
 
     /// Reports an error at this value.
     pub(crate) fn error(&self, kind: ManifestErrorKind, report: &mut ErrorReport) -> ErrorReported {
-        report.add(kind, self.node.line, self.node.column)
+        report.add(kind, self.node.span())
     }
 
     /// Reports that the value has another type than expected.
@@ -64,7 +67,7 @@ impl<'n> NodeReader<'n> {
         report: &mut ErrorReport,
     ) -> ErrorReported {
         let field = self.path.clone();
-        let found = self.node.value.yaml_type();
+        let found = yaml_type(self.node);
         self.error(ManifestErrorKind::WrongType { field, expected, found }, report)
     }
 
@@ -81,17 +84,18 @@ impl<'n> NodeReader<'n> {
 
     /// Attaches the position of this value to a result.
     pub(crate) fn locate<T>(&self, value: T) -> Located<T> {
-        Located { value, line: self.node.line, column: self.node.column }
+        let Span { line, column } = self.node.span();
+        Located { value, line, column }
     }
 
     /// Returns whether the value is text.
     pub(crate) fn is_text(&self) -> bool {
-        self.node.value.yaml_type() == crate::YamlType::Text
+        yaml_type(self.node) == crate::YamlType::Text
     }
 
     /// Returns whether the value is a list.
     pub(crate) fn is_list(&self) -> bool {
-        self.node.value.yaml_type() == crate::YamlType::List
+        yaml_type(self.node) == crate::YamlType::List
     }
 
     /// Reads any text.
@@ -115,8 +119,8 @@ impl<'n> NodeReader<'n> {
         rule: &TextRule,
         report: &mut ErrorReport,
     ) -> ReadResult<String> {
-        match &self.node.value {
-            YamlValue::Scalar { text, .. } => self.check_rule(text, rule, report),
+        match self.node {
+            Value::Scalar(scalar) => self.check_rule(&scalar.text, rule, report),
             _ => Err(self.wrong_type("text", report)),
         }
     }
@@ -127,7 +131,7 @@ impl<'n> NodeReader<'n> {
         rule: &TextRule,
         report: &mut ErrorReport,
     ) -> ReadResult<String> {
-        match self.node.value.yaml_type() {
+        match yaml_type(self.node) {
             crate::YamlType::Nothing => Err(self.wrong_type("text, a number or a boolean", report)),
             _ => self.verbatim_matching(rule, report),
         }
@@ -147,17 +151,17 @@ impl<'n> NodeReader<'n> {
     }
 
     fn text_as(&self, expected: &'static str, report: &mut ErrorReport) -> ReadResult<&'n str> {
-        match &self.node.value {
-            YamlValue::Scalar { text, .. } if self.is_text() => Ok(text),
+        match self.node {
+            Value::Scalar(scalar) if self.is_text() => Ok(&scalar.text),
             _ => Err(self.wrong_type(expected, report)),
         }
     }
 
     /// Reads `true` or `false`.
     pub(crate) fn boolean(&self, report: &mut ErrorReport) -> ReadResult<bool> {
-        match &self.node.value {
+        match self.node {
             // The JSON form decides: quoted or unusual spellings are text.
-            YamlValue::Scalar { .. } => self.node.value.to_json().as_bool(),
+            Value::Scalar(_) => to_json(self.node).as_bool(),
             _ => None,
         }
         .ok_or_else(|| self.wrong_type("`true` or `false`", report))
@@ -172,11 +176,11 @@ impl<'n> NodeReader<'n> {
     where
         T: TryFrom<u64>,
     {
-        match (&self.node.value, self.node.value.to_json()) {
-            (YamlValue::Scalar { text, .. }, serde_json::Value::Number(number)) => {
+        match (self.node, to_json(self.node)) {
+            (Value::Scalar(scalar), serde_json::Value::Number(number)) => {
                 let positive = number.as_u64().filter(|&n| n > 0);
                 let fitting = positive.and_then(|n| T::try_from(n).ok());
-                fitting.ok_or_else(|| self.invalid(text, expected, report))
+                fitting.ok_or_else(|| self.invalid(&scalar.text, expected, report))
             }
             _ => Err(self.wrong_type(expected, report)),
         }
@@ -196,8 +200,8 @@ impl<'n> NodeReader<'n> {
 
     /// Reads a mapping with arbitrary content.
     pub(crate) fn object(&self, report: &mut ErrorReport) -> ReadResult<serde_json::Value> {
-        match &self.node.value {
-            mapping @ YamlValue::Mapping(_) => Ok(mapping.to_json()),
+        match self.node {
+            mapping @ Value::Mapping(_) => Ok(to_json(mapping)),
             _ => Err(self.wrong_type("a mapping", report)),
         }
     }
@@ -206,14 +210,16 @@ impl<'n> NodeReader<'n> {
     pub(crate) fn entries<T>(
         &self,
         report: &mut ErrorReport,
-        mut each: impl FnMut(&'n Located<String>, &NodeReader<'n>, &mut ErrorReport) -> ReadResult<T>,
+        mut each: impl FnMut(&'n Scalar, &NodeReader<'n>, &mut ErrorReport) -> ReadResult<T>,
     ) -> ReadResult<Vec<T>> {
-        let YamlValue::Mapping(entries) = &self.node.value else {
+        let Value::Mapping(mapping) = self.node else {
             return Err(self.wrong_type("a mapping", report));
         };
         let at = |key: &str, node| NodeReader { node, path: format!("{}.{key}", self.path) };
-        let entries: Vec<ReadResult<T>> =
-            entries.iter().map(|(key, node)| each(key, &at(&key.value, node), report)).collect();
+        let entries = mapping.entries.iter();
+        let entries: Vec<ReadResult<T>> = entries
+            .map(|entry| each(&entry.key, &at(&entry.key.text, &entry.value), report))
+            .collect();
         // Collected in two steps: collecting results directly would stop at the first error.
         entries.into_iter().collect()
     }
@@ -224,12 +230,12 @@ impl<'n> NodeReader<'n> {
         report: &mut ErrorReport,
         mut each: impl FnMut(&NodeReader<'n>, &mut ErrorReport) -> ReadResult<T>,
     ) -> ReadResult<Vec<T>> {
-        let YamlValue::Sequence(items) = &self.node.value else {
+        let Value::Sequence(sequence) = self.node else {
             return Err(self.wrong_type("a list", report));
         };
         let item = |(index, node)| NodeReader { node, path: format!("{}[{index}]", self.path) };
         let entries: Vec<ReadResult<T>> =
-            items.iter().enumerate().map(|entry| each(&item(entry), report)).collect();
+            sequence.items.iter().enumerate().map(|entry| each(&item(entry), report)).collect();
         entries.into_iter().collect()
     }
 
@@ -241,51 +247,51 @@ impl<'n> NodeReader<'n> {
         expected: &'static str,
         report: &mut ErrorReport,
     ) -> ReadResult<MappingReader<'n>> {
-        let YamlValue::Mapping(entries) = &self.node.value else {
+        let Value::Mapping(mapping) = self.node else {
             return Err(self.wrong_type(expected, report));
         };
         let mut misspelled = Vec::new();
-        for (key, _) in entries {
-            if let Some(kind) = fields::check_field(section, &key.value) {
+        for MappingEntry { key, .. } in &mapping.entries {
+            if let Some(kind) = fields::check_field(section, &key.text) {
                 let nearest = match kind {
                     ManifestErrorKind::UnknownField { nearest, .. } => nearest,
                     _ => None,
                 };
-                let reported = report.add(kind, key.line, key.column);
+                let reported = report.add(kind, key.span);
                 misspelled.extend(nearest.map(|name| (name, reported)));
             }
         }
-        let (line, column) = (self.node.line, self.node.column);
-        Ok(MappingReader { entries, section, path: self.path.clone(), line, column, misspelled })
+        Ok(MappingReader { mapping, section, path: self.path.clone(), misspelled })
     }
 }
 
 /// A reader of a mapping with known fields.
 #[derive(Debug)]
 pub(crate) struct MappingReader<'n> {
-    entries: &'n [(Located<String>, YamlNode)],
+    mapping: &'n Mapping,
     section: &'static str,
     path: String,
-    line: u32,
-    column: u32,
     /// The fields that unknown ones were probably meant to be.
     misspelled: Vec<(&'static str, ErrorReported)>,
 }
 
 impl<'n> MappingReader<'n> {
     /// Returns the key of a field, or `None` if the field is absent.
-    pub(crate) fn key(&self, name: &str) -> Option<&'n Located<String>> {
+    pub(crate) fn key(&self, name: &str) -> Option<&'n Scalar> {
+        self.entry(name).map(|entry| &entry.key)
+    }
+
+    fn entry(&self, name: &str) -> Option<&'n MappingEntry> {
         // The schema is tested against the same list, so a reader cannot use an undocumented field.
         debug_assert!(
             fields::known_fields(self.section).any(|known| known == name),
             "{name} is not listed"
         );
-        self.entries.iter().map(|(key, _)| key).find(|key| key.value == name)
+        self.mapping.entries.iter().find(|entry| entry.key.text == name)
     }
 
     fn get(&self, name: &str) -> Option<NodeReader<'n>> {
-        let key = self.key(name)?;
-        let (_, node) = self.entries.iter().find(|(other, _)| std::ptr::eq(other, key))?;
+        let node = &self.entry(name)?.value;
         Some(NodeReader { node, path: self.path_of(name) })
     }
 
@@ -297,8 +303,7 @@ impl<'n> MappingReader<'n> {
         report: &mut ErrorReport,
     ) -> ErrorReported {
         let misspelled = self.misspelled.iter().find(|(name, _)| names.contains(name));
-        misspelled
-            .map_or_else(|| report.add(kind, self.line, self.column), |(_, reported)| *reported)
+        misspelled.map_or_else(|| report.add(kind, self.mapping.span), |(_, reported)| *reported)
     }
 
     fn path_of(&self, name: &str) -> String {

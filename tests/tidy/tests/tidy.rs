@@ -136,6 +136,7 @@ fn pure_crates_cannot_do_io() {
         "kernel/contract",
         "kernel/payload",
         "kernel/manifest",
+        "kernel/yaml",
         "extensions/skill_registry/compat",
         "extensions/skill_registry/diff",
         "extensions/skill_registry/format",

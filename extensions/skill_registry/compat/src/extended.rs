@@ -31,10 +31,10 @@ mod tools;
 mod version;
 
 use serde::Serialize;
-use skill_format::tree::{self, Mapping, YamlStyle};
 use skill_format::{
-    Diagnostic, FRONTMATTER_LIMIT, Frontmatter, SKILL_YAML, SKILL_YAML_LIMIT, Span, Value,
+    Diagnostic, FRONTMATTER_LIMIT, Frontmatter, SKILL_YAML, SKILL_YAML_LIMIT, tree,
 };
+use yaml_tree::{Mapping, Span, Value, YamlStyle};
 
 pub use composition::{ExecutionOrder, SkillComposition, SkillDependency};
 pub use finding::ExtendedFinding;
@@ -251,8 +251,11 @@ impl<'a> SectionCollector<'a> {
                 self.add_value(key, &root, span, anchor);
             }
             _ if by_name => {
-                let scalar =
-                    tree::Scalar { text: text.to_owned(), style: YamlStyle::DoubleQuoted, span };
+                let scalar = yaml_tree::Scalar {
+                    text: text.to_owned(),
+                    style: YamlStyle::DoubleQuoted,
+                    span,
+                };
                 self.add_value(key, &Value::Scalar(scalar), span, FindingAnchor::At(span));
             }
             _ => {}

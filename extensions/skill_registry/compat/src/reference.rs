@@ -15,7 +15,8 @@ mod surrogate;
 mod validate;
 mod yaml;
 
-use skill_format::{Diagnostic, Severity, SkillInput, Span};
+use skill_format::{Diagnostic, Severity, SkillInput};
+use yaml_tree::Span;
 
 use error::{error_diagnostic, to_reference_error};
 use yaml::StrictYamlValue;

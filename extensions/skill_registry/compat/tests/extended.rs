@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
-use skill_format::{SKILL_YAML_LIMIT, Value, tree};
+use skill_format::{SKILL_YAML_LIMIT, tree};
+use yaml_tree::Value;
 
 #[test]
 fn skill_yaml_has_limits() {

@@ -100,13 +100,6 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Returns the start of a text for quoting in a message: untrusted texts can be long.
-pub(crate) fn excerpt(text: &str) -> &str {
-    const MAX_CHARS: usize = 60;
-    let end = text.char_indices().nth(MAX_CHARS).map_or(text.len(), |(at, _)| at);
-    &text[..end]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

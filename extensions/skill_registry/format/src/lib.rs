@@ -59,4 +59,3 @@ pub use skill::{
 pub use split::{FRONTMATTER_LIMIT, FrontmatterFences, HeadStatus, find_fences, find_head};
 pub use text::{DecodedText, FILE_LIMIT, decode_file};
 pub use tokens::TokenCount;
-pub use tree::{Span, Value};

@@ -15,10 +15,11 @@ use std::borrow::Cow;
 use crate::diagnostic::Diagnostic;
 use crate::split::{FenceSearch, FrontmatterFences, InputEnd, scan_fences};
 use crate::text::{DecodedText, UTF8_BOM, decode_file, is_utf16};
-use crate::tree::{self, Value};
+use crate::tree;
 pub use core_schema::infer_core_type;
 use findings::DiagnosticCollector;
 pub use frontmatter::{AllowedTools, Frontmatter};
+use yaml_tree::Value;
 
 /// The outcome of parsing a SKILL.md.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,284 +1,116 @@
-//! The frontmatter as a tree of strings with spans.
+//! The frontmatter as a tree of strings with positions, and the diagnostics about its YAML.
 //!
-//! YAML gives values types that the author of a skill does not expect: `version: 1.10` becomes 1.1
-//! and `on` becomes true. Here a scalar is the text in the file, every key and value has a
-//! position, and [`parse_frontmatter`] never fails: text that is not YAML is kept and reported.
-//!
-//! The input is untrusted. Besides its size ([`FRONTMATTER_LIMIT`](crate::FRONTMATTER_LIMIT)) a
-//! budget bounds it: [`DEPTH_LIMIT`], [`NODE_LIMIT`] and a number of parser events. Aliases are
-//! never expanded.
+//! The input is untrusted. Besides its size ([`FRONTMATTER_LIMIT`](crate::FRONTMATTER_LIMIT)) the
+//! budget of the reader bounds it: [`DEPTH_LIMIT`](yaml_tree::DEPTH_LIMIT),
+//! [`NODE_LIMIT`](yaml_tree::NODE_LIMIT) and [`EVENT_LIMIT`](yaml_tree::EVENT_LIMIT).
 
-mod build;
-mod piece;
-mod print;
-mod read;
-mod reread;
+use yaml_tree::{MISSING_BLANK, Notice, NoticeKind, RecoveredTree, Span, Value};
 
-use std::collections::HashSet;
-use std::ops::Range;
+use crate::diagnostic::Diagnostic;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+/// The fields that are recognized without a blank after the colon: the intent is unambiguous.
+const FIELDS: [&str; 6] =
+    ["name", "description", "license", "compatibility", "allowed-tools", "metadata"];
 
-pub use print::print_tree;
-pub use read::{FrontmatterTree, parse_counted, parse_frontmatter};
-
-/// The maximum nesting of lists and maps; deeper values are kept as text.
-pub const DEPTH_LIMIT: usize = 16;
-
-/// The maximum number of keys and values; a field beyond it is kept as text.
-pub const NODE_LIMIT: usize = 2_000;
-
-/// A position in the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-pub struct Span {
-    /// The line, counted from 1.
-    pub line: u32,
-    /// The column in characters, counted from 1.
-    pub column: u32,
-}
-
-/// The notation of a scalar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum YamlStyle {
-    /// Without quotes.
-    Plain,
-    /// In single quotes.
-    SingleQuoted,
-    /// In double quotes.
-    DoubleQuoted,
-    /// A block after `|`.
-    Literal,
-    /// A block after `>`.
-    Folded,
-    /// An alias such as `*a`, kept as written.
-    Alias,
-    /// Not YAML: text of the file, kept unchanged.
-    Raw,
-}
-
-/// A key, or a value that is neither list nor map.
+/// A parsed frontmatter with its diagnostics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scalar {
-    /// The text, never typed: `1.10` is `1.10`.
-    pub text: String,
-    /// The notation in the file.
-    pub style: YamlStyle,
-    /// The position of its first character.
-    pub span: Span,
+pub struct FrontmatterTree {
+    /// The parsed value: a map, empty for an empty text.
+    ///
+    /// Any other value is not a frontmatter; if the text is not even YAML, the root is one
+    /// [`YamlStyle::Raw`](yaml_tree::YamlStyle::Raw) scalar and one of the diagnostics is an error.
+    pub root: Value,
+    /// The diagnostics, not sorted.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The first position where the tree lacks content of the text: words that belong to no field,
+    /// or YAML that is over a limit and kept as text.
+    pub gap: Option<Span>,
 }
 
-/// A list of values.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sequence {
-    /// The values in the order of the file.
-    pub items: Vec<Value>,
-    /// `true` for a list in brackets.
-    pub flow: bool,
-    /// The position of its first character.
-    pub span: Span,
-    /// Its byte range in the parsed text.
-    pub range: Range<usize>,
+/// Parses the text between the fences; its first line is line `first_line` of the file.
+///
+/// If the text is not YAML, it is cut at the lines that start with `key:`, and every fragment that
+/// is not YAML by itself is kept as text, with a warning (`frontmatter.recovered`) that names it.
+/// No field is ever dropped. Duplicate keys stay in the tree and are reported.
+#[must_use]
+pub fn parse_frontmatter(text: &str, first_line: u32) -> FrontmatterTree {
+    to_frontmatter_tree(yaml_tree::parse_recovering(text, first_line, &FIELDS))
 }
 
-/// One `key: value` of a map.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MappingEntry {
-    /// The key.
-    pub key: Scalar,
-    /// The value.
-    pub value: Value,
+/// Parses like [`parse_frontmatter`] and also returns the number of parser events of all attempts
+/// together, which is at most 16,000 for any text.
+#[must_use]
+pub fn parse_counted(text: &str, first_line: u32) -> (FrontmatterTree, usize) {
+    let (tree, events) = yaml_tree::parse_counted(text, first_line, &FIELDS);
+    (to_frontmatter_tree(tree), events)
 }
 
-/// A map: keys with values in the order of the file, duplicates included.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mapping {
-    /// The entries in the order of the file.
-    pub entries: Vec<MappingEntry>,
-    /// `true` for a map in braces.
-    pub flow: bool,
-    /// The position of its first character.
-    pub span: Span,
-    /// Its byte range in the parsed text.
-    pub range: Range<usize>,
+fn to_frontmatter_tree(tree: RecoveredTree) -> FrontmatterTree {
+    let RecoveredTree { root, notices, gap } = tree;
+    FrontmatterTree { root, diagnostics: notices.into_iter().map(to_diagnostic).collect(), gap }
 }
 
-/// A node of the tree.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Text.
-    Scalar(Scalar),
-    /// A list.
-    Sequence(Sequence),
-    /// A map.
-    Mapping(Mapping),
-}
-
-impl Mapping {
-    /// Returns the value of a key; the first one if the key is duplicated.
-    #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Value> {
-        self.entries.iter().find(|entry| entry.key.text == key).map(|entry| &entry.value)
-    }
-
-    /// Returns whether two maps have the same keys and values in the same order, regardless of
-    /// positions and notation.
-    #[must_use]
-    pub fn same_content(&self, other: &Self) -> bool {
-        self.entries.len() == other.entries.len()
-            && self.entries.iter().zip(&other.entries).all(|(left, right)| {
-                left.key.text == right.key.text && left.value.same_content(&right.value)
-            })
-    }
-}
-
-impl Value {
-    /// Returns the text of a scalar.
-    #[must_use]
-    pub fn as_str(&self) -> Option<&str> {
-        match self {
-            Self::Scalar(scalar) => Some(&scalar.text),
-            Self::Sequence(_) | Self::Mapping(_) => None,
-        }
-    }
-
-    /// Returns the position of the first character.
-    #[must_use]
-    pub fn span(&self) -> Span {
-        match self {
-            Self::Scalar(scalar) => scalar.span,
-            Self::Sequence(sequence) => sequence.span,
-            Self::Mapping(mapping) => mapping.span,
-        }
-    }
-
-    /// Returns whether the value is absent, as in `key:`.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        matches!(self, Self::Scalar(Scalar { text, style: YamlStyle::Plain | YamlStyle::Raw, .. }) if text.is_empty())
-    }
-
-    /// Returns whether two values have the same texts in the same structure, regardless of positions
-    /// and notation.
-    #[must_use]
-    pub fn same_content(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Scalar(left), Self::Scalar(right)) => left.text == right.text,
-            (Self::Sequence(left), Self::Sequence(right)) => {
-                left.items.len() == right.items.len()
-                    && left.items.iter().zip(&right.items).all(|(l, r)| l.same_content(r))
-            }
-            (Self::Mapping(left), Self::Mapping(right)) => left.same_content(right),
-            _ => false,
-        }
-    }
-
-    /// Converts the value to text: that of a scalar, or the value's range of `source`, the parsed
-    /// text, without the indentation of the value.
-    #[must_use]
-    pub fn into_text(self, source: &str) -> String {
-        let (range, span) = match self {
-            Self::Scalar(scalar) => return scalar.text,
-            Self::Sequence(sequence) => (sequence.range, sequence.span),
-            Self::Mapping(mapping) => (mapping.range, mapping.span),
-        };
-        // The first line starts at the value; only the further lines carry its indentation.
-        let indent = usize::try_from(span.column).map_or(0, |column| column.saturating_sub(1));
-        let mut lines = source.get(range).unwrap_or_default().lines();
-        let mut text = lines.next().unwrap_or_default().to_owned();
-        for line in lines {
-            let blanks = line.bytes().take(indent).take_while(|byte| *byte == b' ').count();
-            text.push('\n');
-            text.push_str(&line[blanks..]);
-        }
-        text
-    }
-}
-
-/// Removes every entry whose key occurs in an earlier one.
-pub(crate) fn retain_first(entries: &mut Vec<MappingEntry>) {
-    let repeated = repeated_keys(entries);
-    if repeated.is_empty() {
-        return;
-    }
-    let mut index = 0;
-    // `retain` visits the entries in order and does not pass their index.
-    entries.retain(|_| {
-        index += 1;
-        repeated.binary_search(&(index - 1)).is_err()
-    });
-}
-
-/// Returns the ascending indexes of the entries whose key occurs in an earlier one.
-fn repeated_keys(entries: &[MappingEntry]) -> Vec<usize> {
-    // Nearly every map is small; for those, comparing is faster than hashing.
-    const SMALL: usize = 16;
-    if entries.len() <= SMALL {
-        let repeats = |index: &usize| {
-            entries[..*index].iter().any(|earlier| earlier.key.text == entries[*index].key.text)
-        };
-        return (1..entries.len()).filter(repeats).collect();
-    }
-    let mut seen = HashSet::with_capacity(entries.len());
-    (0..entries.len()).filter(|&index| !seen.insert(entries[index].key.text.as_str())).collect()
-}
-
-/// Serializes to strings, arrays and objects; a duplicate key keeps its first value.
-impl Serialize for Value {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Scalar(scalar) => serializer.serialize_str(&scalar.text),
-            Self::Sequence(sequence) => serializer.collect_seq(&sequence.items),
-            Self::Mapping(mapping) => {
-                // JSON readers disagree about duplicate keys, so none is written.
-                let repeated = repeated_keys(&mapping.entries);
-                let mut map = serializer.serialize_map(None)?;
-                for (index, entry) in mapping.entries.iter().enumerate() {
-                    if repeated.binary_search(&index).is_err() {
-                        map.serialize_entry(&entry.key.text, &entry.value)?;
-                    }
-                }
-                map.end()
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn map(text: &str) -> Mapping {
-        match parse_frontmatter(text, 2).root {
-            Value::Mapping(mapping) => mapping,
-            other => panic!("not a map: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn duplicate_key_keeps_first_value() {
-        let mut few = map("a: 1\nb: 2\na: 3\n");
-        assert_eq!(few.get("a").and_then(Value::as_str), Some("1"));
-        retain_first(&mut few.entries);
-        assert!(few.same_content(&map("a: 1\nb: 2\n")));
-        let line = |n: usize| format!("k{}: {n}\n", n % 30);
-        let mut many = map(&(0..60).map(line).collect::<String>());
-        retain_first(&mut many.entries);
-        assert!(many.same_content(&map(&(0..30).map(line).collect::<String>())));
-    }
-
-    #[test]
-    fn same_content_ignores_notation() {
-        let plain = map("a: [x, 'y']\nb: {c: d}\n");
-        assert!(plain.same_content(&map("a:\n- \"x\"\n- y\nb:\n  c: >-\n    d\n")));
-        for other in ["a: [x]\nb: {c: d}\n", "a: x\nb: {c: d}\n", "a: [x, y]\nb: {e: d}\n"] {
-            assert!(!plain.same_content(&map(other)), "{other}");
-        }
-    }
-
-    #[test]
-    fn value_serializes_untyped() {
-        let value = Value::Mapping(map("a: 1.10\nb: [yes, {c: ''}]\na: 2\n"));
-        let json = serde_json::to_string(&value).unwrap();
-        assert_eq!(json, r#"{"a":"1.10","b":["yes",{"c":""}]}"#);
-    }
+/// Returns the diagnostic of a notice.
+fn to_diagnostic(notice: Notice) -> Diagnostic {
+    let recovered = |message: String| Diagnostic::warning("frontmatter.recovered", message);
+    let (diagnostic, help) = match notice.kind {
+        NoticeKind::NotYaml { reason } => (
+            Diagnostic::error("frontmatter.yaml", format!("the frontmatter is not YAML: {reason}")),
+            "write one `key: value` per line, with at least `name` and `description`",
+        ),
+        NoticeKind::NotCombined { reason } => (
+            recovered(format!("the frontmatter is not valid YAML ({reason})")),
+            "its fields are read one by one; other readers refuse the file",
+        ),
+        NoticeKind::BrokenField { field, reason } => (
+            recovered(format!("`{field}` is not valid YAML ({reason}) and is read as text")),
+            if reason == MISSING_BLANK {
+                "write a blank after the colon"
+            } else {
+                "put the value in quotes, or indent it on the next line after `>-`"
+            },
+        ),
+        NoticeKind::UnindentedLines { field } => (
+            recovered(format!("the further lines of `{field}` are not indented")),
+            "indent them by two blanks; other readers refuse the file",
+        ),
+        NoticeKind::StrayText { text } => (
+            recovered(format!("`{text}` belongs to no field and is left out")),
+            "write one `key: value` per line",
+        ),
+        NoticeKind::DuplicateKey { key } => (
+            Diagnostic::warning(
+                "frontmatter.duplicateKey",
+                format!("duplicate key `{key}`; the first value is used"),
+            ),
+            "remove one of them; other readers refuse the file",
+        ),
+        NoticeKind::Alias { text } => (
+            Diagnostic::warning(
+                "frontmatter.alias",
+                format!("the alias `{text}` is kept as text and not expanded"),
+            ),
+            "write the value out, or put the text in quotes",
+        ),
+        NoticeKind::Anchor { text } => (
+            Diagnostic::warning("frontmatter.anchor", format!("the anchor `{text}` is ignored")),
+            "remove it, or put the text in quotes if it is part of it",
+        ),
+        NoticeKind::Tag { text } => (
+            Diagnostic::warning("frontmatter.tag", format!("the tag `{text}` is ignored")),
+            "remove it, or put the text in quotes if it is part of it",
+        ),
+        NoticeKind::ComplexKey => (
+            Diagnostic::warning("frontmatter.complexKey", "a list or map as a key is kept as text"),
+            "put the text in quotes if it is not meant as YAML",
+        ),
+        NoticeKind::SeveralDocuments => (
+            Diagnostic::warning(
+                "frontmatter.multipleDocuments",
+                "the frontmatter has several YAML documents; they are read as one",
+            ),
+            "remove the lines `...`",
+        ),
+    };
+    diagnostic.with_position(notice.span.line, notice.span.column).with_help(help)
 }

@@ -1,11 +1,11 @@
 //! Tests of the loading rules, field by field.
 
 use proptest::prelude::*;
-use skill_format::tree::{Scalar, YamlStyle};
 use skill_format::{
-    AllowedTools, FRONTMATTER_LIMIT, Frontmatter, HeadStatus, ParsedSkill, Severity, Span, Value,
-    find_head, parse_head, parse_skill,
+    AllowedTools, FRONTMATTER_LIMIT, Frontmatter, HeadStatus, ParsedSkill, Severity, find_head,
+    parse_head, parse_skill,
 };
+use yaml_tree::{Scalar, Span, Value, YamlStyle};
 
 const BASE: &str = "name: demo\ndescription: Does a thing.\n";
 

@@ -1,10 +1,9 @@
 //! Tests with the parser torture set: twenty SKILL.md, each with one construct that breaks parsers.
 
-use skill_format::tree::{Scalar, YamlStyle};
 use skill_format::{
-    AllowedTools, Frontmatter, HeadStatus, Severity, Span, Value, find_head, parse_head,
-    parse_skill,
+    AllowedTools, Frontmatter, HeadStatus, Severity, find_head, parse_head, parse_skill,
 };
+use yaml_tree::{Scalar, Span, Value, YamlStyle};
 
 macro_rules! cases {
     ($($name:literal),* $(,)?) => {

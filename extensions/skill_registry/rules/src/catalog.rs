@@ -4,7 +4,8 @@ mod overlap;
 
 use std::collections::HashMap;
 
-use skill_format::{Severity, SkillInput, Span};
+use skill_format::{Severity, SkillInput};
+use yaml_tree::Span;
 
 use crate::profile::Profile;
 use crate::rule::{Finding, FindingSink, Rule};

@@ -1,6 +1,7 @@
 //! Application of the edits of findings.
 
-use skill_format::{SkillInput, Value, find_fences, tree};
+use skill_format::{SkillInput, find_fences, tree};
+use yaml_tree::Value;
 
 use crate::check::{CheckOptions, CheckReport, check_skill};
 use crate::rule::TextEdit;

@@ -22,8 +22,9 @@ mod print;
 mod source;
 mod text;
 
-use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle, parse_frontmatter};
-use skill_format::{Severity, Value, find_fences};
+use skill_format::tree::parse_frontmatter;
+use skill_format::{Severity, find_fences};
+use yaml_tree::{Mapping, MappingEntry, Scalar, Value, YamlStyle};
 
 use draft::{DraftChildren, build_draft};
 use source::{CommentToken, FrontmatterSource, SourceLayout, StandaloneLine, collect_comments};

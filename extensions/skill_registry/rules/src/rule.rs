@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use serde::Serialize;
-use skill_format::{Diagnostic, Severity, Span};
+use skill_format::{Diagnostic, Severity};
+use yaml_tree::Span;
 
 use crate::profile::ProfileLevels;
 use crate::subject::SkillDocument;

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 
 use skill_compat::extended::{self, ParsedExtendedSpec};
-use skill_format::tree::{Mapping, MappingEntry};
 use skill_format::{
-    Diagnostic, FileEntry, Frontmatter, FrontmatterFences, ParsedSkill, Severity, SkillInput, Span,
-    Value, decode_file, find_fences, infer_core_type, tree,
+    Diagnostic, FileEntry, Frontmatter, FrontmatterFences, ParsedSkill, Severity, SkillInput,
+    decode_file, find_fences, infer_core_type, tree,
 };
+use yaml_tree::{Mapping, MappingEntry, Span, Value};
 
 use crate::body::MarkdownBody;
 use crate::body::local_links::{LocalLink, find_local_links};

@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use skill_format::tree::{self, Scalar, YamlStyle};
-use skill_format::{Severity, Span, Value, find_fences};
+use skill_format::{Severity, find_fences, tree};
+use yaml_tree::{Scalar, Span, Value, YamlStyle};
 
 use crate::rule::{Finding, FindingSink, RuleCheck};
 use crate::rules::{RULES, find_rule, suppression_unknown, suppression_unused};

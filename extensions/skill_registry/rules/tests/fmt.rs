@@ -1,9 +1,10 @@
 //! Tests of the canonical form of a frontmatter: examples and properties.
 
 use proptest::prelude::*;
-use skill_format::tree::{Mapping, MappingEntry, YamlStyle, parse_frontmatter};
-use skill_format::{Value, find_fences};
+use skill_format::find_fences;
+use skill_format::tree::parse_frontmatter;
 use skill_rules::fmt::{FmtErrorKind, FmtOptions, FormattedSkill, format_skill};
+use yaml_tree::{Mapping, MappingEntry, Value, YamlStyle};
 
 const PORTABLE: FmtOptions = FmtOptions { portable: true };
 

@@ -2,8 +2,9 @@
 #![expect(clippy::unwrap_used, reason = "a test without its text has failed")]
 
 use proptest::prelude::*;
-use skill_format::{SkillInput, Value, find_fences, tree};
+use skill_format::{SkillInput, find_fences, tree};
 use skill_rules::{CheckOptions, CheckScope, FixOutcome, Profile, apply_fixes, check_skill};
+use yaml_tree::Value;
 
 const OPTIONS: CheckOptions = CheckOptions { profile: Profile::Spec, scope: CheckScope::Lint };
 

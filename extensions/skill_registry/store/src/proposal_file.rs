@@ -7,9 +7,10 @@
 use std::fmt::Write as _;
 
 use skill_catalog::AgentAuthor;
-use skill_format::{Digest, SkillId, Value, tree};
+use skill_format::{Digest, SkillId, tree};
 use skillhost_files::jail::RelPath;
 use ulid::Ulid;
+use yaml_tree::Value;
 
 use crate::ledger::{Proposal, format_rfc3339};
 

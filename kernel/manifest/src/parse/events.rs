@@ -68,7 +68,7 @@ fn parse_subscription(
     let timeout_ms = fields.optional("timeout_ms", report, parse_timeout);
     if let (Some(key), None) = (fields.key("timeout_ms"), fields.key("handler")) {
         let kind = misplaced_field(at, "timeout_ms", "a `handler`");
-        return Err(report.add(kind, key.line, key.column));
+        return Err(report.add(kind, key.span));
     }
     Ok(EventSubscription {
         topic: topic?,
@@ -105,7 +105,7 @@ fn parse_handler(
     // A field of another handler would be ignored silently, so it is an error.
     for (name, owner, description) in owners {
         if let Some(key) = fields.key(name).filter(|_| keyword != Some(owner)) {
-            return Err(report.add(misplaced_field(at, name, description), key.line, key.column));
+            return Err(report.add(misplaced_field(at, name, description), key.span));
         }
     }
     match keyword {
@@ -114,7 +114,7 @@ fn parse_handler(
         Some(HandlerKeyword::Custom) => match (kind, fields.key("handler")) {
             (Some(ExtensionKind::Process { .. } | ExtensionKind::Agent(_)), Some(key)) => {
                 let owner = "libraries if it is `custom`; write `notify_user` or `invoke_agent`";
-                Err(report.add(misplaced_field(at, "handler", owner), key.line, key.column))
+                Err(report.add(misplaced_field(at, "handler", owner), key.span))
             }
             _ => Ok(Some(EventHandler::Custom)),
         },

@@ -41,19 +41,19 @@ fn parse_renames(
 ) -> ReadResult<BTreeMap<String, String>> {
     let mut before: HashMap<String, u32> = HashMap::new();
     let entries = at.entries(report, |own, at, report| {
-        if !(rules::OWN_TOOL.is_valid)(&own.value) {
-            let (field, value) = (at.path.clone(), own.value.clone());
+        if !(rules::OWN_TOOL.is_valid)(&own.text) {
+            let (field, value) = (at.path.clone(), own.text.clone());
             let expected = rules::OWN_TOOL.expected;
             let kind = ManifestErrorKind::Invalid { field, value, expected };
-            return Err(report.add(kind, own.line, own.column));
+            return Err(report.add(kind, own.span));
         }
         let name = at.text_matching(&rules::TOOL, report)?;
         // Two tools with one final name could not both be offered.
-        match before.insert(name.clone(), at.node.line) {
+        match before.insert(name.clone(), at.node.span().line) {
             Some(first_line) => {
                 Err(at.error(ManifestErrorKind::DuplicateName { name, first_line }, report))
             }
-            None => Ok((own.value.clone(), name)),
+            None => Ok((own.text.clone(), name)),
         }
     })?;
     Ok(entries.into_iter().collect())
@@ -70,18 +70,18 @@ pub(super) fn parse_environment(
     let entries = fields.optional("env", report, |at, report| {
         let entries = at.entries(report, |name, at, report| {
             let invalid_name = |expected, report: &mut ErrorReport| {
-                let (field, value) = ("env".to_owned(), name.value.clone());
+                let (field, value) = ("env".to_owned(), name.text.clone());
                 let kind = ManifestErrorKind::Invalid { field, value, expected };
-                Err(report.add(kind, name.line, name.column))
+                Err(report.add(kind, name.span))
             };
-            if !(rules::VARIABLE.is_valid)(&name.value) {
+            if !(rules::VARIABLE.is_valid)(&name.text) {
                 return invalid_name(rules::VARIABLE.expected, report);
             }
             // The kernel sets secrets as variables; a fixed value would override one silently.
-            if secrets.is_some_and(|secrets| secrets.contains(&name.value)) {
+            if secrets.is_some_and(|secrets| secrets.contains(&name.text)) {
                 return invalid_name("a variable that is not in `secrets`", report);
             }
-            Ok((name.value.clone(), at.scalar_matching(&rules::ARGUMENT, report)?))
+            Ok((name.text.clone(), at.scalar_matching(&rules::ARGUMENT, report)?))
         })?;
         // The limit bounds the environment that the kernel passes to the process.
         match entries.len() {
@@ -119,7 +119,7 @@ fn reject_unless_process(
     match (fields.key(field), kind) {
         (Some(key), Some(ExtensionKind::Library { .. } | ExtensionKind::Agent(_))) => {
             let kind = ManifestErrorKind::Belongs { field: field.to_owned(), owner: OWNER };
-            Err(report.add(kind, key.line, key.column))
+            Err(report.add(kind, key.span))
         }
         _ => Ok(()),
     }

@@ -23,7 +23,7 @@ pub(super) fn parse_schedules(
         let name = fields.required("name", report, |at, report| {
             let name = at.text_matching(&rules::SCHEDULE, report)?;
             // The journal stores the last run of a schedule under its name.
-            match before.insert(name.clone(), at.node.line) {
+            match before.insert(name.clone(), at.node.span().line) {
                 Some(first_line) => {
                     Err(at.error(ManifestErrorKind::DuplicateName { name, first_line }, report))
                 }
@@ -93,14 +93,14 @@ fn parse_action(
         .filter_map(|name| Some((name, fields.key(name)?)))
         .collect();
     // In the order of the file, so that the error is reported at the second one.
-    present.sort_by_key(|(_, key)| (key.line, key.column));
+    present.sort_by_key(|(_, key)| key.span);
     if let [(first, _), (second, key), ..] = present[..] {
         let kind = ManifestErrorKind::TwoActions { first, second };
-        return Err(report.add(kind, key.line, key.column));
+        return Err(report.add(kind, key.span));
     }
     if let (Some(key), None) = (fields.key("arguments"), fields.key("tool")) {
         let kind = misplaced_field(at, "arguments", "a `tool`");
-        return Err(report.add(kind, key.line, key.column));
+        return Err(report.add(kind, key.span));
     }
     let Some(&(name, key)) = present.first() else {
         let expected = match kind {
@@ -126,7 +126,7 @@ fn parse_action(
         _ => None,
     };
     if let Some(owner) = owner {
-        return Err(report.add(misplaced_field(at, name, owner), key.line, key.column));
+        return Err(report.add(misplaced_field(at, name, owner), key.span));
     }
     match (task?, tool?, prompt?) {
         (Some(task), ..) => Ok(ScheduleAction::Task(task)),

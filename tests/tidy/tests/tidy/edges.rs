@@ -252,6 +252,7 @@ const UNPLANNED: &[(&str, &str)] = &[
     ("skill-store", "skill-rules"),
     ("skill-store", "skill-search"),
     ("skill-store", "skillhost-files"),
+    ("skill-store", "yaml-tree"),
     ("skillhost", "skill-store"),
     ("skillhost-builder", "skillhost-kernel"),
     ("skillhost-kernel", "skillhost-contract"),

@@ -1,7 +1,8 @@
 //! Parsing of the composition of skills.
 
 use serde::Serialize;
-use skill_format::{SkillId, Span, Value};
+use skill_format::SkillId;
+use yaml_tree::{Span, Value};
 
 use super::reader::{RecordReader, SectionRules, excerpt};
 

@@ -1,6 +1,6 @@
 //! The findings in the extended declarations.
 
-use skill_format::Span;
+use yaml_tree::Span;
 
 /// A finding in an extended declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]

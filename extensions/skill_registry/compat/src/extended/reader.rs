@@ -1,7 +1,6 @@
 //! Reader of typed records from the untyped tree, with findings for values that do not fit.
 
-use skill_format::tree::{Mapping, Scalar, YamlStyle};
-use skill_format::{Span, Value};
+use yaml_tree::{Mapping, Scalar, Span, Value, YamlStyle};
 
 use super::finding::ExtendedFinding;
 

@@ -1,7 +1,7 @@
 //! Parsing of test scenarios.
 
 use serde::Serialize;
-use skill_format::Value;
+use yaml_tree::Value;
 
 use super::reader::{RecordReader, SectionRules};
 

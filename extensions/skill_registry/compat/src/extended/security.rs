@@ -1,7 +1,7 @@
 //! Parsing of the security manifest.
 
 use serde::Serialize;
-use skill_format::Value;
+use yaml_tree::Value;
 
 use super::reader::{RecordReader, SectionRules};
 

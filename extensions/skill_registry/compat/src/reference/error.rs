@@ -1,6 +1,7 @@
 //! The errors of the reference.
 
-use skill_format::{Diagnostic, Severity, Span};
+use skill_format::{Diagnostic, Severity};
+use yaml_tree::Span;
 
 use super::scanner::{ScanMark, StrictYamlError};
 use super::surrogate::make_encodable;

@@ -1,6 +1,6 @@
 //! Output of `skills-ref read-properties` and `skills-ref to-prompt`.
 
-use skill_format::Span;
+use yaml_tree::Span;
 
 use super::error::ReferenceError;
 use super::python::{html_escape, json_dumps, str_strip, to_str};

@@ -1,7 +1,8 @@
 //! Checks of `skills-ref validate` on a frontmatter, in its order.
 
-use skill_format::{Diagnostic, Span};
+use skill_format::Diagnostic;
 use unicode_normalization::UnicodeNormalization as _;
+use yaml_tree::Span;
 
 use super::error::{ReferenceError, error_diagnostic, to_span};
 use super::python::{is_alnum, str_len, str_strip};

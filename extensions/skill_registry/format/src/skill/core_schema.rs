@@ -1,6 +1,6 @@
 //! The types of YAML's core schema; used only in messages to authors, never for parsing.
 
-use crate::tree::{Scalar, Value, YamlStyle};
+use yaml_tree::{Scalar, Value, YamlStyle};
 
 /// Returns the type of a value in YAML 1.2's core schema, unless it is a text: `a list`, `a map`,
 /// `empty`, `true or false` or `a number`.
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn quoted_scalar_is_text() {
-        let span = crate::tree::Span::default();
+        let span = yaml_tree::Span::default();
         let scalar = |style| Value::Scalar(Scalar { text: "1.0".to_owned(), style, span });
         assert_eq!(infer_core_type(&scalar(YamlStyle::Plain)), Some("a number"));
         for style in

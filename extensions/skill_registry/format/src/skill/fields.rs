@@ -1,10 +1,12 @@
 //! The conversion of the tree to the fields of a skill.
 
+use yaml_tree::excerpt;
+use yaml_tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle, retain_first};
+
 use super::findings::DiagnosticCollector;
 use super::frontmatter::{AllowedTools, Frontmatter};
 use super::{allowed_tools, core_schema, name};
-use crate::diagnostic::{Diagnostic, excerpt};
-use crate::tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle, retain_first};
+use crate::diagnostic::Diagnostic;
 
 /// The maximum length of a description in characters (Agent Skills specification).
 const MAX_DESCRIPTION: usize = 1024;

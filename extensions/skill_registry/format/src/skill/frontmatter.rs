@@ -1,6 +1,6 @@
 //! The fields of a frontmatter.
 
-use crate::tree::Value;
+use yaml_tree::Value;
 
 /// The tools in a skill's `allowed-tools` field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

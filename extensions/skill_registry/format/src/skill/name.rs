@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
-use crate::diagnostic::{Diagnostic, excerpt};
+use yaml_tree::excerpt;
+
+use crate::diagnostic::Diagnostic;
 
 /// The maximum length of a name in characters (Agent Skills specification).
 const MAX_CHARS: usize = 64;

@@ -255,7 +255,7 @@ fn similarity(left: &[u32], right: &[u32], weights: &[f64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use skill_format::Span;
+    use yaml_tree::Span;
 
     use super::*;
 

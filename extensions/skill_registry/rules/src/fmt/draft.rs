@@ -1,7 +1,6 @@
 //! The draft of a formatted frontmatter: fields with their comments.
 
-use skill_format::Value;
-use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
+use yaml_tree::{Mapping, MappingEntry, Scalar, Value, YamlStyle};
 
 use super::source::{
     BlockScalar, CommentToken, FrontmatterSource, SourceLayout, StandaloneLine, quoted_length,

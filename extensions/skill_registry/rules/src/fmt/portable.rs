@@ -1,7 +1,6 @@
 //! Moves fields outside the specification under `metadata`, which the specification leaves open.
 
-use skill_format::Value;
-use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
+use yaml_tree::{Mapping, MappingEntry, Scalar, Value, YamlStyle};
 
 use super::draft::{DraftChildren, DraftNode, ValueShape};
 use super::text::looks_typed;
@@ -106,7 +105,7 @@ fn metadata_nodes(draft: &mut DraftChildren) -> Option<&mut Vec<DraftNode>> {
 }
 
 fn plain_scalar(text: &str) -> Scalar {
-    Scalar { text: text.to_owned(), style: YamlStyle::Plain, span: skill_format::Span::default() }
+    Scalar { text: text.to_owned(), style: YamlStyle::Plain, span: yaml_tree::Span::default() }
 }
 
 /// Converts a value to one text: the words of `tags` and `requires` separated by commas, a value in

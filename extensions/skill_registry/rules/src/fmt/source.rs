@@ -1,7 +1,6 @@
 //! Search for the comments and blank lines of a frontmatter, which its tree does not contain.
 
-use skill_format::tree::{Mapping, MappingEntry, Scalar, YamlStyle};
-use skill_format::{Span, Value};
+use yaml_tree::{Mapping, MappingEntry, Scalar, Span, Value, YamlStyle};
 
 /// A standalone line between two fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

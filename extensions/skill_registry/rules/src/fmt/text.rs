@@ -1,7 +1,7 @@
 //! Notation of texts in YAML.
 
-use skill_format::tree::{Scalar, YamlStyle};
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
+use yaml_tree::{Scalar, YamlStyle};
 
 use super::source::BlockScalar;
 
@@ -76,10 +76,10 @@ fn round_trips(written: &ScalarForm, text: &str) -> bool {
     // A following key shows whether the block ends where it should.
     yaml.push_str("l:\n");
     let tree = skill_format::tree::parse_frontmatter(&yaml, 1);
-    let skill_format::Value::Mapping(root) = &tree.root else { return false };
+    let yaml_tree::Value::Mapping(root) = &tree.root else { return false };
     tree.diagnostics.is_empty()
         && root.entries.len() == 2
-        && root.get("k").and_then(skill_format::Value::as_str) == Some(text)
+        && root.get("k").and_then(yaml_tree::Value::as_str) == Some(text)
 }
 
 /// Appends a line of a block; an empty line is not indented.

@@ -1,6 +1,6 @@
 //! `body.maxLines`: the body has more than 500 lines.
 
-use skill_format::Span;
+use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

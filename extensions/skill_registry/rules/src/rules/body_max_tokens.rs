@@ -1,6 +1,7 @@
 //! `body.maxTokens`: the body has more than about 5,000 tokens.
 
-use skill_format::{Span, TokenCount};
+use skill_format::TokenCount;
+use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

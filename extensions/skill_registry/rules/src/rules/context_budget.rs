@@ -1,6 +1,7 @@
 //! `context-budget`: a body that takes more of the context than recommended.
 
-use skill_format::{Span, TokenCount};
+use skill_format::TokenCount;
+use yaml_tree::Span;
 
 use super::body_max_lines;
 use crate::profile::{ProfileLevels, RuleLevel};

@@ -1,6 +1,6 @@
 //! `dialect-field`: a field that only some clients support.
 
-use skill_format::Value;
+use yaml_tree::Value;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

@@ -1,6 +1,6 @@
 //! `empty-body`: a skill without instructions.
 
-use skill_format::Span;
+use yaml_tree::Span;
 
 use crate::body::PassageKind;
 use crate::profile::{ProfileLevels, RuleLevel};

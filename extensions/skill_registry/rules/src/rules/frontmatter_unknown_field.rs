@@ -1,6 +1,6 @@
 //! `frontmatter.unknownField`: a field is not in the specification.
 
-use skill_format::tree::MappingEntry;
+use yaml_tree::MappingEntry;
 
 use crate::profile::{Profile, ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

@@ -1,6 +1,6 @@
 //! `frontmatter.yaml`: the frontmatter is not YAML.
 
-use skill_format::Span;
+use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

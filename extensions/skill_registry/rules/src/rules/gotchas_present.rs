@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
-use skill_format::Span;
+use yaml_tree::Span;
 
 use crate::body::phrase::{PhraseSet, build_matcher, split_words};
 use crate::body::{PassageKind, TextPassage};

@@ -1,6 +1,7 @@
 //! `large-file`: a file of the skill that is too large to be read.
 
-use skill_format::{EntryKind, Span};
+use skill_format::EntryKind;
+use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

@@ -1,6 +1,7 @@
 //! `progressive-disclosure`: a long skill in a single file.
 
-use skill_format::{EntryKind, FileEntry, Span};
+use skill_format::{EntryKind, FileEntry};
+use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

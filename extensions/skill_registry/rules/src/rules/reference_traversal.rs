@@ -1,6 +1,7 @@
 //! `reference.traversal`: a link to a path outside the skill.
 
-use skill_format::{EntryKind, Span};
+use skill_format::EntryKind;
+use yaml_tree::Span;
 
 use crate::body::local_links::LocalTarget;
 use crate::profile::{ProfileLevels, RuleLevel};

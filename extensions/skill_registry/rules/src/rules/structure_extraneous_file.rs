@@ -1,6 +1,6 @@
 //! `structure.extraneousFile`: a file does not belong into a skill.
 
-use skill_format::Span;
+use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

@@ -1,6 +1,6 @@
 //! `structure.fileName`: the file is not called SKILL.md.
 
-use skill_format::Span;
+use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

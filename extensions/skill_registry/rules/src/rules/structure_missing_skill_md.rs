@@ -1,6 +1,6 @@
 //! `structure.missingSkillMd`: there is no SKILL.md.
 
-use skill_format::Span;
+use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

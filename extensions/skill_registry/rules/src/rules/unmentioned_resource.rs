@@ -1,6 +1,7 @@
 //! `unmentioned-resource`: a document that SKILL.md does not mention.
 
-use skill_format::{EntryKind, Span};
+use skill_format::EntryKind;
+use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};

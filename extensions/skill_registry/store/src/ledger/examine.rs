@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use cap_std::fs::Dir;
 use skill_format::{
     Diagnostic, Digest, EntryKind, FILE_LIMIT, FileEntry, ResourceKind, Severity, SkillInput,
-    TokenCount, Value, find_fences, tree,
+    TokenCount, find_fences, tree,
 };
 use skill_rules::{CheckOptions, CheckScope, Profile};
 use skillhost_files::jail::{self, JailError, RelPath};
+use yaml_tree::Value;
 
 use crate::ledger::error::{LedgerError, LedgerErrorKind};
 use crate::ledger::place::{ProposalTarget, jail_error};
@@ -322,9 +323,9 @@ fn changed_fields(before: &str, new: &str) -> Vec<String> {
     let fields = |text: &str| match find_fences(text) {
         Some(fences) => match tree::parse_frontmatter(&text[fences.yaml], 1).root {
             Value::Mapping(fields) => fields,
-            _ => tree::Mapping::default(),
+            _ => yaml_tree::Mapping::default(),
         },
-        None => tree::Mapping::default(),
+        None => yaml_tree::Mapping::default(),
     };
     let (before, new) = (fields(before), fields(new));
     let names: BTreeSet<&str> =

@@ -1,7 +1,8 @@
 //! The arguments of a skill's prompt.
 
 use serde::Serialize;
-use skill_format::{Frontmatter, Value};
+use skill_format::Frontmatter;
+use yaml_tree::Value;
 
 /// An argument of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

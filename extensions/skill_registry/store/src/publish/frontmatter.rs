@@ -5,8 +5,8 @@
 //! core schema.
 
 use serde_json::{Map, Number, Value as Json};
-use skill_format::tree::{self, Scalar};
-use skill_format::{Value, find_fences, infer_core_type};
+use skill_format::{find_fences, infer_core_type, tree};
+use yaml_tree::{Scalar, Value};
 
 /// Reads the frontmatter of a text with every key; of a repeated key, the first.
 pub(super) fn read_frontmatter(text: &str) -> Map<String, Json> {
@@ -22,7 +22,7 @@ pub(super) fn from_tree(root: &Value) -> Map<String, Json> {
     }
 }
 
-fn object(mapping: &tree::Mapping) -> Map<String, Json> {
+fn object(mapping: &yaml_tree::Mapping) -> Map<String, Json> {
     let mut object = Map::new();
     for entry in &mapping.entries {
         if !object.contains_key(&entry.key.text) {

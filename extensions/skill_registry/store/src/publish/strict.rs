@@ -7,8 +7,8 @@
 
 use serde_json::{Map, Number, Value as Json};
 use serde_yaml::Value as Yaml;
-use skill_format::tree::{self, YamlStyle};
-use skill_format::{FRONTMATTER_LIMIT, Severity, Value, find_fences, sanitize_line};
+use skill_format::{FRONTMATTER_LIMIT, Severity, find_fences, sanitize_line, tree};
+use yaml_tree::{Value, YamlStyle};
 
 /// The longest `name` in bytes, which are its characters.
 const MAX_NAME: usize = 64;

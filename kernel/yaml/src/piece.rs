@@ -1,26 +1,22 @@
 //! Fragments of broken YAML that each hold one field.
 
-use super::build::LineRange;
-
-/// The fields that are recognized without a blank after the colon: the intent is unambiguous.
-const FIELDS: [&str; 6] =
-    ["name", "description", "license", "compatibility", "allowed-tools", "metadata"];
+use crate::build::LineRange;
 
 /// The lines of one `key: value` or one `- item`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct YamlFragment<'a> {
-    pub(super) lines: LineRange<'a>,
+pub(crate) struct YamlFragment<'a> {
+    pub(crate) lines: LineRange<'a>,
     /// The key without its quotes; empty for an item.
-    pub(super) key: &'a str,
+    pub(crate) key: &'a str,
     /// The byte offset of the key in the first line.
-    pub(super) key_at: usize,
+    pub(crate) key_at: usize,
     /// The byte offset of the value in the first line.
-    pub(super) value_at: usize,
+    pub(crate) value_at: usize,
 }
 
 impl<'a> YamlFragment<'a> {
     /// Returns the rest of the first line from the value on, and the lines after it.
-    pub(super) fn value(&self) -> (&'a str, &'a str) {
+    pub(crate) fn value(&self) -> (&'a str, &'a str) {
         let text = self.lines.text();
         let first = text.find('\n').map_or(text.len(), |end| end + 1);
         (text[self.value_at..first].trim(), &text[first..])
@@ -29,19 +25,21 @@ impl<'a> YamlFragment<'a> {
 
 /// The construct that starts a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FragmentKind {
+pub(crate) enum FragmentKind {
     Field,
     Item,
 }
 
 /// Splits lines where a field or an item starts at exactly this indentation.
 ///
-/// Returns the lines before the first fragment, and the fragments.
-pub(super) fn split_fragments(
-    lines: LineRange<'_>,
+/// `known_keys` need no blank after their colon. Returns the lines before the first fragment, and
+/// the fragments.
+pub(crate) fn split_fragments<'a>(
+    lines: LineRange<'a>,
     indent: usize,
     kind: FragmentKind,
-) -> (LineRange<'_>, Vec<YamlFragment<'_>>) {
+    known_keys: &[&str],
+) -> (LineRange<'a>, Vec<YamlFragment<'a>>) {
     let mut before = LineRange { end: lines.start, ..lines };
     let mut fragments: Vec<YamlFragment<'_>> = Vec::new();
     let mut start = lines.start;
@@ -50,12 +48,13 @@ pub(super) fn split_fragments(
     for line in lines.text().split_inclusive('\n') {
         let end = start + line.len();
         // Lines within a quoted scalar may look like fields.
-        let head = if start < quoted_until { None } else { fragment_head(line, indent, kind) };
+        let head =
+            if start < quoted_until { None } else { fragment_head(line, indent, kind, known_keys) };
         if let Some((key, value_at)) = head {
             // The end is preliminary: `quoted_length` looks ahead, the next lines then extend it.
             let rest = LineRange { source: lines.source, start, end: lines.end, line: number };
             let fragment = YamlFragment { lines: rest, key, key_at: indent, value_at };
-            quoted_until = start + quoted_length(fragment, indent);
+            quoted_until = start + quoted_length(fragment, indent, known_keys);
             fragments.push(YamlFragment { lines: LineRange { end, ..rest }, ..fragment });
         } else if let Some(fragment) = fragments.last_mut() {
             fragment.lines.end = end;
@@ -68,14 +67,19 @@ pub(super) fn split_fragments(
     (before, fragments)
 }
 
-fn fragment_head(line: &str, indent: usize, kind: FragmentKind) -> Option<(&str, usize)> {
+fn fragment_head<'a>(
+    line: &'a str,
+    indent: usize,
+    kind: FragmentKind,
+    known_keys: &[&str],
+) -> Option<(&'a str, usize)> {
     let blanks = line.bytes().take_while(|byte| *byte == b' ').count();
     if blanks != indent {
         return None;
     }
     let rest = &line[indent..];
     let (key, length) = match kind {
-        FragmentKind::Field => field_key(rest)?,
+        FragmentKind::Field => field_key(rest, known_keys)?,
         FragmentKind::Item => {
             ("", if is_blank_or_end(rest.strip_prefix('-')?) { 1 } else { return None })
         }
@@ -84,7 +88,7 @@ fn fragment_head(line: &str, indent: usize, kind: FragmentKind) -> Option<(&str,
 }
 
 /// Returns the key at the start of a line and the length up to and including its colon.
-pub(super) fn field_key(line: &str) -> Option<(&str, usize)> {
+pub(crate) fn field_key<'a>(line: &'a str, known_keys: &[&str]) -> Option<(&'a str, usize)> {
     let (key, after) = match line.chars().next()? {
         quote @ ('"' | '\'') => {
             // Both quotes count; an open one makes the index run over the end, which `get` rejects.
@@ -102,7 +106,7 @@ pub(super) fn field_key(line: &str) -> Option<(&str, usize)> {
     let rest = line.get(after..)?;
     let blanks = rest.len() - rest.trim_start_matches(' ').len();
     let value = rest[blanks..].strip_prefix(':')?;
-    (is_blank_or_end(value) || FIELDS.contains(&key)).then_some((key, after + blanks + 1))
+    (is_blank_or_end(value) || known_keys.contains(&key)).then_some((key, after + blanks + 1))
 }
 
 fn is_blank_or_end(rest: &str) -> bool {
@@ -113,7 +117,7 @@ fn is_blank_or_end(rest: &str) -> bool {
 /// lines; zero if it is not, or if the quotes are not paired.
 ///
 /// A line of such a scalar may look like a field without being one.
-fn quoted_length(fragment: YamlFragment<'_>, indent: usize) -> usize {
+fn quoted_length(fragment: YamlFragment<'_>, indent: usize, known_keys: &[&str]) -> usize {
     let text = fragment.lines.text();
     let value = text[fragment.value_at..].trim_start_matches([' ', '\t']);
     let Some(length) = quoted_scalar_len(value) else { return 0 };
@@ -121,18 +125,17 @@ fn quoted_length(fragment: YamlFragment<'_>, indent: usize) -> usize {
     let end = text[close..].find('\n').map_or(text.len(), |end| close + end + 1);
     let after = text[close..end].trim_end();
     let swallowed = text[..close].lines().skip(1);
-    let swallows = |line| field_key_at(line, indent).is_some_and(|key| FIELDS.contains(&key));
-    // Text behind the closing quote, or a swallowed standard field, means an unpaired quote.
+    let swallows = |line| {
+        let head = fragment_head(line, indent, FragmentKind::Field, known_keys);
+        head.is_some_and(|(key, _)| known_keys.contains(&key))
+    };
+    // Text behind the closing quote, or a swallowed known field, means an unpaired quote.
     let is_comment = after.starts_with([' ', '\t']) && after.trim_start().starts_with('#');
     if (after.is_empty() || is_comment) && !swallowed.into_iter().any(swallows) { end } else { 0 }
 }
 
-fn field_key_at(line: &str, indent: usize) -> Option<&str> {
-    fragment_head(line, indent, FragmentKind::Field).map(|(key, _)| key)
-}
-
 /// Returns the length of the quoted scalar at the start of a text, quotes included.
-pub(super) fn quoted_scalar_len(text: &str) -> Option<usize> {
+pub(crate) fn quoted_scalar_len(text: &str) -> Option<usize> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -152,6 +155,8 @@ pub(super) fn quoted_scalar_len(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const KNOWN_KEYS: [&str; 3] = ["name", "description", "license"];
 
     #[test]
     fn field_key_precedes_colon() {
@@ -176,7 +181,7 @@ mod tests {
             ("", None),
         ];
         for (line, expected) in cases {
-            assert_eq!(field_key(line), expected, "{line:?}");
+            assert_eq!(field_key(line, &KNOWN_KEYS), expected, "{line:?}");
         }
     }
 
@@ -203,7 +208,7 @@ mod tests {
         kind: FragmentKind,
     ) -> (&str, Vec<(&str, u32, &str)>) {
         let lines = LineRange { source, start: 0, end: source.len(), line: 2 };
-        let (before, fragments) = split_fragments(lines, indent, kind);
+        let (before, fragments) = split_fragments(lines, indent, kind, &KNOWN_KEYS);
         let shown = fragments.iter().map(|p| (p.key, p.lines.line, p.lines.text())).collect();
         (before.text(), shown)
     }

@@ -4,72 +4,76 @@ use std::borrow::Cow;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
-use super::{
-    DEPTH_LIMIT, Mapping, MappingEntry, NODE_LIMIT, Scalar, Sequence, Span, Value, YamlStyle,
-};
-use crate::diagnostic::{Diagnostic, excerpt};
+use crate::notice::{Notice, NoticeKind, excerpt};
+use crate::tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle};
 
-/// The maximum number of parser events for one frontmatter, all attempts together.
-pub(super) const EVENT_LIMIT: usize = 16_000;
+/// The maximum nesting of lists and maps; deeper values are kept as text.
+pub const DEPTH_LIMIT: usize = 16;
+
+/// The maximum number of keys and values; a field beyond it is kept as text.
+pub const NODE_LIMIT: usize = 2_000;
+
+/// The maximum number of parser events for one text, all attempts together.
+pub const EVENT_LIMIT: usize = 16_000;
 
 /// The reasons for keeping valid YAML as text: it exceeds a limit.
-pub(super) const OVER_LIMIT: [&str; 3] =
+pub(crate) const OVER_LIMIT: [&str; 3] =
     ["too complex", "nested too deeply", "too many keys and values"];
 
-/// The remaining nodes and events for one frontmatter.
+/// The remaining nodes and events for one text.
 #[derive(Debug)]
-pub(super) struct ParseBudget {
+pub(crate) struct ParseBudget {
     nodes: usize,
     events: usize,
 }
 
 impl ParseBudget {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { nodes: NODE_LIMIT, events: EVENT_LIMIT }
     }
 
-    pub(super) fn events_spent(&self) -> usize {
+    pub(crate) fn events_spent(&self) -> usize {
         EVENT_LIMIT - self.events
     }
 }
 
-/// A range of complete lines of the frontmatter.
+/// A range of complete lines of the text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LineRange<'a> {
-    /// The complete frontmatter.
-    pub(super) source: &'a str,
+pub(crate) struct LineRange<'a> {
+    /// The complete text.
+    pub(crate) source: &'a str,
     /// The byte offset of the first line in it.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// The byte offset behind the last line.
-    pub(super) end: usize,
+    pub(crate) end: usize,
     /// The line of the file of the first line, counted from 1.
-    pub(super) line: u32,
+    pub(crate) line: u32,
 }
 
 impl<'a> LineRange<'a> {
-    pub(super) fn text(&self) -> &'a str {
+    pub(crate) fn text(&self) -> &'a str {
         &self.source[self.start..self.end]
     }
 }
 
 /// The outcome of parsing valid YAML.
 #[derive(Debug)]
-pub(super) struct ParsedDocument {
-    pub(super) root: Value,
-    pub(super) diagnostics: Vec<Diagnostic>,
+pub(crate) struct ParsedDocument {
+    pub(crate) root: Value,
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// An error for text that is not valid YAML or exceeds a limit.
 #[derive(Debug)]
-pub(super) struct YamlError {
-    pub(super) span: Span,
-    pub(super) reason: Cow<'static, str>,
+pub(crate) struct YamlError {
+    pub(crate) span: Span,
+    pub(crate) reason: Cow<'static, str>,
 }
 
-/// Parses lines as YAML; `depth` is their nesting depth in the frontmatter.
+/// Parses lines as YAML; `depth` is their nesting depth in the text.
 ///
 /// A text without content is an empty map. An error restores the nodes spent, but not the events.
-pub(super) fn parse_lines(
+pub(crate) fn parse_lines(
     lines: LineRange<'_>,
     depth: usize,
     budget: &mut ParseBudget,
@@ -96,14 +100,7 @@ fn parse_events(
         let column = 1 + saturate_u32(before.chars().count());
         return Err(YamlError { span: Span { line, column }, reason: "NUL character".into() });
     }
-    let mut builder = ValueBuilder {
-        lines,
-        depth,
-        offsets: OffsetMap::new(text),
-        open: Vec::new(),
-        documents: Vec::new(),
-        diagnostics: Vec::new(),
-    };
+    let mut builder = ValueBuilder::new(lines, depth);
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         // Counting before the event is used bounds the time even for events without nodes.
@@ -122,14 +119,16 @@ fn saturate_u32(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-struct ValueBuilder<'a> {
+/// A builder that collects parser events into values.
+// The nesting is an explicit stack, so that deep text cannot overflow the call stack.
+pub(crate) struct ValueBuilder<'a> {
     lines: LineRange<'a>,
     depth: usize,
     offsets: OffsetMap<'a>,
     /// The lists and maps that are still open, outermost first.
     open: Vec<OpenNode>,
     documents: Vec<Value>,
-    diagnostics: Vec<Diagnostic>,
+    notices: Vec<Notice>,
 }
 
 struct OpenNode {
@@ -145,6 +144,69 @@ enum NodeKind {
 }
 
 impl<'a> ValueBuilder<'a> {
+    /// Creates a builder for lines; `depth` is their nesting depth in the text.
+    pub(crate) fn new(lines: LineRange<'a>, depth: usize) -> Self {
+        Self {
+            lines,
+            depth,
+            offsets: OffsetMap::new(lines.text()),
+            open: Vec::new(),
+            documents: Vec::new(),
+            notices: Vec::new(),
+        }
+    }
+
+    /// Returns the number of lists and maps that are open.
+    pub(crate) fn open_count(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Returns `true` if the next value is the key of a map.
+    pub(crate) fn is_key_next(&self) -> bool {
+        matches!(self.open.last(), Some(OpenNode { node: NodeKind::Mapping(_, None), .. }))
+    }
+
+    /// Returns the documents without merging them.
+    pub(crate) fn into_documents(self) -> Vec<Value> {
+        self.documents
+    }
+
+    /// Adds a scalar as a key or value.
+    pub(crate) fn add_scalar(
+        &mut self,
+        text: Cow<'a, str>,
+        style: ScalarStyle,
+        span: saphyr_parser::Span,
+    ) {
+        let style = to_yaml_style(style);
+        let scalar = Scalar { text: text.into_owned(), style, span: self.span(span.start) };
+        self.push(Value::Scalar(scalar), span.end.index());
+    }
+
+    /// Opens a list that starts at a marker.
+    pub(crate) fn open_sequence(&mut self, at: Marker) {
+        let start = self.start_offset(at);
+        self.push_sequence(self.span(at), start);
+    }
+
+    /// Opens a map that starts at a marker.
+    pub(crate) fn open_mapping(&mut self, at: Marker) {
+        let range = self.start_offset(at);
+        let (span, range) = (self.span(at), range..range);
+        let mapping = Mapping { entries: Vec::new(), flow: false, span, range };
+        self.open(NodeKind::Mapping(mapping, None));
+    }
+
+    fn push_sequence(&mut self, span: Span, start: usize) {
+        let sequence = Sequence { items: Vec::new(), flow: false, span, range: start..start };
+        self.open(NodeKind::Sequence(sequence));
+    }
+
+    /// Returns the byte offset of a marker in the source.
+    fn start_offset(&mut self, at: Marker) -> usize {
+        self.lines.start + self.offsets.byte_offset(at.index())
+    }
+
     fn accept(
         &mut self,
         event: Event<'a>,
@@ -157,9 +219,7 @@ impl<'a> ValueBuilder<'a> {
             Event::Scalar(text, style, anchor, tag) => {
                 self.spend(budget)?;
                 self.report_properties(span.start, anchor, tag.as_deref());
-                let style = to_yaml_style(style);
-                let scalar = Scalar { text: text.into_owned(), style, span: self.span(span.start) };
-                self.push(Value::Scalar(scalar), span.end.index());
+                self.add_scalar(text, style, span);
             }
             Event::Alias(_) => {
                 self.spend(budget)?;
@@ -169,30 +229,20 @@ impl<'a> ValueBuilder<'a> {
                 let text = self.lines.source.get(start + self.lines.start..end + self.lines.start);
                 let text = text.unwrap_or_default().trim_end().to_owned();
                 let place = self.span(span.start);
-                self.diagnostics.push(
-                    Diagnostic::warning(
-                        "frontmatter.alias",
-                        format!("the alias `{}` is kept as text and not expanded", excerpt(&text)),
-                    )
-                    .with_position(place.line, place.column)
-                    .with_help("write the value out, or put the text in quotes"),
-                );
+                let kind = NoticeKind::Alias { text: excerpt(&text).to_owned() };
+                self.notices.push(Notice::new(kind, place));
                 let scalar = Scalar { text, style: YamlStyle::Alias, span: place };
                 self.push(Value::Scalar(scalar), span.end.index());
             }
             Event::SequenceStart(anchor, tag) => {
-                let (mut span, mut start) =
-                    self.start(span.start, anchor, tag.as_deref(), budget)?;
-                self.move_to_dash(&mut span, &mut start);
-                let range = start..start;
-                let sequence = Sequence { items: Vec::new(), flow: false, span, range };
-                self.open(NodeKind::Sequence(sequence));
+                self.start(span.start, anchor, tag.as_deref(), budget)?;
+                let (mut start, mut place) = (self.start_offset(span.start), self.span(span.start));
+                self.move_to_dash(&mut place, &mut start);
+                self.push_sequence(place, start);
             }
             Event::MappingStart(anchor, tag) => {
-                let (span, start) = self.start(span.start, anchor, tag.as_deref(), budget)?;
-                let range = start..start;
-                let mapping = Mapping { entries: Vec::new(), flow: false, span, range };
-                self.open(NodeKind::Mapping(mapping, None));
+                self.start(span.start, anchor, tag.as_deref(), budget)?;
+                self.open_mapping(span.start);
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
         }
@@ -211,15 +261,14 @@ impl<'a> ValueBuilder<'a> {
         anchor: usize,
         tag: Option<&Tag>,
         budget: &mut ParseBudget,
-    ) -> Result<(Span, usize), YamlError> {
+    ) -> Result<(), YamlError> {
         self.spend(budget)?;
-        let span = self.span(at);
-        // A recovered field is parsed on its own, so its depth in the frontmatter is added.
+        // A recovered field is parsed on its own, so its depth in the text is added.
         if self.depth + self.open.len() >= DEPTH_LIMIT {
-            return Err(YamlError { span, reason: OVER_LIMIT[1].into() });
+            return Err(YamlError { span: self.span(at), reason: OVER_LIMIT[1].into() });
         }
         self.report_properties(at, anchor, tag);
-        Ok((span, self.lines.start + self.offsets.byte_offset(at.index())))
+        Ok(())
     }
 
     /// Moves the start of a list that is not indented below its key to its first dash: the parser
@@ -241,7 +290,8 @@ impl<'a> ValueBuilder<'a> {
         self.open.push(OpenNode { node, end: 0 });
     }
 
-    fn close(&mut self, span: saphyr_parser::Span) {
+    /// Closes the innermost list or map.
+    pub(crate) fn close(&mut self, span: saphyr_parser::Span) {
         let Some(OpenNode { mut node, end }) = self.open.pop() else { return };
         let bracket = match node {
             NodeKind::Sequence(_) => b']',
@@ -285,7 +335,7 @@ impl<'a> ValueBuilder<'a> {
             NodeKind::Sequence(sequence) => sequence.items.push(value),
             NodeKind::Mapping(mapping, key) => match key.take() {
                 Some(key) => mapping.entries.push(MappingEntry { key, value }),
-                None => *key = Some(to_key(value, self.lines.source, &mut self.diagnostics)),
+                None => *key = Some(to_key(value, self.lines.source, &mut self.notices)),
             },
         }
     }
@@ -299,19 +349,15 @@ impl<'a> ValueBuilder<'a> {
         // The parser resolves anchors and tags, so their spelling is taken from the source.
         let properties = rest.split_whitespace().take_while(|word| word.starts_with(['&', '!']));
         let written = properties.collect::<Vec<_>>().join(" ");
-        let rule = if tag.is_some() { "frontmatter.tag" } else { "frontmatter.anchor" };
-        let property = if tag.is_some() { "tag" } else { "anchor" };
-        let place = self.span(at);
-        self.diagnostics.push(
-            Diagnostic::warning(rule, format!("the {property} `{}` is ignored", excerpt(&written)))
-                .with_position(place.line, place.column)
-                .with_help("remove it, or put the text in quotes if it is part of it"),
-        );
+        let text = excerpt(&written).to_owned();
+        let kind =
+            if tag.is_some() { NoticeKind::Tag { text } } else { NoticeKind::Anchor { text } };
+        self.notices.push(Notice::new(kind, self.span(at)));
     }
 
     fn finish(self) -> Result<ParsedDocument, YamlError> {
         let error = self.yaml_error_at_start("several documents that are not maps");
-        let mut diagnostics = self.diagnostics;
+        let mut notices = self.notices;
         let several = self.documents.len() > 1;
         // An empty document has no fields; maps are concatenated in their order.
         let mut documents = self.documents.into_iter().filter(|document| !document.is_empty());
@@ -331,19 +377,13 @@ impl<'a> ValueBuilder<'a> {
             }
         }
         if several {
-            diagnostics.push(
-                Diagnostic::warning(
-                    "frontmatter.multipleDocuments",
-                    "the frontmatter has several YAML documents; they are read as one",
-                )
-                .with_position(place.line, 0)
-                .with_help("remove the lines `...`"),
-            );
+            notices.push(Notice::new(NoticeKind::SeveralDocuments, Span { column: 0, ..place }));
         }
-        Ok(ParsedDocument { root, diagnostics })
+        Ok(ParsedDocument { root, notices })
     }
 
-    fn span(&self, at: Marker) -> Span {
+    /// Returns the position of a marker in the file.
+    pub(crate) fn span(&self, at: Marker) -> Span {
         Span {
             line: self.lines.line + saturate_u32(at.line().saturating_sub(1)),
             column: saturate_u32(at.col()).saturating_add(1),
@@ -378,16 +418,12 @@ fn to_yaml_style(style: ScalarStyle) -> YamlStyle {
     }
 }
 
-fn to_key(value: Value, source: &str, diagnostics: &mut Vec<Diagnostic>) -> Scalar {
+fn to_key(value: Value, source: &str, notices: &mut Vec<Notice>) -> Scalar {
     let span = match value {
         Value::Scalar(scalar) => return scalar,
         Value::Sequence(Sequence { span, .. }) | Value::Mapping(Mapping { span, .. }) => span,
     };
-    diagnostics.push(
-        Diagnostic::warning("frontmatter.complexKey", "a list or map as a key is kept as text")
-            .with_position(span.line, span.column)
-            .with_help("put the text in quotes if it is not meant as YAML"),
-    );
+    notices.push(Notice::new(NoticeKind::ComplexKey, span));
     Scalar { text: value.into_text(source), style: YamlStyle::Raw, span }
 }
 

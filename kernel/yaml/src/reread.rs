@@ -1,42 +1,37 @@
 //! The recovery of broken YAML: fields are read one by one, invalid ones as text.
 
-use super::build::{self, LineRange, ParseBudget, ParsedDocument, YamlError};
-use super::piece::{self, FragmentKind, YamlFragment};
-use super::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle};
-use crate::diagnostic::{Diagnostic, excerpt};
+use crate::build::{self, LineRange, ParseBudget, ParsedDocument, YamlError};
+use crate::notice::{MISSING_BLANK, Notice, NoticeKind, excerpt};
+use crate::piece::{self, FragmentKind, YamlFragment};
+use crate::tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle};
 
 /// The maximum depth of a field that is read on its own inside a broken one.
 const MAX_DEPTH: usize = 3;
 
-/// Reads the fields of a broken frontmatter one by one; `None` if no line starts a field.
-pub(super) fn recover_fields(
+/// Reads the fields of a broken text one by one; `None` if no line starts a field.
+pub(crate) fn recover_fields(
     lines: LineRange<'_>,
     error: &YamlError,
+    known_keys: &[&str],
     budget: &mut ParseBudget,
-) -> Option<(Mapping, Vec<Diagnostic>, Option<Span>)> {
-    let mut reader = RecoveryReader { budget, diagnostics: Vec::new(), gap: None };
+) -> Option<(Mapping, Vec<Notice>, Option<Span>)> {
+    let mut reader = RecoveryReader { known_keys, budget, notices: Vec::new(), gap: None };
     let entries = reader.read_fields(lines, 0, &FieldPath::Root)?;
-    if reader.diagnostics.is_empty() {
+    if reader.notices.is_empty() {
         // Every field is valid on its own; only their combination is not.
-        reader.diagnostics.push(
-            recovery_warning(
-                error.span,
-                format!("the frontmatter is not valid YAML ({})", error.reason),
-            )
-            .with_help("its fields are read one by one; other readers refuse the file"),
-        );
+        let kind = NoticeKind::NotCombined { reason: error.reason.clone() };
+        reader.notices.push(Notice::new(kind, error.span));
     }
     let span = entries.first().map_or(Span { line: lines.line, column: 1 }, |e| e.key.span);
     let root = Mapping { entries, flow: false, span, range: lines.start..lines.end };
-    Some((root, reader.diagnostics, reader.gap))
+    Some((root, reader.notices, reader.gap))
 }
 
-pub(super) const MISSING_BLANK: &str = "a blank is missing after the colon";
-
 struct RecoveryReader<'b> {
+    known_keys: &'b [&'b str],
     budget: &'b mut ParseBudget,
-    diagnostics: Vec<Diagnostic>,
-    /// The first saturate_u32 of lost content.
+    notices: Vec<Notice>,
+    /// The first position of lost content.
     gap: Option<Span>,
 }
 
@@ -71,7 +66,8 @@ impl RecoveryReader<'_> {
         indent: usize,
         path: &FieldPath<'_>,
     ) -> Option<Vec<MappingEntry>> {
-        let (before, fragments) = piece::split_fragments(lines, indent, FragmentKind::Field);
+        let (before, fragments) =
+            piece::split_fragments(lines, indent, FragmentKind::Field, self.known_keys);
         if fragments.is_empty() {
             return None;
         }
@@ -99,8 +95,8 @@ impl RecoveryReader<'_> {
         path: &FieldPath<'_>,
     ) -> Result<Value, YamlError> {
         match build::parse_lines(piece.lines, path.depth() - 1, self.budget) {
-            Ok(ParsedDocument { root, diagnostics }) => {
-                self.diagnostics.extend(diagnostics);
+            Ok(ParsedDocument { root, notices }) => {
+                self.notices.extend(notices);
                 Ok(root)
             }
             Err(error) => self.read_indented(piece, path).ok_or(error),
@@ -128,11 +124,8 @@ impl RecoveryReader<'_> {
             return None;
         };
         let span = span_in(piece, piece.key_at);
-        let name = path.name();
-        self.diagnostics.push(
-            recovery_warning(span, format!("the further lines of `{name}` are not indented"))
-                .with_help("indent them by two blanks; other readers refuse the file"),
-        );
+        let kind = NoticeKind::UnindentedLines { field: path.name() };
+        self.notices.push(Notice::new(kind, span));
         Some(root)
     }
 
@@ -163,27 +156,15 @@ impl RecoveryReader<'_> {
         {
             return value;
         }
-        let name = path.name();
-        let reason = &error.reason;
-        if build::OVER_LIMIT.contains(&reason.as_ref()) {
+        if build::OVER_LIMIT.contains(&error.reason.as_ref()) {
             // The YAML is valid, but its structure is kept only as text.
             self.gap.get_or_insert(error.span);
         }
-        let help = if reason == MISSING_BLANK {
-            "write a blank after the colon"
-        } else {
-            "put the value in quotes, or indent it on the next line after `>-`"
-        };
-        self.diagnostics.push(
-            recovery_warning(
-                error.span,
-                format!("`{name}` is not valid YAML ({reason}) and is read as text"),
-            )
-            .with_help(help),
-        );
+        let kind = NoticeKind::BrokenField { field: path.name(), reason: error.reason.clone() };
+        self.notices.push(Notice::new(kind, error.span));
         let text = piece.lines.text();
         let blanks = text[piece.value_at..].len() - text[piece.value_at..].trim_start().len();
-        // An empty first line has no text to point at, so the saturate_u32 is that behind the colon.
+        // An empty first line has no text to point at, so the position is that behind the colon.
         let at = if first.is_empty() { piece.value_at } else { piece.value_at + blanks };
         Value::Scalar(Scalar {
             text: join_value_text(first, rest),
@@ -220,7 +201,7 @@ impl RecoveryReader<'_> {
             return Some(Value::Sequence(Sequence { items, flow: false, span, range }));
         }
         // Fields at or left of the key belong to the outer map; only lists may start there.
-        if indent <= piece.key_at || piece::field_key(content).is_none() {
+        if indent <= piece.key_at || piece::field_key(content, self.known_keys).is_none() {
             return None;
         }
         let entries = self.read_fields(lines, indent, path)?;
@@ -233,7 +214,8 @@ impl RecoveryReader<'_> {
         indent: usize,
         parent: &FieldPath<'_>,
     ) -> Option<Vec<Value>> {
-        let (before, fragments) = piece::split_fragments(lines, indent, FragmentKind::Item);
+        let (before, fragments) =
+            piece::split_fragments(lines, indent, FragmentKind::Item, self.known_keys);
         if fragments.is_empty() {
             return None;
         }
@@ -255,11 +237,10 @@ impl RecoveryReader<'_> {
         let Some((line, text)) = (before.line..).zip(before.text().lines()).find(stray) else {
             return;
         };
-        let message = format!("`{}` belongs to no field and is left out", excerpt(text.trim()));
+        let kind = NoticeKind::StrayText { text: excerpt(text.trim()).to_owned() };
         let span = Span { line, column: 1 };
         self.gap.get_or_insert(span);
-        let found = recovery_warning(span, message);
-        self.diagnostics.push(found.with_help("write one `key: value` per line"));
+        self.notices.push(Notice::new(kind, span));
     }
 }
 
@@ -268,15 +249,11 @@ fn is_blank(line: &str) -> bool {
     line.trim().is_empty() || line.trim_start().starts_with('#')
 }
 
-fn recovery_warning(span: Span, message: String) -> Diagnostic {
-    Diagnostic::warning("frontmatter.recovered", message).with_position(span.line, span.column)
-}
-
 fn yaml_error_at(piece: YamlFragment<'_>, reason: &'static str) -> YamlError {
     YamlError { span: span_in(piece, piece.key_at), reason: reason.into() }
 }
 
-/// Returns the saturate_u32 of a byte of the fragment's first line.
+/// Returns the position of a byte of the fragment's first line.
 fn span_in(piece: YamlFragment<'_>, at: usize) -> Span {
     let column = piece.lines.text()[..at].chars().count() + 1;
     Span { line: piece.lines.line, column: saturate_u32(column) }

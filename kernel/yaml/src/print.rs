@@ -1,15 +1,15 @@
 //! The printer of trees as YAML.
 
-use super::{Mapping, MappingEntry, Scalar, Value, YamlStyle};
+use crate::tree::{Mapping, MappingEntry, Scalar, Value, YamlStyle};
 
 /// The maximum length of a key without `? `; YAML searches only this far for its colon.
 const SIMPLE_KEY: usize = 1_000;
 
 const STEP: usize = 2;
 
-/// Prints a map as the text of a frontmatter, without fences.
+/// Prints a map as YAML.
 ///
-/// [`parse_frontmatter`](super::parse_frontmatter) parses the text back to the
+/// [`parse_recovering`](crate::parse_recovering) parses the text back to the
 /// [same content](Mapping::same_content) if it is within the budget. Styles are kept where they can
 /// express the text. Comments, blank lines, anchors and tags are not in the tree and therefore not
 /// in the text.
@@ -202,10 +202,9 @@ fn format_block(scalar: &Scalar, indent: usize) -> Option<String> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{
-        Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle, parse_frontmatter,
-    };
     use super::print_tree;
+    use crate::tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle};
+    use crate::{NoticeKind, parse_recovering};
 
     fn scalar(text: &str, style: YamlStyle) -> Scalar {
         Scalar { text: text.to_owned(), style, span: Span::default() }
@@ -266,9 +265,12 @@ mod tests {
         ) {
             let root = mapping(entries);
             let printed = print_tree(&root);
-            let tree = parse_frontmatter(&printed, 2);
-            let rules: Vec<_> = tree.diagnostics.iter().map(|found| found.rule).collect();
-            prop_assert!(rules.iter().all(|rule| *rule == "frontmatter.duplicateKey"), "{rules:?}\n{printed}");
+            let tree = parse_recovering(&printed, 2, &[]);
+            let is_duplicate = |kind: &NoticeKind| matches!(kind, NoticeKind::DuplicateKey { .. });
+            prop_assert!(
+                tree.notices.iter().all(|notice| is_duplicate(&notice.kind)),
+                "{:?}\n{printed}", tree.notices
+            );
             prop_assert!(tree.root.same_content(&Value::Mapping(root)), "{printed}\n{:?}", tree.root);
         }
     }
@@ -282,7 +284,9 @@ mod tests {
             metadata:\n  version: 1.10\n  empty:\n  none: {}\n  \
             steps:\n    - one\n    - kind: two\n      deep:\n        -\n          - x\n    - []\n  \
             text: |\n    first\n\n      indented\n";
-        let Value::Mapping(root) = parse_frontmatter(written, 2).root else { panic!("not a map") };
+        let Value::Mapping(root) = parse_recovering(written, 2, &[]).root else {
+            panic!("not a map")
+        };
         assert_eq!(print_tree(&root), written);
     }
 
