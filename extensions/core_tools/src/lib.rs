@@ -15,7 +15,10 @@ mod list;
 mod patch;
 mod path;
 mod paths;
+mod plan;
 mod read;
+mod relocate;
+mod result;
 mod skill;
 mod spec;
 mod temporary;
@@ -30,81 +33,13 @@ pub use list::{ListArgs, list_directory};
 pub use patch::{PatchArgs, apply_patch};
 pub use path::{SandboxPath, SandboxPathError};
 pub use paths::{DeleteArgs, MoveArgs, delete_path, move_path};
+pub use plan::WritePlan;
 pub use read::{ReadArgs, read_file};
+pub use result::ToolResult;
 pub use write::{WriteArgs, WriteFilesArgs, write_file, write_files};
-
-use change::ChangeSet;
 
 /// The extension that manages skills.
 const REGISTRY: &str = "skill_registry";
-
-/// The result of a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolResult {
-    /// The text for a model.
-    pub text: String,
-    /// The value for a program.
-    pub structured: Value,
-}
-
-/// A write that was examined but not committed.
-#[derive(Clone, Debug)]
-pub struct WritePlan {
-    skills: Vec<String>,
-    act: PlannedAction,
-    done: ToolResult,
-}
-
-#[derive(Clone, Debug)]
-enum PlannedAction {
-    Edit(ChangeSet),
-    Move { from: SandboxPath, to: SandboxPath },
-    Delete { path: SandboxPath, recursive: bool },
-}
-
-impl WritePlan {
-    fn edits(sandbox: &Sandbox, change: ChangeSet, done: ToolResult) -> Result<Self> {
-        Ok(Self { skills: change.new_skills(sandbox)?, act: PlannedAction::Edit(change), done })
-    }
-
-    /// Returns the ids of the skills that it creates.
-    #[must_use]
-    pub fn new_skills(&self) -> &[String] {
-        &self.skills
-    }
-
-    /// Returns its effect; with the texts only if `with_text` is set.
-    ///
-    /// # Errors
-    /// Those of the disk.
-    pub fn effect(&self, sandbox: &Sandbox, with_text: bool) -> Result<ToolEffect> {
-        match &self.act {
-            PlannedAction::Edit(change) => Ok(effect::of_edits(change, with_text)),
-            PlannedAction::Move { from, to } => effect::of_move(sandbox, from, to, with_text),
-            PlannedAction::Delete { path, .. } => effect::of_deletion(sandbox, path, with_text),
-        }
-    }
-
-    /// Commits the write completely or not at all. `approved` is the digest of the effect that a
-    /// person approved.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Conflict`] if a file has changed since it was examined, or the effect is not
-    /// the approved one; those of the disk.
-    pub fn commit(self, sandbox: &Sandbox, approved: Option<&str>) -> Result<ToolResult> {
-        match &self.act {
-            PlannedAction::Edit(change) => {
-                effect::check_approved(approved, || Ok(effect::of_edits(change, true)))?;
-                change.commit(sandbox)?;
-            }
-            PlannedAction::Move { from, to } => paths::move_entry(sandbox, from, to, approved)?,
-            PlannedAction::Delete { path, recursive } => {
-                return paths::remove(sandbox, path, *recursive, approved);
-            }
-        }
-        Ok(self.done)
-    }
-}
 
 /// The extension.
 struct CoreTools {
@@ -141,7 +76,7 @@ impl ToolProvider for CoreTools {
         }
         // The announcement comes before the write: a new skill must never be served unannounced.
         let planned = run_blocking(|| plan(sandbox, tool, args))?;
-        let (registry, skills) = (self.registry.as_ref(), planned.skills.clone());
+        let (registry, skills) = (self.registry.as_ref(), planned.new_skills().to_vec());
         skill::announce_skills(registry, cx, &skills).await?;
         let mut done = run_blocking(|| planned.commit(sandbox, cx.approved_effect.as_deref()))?;
         done.text.push_str(&skill::report_written_skills(registry, cx, &skills).await);

@@ -3,9 +3,9 @@
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ExtensionError, json};
 
-use crate::ToolResult;
 use crate::jail::{FileEntryKind, Sandbox, classify_entry, has_skill_file, is_private};
 use crate::path::SandboxPath;
+use crate::result::ToolResult;
 use crate::text::display_safe;
 
 /// The default and the maximum of the number of listed entries.

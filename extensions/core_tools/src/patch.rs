@@ -9,7 +9,8 @@ use skillhost_sdk::{ErrorKind, ExtensionError, json};
 use crate::change::{ChangeSet, FileEdit, read_current};
 use crate::jail::Sandbox;
 use crate::path::SandboxPath;
-use crate::{ToolResult, WritePlan};
+use crate::plan::WritePlan;
+use crate::result::ToolResult;
 
 /// The maximum number of files per call.
 pub(crate) const FILES: usize = 50;

@@ -7,9 +7,9 @@ use cap_std::fs::Metadata;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ExtensionError, json};
 
-use crate::ToolResult;
 use crate::jail::{EntryPath, Sandbox};
 use crate::path::SandboxPath;
+use crate::result::ToolResult;
 use crate::text::{self, FILE_LIMIT};
 
 /// The default of the number of lines.

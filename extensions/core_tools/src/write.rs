@@ -7,8 +7,10 @@ use crate::change::{ChangeSet, FileEdit, read_current};
 use crate::jail::Sandbox;
 use crate::patch::FILES;
 use crate::path::SandboxPath;
+use crate::plan::WritePlan;
 use crate::read::CurrentText;
-use crate::{ToolResult, WritePlan, text};
+use crate::result::ToolResult;
+use crate::text;
 
 /// The digest value that means a missing file.
 const ABSENT: &str = "none";

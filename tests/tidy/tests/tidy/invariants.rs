@@ -186,7 +186,7 @@ fn files_are_renamed_in_few_places() {
             "extensions/skill_registry/store/src/ledger",
             // Entries of the sandbox, through its jail.
             "extensions/core_tools/src/change.rs",
-            "extensions/core_tools/src/paths.rs",
+            "extensions/core_tools/src/relocate.rs",
             // A damaged journal and a record of an earlier version are set aside.
             "kernel/events/src/place.rs",
             "kernel/home/src/approvals.rs",
