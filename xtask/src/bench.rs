@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::install::{BuildProfile, build_product};
 use crate::process::{CommandUsage, cargo_command, run_command, usage_of};
-use crate::{Result, root, target};
+use crate::workspace::{Result, root, target};
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::install::{BuildProfile, PRODUCT};
 use crate::process::{cargo_command, run_command};
-use crate::{Result, target};
+use crate::workspace::{Result, target};
 
 /// The jobs of the build. Times of different machines compare only roughly, and those of different
 /// numbers of jobs not at all.

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::install::{BuildProfile, build_product, lay_out};
-use crate::{Result, target};
+use crate::workspace::{Result, target};
 
 /// The timeout of one step.
 const PATIENCE: Duration = Duration::from_secs(20);

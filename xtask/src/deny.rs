@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::Result;
 use crate::process::{cargo_command, run_command};
+use crate::workspace::Result;
 
 /// Runs cargo-deny if it is installed, and reports if it is not. Advisories are checked if their
 /// database was fetched.
@@ -58,7 +58,8 @@ mod tests {
 
     #[test]
     fn ignored_advisories_have_reasons() {
-        let text = fs::read_to_string(crate::root().join("deny.toml")).expect("deny.toml");
+        let text =
+            fs::read_to_string(crate::workspace::root().join("deny.toml")).expect("deny.toml");
         let (_, section) = text.split_once("\n[advisories]\n").expect("a section `advisories`");
         let section = section.split("\n[").next().unwrap_or_default();
         assert!(section.lines().any(|line| line == "yanked = \"deny\""), "{section}");

@@ -19,7 +19,7 @@ use clap::Args;
 use skill_search::{EmbeddingSimilarity, Index, Ranker, TextAnalyzer};
 
 use crate::process::{cargo_command, run_quietly};
-use crate::{Result, root};
+use crate::workspace::{Result, root};
 use data::{GoldenExample, LabelledQuery, LabelledSkill};
 use meaning::CatalogVectors;
 use score::{ConfidenceInterval, RankingMetrics};

@@ -10,7 +10,7 @@ use clap::Args;
 
 use crate::process::{cargo_command, run_command, run_quietly};
 use crate::vendor::vendor;
-use crate::{Result, root, target};
+use crate::workspace::{Result, root, target};
 
 /// Extensions that ship: the library's base name, which is also the manifest's entrypoint.
 const LIBRARIES: [&str; 4] = ["skill_registry", "embedding", "core_tools", "echo"];

@@ -12,8 +12,9 @@ mod peers;
 mod process;
 mod test;
 mod vendor;
+mod workspace;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -62,9 +63,6 @@ enum XtaskCommand {
     },
 }
 
-/// The result of a command; the error is printed for the user as it is.
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
 fn main() -> ExitCode {
     let result = match XtaskCli::parse().command {
         XtaskCommand::Demo => demo::cmd_demo(),
@@ -87,16 +85,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Returns the root of the repository.
-fn root() -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    folder.parent().unwrap_or(folder).to_owned()
-}
-
-/// Returns the directory that cargo builds to.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| root().join("target"), |dir| root().join(dir))
 }

@@ -13,7 +13,7 @@ use std::process::Command;
 use clap::Args;
 
 use crate::process::run_command;
-use crate::{Result, root, target};
+use crate::workspace::{Result, root, target};
 use check::PeerChecks;
 use setup::InstalledTools;
 

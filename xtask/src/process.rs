@@ -7,7 +7,7 @@ use std::time::Instant;
 use nix::sys::resource::{UsageWho, getrusage};
 use serde::{Deserialize, Serialize};
 
-use crate::{Result, root};
+use crate::workspace::{Result, root};
 
 /// Returns a cargo command in the repository's root.
 pub(crate) fn cargo_command<I: AsRef<OsStr>>(arguments: impl IntoIterator<Item = I>) -> Command {

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use crate::Result;
 use crate::process::{cargo_command, run_command};
+use crate::workspace::Result;
 
 /// Runs fmt, clippy, the build, the tests, the doc tests and rustdoc, and stops at the first that fails.
 ///

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::process::cargo_command;
-use crate::{Result, root, target};
+use crate::workspace::{Result, root, target};
 
 /// The directory next to the SDK in which `ext build` looks.
 const VENDOR: &str = "vendor";

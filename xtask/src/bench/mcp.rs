@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{BenchRow, row};
 use crate::install::BuildProfile;
-use crate::{Result, root};
+use crate::workspace::{Result, root};
 
 /// Calls that are timed, after a tenth as many that warm up.
 const CALLS: usize = 5_000;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::Result;
+use crate::workspace::Result;
 
 /// A skill of the catalog.
 #[derive(Debug, Clone, Default, Deserialize)]

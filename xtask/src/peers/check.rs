@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::setup::{InstalledTools, search_path};
 use super::{CheckVerdict, PeerRow};
-use crate::Result;
+use crate::workspace::Result;
 
 /// The timeout of one client.
 const PATIENCE: Duration = Duration::from_secs(300);
