@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 
 use crate::callbacks::{HostCallbacks, LogEvent};
 use crate::loader::LibraryModule;
-use crate::plugin::{ContextReply, Plugin};
+use crate::plugin::{ContextReply, Plugin, PreparedCall};
 
 /// A created extension, without ABI types on its surface.
 pub(crate) struct LibraryExtension {
@@ -106,6 +106,7 @@ impl Plugin for LibraryExtension {
         context: &CallContext,
         name: &str,
         arguments: &str,
+        _: PreparedCall,
     ) -> Result<ToolOutput, CallError> {
         let Some(tools) = &self.tools else { return Err(missing_capability_error("tools")) };
         let reply = tools.invoke(to_json(context)?, name.into(), arguments.into());

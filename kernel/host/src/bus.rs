@@ -1,13 +1,8 @@
 //! The interface by which parts of the kernel handle durable events.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use skillhost_events::{Delivery, StoredEvent};
 use skillhost_payload::CallError;
-
-use crate::kernel::Kernel;
-use crate::user_message::UserMessageHandler;
 
 /// A part of the kernel that handles events. Its subscriber id is `kernel:<topic>`.
 ///
@@ -23,12 +18,7 @@ pub(crate) trait BuiltinHandler: Send + Sync {
     fn ordering_key(&self, event: &StoredEvent) -> Option<String>;
 
     /// Handles an event, which may be delivered more than once.
-    async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> HandlerOutcome;
-}
-
-/// Returns the kernel's own event handlers.
-pub(crate) fn builtin_handlers() -> Vec<Arc<dyn BuiltinHandler>> {
-    vec![Arc::new(UserMessageHandler)]
+    async fn handle(&self, delivery: &Delivery) -> HandlerOutcome;
 }
 
 /// The outcome of one attempt to handle an event.

@@ -11,14 +11,14 @@ use skillhost_payload::{
     SubscriptionId, ToolCall, UserNotice, host_method,
 };
 
-use crate::kernel::{Kernel, KernelShared};
+use crate::extension_host::ExtensionHost;
 
 /// The kernel's services for one extension.
 pub(crate) struct HostCallbacks {
     extension: ExtensionId,
     depends_on: Vec<ExtensionId>,
     secrets: Vec<String>,
-    kernel: Weak<KernelShared>,
+    host: Weak<ExtensionHost>,
 }
 
 /// A log event of an extension.
@@ -47,12 +47,12 @@ macro_rules! at_level {
 }
 
 impl HostCallbacks {
-    pub(crate) fn new(manifest: &skillhost_manifest::Manifest, kernel: Weak<KernelShared>) -> Self {
+    pub(crate) fn new(manifest: &skillhost_manifest::Manifest, host: Weak<ExtensionHost>) -> Self {
         Self {
             extension: manifest.id.clone(),
             depends_on: manifest.depends_on.iter().map(|needed| needed.id.clone()).collect(),
             secrets: manifest.secrets.clone(),
-            kernel,
+            host,
         }
     }
 
@@ -90,47 +90,44 @@ impl HostCallbacks {
     }
 
     pub(crate) async fn call(&self, method: &str, payload: &[u8]) -> Result<Vec<u8>, CallError> {
-        let kernel = self.kernel.upgrade().ok_or_else(shutdown_error)?;
+        let host = self.host.upgrade().ok_or_else(shutdown_error)?;
+        let services = || host.services().ok_or_else(shutdown_error);
         match method {
             host_method::EMIT => {
                 let mut event: Event = decode_request(payload)?;
                 // The source comes from the kernel: an extension cannot publish in another's name.
                 event.source = self.extension.to_string();
-                kernel.events.publish(event).await?;
+                host.events.publish(event).await?;
                 Ok(Vec::new())
             }
             host_method::SUBSCRIBE => {
                 let request: SubscribeRequest = decode_request(payload)?;
-                let id = kernel.events.subscribe(&self.extension, &request.topic);
+                let id = host.events.subscribe(&self.extension, &request.topic);
                 encode_reply(&SubscriptionId { id })
             }
             host_method::NEXT_EVENT => {
                 let SubscriptionId { id } = decode_request(payload)?;
-                encode_reply(&*kernel.events.next_event(&self.extension, id).await?)
+                encode_reply(&*host.events.next_event(&self.extension, id).await?)
             }
             host_method::UNSUBSCRIBE => {
                 let SubscriptionId { id } = decode_request(payload)?;
-                kernel.events.unsubscribe(&self.extension, id);
+                host.events.unsubscribe(&self.extension, id);
                 Ok(Vec::new())
             }
             host_method::CALL_TOOL => {
                 let call: ToolCall = decode_request(payload)?;
-                let kernel = Kernel { shared: kernel };
-                encode_reply(
-                    &kernel.invoke_tool(call.context, &call.name, call.arguments.get()).await?,
-                )
+                encode_reply(&services()?.call_tool(call).await?)
             }
             host_method::RUN_AGENT => {
                 let task: AgentTask = decode_request(payload)?;
-                encode_reply(&Kernel { shared: kernel }.run_task(task).await?)
+                encode_reply(&services()?.run_agent(task).await?)
             }
             host_method::NOTIFY => {
-                self.publish_notice(&kernel, topic::NOTICE, payload).map(|_| Vec::new())
+                self.publish_notice(&host, topic::NOTICE, payload).map(|_| Vec::new())
             }
             host_method::REQUEST_RESTART => {
                 let UserNotice { text } = decode_request(payload)?;
-                let kernel = Kernel { shared: kernel };
-                kernel.request_restart(&text, self.extension.as_str()).await?;
+                services()?.request_restart(&text, self.extension.as_str()).await?;
                 Ok(Vec::new())
             }
             host_method::SECRET => {
@@ -143,10 +140,10 @@ impl HostCallbacks {
                     )
                     .with_hint(format!("add `secrets: [{}]` to the manifest", request.name)));
                 }
-                encode_reply(&SecretValue { value: kernel.secrets.get(&request.name) })
+                encode_reply(&SecretValue { value: host.secrets.get(&request.name) })
             }
             other => match other.strip_prefix(host_method::PROVIDER) {
-                Some(path) => self.call_provider(&kernel, path, payload).await,
+                Some(path) => self.call_provider(&host, path, payload).await,
                 None => {
                     Err(CallError::new(ErrorKind::Protocol, format!("unknown method `{other}`")))
                 }
@@ -156,7 +153,7 @@ impl HostCallbacks {
 
     async fn call_provider(
         &self,
-        kernel: &KernelShared,
+        host: &ExtensionHost,
         path: &str,
         payload: &[u8],
     ) -> Result<Vec<u8>, CallError> {
@@ -174,21 +171,17 @@ impl HostCallbacks {
             )
             .with_hint(format!("add `depends_on: [{extension}]` to the manifest")));
         }
-        let found = kernel.pin_state(|state| match state.instances.get(extension) {
-            Some(instance) => instance.pin().map(Some),
-            None => Some(None),
-        });
-        let instance = found.ok_or_else(|| {
+        let instance = host.pin_instance(extension).ok_or_else(|| {
             CallError::new(ErrorKind::Unavailable, format!("`{extension}` is not loaded"))
         })?;
-        instance.call(interface, method, payload.to_vec(), kernel.limits.tool).await
+        instance.call(interface, method, payload.to_vec(), host.limits.tool).await
     }
 
     /// Publishes a notice in the extension's name; returns the number of listeners outside
     /// extensions.
     fn publish_notice(
         &self,
-        kernel: &KernelShared,
+        host: &ExtensionHost,
         topic: &str,
         payload: &[u8],
     ) -> Result<usize, CallError> {
@@ -196,7 +189,7 @@ impl HostCallbacks {
         let payload = serde_json::value::to_raw_value(&notice)
             .map_err(|error| CallError::protocol_error(&error))?;
         let source = self.extension.to_string();
-        Ok(kernel.events.notify_listeners(Event::new(topic, source, payload)))
+        Ok(host.events.notify_listeners(Event::new(topic, source, payload)))
     }
 }
 
@@ -224,22 +217,29 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::boot::BootOptions;
-    use skillhost_home::SecretStore;
-    use skillhost_home::Settings;
-    use skillhost_home::{Home, HomeSource};
+    use crate::extension_host::ExtensionHostOptions;
+    use crate::limits::KernelLimits;
+    use crate::process::NoProcesses;
+    use skillhost_home::{Home, HomeSource, SecretStore, Settings};
 
     /// Returns the error of a kernel without extensions for an extension with this `depends_on`.
     async fn answer(depends_on: &str, method: &str) -> (ErrorKind, String) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sandbox")).unwrap();
         let home = Home::open(folder.path(), HomeSource::Argument).unwrap();
-        let options =
-            BootOptions { installation: None, ..BootOptions::new(home, Settings::default()) };
-        let kernel = Arc::new(KernelShared::new(options, SecretStore::default()));
+        let host = Arc::new(ExtensionHost::new(ExtensionHostOptions {
+            home,
+            settings: Settings::default(),
+            settings_file: None,
+            installation: None,
+            limits: KernelLimits::default(),
+            processes: Arc::new(NoProcesses),
+            process_home: None,
+            secrets: SecretStore::default(),
+        }));
         let manifest = format!("id: b\nname: b\nentrypoint: b\ndepends_on: {depends_on}\n");
         let manifest = skillhost_manifest::parse_manifest(&manifest).unwrap();
-        let callbacks = HostCallbacks::new(&manifest, Arc::downgrade(&kernel));
+        let callbacks = HostCallbacks::new(&manifest, Arc::downgrade(&host));
         let error = callbacks.call(method, b"{}").await.unwrap_err();
         (error.kind, error.message)
     }

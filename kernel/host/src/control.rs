@@ -17,6 +17,7 @@ use skillhost_conversation::ThreadStore;
 use skillhost_files::to_hex;
 use skillhost_home::{ApprovalSurface, Environment, Home};
 use skillhost_payload::{CallContext, CallError, ErrorKind};
+use talk::MessageRequest;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
 };
@@ -24,9 +25,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::KernelError;
-use crate::kernel::{Kernel, TurnRequest};
+use crate::kernel::Kernel;
 use crate::runtime::RunError;
-use talk::MessageRequest;
+use crate::turn::TurnRequest;
 
 mod answers;
 mod endpoint;
@@ -244,7 +245,7 @@ async fn handle_connection(
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut request = String::new();
-    let limit = kernel.shared.limits.control;
+    let limit = kernel.extensions().limits.control;
     with_timeout(limit, (&mut read).take(LINE_LIMIT).read_line(&mut request)).await?;
     // The limit is for connections without a request, so the slot is free from here on.
     drop(silent_slots);
@@ -308,21 +309,25 @@ pub async fn execute_request(
     request: ControlRequest,
 ) -> Result<Box<RawValue>, KernelError> {
     match request {
-        ControlRequest::Reload { id } => to_raw_json(&kernel.reload(&id).await?),
-        ControlRequest::PreviewBuild { id } => to_raw_json(&kernel.preview_build(&id).await?),
-        ControlRequest::Build { id, sha256, surface } => {
-            to_raw_json(&kernel.build_extension(&id, &sha256, surface).await?)
+        ControlRequest::Reload { id } => to_raw_json(&kernel.agents().reload(&id).await?),
+        ControlRequest::PreviewBuild { id } => {
+            to_raw_json(&kernel.agents().preview_build(&id).await?)
         }
-        ControlRequest::RollBack { id } => to_raw_json(&kernel.rollback_extension(&id).await?),
+        ControlRequest::Build { id, sha256, surface } => {
+            to_raw_json(&kernel.agents().build_extension(&id, &sha256, surface).await?)
+        }
+        ControlRequest::RollBack { id } => {
+            to_raw_json(&kernel.agents().rollback_extension(&id).await?)
+        }
         ControlRequest::Turn { agent, prompt } => {
             let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
-            to_raw_json(&kernel.compose_turn(&turn).await?)
+            to_raw_json(&kernel.agents().compose_turn(&turn).await?)
         }
         ControlRequest::InvokeFor { agent, tool, arguments } => {
-            to_raw_json(&kernel.invoke_for_agent(&agent, &tool, &arguments).await?)
+            to_raw_json(&kernel.agents().invoke_for_agent(&agent, &tool, &arguments).await?)
         }
         ControlRequest::Invoke { context, tool, arguments } => {
-            to_raw_json(&kernel.invoke_tool_as(context, &tool, &arguments).await?)
+            to_raw_json(&kernel.agents().invoke_tool_as(context, &tool, &arguments).await?)
         }
         ControlRequest::Tools { agent } => {
             to_raw_json(&answers::list_tools(kernel, agent.as_deref()).await?)
@@ -333,7 +338,7 @@ pub async fn execute_request(
             let mut thread = ThreadStore::new(kernel.home())
                 .open(&thread)
                 .map_err(|error| CallError::from(RunError::from(error)))?;
-            let active = kernel.activate_skill(&mut thread, &skill).await;
+            let active = kernel.agents().activate_skill(&mut thread, &skill).await;
             to_raw_json(&active.map_err(CallError::from)?)
         }
         ControlRequest::Talk(_) | ControlRequest::Attach { .. } => {

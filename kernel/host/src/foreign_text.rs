@@ -12,7 +12,7 @@ use serde_json::Value;
 use skillhost_payload::ToolSpec;
 
 /// The prefix of the kernel's element names; a hyphen counts as an underscore.
-const RESERVED: &str = "kernel_";
+const RESERVED_IDS: &str = "kernel_";
 
 /// The random characters of a nonce: 80 bits.
 const NONCE: usize = 16;
@@ -95,7 +95,7 @@ pub(crate) fn new_nonce() -> String {
 
 /// Formats an element of the kernel. The text must be neutralized, or the kernel's own.
 pub(crate) fn kernel_element(name: &str, nonce: &str, text: &str) -> String {
-    format!("<{RESERVED}{name} nonce=\"{nonce}\">\n{text}\n</{RESERVED}{name}>")
+    format!("<{RESERVED_IDS}{name} nonce=\"{nonce}\">\n{text}\n</{RESERVED_IDS}{name}>")
 }
 
 /// Returns the nonces of the elements at the starts of lines in a text of the kernel.
@@ -104,7 +104,8 @@ pub(crate) fn nonces(text: &str) -> impl Iterator<Item = &str> {
         nonce.len() == NONCE && nonce.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     let nonces = text.lines().filter_map(|line| {
-        let (_, rest) = line.strip_prefix('<')?.strip_prefix(RESERVED)?.split_once(" nonce=\"")?;
+        let (_, rest) =
+            line.strip_prefix('<')?.strip_prefix(RESERVED_IDS)?.split_once(" nonce=\"")?;
         rest.strip_suffix("\">")
     });
     nonces.filter(is_nonce)
@@ -113,7 +114,7 @@ pub(crate) fn nonces(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the text of an element without its tags, for any nonce.
 pub(crate) fn element_text(element: &str) -> Option<&str> {
     let (first, rest) = element.split_once('\n')?;
-    first.strip_prefix('<')?.strip_prefix(RESERVED)?;
+    first.strip_prefix('<')?.strip_prefix(RESERVED_IDS)?;
     Some(rest.rsplit_once('\n')?.0)
 }
 
@@ -162,7 +163,7 @@ fn is_reserved(after: &str) -> bool {
         c => c.to_ascii_lowercase(),
     });
     let name = folded.skip_while(|c| c.is_whitespace() || *c == '/');
-    name.take(RESERVED.len()).eq(RESERVED.chars())
+    name.take(RESERVED_IDS.len()).eq(RESERVED_IDS.chars())
 }
 
 /// Returns whether a character is invisible or changes the writing direction. Joiners are not

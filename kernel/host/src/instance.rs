@@ -7,18 +7,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use skillhost_manifest::Manifest;
-use skillhost_payload::{BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_manifest::{EventHandler, Manifest, ScheduleAction};
+use skillhost_payload::{
+    BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec, event_interface,
+    scheduler_interface,
+};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::boot::spawn_blocking;
+use crate::blocking::spawn_blocking;
 use crate::context_guard::ContextGuard;
-use crate::kernel::KernelLimits;
+use crate::limits::KernelLimits;
 use crate::loader::LoadTimings;
 use crate::offered::OfferedNames;
-use crate::plugin::{Plugin, PluginOwner};
+use crate::plugin::{Plugin, PluginOwner, PreparedCall};
 use crate::report::LoadedExtension;
 
 /// A loaded extension. Calls in flight keep it alive, so a new build can replace it at once.
@@ -83,7 +86,7 @@ impl Instance {
     }
 
     /// Prevents the instance from ending; returns `None` if it is already ending. It ends only
-    /// after a newer state has replaced it, so the caller retries (see `KernelShared::pin_state`).
+    /// after a newer state has replaced it, so the caller retries (see `ExtensionHost::pin_state`).
     pub(crate) fn pin(self: &Arc<Self>) -> Option<PinnedInstance> {
         let token = self.calls.token();
         // In this order: a shutdown that starts in between waits for the token.
@@ -117,6 +120,41 @@ impl Instance {
         let unknown = unknown
             .map(move |tool| format!("`{id}` exports the tool `{tool}`, which it does not have"));
         unknown.chain(unmatched)
+    }
+
+    /// Returns the error of a library whose manifest has custom event handlers and which exports
+    /// none.
+    pub(crate) fn unhandled_topics(&self) -> Option<String> {
+        let mut subscriptions = self.manifest.events.subscribes.iter();
+        let custom = subscriptions.find(|entry| entry.handler == Some(EventHandler::Custom))?;
+        (!self.provides(event_interface::NAME)).then(|| {
+            format!(
+                "`{}` subscribes to `{}` and handles no events: its library exports no `events`",
+                self.manifest.id, custom.topic
+            )
+        })
+    }
+
+    /// Returns the errors of the schedules that cannot run.
+    pub(crate) fn unrunnable_schedules(&self) -> Vec<String> {
+        let (id, schedules) = (&self.manifest.id, &self.manifest.schedules);
+        let problem = |action: &ScheduleAction| match action {
+            ScheduleAction::Task(_) if !self.provides(scheduler_interface::NAME) => {
+                Some("has a task, but the library exports no `scheduler`".to_owned())
+            }
+            ScheduleAction::Tool { name, .. }
+                if !self.specs.iter().any(|spec| spec.name == *name) =>
+            {
+                Some(format!("names tool `{name}`, which `{id}` does not have"))
+            }
+            ScheduleAction::Task(_) | ScheduleAction::Tool { .. } | ScheduleAction::Prompt(_) => {
+                None
+            }
+        };
+        let problems = schedules.iter().filter_map(|schedule| {
+            Some(format!("schedule `{id}/{}` {}", schedule.name, problem(&schedule.action)?))
+        });
+        problems.collect()
     }
 
     pub(crate) fn provides(&self, interface: &str) -> bool {
@@ -176,7 +214,11 @@ impl Instance {
         limit: Duration,
     ) -> Result<ToolOutput, CallError> {
         let own = self.names.own(name);
-        self.with_timeout(limit, self.plugin.invoke(context, own, arguments)).await
+        self.with_timeout(
+            limit,
+            self.plugin.invoke(context, own, arguments, PreparedCall::default()),
+        )
+        .await
     }
 
     pub(crate) async fn get_context(

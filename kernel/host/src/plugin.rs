@@ -1,5 +1,6 @@
 //! The implementation of an extension as the kernel calls it, independent of its kind.
 
+use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -63,12 +64,23 @@ pub(crate) trait Plugin: Send + Sync {
     /// Lists its tools for a caller.
     async fn tools(&self, context: &CallContext) -> Result<Vec<ToolSpec>, CallError>;
 
-    /// Calls a tool with arguments as JSON text.
+    /// Prepares a tool call before its approval is requested.
+    async fn prepare(
+        &self,
+        _context: &CallContext,
+        _name: &str,
+        _arguments: &str,
+    ) -> Result<PreparedCall, CallError> {
+        Ok(PreparedCall::default())
+    }
+
+    /// Calls a tool with arguments as JSON text, after its approval.
     async fn invoke(
         &self,
         context: &CallContext,
         name: &str,
         arguments: &str,
+        prepared: PreparedCall,
     ) -> Result<ToolOutput, CallError>;
 
     /// Returns the priority in the context chain, or `None` without a context provider. May block.
@@ -110,6 +122,19 @@ pub(crate) trait Plugin: Send + Sync {
     /// Shuts its runtime down. Blocks for at most `timeout_ms`, so it must not run on an async
     /// worker.
     fn shutdown_runtime(&self, _timeout_ms: u64) {}
+}
+
+/// A tool call as prepared before its approval.
+#[derive(Default)]
+pub(crate) struct PreparedCall {
+    /// Text for the approval beyond the arguments.
+    pub(crate) details: Option<String>,
+    /// True if the call requires approval every time.
+    pub(crate) is_protected: bool,
+    /// The digest of the effect that the approval covers.
+    pub(crate) effect: Option<String>,
+    /// The plan, for [`Plugin::invoke`].
+    pub(crate) plan: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// The owner of a plugin that drops it without blocking: the destructor of a library is its

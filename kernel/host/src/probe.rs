@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use skillhost_home::{DiscoveredManifest, LoadPhase, SecretStore, read_manifest_text};
 use skillhost_payload::ToolSpec;
 
-use crate::boot::{BootOptions, ExtensionLoadError};
-use crate::kernel::{Kernel, KernelShared};
-use crate::tools::ToolTable;
+use crate::kernel::Kernel;
+use crate::load_error::ExtensionLoadError;
+use crate::options::BootOptions;
 
 /// The properties of an extension that loads.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,8 +62,9 @@ pub async fn probe_extension(
         return Err(failed(LoadPhase::Parse, "an agent has no code to try".to_owned()));
     }
     let settings = options.settings.clone();
-    let kernel = Kernel { shared: Arc::new(KernelShared::new(options, SecretStore::default())) };
-    let instance = match kernel.load(&found, &settings).await {
+    let kernel = Kernel::assemble(options, SecretStore::default());
+    let host = kernel.extensions();
+    let instance = match host.load(&found, &settings).await {
         Ok(instance) => instance,
         // Its dependencies are missing here; a trial can only show that it can be created.
         Err(failure) if failure.phase == LoadPhase::Start && needs_others(&found) => {
@@ -73,13 +74,13 @@ pub async fn probe_extension(
         Err(failure) => return Err(failure.into()),
     };
     // A table of its own: clashes with other extensions are the kernel's to report.
-    let wired = ToolTable::default().add(&instance);
+    let wired = host.builtin_tools().add(&instance);
     let probed = ProbeReport {
         version: instance.build.version.clone(),
         tools: instance.specs.clone(),
         unasked: None,
     };
-    Arc::new(instance).shutdown(&kernel.shared.limits).await;
+    Arc::new(instance).shutdown(&host.limits).await;
     wired.map_err(|problems| ExtensionLoadError::from_tool_errors(&problems))?;
     Ok(probed)
 }

@@ -3,7 +3,6 @@
 //! Implementations of [`ProcessLauncher`] start processes, communicate with them and stop them.
 
 mod load;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;

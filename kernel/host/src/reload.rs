@@ -8,12 +8,15 @@ use skillhost_events::topic;
 use skillhost_home::{DiscoveredManifest, LoadPhase, Settings};
 use skillhost_payload::{CallError, ErrorKind};
 
-use crate::boot::{ExtensionLoadError, spawn_blocking};
+use crate::blocking::spawn_blocking;
 use crate::context_chain::ContextChain;
 use crate::error::KernelError;
-use crate::kernel::{Kernel, KernelState};
+use crate::extension_host::ExtensionHost;
+use crate::instance::Instance;
+use crate::load_error::ExtensionLoadError;
 use crate::loader;
 use crate::report::LoadReport;
+use crate::state::KernelState;
 
 /// The result of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,24 +33,27 @@ pub struct ReloadOutcome {
     pub drained_ms: u64,
 }
 
-impl Kernel {
+impl ExtensionHost {
+    /// Replaces the build of a loaded extension; returns `None` for one that is not loaded. The
+    /// caller holds the lock for changes.
+    pub(crate) async fn reload_loaded(
+        self: &Arc<Self>,
+        id: &str,
+    ) -> Option<Result<ReloadOutcome, KernelError>> {
+        let state = self.state.load_full();
+        let old = state.instances.get(id).cloned()?;
+        Some(self.replace_build(state, old).await)
+    }
+
     /// Loads the new build in parallel with the old one, switches, and shuts the old one down after
-    /// its calls. No call is lost: those in flight finish on the old build. An extension that is
-    /// not loaded is started, together with those that were rejected because of it. The settings
-    /// are read again from [`BootOptions::settings_file`](crate::BootOptions::settings_file) and
-    /// apply to the new build.
-    ///
-    /// # Errors
-    /// [`KernelError::NotFound`] for an unknown extension; [`KernelError::NotReloaded`] if the new
-    /// build is rejected, or is not the one that would be loaded, in which case the old one stays
-    /// in use; [`KernelError::NotStarted`] without an old one.
-    pub async fn reload(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
-        let _guard = self.shared.changes.lock().await;
+    /// its calls. No call is lost: those in flight finish on the old build.
+    async fn replace_build(
+        self: &Arc<Self>,
+        state: Arc<KernelState>,
+        old: Arc<Instance>,
+    ) -> Result<ReloadOutcome, KernelError> {
         let started = std::time::Instant::now();
-        let state = self.shared.state.load_full();
-        let Some(old) = state.instances.get(id).cloned() else {
-            return self.start_missing(id).await;
-        };
+        let id = old.manifest.id.clone();
         let settings = self.reload_settings(&old.manifest.id)?;
         let found = self.reload_manifest(&old.manifest.id, &settings).await?;
         let to_reload_error = |failure: ExtensionLoadError| {
@@ -62,7 +68,7 @@ impl Kernel {
         next.tools.remove(&old.manifest.id);
         // The old build keeps its entries: only the copy of the state was changed.
         if let Err(problems) = next.add_tools(&new) {
-            Arc::new(new).shutdown(&self.shared.limits).await;
+            Arc::new(new).shutdown(&self.limits).await;
             return Err(to_reload_error(ExtensionLoadError::from_tool_errors(&problems)));
         }
         let new = Arc::new(new);
@@ -73,27 +79,26 @@ impl Kernel {
             ..LoadReport::clone(&state.report)
         });
         let next = Arc::new(next);
-        self.shared.state.store(Arc::clone(&next));
-        self.shared.settings.store(settings);
-        self.shared.clockwork.reload_jobs();
-        self.update_handlers(&next).await;
+        self.state.store(Arc::clone(&next));
+        self.settings.store(settings);
         drop(next);
+        self.notify_observers().await;
         let switched_ms = elapsed_ms(started);
 
         // Two services of one extension must not run at once, e.g. on one database.
-        old.stop_service(&self.shared.limits).await;
-        if self.shared.services_run.load(Ordering::SeqCst) {
+        old.stop_service(&self.limits).await;
+        if self.services_run.load(Ordering::SeqCst) {
             self.start_service(&new);
         }
         let from = old.build.version.clone();
         // This snapshot would keep the old build alive.
         drop(state);
-        old.shutdown(&self.shared.limits).await;
+        old.shutdown(&self.limits).await;
         let to = new.build.version.clone();
-        let payload = serde_json::json!({ "id": id, "from": from, "to": to });
-        self.shared.events.publish_kernel_event(topic::RELOADED, &payload).await;
+        let payload = serde_json::json!({ "id": id.as_str(), "from": from, "to": to });
+        self.events.publish_kernel_event(topic::RELOADED, &payload).await;
         Ok(ReloadOutcome {
-            id: id.to_owned(),
+            id: id.to_string(),
             from,
             to,
             switched_ms,
@@ -106,8 +111,8 @@ impl Kernel {
         &self,
         id: &skillhost_manifest::ExtensionId,
     ) -> Result<Arc<Settings>, KernelError> {
-        let Some(file) = &self.shared.settings_file else {
-            return Ok(self.shared.settings.load_full());
+        let Some(file) = &self.settings_file else {
+            return Ok(self.settings.load_full());
         };
         let loaded = Settings::load(file).map_err(|error| KernelError::NotReloaded {
             id: id.clone(),
@@ -125,7 +130,7 @@ impl Kernel {
         settings: &Settings,
     ) -> Result<DiscoveredManifest, KernelError> {
         let shadowing = settings.allow_shadowing.clone();
-        let (home, installation) = (self.shared.home.clone(), self.shared.installation.clone());
+        let (home, installation) = (self.home.clone(), self.installation.clone());
         let only = id.clone();
         let discovery_task = spawn_blocking(move || {
             skillhost_home::discover_admitted(&home, installation.as_ref(), &shadowing, Some(&only))

@@ -6,10 +6,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use skillhost_home::{DiscoveredManifest, LoadRejection};
 use skillhost_manifest::{ExtensionId, ScheduleAction};
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind, ToolSpec};
 
 use crate::error::KernelError;
-use crate::instance::Instance;
 use crate::loader::LoadTimings;
 
 /// A loaded library, or a running process.
@@ -67,9 +66,8 @@ pub struct LoadReport {
 
 impl LoadReport {
     /// Records the tools of an extension that is rejected after it has listed them.
-    pub(crate) fn note_rejected_tools(&mut self, instance: &Instance) {
-        let id = instance.manifest.id.as_str();
-        let names = instance.specs.iter().map(|spec| (spec.name.clone(), id.to_owned()));
+    pub(crate) fn note_rejected_tools(&mut self, id: &ExtensionId, specs: &[ToolSpec]) {
+        let names = specs.iter().map(|spec| (spec.name.clone(), id.to_string()));
         self.rejected_tools.extend(names);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! [`run`] has the turns, and [`asking`] the model requests. Each concern of a turn has a file of
 //! its own: [`budget`], [`loop_guard`], [`compaction`], [`skills`], [`permissions`], [`arguments`],
-//! [`argument_check`], [`lineage`]. Every caller's tool calls go through [`dispatch`]; [`session`]
+//! [`lineage`]. Every caller's tool calls go through [`dispatch`]; [`session`]
 //! holds the run that a call belongs to.
 
 use skillhost_conversation::{ModelError, ModelErrorKind, ThreadError};
@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::KernelError;
 
-mod argument_check;
 mod arguments;
 mod asking;
 mod begin;
@@ -33,10 +32,11 @@ mod reporter;
 mod request_restart;
 mod request_secure_input;
 mod run;
+mod run_state;
 pub(crate) mod session;
 mod skills;
+mod tool_spec;
 
-pub(crate) use argument_check::{ArgumentCheck, schema_mistake};
 pub use budget::ExhaustedLimit;
 
 /// The inputs of an agent run.

@@ -4,7 +4,7 @@
 //! outcomes. The scheduler runs under `skillhost run` only, so that a home has one even with
 //! several kernels.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,9 +18,10 @@ use skillhost_payload::{
     scheduler_interface,
 };
 
+use crate::agent_runtime::{AgentRuntime, WeakAgentRuntime};
 use crate::error::KernelError;
-use crate::instance::Instance;
-use crate::kernel::{Kernel, KernelShared};
+use crate::services::StateObserver;
+use crate::state::KernelState;
 
 mod clockwork;
 
@@ -87,15 +88,30 @@ pub struct ScheduleRunOutcome {
     pub result: Option<String>,
 }
 
-impl Kernel {
+/// The schedules of a kernel.
+pub(crate) struct ScheduleService {
+    agents: AgentRuntime,
+    scheduler: Arc<Scheduler>,
+}
+
+impl ScheduleService {
+    pub(crate) fn new(agents: AgentRuntime) -> Self {
+        Self { agents, scheduler: Arc::default() }
+    }
+
+    /// Returns the scheduler, which reads the jobs again when the extensions change.
+    pub(crate) fn scheduler(&self) -> &Arc<Scheduler> {
+        &self.scheduler
+    }
+
     /// Starts the scheduler for the loaded extensions, until the shutdown; a second call has no
     /// effect. Runs missed since the last time are counted and reported.
-    pub fn start_schedules(&self) {
-        self.shared.clockwork.start(self.scheduler_env());
+    pub(crate) fn start_scheduler(&self) {
+        self.scheduler.start(self.scheduler_env());
     }
 
     /// Lists every schedule with its last outcome.
-    pub async fn list_schedules(&self) -> Vec<ScheduleSummary> {
+    pub(crate) async fn list_schedules(&self) -> Vec<ScheduleSummary> {
         let env = self.scheduler_env();
         let mut all = Vec::new();
         for job in env.jobs() {
@@ -122,7 +138,7 @@ impl Kernel {
                 },
                 next_ms,
                 next: next_ms.map(|ms| job.times.format_local(ms)).unwrap_or_default(),
-                running: self.shared.clockwork.is_running(&job.id),
+                running: self.scheduler.is_running(&job.id),
                 last,
                 id: job.id,
             });
@@ -136,47 +152,27 @@ impl Kernel {
     /// # Errors
     /// [`KernelError::NotFound`] with similar ids; [`KernelError::Call`] of the kind
     /// [`ErrorKind::Conflict`] while a run is active, and with the error of a failed run.
-    pub async fn run_schedule(&self, id: &str) -> Result<ScheduleRunOutcome, KernelError> {
+    pub(crate) async fn run_schedule(&self, id: &str) -> Result<ScheduleRunOutcome, KernelError> {
         let env = self.scheduler_env();
         let all = env.jobs();
         let Some(job) = all.iter().find(|job| job.id == id) else {
             let similar = suggest_similar(id, all.iter().map(|job| job.id.as_str()));
             return Err(KernelError::NotFound { what: "schedule", id: id.to_owned(), similar });
         };
-        Ok(self.shared.clockwork.run_now(&*env, job).await?)
+        Ok(self.scheduler.run_now(&*env, job).await?)
     }
 
     fn scheduler_env(&self) -> Arc<KernelEnv> {
-        Arc::new(KernelEnv(Arc::downgrade(&self.shared)))
+        Arc::new(KernelEnv(self.agents.downgrade()))
     }
 }
 
-/// Returns the errors of an extension's schedules that cannot run.
-pub(crate) fn find_unrunnable(instance: &Instance) -> Vec<String> {
-    let (id, schedules) = (&instance.manifest.id, &instance.manifest.schedules);
-    let problem = |action: &ScheduleAction| match action {
-        ScheduleAction::Task(_) if !instance.provides(scheduler_interface::NAME) => {
-            Some("has a task, but the library exports no `scheduler`".to_owned())
-        }
-        ScheduleAction::Tool { name, .. }
-            if !instance.specs.iter().any(|spec| spec.name == *name) =>
-        {
-            Some(format!("names tool `{name}`, which `{id}` does not have"))
-        }
-        ScheduleAction::Task(_) | ScheduleAction::Tool { .. } | ScheduleAction::Prompt(_) => None,
-    };
-    let problems = schedules.iter().filter_map(|schedule| {
-        Some(format!("schedule `{id}/{}` {}", schedule.name, problem(&schedule.action)?))
-    });
-    problems.collect()
-}
-
 /// The scheduler's access to the kernel. Weak, so that it does not keep the kernel alive.
-struct KernelEnv(Weak<KernelShared>);
+struct KernelEnv(WeakAgentRuntime);
 
 impl KernelEnv {
-    fn kernel(&self) -> Option<Kernel> {
-        self.0.upgrade().map(|shared| Kernel { shared })
+    fn agents(&self) -> Option<AgentRuntime> {
+        self.0.upgrade()
     }
 }
 
@@ -187,20 +183,20 @@ impl SchedulerEnv for KernelEnv {
     }
 
     fn jobs(&self) -> Vec<ScheduledJob> {
-        let Some(kernel) = self.kernel() else { return Vec::new() };
-        let state = kernel.shared.state.load();
+        let Some(agents) = self.agents() else { return Vec::new() };
+        let state = agents.extensions().state.load();
         let libraries = state.instances.values().map(|instance| &*instance.manifest);
-        let agents = state.agents.values().map(|agent| &*agent.manifest);
+        let with_agents = state.agents.values().map(|agent| &*agent.manifest);
         let jobs_of = |manifest: &Manifest| -> Vec<ScheduledJob> {
             let schedules = manifest.schedules.iter();
             schedules.filter_map(|schedule| ScheduledJob::new(&manifest.id, schedule)).collect()
         };
-        libraries.chain(agents).flat_map(jobs_of).collect()
+        libraries.chain(with_agents).flat_map(jobs_of).collect()
     }
 
     async fn last_run(&self, id: &str) -> Option<ScheduleRun> {
-        let kernel = self.kernel()?;
-        let last = kernel.shared.events.journal().last_run(id).await;
+        let agents = self.agents()?;
+        let last = agents.extensions().events.journal().last_run(id).await;
         last.unwrap_or_else(|error| {
             // Without a record, the schedule counts as new: no run is reported as missed.
             tracing::error!(schedule = id, %error, "last run could not be read");
@@ -209,21 +205,21 @@ impl SchedulerEnv for KernelEnv {
     }
 
     async fn record_run(&self, id: &str, run: ScheduleRun) {
-        let Some(kernel) = self.kernel() else { return };
-        if let Err(error) = kernel.shared.events.journal().record_run(id, run).await {
+        let Some(agents) = self.agents() else { return };
+        if let Err(error) = agents.extensions().events.journal().record_run(id, run).await {
             tracing::error!(schedule = id, %error, "run could not be stored");
         }
     }
 
     async fn run_job(&self, job: &ScheduledJob, run: &str) -> Result<Option<String>, CallError> {
-        let kernel = self
-            .kernel()
+        let agents = self
+            .agents()
             .ok_or_else(|| CallError::new(ErrorKind::Unavailable, "kernel is shutting down"))?;
         let limit = job.limit();
         let context = |origin| CallContext {
             session_id: run.to_owned(),
             turn_id: run.to_owned(),
-            call_id: kernel.shared.next_call_id(),
+            call_id: agents.extensions().next_call_id(),
             deadline_ms: u64::try_from(limit.as_millis()).ok(),
             origin,
             correlation_id: Some(run.to_owned()),
@@ -235,13 +231,13 @@ impl SchedulerEnv for KernelEnv {
             ScheduleAction::Task(task) => {
                 let task =
                     RunTaskRequest { context: context(CallOrigin::Operator), task: task.clone() };
-                kernel.run_library_task(job, &task, outer_limit).await
+                run_library_task(&agents, job, &task, outer_limit).await
             }
             ScheduleAction::Tool { name, arguments } => {
                 // The tool's own calls have no approval, so they must not count as the operator's.
                 let context = context(CallOrigin::Agent);
                 let (owner, arguments) = (&job.owner, arguments.to_string());
-                let call = kernel.invoke_scheduled(owner, &context, name, &arguments, outer_limit);
+                let call = agents.invoke_scheduled(owner, &context, name, &arguments, outer_limit);
                 let output = call.await.map_err(CallError::from)?;
                 match output.is_error {
                     true => Err(CallError::new(
@@ -254,50 +250,51 @@ impl SchedulerEnv for KernelEnv {
             ScheduleAction::Prompt(prompt) => {
                 let (agent_id, task) = (job.owner.to_string(), prompt.clone());
                 let context = context(CallOrigin::Agent);
-                let output = kernel.run_task(AgentTask { context, agent_id, task }).await?;
+                let output = agents.run_task(AgentTask { context, agent_id, task }).await?;
                 Ok(first_line(&output.text))
             }
         }
     }
 
     async fn publish_event(&self, topic: &str, run: &str, payload: Value) {
-        let Some(kernel) = self.kernel() else { return };
+        let Some(agents) = self.agents() else { return };
         let payload = match serde_json::value::to_raw_value(&payload) {
             Ok(payload) => payload,
             Err(error) => return tracing::error!(topic, %error, "event could not be serialized"),
         };
         let correlation_id = Some(run.to_owned());
         let event = Event { correlation_id, ..Event::new(topic, "kernel", payload) };
-        if let Err(error) = kernel.shared.events.publish(event).await {
+        if let Err(error) = agents.extensions().events.publish(event).await {
             tracing::error!(topic, %error, "event could not be stored");
         }
     }
 }
 
-impl Kernel {
-    async fn run_library_task(
-        &self,
-        job: &ScheduledJob,
-        task: &RunTaskRequest,
-        limit: Duration,
-    ) -> Result<Option<String>, CallError> {
-        let (owner, interface) = (&job.owner, scheduler_interface::NAME);
-        let found = self.shared.pin_state(|state| match state.instances.get(owner) {
-            Some(instance) => instance.pin().map(Some),
-            None => Some(None),
-        });
-        let instance = found.filter(|instance| instance.provides(interface)).ok_or_else(|| {
-            let message = format!("`{owner}` provides no `scheduler`");
-            CallError::new(ErrorKind::Unavailable, message)
-                .with_hint("implement SchedulerProvider and name `scheduler` in export_extension!")
-        })?;
-        let payload =
-            serde_json::to_vec(task).map_err(|error| CallError::protocol_error(&error))?;
-        let output = instance.call(interface, scheduler_interface::RUN, payload, limit).await?;
-        let reply: Option<String> =
-            serde_json::from_slice(&output).map_err(|error| CallError::protocol_error(&error))?;
-        Ok(reply.as_deref().and_then(first_line))
+#[async_trait]
+impl StateObserver for Scheduler {
+    async fn state_changed(&self, _: &KernelState) {
+        self.reload_jobs();
     }
+}
+
+async fn run_library_task(
+    agents: &AgentRuntime,
+    job: &ScheduledJob,
+    task: &RunTaskRequest,
+    limit: Duration,
+) -> Result<Option<String>, CallError> {
+    let (owner, interface) = (&job.owner, scheduler_interface::NAME);
+    let found = agents.extensions().pin_instance(owner.as_str());
+    let instance = found.filter(|instance| instance.provides(interface)).ok_or_else(|| {
+        let message = format!("`{owner}` provides no `scheduler`");
+        CallError::new(ErrorKind::Unavailable, message)
+            .with_hint("implement SchedulerProvider and name `scheduler` in export_extension!")
+    })?;
+    let payload = serde_json::to_vec(task).map_err(|error| CallError::protocol_error(&error))?;
+    let output = instance.call(interface, scheduler_interface::RUN, payload, limit).await?;
+    let reply: Option<String> =
+        serde_json::from_slice(&output).map_err(|error| CallError::protocol_error(&error))?;
+    Ok(reply.as_deref().and_then(first_line))
 }
 
 /// Returns the first line of a text that is not empty, truncated.

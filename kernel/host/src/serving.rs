@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use async_trait::async_trait;
 use serde_json::json;
 use skillhost_events::{DeadLetter, topic};
 use skillhost_files::create_private_dir;
@@ -17,7 +18,10 @@ use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::kernel::{Kernel, KernelState};
+use crate::agent_runtime::AgentRuntime;
+use crate::bus::BuiltinHandler;
+use crate::services::StateObserver;
+use crate::state::KernelState;
 
 mod delivering;
 mod handlers;
@@ -27,8 +31,10 @@ use delivering::Delivering;
 use handlers::HandlerTable;
 
 /// The event delivery of this process, and its state.
-#[derive(Default)]
 pub(crate) struct EventDelivery {
+    agents: AgentRuntime,
+    /// The kernel's own handlers.
+    builtin: Vec<Arc<dyn BuiltinHandler>>,
     service: Mutex<Option<RunningDelivery>>,
     state: Mutex<DeliveryState>,
 }
@@ -52,6 +58,10 @@ struct DeliveryState {
 }
 
 impl EventDelivery {
+    pub(crate) fn new(agents: AgentRuntime, builtin: Vec<Arc<dyn BuiltinHandler>>) -> Self {
+        Self { agents, builtin, service: Mutex::default(), state: Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<RunningDelivery>> {
         self.service.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,49 +84,47 @@ impl EventDelivery {
             tracing::warn!("event delivery resumed");
         }
     }
-}
 
-impl Kernel {
     /// Starts delivery, first of the events that an earlier process left; a second call has no
     /// effect. If the journal cannot be used, it is tried again until it can; until then
-    /// [`Kernel::delivery_problem`] has the reason. Ends with [`Kernel::shutdown`].
+    /// [`EventDelivery::delivery_problem`] has the reason. Ends with [`EventDelivery::stop_delivery`].
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] where another process delivers the events of this home.
-    pub async fn start_event_delivery(&self) -> Result<(), CallError> {
-        let _changes = self.shared.changes.lock().await;
-        if self.shared.serving.lock().is_some() {
+    pub(crate) async fn start_delivery(self: &Arc<Self>) -> Result<(), CallError> {
+        let host = self.agents.extensions();
+        let _changes = host.changes.lock().await;
+        if self.lock().is_some() {
             return Ok(());
         }
-        let handlers =
-            Arc::new(ArcSwap::from_pointee(HandlerTable::from_state(&self.shared.state.load())));
-        let mut delivery = Delivering::new(self.clone(), Arc::clone(&handlers));
+        let table = HandlerTable::from_state(&host.state.load(), &self.builtin);
+        let handlers = Arc::new(ArcSwap::from_pointee(table));
+        let mut delivery = Delivering::new(Arc::clone(self), Arc::clone(&handlers));
         match delivery.prepare().await {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::Conflict => return Err(error),
-            Err(error) => self.shared.serving.fail(&error),
+            Err(error) => self.fail(&error),
         }
         let cancel = CancellationToken::new();
         let task = tokio::spawn(delivery.run(cancel.clone()));
-        *self.shared.serving.lock() = Some(RunningDelivery { handlers, cancel, task });
+        *self.lock() = Some(RunningDelivery { handlers, cancel, task });
         Ok(())
     }
 
     /// Returns the reason why delivery fails, or `None` while it works and in a process that does
     /// not deliver.
-    #[must_use]
-    pub fn delivery_problem(&self) -> Option<CallError> {
-        let serving = self.shared.serving.lock().is_some();
-        serving.then(|| self.shared.serving.state().problem.clone()).flatten()
+    pub(crate) fn delivery_problem(&self) -> Option<CallError> {
+        let serving = self.lock().is_some();
+        serving.then(|| self.state().problem.clone()).flatten()
     }
 
     /// Rejects a message whose delivery may never happen: until the journal has every subscriber,
     /// an event would be stored for none.
-    pub(crate) fn check_delivery(&self) -> Result<(), CallError> {
-        if self.shared.serving.lock().is_none() {
+    pub(crate) fn check_ready(&self) -> Result<(), CallError> {
+        if self.lock().is_none() {
             return Ok(());
         }
-        let state = self.shared.serving.state();
+        let state = self.state();
         match &state.problem {
             Some(error) if !state.prepared => {
                 let message = format!("kernel does not accept messages yet: {}", error.message);
@@ -127,25 +135,27 @@ impl Kernel {
     }
 
     /// Updates the subscribers to those of the loaded extensions.
-    pub(crate) async fn update_handlers(&self, state: &KernelState) {
-        let table = HandlerTable::from_state(state);
+    async fn update_handlers(&self, state: &KernelState) {
+        let table = HandlerTable::from_state(state, &self.builtin);
         let subscribers = table.subscribers();
-        match &*self.shared.serving.lock() {
+        match &*self.lock() {
             // Handlers first: a delivery claimed for a new subscriber must find its handler.
             Some(service) => service.handlers.store(Arc::new(table)),
             None => return,
         }
-        if let Err(error) = self.shared.events.journal().set_subscribers(subscribers).await {
+        if let Err(error) =
+            self.agents.extensions().events.journal().set_subscribers(subscribers).await
+        {
             tracing::error!(%error, "new subscriptions could not be stored; retrying");
             // The delivery loop tries again.
-            self.shared.serving.state().current = false;
+            self.state().current = false;
         }
     }
 
     /// Stops delivery. Active deliveries have the time of a call, and are repeated after the next
     /// start.
-    pub(crate) async fn stop_event_delivery(&self) {
-        let service = self.shared.serving.lock().take();
+    pub(crate) async fn stop_delivery(&self) {
+        let service = self.lock().take();
         if let Some(service) = service {
             service.cancel.cancel();
             let _ = service.task.await;
@@ -154,16 +164,16 @@ impl Kernel {
 
     /// Returns the pauses after failed attempts; none follows the last attempt.
     fn event_retries(&self) -> Vec<Duration> {
-        match &self.shared.settings.load().events.retry_ms {
+        match &self.agents.extensions().settings.load().events.retry_ms {
             // Ten retries at most, so that a misconfigured list cannot hold an ordering key
             // forever.
             Some(retries) => retries.iter().take(10).map(|ms| Duration::from_millis(*ms)).collect(),
-            None => self.shared.limits.event_retries.clone(),
+            None => self.agents.extensions().limits.event_retries.clone(),
         }
     }
 
     fn lock_event_delivery(&self) -> Result<File, CallError> {
-        let directory = self.shared.home.data_dir("kernel");
+        let directory = self.agents.extensions().home.data_dir("kernel");
         let path = directory.join("serving.lock");
         let failed = |error: std::io::Error| {
             CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
@@ -207,8 +217,15 @@ impl Kernel {
         let Ok(payload) = serde_json::value::to_raw_value(&payload) else { return };
         let correlation_id = Some(event.correlation_id.clone());
         let dead = Event { correlation_id, ..Event::new(topic::EVENT_DEAD, "kernel", payload) };
-        if let Err(error) = self.shared.events.publish(dead).await {
+        if let Err(error) = self.agents.extensions().events.publish(dead).await {
             tracing::error!(%error, "event could not be stored");
         }
+    }
+}
+
+#[async_trait]
+impl StateObserver for EventDelivery {
+    async fn state_changed(&self, state: &KernelState) {
+        self.update_handlers(state).await;
     }
 }

@@ -5,16 +5,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skillhost_home::{RESERVED_IDS, suggest_similar};
-use skillhost_manifest::{ExtensionId, Manifest};
-use skillhost_payload::{CallContext, CallError, CallOrigin, ToolAudience, ToolSpec};
+use skillhost_home::suggest_similar;
+use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallError, CallOrigin, ToolAudience, ToolSpec};
 
+use crate::argument_check::{ArgumentCheck, schema_mistake};
 use crate::error::KernelError;
-use crate::foreign_text::sanitize_tool;
 use crate::instance::Instance;
-use crate::kernel::{KernelShared, KernelState};
-use crate::runtime::kernel_tools;
-use crate::runtime::{ArgumentCheck, schema_mistake};
+use crate::plugin::Plugin;
 
 /// A tool and the extension it belongs to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,29 +25,20 @@ pub struct OwnedTool {
 }
 
 /// A table of tool names and their owners.
-#[derive(Debug, Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct ToolTable {
     entries: BTreeMap<String, ToolEntry>,
 }
 
 /// A tool as listed when its owner was wired.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct ToolEntry {
     pub(crate) owner: ExtensionId,
-    pub(crate) body: ToolImplementation,
+    /// The part of the kernel that implements it; `None` for the extension that owns it. Offered
+    /// only to agents, because it acts for a run.
+    pub(crate) builtin: Option<Arc<dyn Plugin>>,
     pub(crate) spec: Arc<ToolSpec>,
     pub(crate) arguments: Arc<ArgumentCheck>,
-}
-
-/// The implementation of a tool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ToolImplementation {
-    /// The library or process of the owner.
-    Library,
-    /// The kernel. Offered only to agents, because it acts for a run.
-    Kernel,
-    /// The agent that owns it and has the same name. Offered only to agents.
-    Agent,
 }
 
 /// The tools of one caller, and the extensions that failed to list theirs.
@@ -67,7 +56,7 @@ pub(crate) enum ToolError {
     #[error("the tool `{name}` is declared twice")]
     DuplicateName { name: String },
     #[error("the tool `{name}` of `{owner}` is already provided by `{other}`")]
-    NameTaken { name: String, owner: ExtensionId, other: ExtensionId, body: ToolImplementation },
+    NameTaken { name: String, owner: ExtensionId, other: ExtensionId, is_agent: bool },
     #[error("the id `{id}` is the name of a tool of `{other}`")]
     Id { id: ExtensionId, other: ExtensionId },
 }
@@ -89,7 +78,7 @@ impl ToolError {
             format!("write into the manifest of `{owner}`: tools: {lines}")
         };
         match self {
-            Self::NameTaken { body: ToolImplementation::Agent, .. } => {
+            Self::NameTaken { is_agent: true, .. } => {
                 "choose another id, or disable one of the two".to_owned()
             }
             Self::Id { .. } => "choose another id".to_owned(),
@@ -118,38 +107,27 @@ impl ToolError {
     }
 }
 
-impl Default for ToolTable {
-    /// Creates a table with the kernel's own tools.
-    fn default() -> Self {
-        let owner = kernel_tools::kernel_tools_owner();
-        let entry = |spec: ToolSpec| {
-            let name = spec.name.clone();
-            (name, ToolEntry::new(&owner, ToolImplementation::Kernel, spec))
-        };
-        Self { entries: kernel_tools::kernel_tool_specs().into_iter().map(entry).collect() }
-    }
-}
-
 impl ToolTable {
+    /// Adds the tools of a part of the kernel.
+    ///
+    /// # Errors
+    /// As for [`ToolTable::add`].
+    pub(crate) fn add_builtin(
+        &mut self,
+        owner: &ExtensionId,
+        plugin: &Arc<dyn Plugin>,
+        specs: &[ToolSpec],
+    ) -> Result<(), Vec<ToolError>> {
+        self.add_all(owner, Some(plugin), specs)
+    }
+
     /// Adds an extension's tools, all or none.
     ///
     /// # Errors
     /// Every invalid tool: names and schemas that models' interfaces do not accept, and names in
     /// use.
     pub(crate) fn add(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
-        self.add_all(&instance.manifest.id, ToolImplementation::Library, &instance.specs)
-    }
-
-    /// Adds an agent that other agents call as a tool.
-    ///
-    /// # Errors
-    /// The name is in use.
-    pub(crate) fn add_agent(&mut self, manifest: &Manifest) -> Result<(), Vec<ToolError>> {
-        self.add_all(
-            &manifest.id,
-            ToolImplementation::Agent,
-            &[kernel_tools::agent_alias_spec(manifest)],
-        )
+        self.add_all(&instance.manifest.id, None, &instance.specs)
     }
 
     /// Adds the tools of an extension that is not loaded.
@@ -161,19 +139,19 @@ impl ToolTable {
         owner: &ExtensionId,
         specs: &[ToolSpec],
     ) -> Result<(), Vec<ToolError>> {
-        self.add_all(owner, ToolImplementation::Library, specs)
+        self.add_all(owner, None, specs)
     }
 
     fn add_all(
         &mut self,
         owner: &ExtensionId,
-        body: ToolImplementation,
+        builtin: Option<&Arc<dyn Plugin>>,
         specs: &[ToolSpec],
     ) -> Result<(), Vec<ToolError>> {
         let mut problems = Vec::new();
         let mut added = BTreeMap::new();
         for spec in specs {
-            let entry = ToolEntry::new(owner, body, spec.clone());
+            let entry = ToolEntry::new(owner, builtin.cloned(), spec.clone());
             let name = spec.name.clone();
             if !is_valid_name(&name) {
                 problems.push(ToolError::Name { name, owner: owner.clone() });
@@ -181,7 +159,8 @@ impl ToolTable {
                 problems.push(problem);
             } else if let Some(taken) = self.entries.get(&name) {
                 let (owner, other) = (owner.clone(), taken.owner.clone());
-                problems.push(ToolError::NameTaken { name, owner, other, body });
+                let is_agent = builtin.is_some();
+                problems.push(ToolError::NameTaken { name, owner, other, is_agent });
             } else if added.insert(name.clone(), entry).is_some() {
                 problems.push(ToolError::DuplicateName { name });
             }
@@ -216,6 +195,11 @@ impl ToolTable {
         }
     }
 
+    /// Returns the tools of the kernel and of agents.
+    pub(crate) fn builtin_entries(&self) -> impl Iterator<Item = &ToolEntry> {
+        self.entries.values().filter(|entry| entry.builtin.is_some())
+    }
+
     /// Returns the valid entries of an agent's `uses_tools`: every owner of tools and every tool
     /// for agents.
     pub(crate) fn usable_names(&self) -> BTreeSet<&str> {
@@ -225,68 +209,25 @@ impl ToolTable {
     }
 }
 
-impl KernelState {
-    /// Adds an extension's tools to the table. One from the sandbox cannot use the names of an
-    /// installed extension.
-    ///
-    /// # Errors
-    /// As for [`ToolTable::add`].
-    pub(crate) fn add_tools(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
-        self.check_names(&instance.manifest.id, &instance.specs)?;
-        self.tools.add(instance)
-    }
-
-    /// Checks that the names of an extension and its tools are unambiguous in `uses_tools`.
-    ///
-    /// # Errors
-    /// The names in use.
-    pub(crate) fn check_names(
-        &self,
-        id: &ExtensionId,
-        specs: &[ToolSpec],
-    ) -> Result<(), Vec<ToolError>> {
-        if self.shipped.contains(id) {
-            return Ok(());
-        }
-        let mut problems = Vec::new();
-        if let Some(other) = self.tools.owner(id.as_str()).filter(|other| *other != id) {
-            problems.push(ToolError::Id { id: id.clone(), other: other.clone() });
-        }
-        for spec in specs {
-            let name = &spec.name;
-            let other = self.shipped.get(name.as_str()).cloned().or_else(|| {
-                RESERVED_IDS.contains(&name.as_str()).then(|| ExtensionId::new(name).ok()).flatten()
-            });
-            if let Some(other) = other {
-                let (name, owner, body) = (name.clone(), id.clone(), ToolImplementation::Library);
-                problems.push(ToolError::NameTaken { name, owner, other, body });
-            }
-        }
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
-    }
-}
-
 impl ToolEntry {
-    fn new(owner: &ExtensionId, body: ToolImplementation, spec: ToolSpec) -> Self {
+    fn new(owner: &ExtensionId, builtin: Option<Arc<dyn Plugin>>, spec: ToolSpec) -> Self {
         let spec = Arc::new(spec);
         let arguments = Arc::new(ArgumentCheck::new(Arc::clone(&spec)));
-        Self { owner: owner.clone(), body, spec, arguments }
+        Self { owner: owner.clone(), builtin, spec, arguments }
     }
 
     /// Returns whether a caller may see the tool: operators' tools are only for operators, tools
     /// that act for a run only for agents.
-    fn is_offered_to(&self, origin: CallOrigin) -> bool {
-        match self.body {
-            ToolImplementation::Library => {
-                self.spec.audience == ToolAudience::Agent || origin == CallOrigin::Operator
-            }
-            ToolImplementation::Kernel | ToolImplementation::Agent => origin == CallOrigin::Agent,
+    pub(crate) fn is_offered_to(&self, origin: CallOrigin) -> bool {
+        match &self.builtin {
+            None => self.spec.audience == ToolAudience::Agent || origin == CallOrigin::Operator,
+            Some(_) => origin == CallOrigin::Agent,
         }
     }
 }
 
 /// Returns the first error in a tool's schemas.
-fn schema_error(spec: &ToolSpec) -> Option<ToolError> {
+pub(crate) fn schema_error(spec: &ToolSpec) -> Option<ToolError> {
     let schemas = [("input", Some(&spec.input_schema)), ("output", spec.output_schema.as_ref())];
     let name = || spec.name.clone();
     schemas.into_iter().find_map(|(which, schema)| {
@@ -316,67 +257,6 @@ fn alternative_name(name: &str) -> String {
 fn is_valid_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
-}
-
-impl KernelShared {
-    /// Lists the tools that one caller may see, sorted by name, and the errors of extensions that
-    /// failed to list theirs. `wanted` filters by owner and name.
-    pub(crate) async fn list_tools(
-        &self,
-        context: &CallContext,
-        wanted: impl Fn(&ExtensionId, &str) -> bool,
-    ) -> ListedTools {
-        let is_wanted = |instance: &Instance| {
-            instance.specs.iter().any(|spec| wanted(&instance.manifest.id, &spec.name))
-        };
-        // The state is dropped before the pins.
-        let (instances, state) = self.pin_state(|state| {
-            let chosen = state.instances.values().filter(|instance| is_wanted(instance));
-            let pinned: Option<Vec<_>> = chosen.map(Instance::pin).collect();
-            Some((pinned?, Arc::clone(state)))
-        });
-        let (mut tools, mut failures) = (Vec::new(), Vec::new());
-        for instance in &instances {
-            let id = &instance.manifest.id;
-            let owned = |name: &str| {
-                let found = state.tools.find(name, context.origin).ok();
-                // A later list may contain names that belong to other extensions.
-                found.filter(|entry| entry.owner == *id)
-            };
-            match instance.tools(context, &self.limits).await {
-                Ok(specs) => tools.extend(
-                    specs.into_iter().filter(|spec| wanted(id, &spec.name)).filter_map(|spec| {
-                        // The kernel enforces the annotations of the table, so the caller gets the
-                        // same ones.
-                        let known = &owned(&spec.name)?.spec;
-                        let mut spec = ToolSpec {
-                            read_only: known.read_only,
-                            destructive: known.destructive,
-                            needs_approval: known.needs_approval,
-                            audience: known.audience,
-                            ..spec
-                        };
-                        sanitize_tool(&mut spec);
-                        Some(OwnedTool { extension: id.clone(), spec })
-                    }),
-                ),
-                Err(error) => failures.push((id.clone(), error)),
-            }
-        }
-        let others = state.tools.entries.values().filter(|entry| {
-            entry.body != ToolImplementation::Library
-                && entry.is_offered_to(context.origin)
-                && wanted(&entry.owner, &entry.spec.name)
-        });
-        tools.extend(others.map(|entry| {
-            let mut spec = ToolSpec::clone(&entry.spec);
-            // An agent's tool is described by its manifest, which another agent may have written.
-            sanitize_tool(&mut spec);
-            OwnedTool { extension: entry.owner.clone(), spec }
-        }));
-        tools.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
-        (tools, failures)
-    }
 }
 
 #[cfg(test)]
@@ -457,12 +337,5 @@ mod tests {
             "the input schema of the tool `b` is not a valid JSON Schema: `/type`: \"objekt\"";
         assert!(messages[1].starts_with(start), "{}", messages[1]);
         assert_eq!(messages[2], "the output schema of the tool `c` is not a JSON object");
-    }
-
-    #[test]
-    fn kernel_tools_have_valid_schemas() {
-        for spec in kernel_tools::kernel_tool_specs() {
-            assert_eq!(schema_error(&spec), None, "{}", spec.name);
-        }
     }
 }

@@ -6,14 +6,16 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
-use skillhost_events::{DeadLetter, Delivery, StoredEvent, topic};
+use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
 use skillhost_payload::{CallError, ErrorKind, Event};
 
+use crate::agent_runtime::AgentRuntime;
 use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::control::{MessageError, ServerMessage, UserMessage};
-use crate::conversations::MessageChannel;
-use crate::kernel::Kernel;
+use crate::conversations::{MessageChannel, MessageChannels};
+use crate::restart::RestartCoordinator;
 use crate::runtime::{RunError, RunRequest};
+use crate::serving::EventDelivery;
 
 /// The payload of `agent.replied`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,14 +42,29 @@ impl From<MessageReply> for ServerMessage {
     }
 }
 
-impl Kernel {
+/// The user messages of a kernel.
+pub(crate) struct UserMessages {
+    agents: AgentRuntime,
+    delivery: Arc<EventDelivery>,
+    conversations: Arc<MessageChannels>,
+}
+
+impl UserMessages {
+    pub(crate) fn new(
+        agents: AgentRuntime,
+        delivery: Arc<EventDelivery>,
+        conversations: Arc<MessageChannels>,
+    ) -> Self {
+        Self { agents, delivery, conversations }
+    }
+
     /// Stores a user message. This kernel answers it or, if it ends before, the next one; a message
     /// sent again is treated as the first one.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] for an unknown agent, [`ErrorKind::InvalidArgument`] for an invalid
     /// message id, [`ErrorKind::TooLarge`] and [`ErrorKind::Io`] if it cannot be stored, and the
-    /// kind of [`Kernel::delivery_problem`] before the first delivery.
+    /// kind of [`EventDelivery::delivery_problem`] before the first delivery.
     pub(crate) async fn accept_message(
         &self,
         message: UserMessage,
@@ -62,15 +79,15 @@ impl Kernel {
                 format!("`{}` is not a valid message id", id.escape_debug()),
             ));
         }
-        self.check_delivery()?;
+        self.delivery.check_ready()?;
         // The channel exists before the event, so that no line of the run is lost.
-        let channel = self.shared.conversations.get_or_create(&message);
+        let channel = self.conversations.get_or_create(&message);
         match self.store_message(message).await {
-            Ok(Some(reply)) => self.shared.conversations.close(&id, reply.into()),
+            Ok(Some(reply)) => self.conversations.close(&id, reply.into()),
             Ok(None) => {}
             Err(error) => {
                 let failure = MessageError { what: "request".to_owned(), error: error.clone() };
-                self.shared.conversations.close(&id, ServerMessage::Failed(failure));
+                self.conversations.close(&id, ServerMessage::Failed(failure));
                 return Err(error);
             }
         }
@@ -79,7 +96,7 @@ impl Kernel {
 
     /// Stores a new message; returns the reply to one that was already answered.
     async fn store_message(&self, message: UserMessage) -> Result<Option<MessageReply>, CallError> {
-        let journal = self.shared.events.journal();
+        let journal = self.agents.extensions().events.journal();
         // The key is the message id, so a second event for it would be ignored.
         if let Some(known) = journal.find(topic::USER_MESSAGE, &message.message_id).await? {
             if let Some(replied) = journal.find(topic::AGENT_REPLIED, &message.message_id).await? {
@@ -90,10 +107,11 @@ impl Kernel {
             return Ok(dead.iter().find(|dead| dead.event.id == known.id).map(dead_letter_reply));
         }
         // A message that no agent can answer is rejected at once, and not stored.
-        self.refresh_agent(&message.agent).await?.require_ready()?;
+        self.agents.refresh_agent(&message.agent).await?.require_ready()?;
         let id = message.message_id.clone();
         let payload = to_raw_payload(&message)?;
-        self.shared
+        self.agents
+            .extensions()
             .events
             .publish(Event {
                 key: Some(id.clone()),
@@ -108,39 +126,49 @@ impl Kernel {
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`].
-    pub(crate) fn open_message_channel(
-        &self,
-        thread: &str,
-    ) -> Result<Arc<MessageChannel>, CallError> {
-        self.shared.conversations.find_by_thread(thread).ok_or_else(|| {
+    pub(crate) fn open_channel(&self, thread: &str) -> Result<Arc<MessageChannel>, CallError> {
+        self.conversations.find_by_thread(thread).ok_or_else(|| {
             let message = format!("thread `{}` has no pending message", thread.escape_debug());
             CallError::new(ErrorKind::NotFound, message)
         })
     }
+}
 
-    /// Publishes the reply to a message, once.
-    async fn publish_reply(
-        &self,
-        message: &UserMessage,
-        reply: &MessageReply,
-    ) -> Result<(), CallError> {
-        let (message_id, thread) = (message.message_id.clone(), message.thread.clone());
-        let replied =
-            AgentRepliedEvent { message_id: message_id.clone(), thread, reply: reply.clone() };
-        self.shared
-            .events
-            .publish(Event {
-                key: Some(message_id.clone()),
-                correlation_id: Some(message_id),
-                ..Event::new(topic::AGENT_REPLIED, "kernel", to_raw_payload(&replied)?)
-            })
-            .await
-            .map(drop)
-    }
+/// Publishes the reply to a message, once.
+async fn publish_reply(
+    events: &EventBus,
+    message: &UserMessage,
+    reply: &MessageReply,
+) -> Result<(), CallError> {
+    let (message_id, thread) = (message.message_id.clone(), message.thread.clone());
+    let replied =
+        AgentRepliedEvent { message_id: message_id.clone(), thread, reply: reply.clone() };
+    events
+        .publish(Event {
+            key: Some(message_id.clone()),
+            correlation_id: Some(message_id),
+            ..Event::new(topic::AGENT_REPLIED, "kernel", to_raw_payload(&replied)?)
+        })
+        .await
+        .map(drop)
 }
 
 /// The event handler that runs agents on user messages.
-pub(crate) struct UserMessageHandler;
+pub(crate) struct UserMessageHandler {
+    agents: AgentRuntime,
+    conversations: Arc<MessageChannels>,
+    restarts: Arc<RestartCoordinator>,
+}
+
+impl UserMessageHandler {
+    pub(crate) fn new(
+        agents: AgentRuntime,
+        conversations: Arc<MessageChannels>,
+        restarts: Arc<RestartCoordinator>,
+    ) -> Self {
+        Self { agents, conversations, restarts }
+    }
+}
 
 #[async_trait]
 impl BuiltinHandler for UserMessageHandler {
@@ -153,17 +181,17 @@ impl BuiltinHandler for UserMessageHandler {
         parse_payload::<UserMessage>(&event.payload).ok().map(|message| message.thread)
     }
 
-    async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> HandlerOutcome {
+    async fn handle(&self, delivery: &Delivery) -> HandlerOutcome {
         let message: UserMessage = match parse_payload(&delivery.event.payload) {
             Ok(message) => message,
             Err(error) => return HandlerOutcome::Failed(error),
         };
-        let conversations = &kernel.shared.conversations;
+        let conversations = &self.conversations;
         let channel = conversations.get_or_create(&message);
-        let reply = match run_message(kernel, &message, channel).await {
+        let reply = match run_message(&self.agents, &message, channel).await {
             Ok(outcome) => MessageReply::Outcome(outcome),
             Err(RunError::Restarting) => {
-                let again = kernel.shared.restarts.will_restart();
+                let again = self.restarts.will_restart();
                 conversations.close(&message.message_id, ServerMessage::ShuttingDown { again });
                 return HandlerOutcome::Released;
             }
@@ -172,18 +200,18 @@ impl BuiltinHandler for UserMessageHandler {
         };
         // If the reply cannot be stored, the thread still has it, and the next attempt only
         // publishes it.
-        let published = kernel.publish_reply(&message, &reply).await;
+        let published = publish_reply(&self.agents.extensions().events, &message, &reply).await;
         conversations.close(&message.message_id, reply.into());
         published.map_or_else(HandlerOutcome::Failed, |()| HandlerOutcome::Done)
     }
 }
 
 async fn run_message(
-    kernel: &Kernel,
+    agents: &AgentRuntime,
     message: &UserMessage,
     channel: Arc<MessageChannel>,
 ) -> Result<RunOutcome, RunError> {
-    let mut thread = ThreadStore::new(kernel.home()).open(&message.thread)?;
+    let mut thread = ThreadStore::new(agents.extensions().home()).open(&message.thread)?;
     if let Some(note) = thread.recovery_note() {
         let (agent_id, text) = (message.agent.clone(), format!("thread {}: {note}", thread.id()));
         channel.on_event(&RunEvent::Note { agent_id, text });
@@ -196,9 +224,9 @@ async fn run_message(
         message_id: Some(message.message_id.clone()),
         correlation_id: Some(message.message_id.clone()),
     };
-    let outcome = kernel.run_agent(&mut thread, request, channel).await;
+    let outcome = agents.run_agent(&mut thread, request, channel).await;
     // The next message may come from another client, whose user has to approve again.
-    kernel.shared.sessions.clear_approvals(thread.id());
+    agents.run_sessions().clear_approvals(thread.id());
     outcome
 }
 

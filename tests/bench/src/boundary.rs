@@ -13,8 +13,9 @@ use skillhost_home::{Home, HomeSource, Installation, Settings};
 use skillhost_kernel::{BootOptions, Kernel, LoadedExtension};
 use skillhost_payload::{CallContext, CallOrigin};
 
+use crate::median;
+use crate::quantile;
 use crate::registry::options;
-use crate::{median, quantile};
 
 /// The costs of the boundary.
 #[derive(Debug, Serialize)]
@@ -111,7 +112,7 @@ async fn calls(home: &Path, folder: &Path) -> Result<Boundary, Box<dyn Error>> {
             let arguments = format!("{{\"skill_id\":\"{id}\"}}");
             let context = operator.clone();
             let started = Instant::now();
-            let output = kernel.invoke_tool_as(context, "read_skill", &arguments).await?;
+            let output = kernel.agents().invoke_tool_as(context, "read_skill", &arguments).await?;
             let elapsed = started.elapsed().as_secs_f64() * 1e6;
             let started = Instant::now();
             let args: ReadSkillArgs = serde_json::from_str(&arguments)?;
@@ -131,7 +132,7 @@ async fn calls(home: &Path, folder: &Path) -> Result<Boundary, Box<dyn Error>> {
     let (mut blocks, mut context_bytes) = (Vec::new(), 0);
     for _ in 0..20_000 {
         let started = Instant::now();
-        let block = kernel.context_block(REGISTRY, &agent, "hello").await?;
+        let block = kernel.extensions().context_block(REGISTRY, &agent, "hello").await?;
         blocks.push(started.elapsed().as_secs_f64() * 1e6);
         context_bytes = block.map_or(0, |text| text.len());
     }

@@ -96,7 +96,7 @@ fn serve_home(
                 .output
                 .print_note(format!("{} is not loaded: {}", rejected.id, rejected.reason));
         }
-        let served = match KernelBackend::new(kernel.clone(), &clients) {
+        let served = match KernelBackend::new(kernel.agents().clone(), &clients) {
             Ok(backend) => {
                 kernel.start_services().await;
                 serve(session, Arc::new(backend), args, stop).await

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use skillhost_manifest::{AgentCatalog, AgentLimits, ExtensionId};
 use skillhost_payload::CallError;
 
-use crate::agents::{Agent, AgentError, InstructionLayer};
+use crate::agent::{Agent, AgentError, InstructionLayer};
 use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::report::LoadReport;
@@ -126,24 +126,24 @@ pub(super) async fn list_tools(
     kernel: &Kernel,
     agent: Option<&str>,
 ) -> Result<ToolListing, KernelError> {
-    let (tools, failed) = kernel.list_tools(agent).await?;
+    let (tools, failed) = kernel.agents().list_tools(agent).await?;
     let failed = failed.into_iter().map(|(extension, error)| FailedListing { extension, error });
     Ok(ToolListing { tools, failed: failed.collect() })
 }
 
 pub(super) async fn list_agents(kernel: &Kernel) -> Result<Vec<AgentSummary>, KernelError> {
     let mut summaries = Vec::new();
-    for agent in kernel.agents() {
+    for agent in kernel.agents().list_agents() {
         summaries.push(AgentSummary::from_agent(
-            &*kernel.refresh_agent(agent.manifest.id.as_str()).await?,
+            &*kernel.agents().refresh_agent(agent.manifest.id.as_str()).await?,
         ));
     }
     Ok(summaries)
 }
 
 pub(super) async fn describe_agent(kernel: &Kernel, id: &str) -> Result<AgentDetails, KernelError> {
-    let agent = kernel.refresh_agent(id).await?;
-    let (tools, _) = kernel.list_tools(Some(id)).await?;
+    let agent = kernel.agents().refresh_agent(id).await?;
+    let (tools, _) = kernel.agents().list_tools(Some(id)).await?;
     let settings = agent.agent_manifest();
     Ok(AgentDetails {
         summary: AgentSummary::from_agent(&agent),
@@ -158,6 +158,7 @@ pub(super) async fn describe_agent(kernel: &Kernel, id: &str) -> Result<AgentDet
 
 pub(super) async fn diagnose_extensions(kernel: &Kernel) -> ExtensionDiagnosis {
     let health: BTreeMap<_, _> = kernel
+        .extensions()
         .check_health()
         .await
         .into_iter()

@@ -184,8 +184,8 @@ pub(super) async fn serve_messages(
     mut write: OwnedWriteHalf,
 ) -> io::Result<()> {
     let channel = match request {
-        MessageRequest::Talk(request) => kernel.accept_message(request).await,
-        MessageRequest::Attach { thread } => kernel.open_message_channel(&thread),
+        MessageRequest::Talk(request) => kernel.messages().accept_message(request).await,
+        MessageRequest::Attach { thread } => kernel.messages().open_channel(&thread),
     };
     let channel = match channel {
         Ok(channel) => channel,
@@ -196,7 +196,7 @@ pub(super) async fn serve_messages(
     };
     let mut server_lines = channel.attach();
     let mut client_lines = spawn_line_reader::<ClientMessage>(read);
-    let limit = kernel.shared.limits.control;
+    let limit = kernel.extensions().limits.control;
     loop {
         tokio::select! {
             // Messages of the kernel first: a client that floods its side must not delay them.

@@ -16,11 +16,12 @@ use skillhost_home::{
 use skillhost_payload::{BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 
 use super::{ProcessExtension, ProcessSpec, process_home as process_home_of};
-use crate::boot::{ExtensionLoadError, spawn_blocking};
+use crate::blocking::spawn_blocking;
+use crate::extension_host::ExtensionHost;
 use crate::instance::Instance;
-use crate::kernel::Kernel;
+use crate::load_error::ExtensionLoadError;
 use crate::loader::LoadTimings;
-use crate::plugin::Plugin;
+use crate::plugin::{Plugin, PreparedCall};
 
 /// The time for any reply of a process after the cancellation of a call.
 const GRACE: Duration = Duration::from_secs(2);
@@ -28,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Variables of the kernel that every process inherits.
 const PASSED_ON: [&str; 3] = ["PATH", "LANG", "TMPDIR"];
 
-impl Kernel {
+impl ExtensionHost {
     /// Starts a process extension in its private copy and waits for its handshake.
     pub(crate) async fn create_process(
         &self,
@@ -36,8 +37,8 @@ impl Kernel {
         settings: &Settings,
         command: &[String],
     ) -> Result<Instance, ExtensionLoadError> {
-        let home = &self.shared.home;
-        let limits = &self.shared.limits;
+        let home = &self.home;
+        let limits = &self.limits;
         let started = Instant::now();
         let (home_copy, found_copy) = (home.clone(), found.clone());
         let folder = spawn_blocking(move || open_private_copy(&home_copy, &found_copy))
@@ -60,7 +61,7 @@ impl Kernel {
             stop: limits.stop,
             memory: settings.processes.memory_limit_mib.saturating_mul(1024 * 1024),
         };
-        let process = self.shared.processes.start(start).await;
+        let process = self.processes.start(start).await;
         let process = process
             .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Start, error))?;
         // The manifest was approved, and is where authors look first.
@@ -80,9 +81,9 @@ impl Kernel {
     ) -> Result<BTreeMap<String, String>, ExtensionLoadError> {
         let init = self.build_extension_init(found, settings);
         let manifest = &found.manifest;
-        let process_home = self.shared.process_home.clone();
-        let process_home = process_home
-            .unwrap_or_else(|| process_home_of(&self.shared.home, manifest.id.as_str()));
+        let process_home = self.process_home.clone();
+        let process_home =
+            process_home.unwrap_or_else(|| process_home_of(&self.home, manifest.id.as_str()));
         let cache = process_home.join(".cache");
         let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
         for (path, created) in [
@@ -96,9 +97,8 @@ impl Kernel {
             })?;
         }
         let secrets = manifest.secrets.iter();
-        let mut environment: BTreeMap<_, _> = secrets
-            .filter_map(|name| Some((name.clone(), self.shared.secrets.get(name)?)))
-            .collect();
+        let mut environment: BTreeMap<_, _> =
+            secrets.filter_map(|name| Some((name.clone(), self.secrets.get(name)?))).collect();
         // Later entries replace secrets of the same name.
         environment.extend(
             PASSED_ON.iter().filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?))),
@@ -160,6 +160,7 @@ impl Plugin for ProcessPlugin {
         context: &CallContext,
         name: &str,
         arguments: &str,
+        _: PreparedCall,
     ) -> Result<ToolOutput, CallError> {
         self.process.invoke(context, name, arguments).await
     }

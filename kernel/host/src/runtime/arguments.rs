@@ -1,19 +1,13 @@
 //! The validation of arguments written by a model, with an error text that the model can act on.
 
-use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use skillhost_conversation::ModelTool;
-use skillhost_home::suggest_similar;
 
-use super::argument_check::ArgumentCheck;
+use crate::argument_check::ArgumentCheck;
+use crate::mistakes::{CHOICES, MAX_MISTAKES, describe_mistake, truncate};
 
-/// The number of mistakes in one message.
-pub(super) const MAX_MISTAKES: usize = 8;
 /// The number of characters of the schema in a message.
 const SCHEMA: usize = 1_500;
-/// The number of enumeration values in a message.
-const CHOICES: usize = 20;
-
 /// The error text for a model whose arguments are not valid.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ToolArgumentsError(pub(crate) String);
@@ -60,48 +54,6 @@ pub(crate) fn validate_arguments(
     Err(ToolArgumentsError(lines.join("\n")))
 }
 
-/// Describes one mistake: its path, the reason, and the nearest valid name.
-pub(super) fn describe_mistake(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
-    let path = error.instance_path().as_str();
-    let at = if path.is_empty() { String::new() } else { format!("`{}`: ", truncate(path, 100)) };
-    let mistake = match error.kind() {
-        ValidationErrorKind::AdditionalProperties { unexpected } => {
-            let properties = schema["properties"].as_object();
-            let known: Vec<_> = properties.into_iter().flatten().map(|(name, _)| &**name).collect();
-            let unknown = |name: &String| {
-                let name = truncate(name, 100);
-                format!("unknown field `{name}`{}", did_you_mean(&name, known.iter().copied()))
-            };
-            unexpected.iter().map(unknown).collect::<Vec<_>>().join("; ")
-        }
-        ValidationErrorKind::Required { property } => {
-            format!("field `{}` is missing", property.as_str().unwrap_or_default())
-        }
-        ValidationErrorKind::Enum { options } => {
-            let written = error.instance().as_str().unwrap_or_default();
-            let options: Vec<_> = options.as_array().into_iter().flatten().collect();
-            let listed: Vec<_> = options.iter().take(CHOICES).map(ToString::to_string).collect();
-            let more = match options.len().saturating_sub(CHOICES) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let meant = did_you_mean(written, options.iter().filter_map(|option| option.as_str()));
-            let value = truncate(&error.instance().to_string(), 100);
-            format!("{value} is not one of {}{more}{meant}", listed.join(", "))
-        }
-        _ => truncate(&error.to_string(), 300),
-    };
-    format!("{at}{mistake}")
-}
-
-/// Returns the nearest known names as a question; empty without a similar one.
-pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    match suggest_similar(name, known).as_slice() {
-        [] => String::new(),
-        names => format!("; did you mean {}?", names.join(", ")),
-    }
-}
-
 /// Formats a schema without descriptions, truncated to a useful length.
 fn compact_schema(schema: &Value) -> String {
     truncate(&remove_descriptions(schema).to_string(), SCHEMA)
@@ -129,15 +81,6 @@ fn remove_descriptions(schema: &Value) -> Value {
         }
         Value::Array(items) => Value::Array(items.iter().map(remove_descriptions).collect()),
         other => other.clone(),
-    }
-}
-
-/// Returns at most `limit` characters, with a mark where text is cut.
-pub(crate) fn truncate(text: &str, limit: usize) -> String {
-    // Counts characters: a byte limit could split one.
-    match text.char_indices().nth(limit) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

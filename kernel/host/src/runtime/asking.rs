@@ -5,10 +5,9 @@ use skillhost_conversation::{
     RunEvent, StopReason,
 };
 
-use super::RunError;
 use super::calls::deduplicate_call_ids;
-use super::compaction;
-use super::run::{AgentRun, TurnContext};
+use super::run_state::{AgentRun, TurnContext};
+use super::{RunError, compaction};
 use crate::context_chain::SEPARATOR;
 use crate::foreign_text::{new_nonce, nonce_statement, nonces};
 

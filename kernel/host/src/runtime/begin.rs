@@ -13,16 +13,16 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::RunBudget;
-use super::delegation::to_call_error;
-use super::lineage::DelegationChain;
+use super::lineage::{DelegationChain, to_call_error};
 use super::reporter::RunReporter;
-use super::run::{AgentRun, RunUsage};
+use super::run_state::{AgentRun, RunUsage};
 use super::session::RunSession;
 use super::skills::{ActiveSkills, activate_skill};
 use super::{RunError, RunRequest};
-use crate::agents::Agent;
+use crate::agent::Agent;
+use crate::agent_runtime::AgentRuntime;
 use crate::instance::PinnedInstance;
-use crate::kernel::{Kernel, TurnRequest};
+use crate::turn::TurnRequest;
 
 /// The run that started another run.
 pub(super) enum ParentRun {
@@ -49,7 +49,7 @@ pub(super) struct RunSpec {
     pub(super) correlation_id: Option<String>,
 }
 
-impl Kernel {
+impl AgentRuntime {
     /// Runs an agent on a user message until it replies, and stores every message in the thread.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Kernel {
             ..TurnRequest::default()
         };
         let context = self.call_context(&agent, &request);
-        let skill = activate_skill(&provider, &self.shared.limits, context, skill_id)
+        let skill = activate_skill(&provider, &self.extensions().limits, context, skill_id)
             .await
             .map_err(|error| RunError::Agent(error.into()))?
             .content;
@@ -149,7 +149,7 @@ impl Kernel {
     /// client has no meaning here.
     pub(super) fn session_for(&self, context: &CallContext) -> Option<Arc<RunSession>> {
         match context.origin {
-            CallOrigin::Agent => self.shared.sessions.find(&context.session_id),
+            CallOrigin::Agent => self.run_sessions().find(&context.session_id),
             CallOrigin::Operator | CallOrigin::Mcp => None,
         }
     }
@@ -189,11 +189,11 @@ impl Kernel {
             model: model.metadata().name.clone(),
             origin,
         };
-        let transcript = Transcript::create(&self.shared.home, &header);
+        let transcript = Transcript::create(&self.extensions().home, &header);
         let now = Instant::now();
         let budget = RunBudget::new(
             &agent.agent_manifest().limits,
-            self.shared.limits.turns,
+            self.extensions().limits.turns,
             now,
             parent.as_ref().map(|parent| Arc::clone(&parent.budget)),
         );
@@ -216,10 +216,10 @@ impl Kernel {
                 .map_or_else(Arc::default, |parent| Arc::clone(&parent.approval_lock)),
         };
         // Registered before the first turn: its tool calls look the session up.
-        let registration = self.shared.sessions.register(session);
+        let registration = self.run_sessions().register(session);
         let session = Arc::clone(&registration.session);
         let mut run = AgentRun {
-            kernel: self.clone(),
+            agents: self.clone(),
             agent: Arc::clone(&agent),
             model: Arc::clone(&model),
             session: Arc::clone(&session),
@@ -260,7 +260,7 @@ impl Kernel {
     /// loaded.
     pub(super) fn skill_provider(&self, manifest: &Manifest) -> Option<PinnedInstance> {
         let interface = skill_interface::NAME;
-        self.shared.pin_state(|state| {
+        self.extensions().pin_state(|state| {
             let mut all = state.instances.values();
             let any = || all.find(|instance| instance.provides(interface));
             match state.reachable_provider(interface, manifest).or_else(any) {

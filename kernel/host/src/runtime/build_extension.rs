@@ -10,9 +10,10 @@ use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
 };
 
+use crate::agent_runtime::AgentRuntime;
 use crate::builder::{BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, RollbackOutcome};
 use crate::error::KernelError;
-use crate::kernel::{Kernel, KernelState};
+use crate::state::KernelState;
 use crate::tools::ToolError;
 
 /// The name of the tool.
@@ -50,7 +51,7 @@ pub(super) fn tool_spec() -> ToolSpec {
     }
 }
 
-impl Kernel {
+impl AgentRuntime {
     /// Plans the build of a tool call. Errors here come before any approval is requested.
     pub(super) async fn plan_from_args(&self, arguments: &str) -> Result<BuildPlan, CallError> {
         let BuildExtensionArgs { id } = serde_json::from_str(arguments).map_err(|error| {
@@ -64,7 +65,7 @@ impl Kernel {
         &self,
         context: &CallContext,
         plan: BuildPlan,
-    ) -> Result<ToolOutput, KernelError> {
+    ) -> Result<ToolOutput, CallError> {
         let approver = match context.agent_id.as_str() {
             "" => Approver::operator(ApprovalSurface::CommandLine),
             agent => Approver::for_agent(agent),
@@ -99,7 +100,7 @@ impl Kernel {
         Ok(ToolOutput { text, structured: None, is_error: false, skill: None })
     }
 
-    /// Previews a build by [`Kernel::build_extension`], after every check that needs no compiler.
+    /// Previews a build by [`AgentRuntime::build_extension`], after every check that needs no compiler.
     ///
     /// # Errors
     /// [`ErrorKind::NotFound`] for an id without a directory or manifest, [`ErrorKind::Denied`] for
@@ -114,7 +115,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] if the files have changed since, and all errors of
-    /// [`Kernel::preview_build`], the compiler and the trial run. No extension is installed then.
+    /// [`AgentRuntime::preview_build`], the compiler and the trial run. No extension is installed then.
     pub async fn build_extension(
         &self,
         id: &str,
@@ -135,7 +136,7 @@ impl Kernel {
     /// longer loads, in which case the present build stays in place.
     pub async fn rollback_extension(&self, id: &str) -> Result<RollbackOutcome, KernelError> {
         let id = self.find_sandbox_extension(id)?;
-        let builder = &self.shared.builder;
+        let builder = self.builder();
         let operator = Approver::operator(ApprovalSurface::CommandLine);
         let mut outcome = builder.rollback(&id, &operator).await?;
         if outcome.approved && self.is_loaded(&id) {
@@ -151,16 +152,17 @@ impl Kernel {
 
     async fn plan_build(&self, id: &str) -> Result<BuildPlan, CallError> {
         let id = self.find_sandbox_extension(id)?;
-        let plan = self.shared.builder.plan_build(&id).await?;
+        let plan = self.builder().plan_build(&id).await?;
         self.check_dependencies(&plan.manifest)?;
         Ok(plan)
     }
 
     /// Rejects an extension whose required dependencies are missing.
     fn check_dependencies(&self, manifest: &Manifest) -> Result<(), CallError> {
-        let shadowing = &self.shared.settings.load().allow_shadowing;
-        let installation = self.shared.installation.as_ref();
-        let found = skillhost_home::discover_manifests(&self.shared.home, installation, shadowing);
+        let shadowing = &self.extensions().settings.load().allow_shadowing;
+        let installation = self.extensions().installation.as_ref();
+        let found =
+            skillhost_home::discover_manifests(&self.extensions().home, installation, shadowing);
         let mut needed = manifest.depends_on.iter().filter(|needed| !needed.optional);
         // A dependency that waits for its approval may be approved after this one.
         let known = |id| found.manifests.contains_key(id) || found.unapproved.contains_key(id);
@@ -179,8 +181,9 @@ impl Kernel {
 
     /// Returns the id of an extension with a manifest in `sandbox/extensions`, approved or not.
     fn find_sandbox_extension(&self, id: &str) -> Result<ExtensionId, CallError> {
-        let shadowing = &self.shared.settings.load().allow_shadowing;
-        let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
+        let shadowing = &self.extensions().settings.load().allow_shadowing;
+        let (home, installation) =
+            (&self.extensions().home, self.extensions().installation.as_ref());
         let found = find_in_sandbox(home, installation, shadowing, id)?;
         Ok(found.manifest.id.clone())
     }
@@ -191,7 +194,7 @@ impl Kernel {
         approver: &Approver,
     ) -> Result<BuildOutcome, CallError> {
         let id = &plan.manifest.id;
-        let events = &self.shared.events;
+        let events = &self.extensions().events;
         match self.build_and_install(plan, approver).await {
             Ok(built) => {
                 let BuildOutcome { sha256, tools, .. } = &built;
@@ -214,7 +217,7 @@ impl Kernel {
         approver: &Approver,
     ) -> Result<BuildOutcome, CallError> {
         let id = &plan.manifest.id;
-        let builder = &self.shared.builder;
+        let builder = self.builder();
         // The files may have changed while the approval was pending.
         if builder.plan_build(id).await?.sha256 != plan.sha256 {
             return Err(files_changed_error(id));
@@ -238,7 +241,7 @@ impl Kernel {
         approver: &Approver,
     ) -> Result<BuildOutcome, CallError> {
         let id = &plan.manifest.id;
-        let builder = &self.shared.builder;
+        let builder = self.builder();
         builder.install(plan, &candidate, approver).await?;
         let active = self.is_loaded(id);
         if active && let Err(error) = self.reload(id.as_str()).await {
@@ -265,7 +268,7 @@ impl Kernel {
         id: &ExtensionId,
         candidate: &BuildCandidate,
     ) -> Result<(), CallError> {
-        let mut state = KernelState::clone(&self.shared.state.load());
+        let mut state = KernelState::clone(&self.extensions().state.load());
         // The tools of the present build are replaced, so their names are free.
         state.tools.remove(id);
         let checked = state.check_names(id, &candidate.tools);
@@ -278,7 +281,7 @@ impl Kernel {
     }
 
     fn is_loaded(&self, id: &ExtensionId) -> bool {
-        self.shared.state.load().instances.contains_key(id)
+        self.extensions().state.load().instances.contains_key(id)
     }
 }
 

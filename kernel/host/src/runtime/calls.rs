@@ -9,11 +9,11 @@ use skillhost_conversation::{ModelTool, ModelToolCall, RunEntry, RunEvent};
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput};
 use tokio::time::Instant;
 
-use super::RunError;
-use super::arguments::{self, did_you_mean, truncate};
-use super::run::{AgentRun, TurnContext};
+use super::run_state::{AgentRun, TurnContext};
+use super::{RunError, arguments};
 use crate::error::KernelError;
 use crate::foreign_text::neutralize;
+use crate::mistakes::{did_you_mean, truncate};
 
 /// The length limit of a result for the model, in bytes.
 const ANSWER: usize = 64 * 1024;
@@ -111,7 +111,7 @@ impl AgentRun<'_> {
     ) -> Result<String, arguments::ToolArgumentsError> {
         match turn.tools.iter().find(|tool| tool.name == call.name) {
             Some(tool) => {
-                let state = self.kernel.shared.state.load();
+                let state = self.agents.extensions().state.load();
                 let entry = state.tools.find(&call.name, CallOrigin::Agent).ok();
                 let cached = entry.map(|entry| &*entry.arguments);
                 arguments::validate_arguments(tool, cached, &call.arguments)
@@ -125,7 +125,7 @@ impl AgentRun<'_> {
     fn unknown_tool_error(&self, tools: &[ModelTool], name: &str) -> String {
         let name = truncate(name, 100);
         if let Some(allowed) = self.session.permissions.load().allowed_tools()
-            && self.kernel.shared.state.load().tools.find(&name, CallOrigin::Agent).is_ok()
+            && self.agents.extensions().state.load().tools.find(&name, CallOrigin::Agent).is_ok()
         {
             let allowed: Vec<_> = allowed.iter().map(String::as_str).collect();
             return format!(
@@ -156,7 +156,7 @@ impl AgentRun<'_> {
             deadline_ms: self.session.budget.remaining_ms(Instant::now()),
             ..turn.context.clone()
         };
-        match self.kernel.invoke_tool(context, &call.name, arguments).await {
+        match self.agents.invoke_tool(context, &call.name, arguments).await {
             Ok(ToolOutput { text, is_error, skill, .. }) => {
                 let (text, is_complete) = truncate_result(text);
                 // A truncated skill is incomplete, so it is loaded again for the next turn.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use skillhost_conversation::{Message, ModelReply, ModelRequest};
 
-use super::arguments::truncate;
 use crate::foreign_text::{kernel_element, neutralize, quote, sanitize_line};
+use crate::mistakes::truncate;
 
 // Journals on disk have this text and the heading below; changing either breaks their recognition.
 /// The text between the summary and the last request.

@@ -7,9 +7,9 @@ use skillhost_home::{
 };
 use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolSpec};
 
-use super::kernel_tools;
+use super::tool_spec::new_spec;
+use crate::agent_runtime::AgentRuntime;
 use crate::error::KernelError;
-use crate::kernel::Kernel;
 
 pub(super) const NAME: &str = "configure_extension";
 
@@ -19,7 +19,7 @@ const MAX_CONFIG_BYTES: usize = 64 * 1024;
 pub(super) fn tool_spec() -> ToolSpec {
     ToolSpec {
         needs_approval: ApprovalPolicy::Always,
-        ..kernel_tools::new_spec(
+        ..new_spec(
             NAME,
             "Sets keys of an extension's `config` and reloads it with them. Asks for approval \
              first. Keys of the operator's settings cannot be changed. When the extension rejects \
@@ -51,7 +51,7 @@ pub(super) struct ConfigureExtensionArgs {
     values: Map<String, Value>,
 }
 
-impl Kernel {
+impl AgentRuntime {
     /// Stores the configuration and reloads the extension; restores the earlier one if the reload
     /// fails.
     pub(super) async fn configure_extension(
@@ -59,9 +59,9 @@ impl Kernel {
         ConfigureExtensionArgs { id, values }: ConfigureExtensionArgs,
     ) -> Result<String, CallError> {
         // Two calls at once would each store a file without the other's change.
-        let _alone = self.shared.configuring.lock().await;
+        let _alone = self.config_lock().lock().await;
         self.check_configurable(&id, &values)?;
-        let path = overrides_path(self.shared.home.root());
+        let path = overrides_path(self.extensions().home.root());
         let before = load_overrides(&path).map_err(|error| {
             CallError::new(ErrorKind::Io, error.to_string()).with_hint(error.hint())
         })?;
@@ -87,7 +87,7 @@ impl Kernel {
             CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
         };
         store_overrides(&path, &after).map_err(unwritable)?;
-        if !self.shared.state.load().instances.contains_key(id.as_str()) {
+        if !self.extensions().state.load().instances.contains_key(id.as_str()) {
             return Ok(format!("`{id}` is configured. It is not loaded; restart the kernel."));
         }
         match self.reload(&id).await {
@@ -102,13 +102,14 @@ impl Kernel {
 
     /// Checks that the extension exists and that the operator's settings set none of the keys.
     fn check_configurable(&self, id: &str, values: &Map<String, Value>) -> Result<(), CallError> {
-        let settings = self.shared.settings.load();
-        let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
+        let settings = self.extensions().settings.load();
+        let (home, installation) =
+            (&self.extensions().home, self.extensions().installation.as_ref());
         let found = discover_manifests(home, installation, &settings.allow_shadowing);
         let known = found.manifests.get(id).or_else(|| found.unapproved.get(id));
         let Some(manifest) = known.map(|found| &found.manifest) else {
             let similar = suggest_similar(id, found.manifests.keys().map(|id| id.as_str()));
-            let (what, id) = ("extension", super::arguments::truncate(id, 100));
+            let (what, id) = ("extension", crate::mistakes::truncate(id, 100));
             return Err(KernelError::NotFound { what, id, similar }.into());
         };
         if manifest.agent().is_some() {
@@ -116,7 +117,7 @@ impl Kernel {
             return Err(CallError::new(ErrorKind::InvalidArgument, message)
                 .with_hint("change its manifest"));
         }
-        if self.shared.settings_file.is_none() {
+        if self.extensions().settings_file.is_none() {
             let message = "kernel settings were not loaded from a file";
             return Err(CallError::new(ErrorKind::Unavailable, message));
         }

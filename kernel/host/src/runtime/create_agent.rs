@@ -15,11 +15,12 @@ use skillhost_home::{
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::{CallContext, CallError, ErrorKind};
 
-use super::arguments::did_you_mean;
 use super::session::RunSession;
-use crate::agents::Agent;
-use crate::kernel::{Kernel, KernelState};
+use crate::agent::Agent;
+use crate::agent_runtime::AgentRuntime;
+use crate::mistakes::did_you_mean;
 use crate::report::{LoadReport, LoadedAgent};
+use crate::state::KernelState;
 
 /// The arguments of the tool: the new agent.
 #[derive(Debug, Deserialize)]
@@ -61,7 +62,7 @@ pub(super) struct AgentPlan {
     pub(super) details: String,
 }
 
-impl Kernel {
+impl AgentRuntime {
     /// Validates a new agent before its approval is requested; writes no file.
     pub(super) async fn plan_agent(
         &self,
@@ -73,7 +74,7 @@ impl Kernel {
             ExtensionId::new(&new.id).map_err(|error| invalid_agent_error(error.to_string()))?;
         let creator = self.refresh_agent(session.agent.as_str()).await?;
         self.check_tools(&creator, context, &new.uses_tools).await?;
-        let state = self.shared.state.load_full();
+        let state = self.extensions().state.load_full();
         self.check_free(&state, &id)?;
         let provider = self.skill_provider(&creator.manifest).map(|p| p.manifest.id.clone());
         let provider = provider.filter(|_| !new.uses_skills.is_empty());
@@ -82,7 +83,7 @@ impl Kernel {
             let lines: Vec<_> = errors.iter().map(|error| error.kind.to_string()).collect();
             invalid_agent_error(lines.join("\n"))
         })?;
-        let path = self.shared.home.extensions_dir().join(id.as_str()).join(MANIFEST);
+        let path = self.extensions().home.extensions_dir().join(id.as_str()).join(MANIFEST);
         let found = DiscoveredManifest::of_sandbox(manifest.clone(), path, &text);
         let resolved = self.resolve(&state, &found).await;
         if let Some(problem) = &resolved.problem {
@@ -112,14 +113,14 @@ impl Kernel {
     ) -> Result<String, CallError> {
         let AgentPlan { id, manifest, files, .. } = plan;
         // The id is checked again below, as another change may have run during the approval.
-        let _alone = self.shared.changes.lock().await;
-        let state = self.shared.state.load_full();
+        let _alone = self.extensions().changes.lock().await;
+        let state = self.extensions().state.load_full();
         self.check_free(&state, &id)?;
-        let directory = self.shared.home.extensions_dir().join(id.as_str());
+        let directory = self.extensions().home.extensions_dir().join(id.as_str());
         let approver = Approver::for_agent(creator.as_str());
         let record = ApprovalRecord::approve(&manifest, &files, None, &approver);
         let path = directory.join(MANIFEST);
-        let (bytes, home) = (&files[0].bytes, &self.shared.home);
+        let (bytes, home) = (&files[0].bytes, &self.extensions().home);
         let place = copies_of(home, &manifest);
         let written = fs::create_dir_all(&directory)
             .and_then(|()| write_atomically(&path, bytes))
@@ -152,12 +153,12 @@ impl Kernel {
         added.insert(id.clone());
         next.added = Arc::new(added);
         next.report = Arc::new(report);
-        self.shared.state.store(Arc::new(next));
+        self.extensions().state.store(Arc::new(next));
         Ok(format!("Agent `{id}` is loaded. Give it a task with delegate_task."))
     }
 
     fn check_free(&self, state: &KernelState, id: &ExtensionId) -> Result<(), CallError> {
-        let directory = self.shared.home.extensions_dir().join(id.as_str());
+        let directory = self.extensions().home.extensions_dir().join(id.as_str());
         // A directory without a manifest also holds its id: its files belong to someone else.
         match self.is_taken(state, id) || fs::symlink_metadata(&directory).is_ok() {
             false => Ok(()),
@@ -180,7 +181,7 @@ impl Kernel {
         let unknown = tool_names.iter().filter(|name| !names.contains(name.as_str()));
         let lines: Vec<_> = unknown
             .map(|name| {
-                let name = super::arguments::truncate(name, 100);
+                let name = crate::mistakes::truncate(name, 100);
                 let meant = did_you_mean(&name, names.iter().copied());
                 format!("uses_tools: tool `{name}` is not available to you{meant}")
             })

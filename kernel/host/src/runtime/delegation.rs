@@ -5,17 +5,16 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use skillhost_conversation::{RunEntry, RunEvent, Thread};
-use skillhost_manifest::ExtensionId;
-use skillhost_payload::{CallContext, CallError, CallOrigin, ErrorKind, ToolOutput};
+use skillhost_payload::{CallContext, CallError, CallOrigin, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use super::RunError;
 use super::begin::{ParentRun, RunSpec};
-use super::lineage::{DEPTH, DelegationError};
+use super::lineage::to_call_error;
 use super::session::RunSession;
-use crate::kernel::Kernel;
+use crate::agent_runtime::AgentRuntime;
 
-impl Kernel {
+impl AgentRuntime {
     /// Runs another agent on a task within the budget of the delegating run, and with its channel.
     /// Errors are returned as a tool result. Boxed, as a delegated run may delegate.
     pub(super) fn delegate<'a>(
@@ -83,26 +82,4 @@ impl Kernel {
         reporter.record(&RunEntry::Delegated { to, run_id });
         Ok(outcome.text)
     }
-}
-
-/// Returns the error for the model whose task cannot be delegated.
-pub(super) fn to_call_error(agent: &ExtensionId, why: &DelegationError) -> CallError {
-    let (kind, message, hint) = match why {
-        DelegationError::Asked => (
-            ErrorKind::Denied,
-            format!("task came from `{agent}` and cannot be delegated back to it"),
-            "reply with the results so far",
-        ),
-        DelegationError::Busy => (
-            ErrorKind::Unavailable,
-            format!("agent `{agent}` is busy with another task of this thread"),
-            "delegate the task after it has replied",
-        ),
-        DelegationError::TooDeep => (
-            ErrorKind::Denied,
-            format!("task was already delegated {DEPTH} times"),
-            "do it yourself, or reply with the results so far",
-        ),
-    };
-    CallError::new(kind, message).with_hint(hint)
 }

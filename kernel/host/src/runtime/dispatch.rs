@@ -10,54 +10,33 @@ use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, ToolOutput, skill_interface,
 };
 
-use super::create_agent::AgentPlan;
 use super::session::RunSession;
-use super::{build_extension, kernel_tools};
-use crate::builder::BuildPlan;
+use crate::agent_runtime::AgentRuntime;
 use crate::error::KernelError;
 use crate::instance::PinnedInstance;
-use crate::kernel::Kernel;
-use crate::tools::{ToolEntry, ToolImplementation};
+use crate::plugin::{Plugin, PreparedCall};
+use crate::tools::ToolEntry;
 
 /// A resolved tool with its implementation.
 struct ResolvedTool {
     entry: ToolEntry,
-    implementation: ResolvedImplementation,
+    target: ToolTarget,
+}
+
+/// The implementation of a tool.
+enum ToolTarget {
+    Extension(PinnedInstance),
+    Builtin(Arc<dyn Plugin>),
 }
 
 /// A call that may require approval.
 struct Call<'a> {
     entry: &'a ToolEntry,
     arguments: &'a str,
-    /// Text for the approval beyond the arguments.
-    details: Option<&'a str>,
-    /// True if the effect requires approval every time.
-    is_protected: bool,
+    prepared: &'a PreparedCall,
 }
 
-enum ResolvedImplementation {
-    Library(PinnedInstance),
-    Kernel,
-    Agent,
-}
-
-/// The planned work of a kernel tool, shown with its approval.
-enum Plan {
-    Build(Box<BuildPlan>),
-    /// An agent to be created, after the id of its creator.
-    Agent(ExtensionId, Box<AgentPlan>),
-}
-
-impl Plan {
-    fn details(&self) -> &str {
-        match self {
-            Self::Build(plan) => &plan.details,
-            Self::Agent(_, plan) => &plan.details,
-        }
-    }
-}
-
-impl Kernel {
+impl AgentRuntime {
     /// Calls a tool with arguments as JSON text.
     pub(crate) async fn invoke_tool(
         &self,
@@ -71,58 +50,48 @@ impl Kernel {
         if let Some(session) = &session {
             self.check_permitted(session, &found.entry)?;
         }
-        // A call that fails anyway fails before any approval is requested.
-        let mut effect = None;
-        let plan = match (&found.implementation, name, &session) {
-            (ResolvedImplementation::Kernel, build_extension::NAME, _) => {
-                Some(Plan::Build(Box::new(self.plan_from_args(arguments).await?)))
-            }
-            (ResolvedImplementation::Kernel, kernel_tools::CREATE, session) => {
-                let session = session.as_ref().ok_or_else(kernel_tools::no_run_error)?;
-                let new = kernel_tools::parse_args(arguments)?;
-                let planned = self.plan_agent(session, &context, new).await?;
-                Some(Plan::Agent(session.agent.clone(), Box::new(planned)))
-            }
-            _ => None,
-        };
-        let mut call = Call { entry: &found.entry, arguments, details: None, is_protected: false };
         // Only the kernel may state an approved effect; a caller's value is dropped.
         context.approved_effect = None;
-        match (&plan, &found.implementation) {
-            (Some(plan), _) => call.details = Some(plan.details()),
-            (None, ResolvedImplementation::Library(instance))
-                if context.origin != CallOrigin::Operator =>
-            {
-                let spec = &found.entry.spec;
-                effect = self.protected_effect(instance, spec, &context, arguments).await?;
-                if let Some(effect) = &effect {
-                    (call.details, call.is_protected) = (Some(effect.details.as_str()), true);
-                }
-            }
-            (None, _) => {}
-        }
+        // A call that fails anyway fails before any approval is requested.
+        let mut prepared = self.prepare_call(&found, &context, name, arguments).await?;
+        let call = Call { entry: &found.entry, arguments, prepared: &prepared };
         self.require_approval(&context, session.as_ref(), &call).await?;
-        context.approved_effect = effect.map(|effect| effect.digest);
+        context.approved_effect = prepared.effect.take();
         // Only calls that are executed get an id, so it is set after the approval.
-        context.call_id = self.shared.next_call_id();
-        match plan {
-            Some(Plan::Build(plan)) => return self.build_for_agent(&context, *plan).await,
-            Some(Plan::Agent(creator, plan)) => {
-                return Ok(kernel_tools::text_output(self.create_agent(&creator, *plan).await?));
+        context.call_id = self.extensions().next_call_id();
+        match found.target {
+            ToolTarget::Extension(instance) => {
+                call_extension(self, instance, context, name, arguments).await
             }
-            None => {}
-        }
-        match found.implementation {
-            ResolvedImplementation::Library(instance) => {
-                call_library(self, instance, context, name, arguments).await
-            }
-            ResolvedImplementation::Kernel => {
-                self.call_kernel_tool(session, &context, name, arguments).await
-            }
-            ResolvedImplementation::Agent => {
-                self.call_alias(session, &context, name, arguments).await
+            ToolTarget::Builtin(plugin) => {
+                Ok(plugin.invoke(&context, name, arguments, prepared).await?)
             }
         }
+    }
+
+    /// Prepares a call before its approval. An operator's own call needs no preview.
+    async fn prepare_call(
+        &self,
+        tool: &ResolvedTool,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<PreparedCall, CallError> {
+        let instance = match &tool.target {
+            ToolTarget::Builtin(plugin) => return plugin.prepare(context, name, arguments).await,
+            ToolTarget::Extension(_) if context.origin == CallOrigin::Operator => {
+                return Ok(PreparedCall::default());
+            }
+            ToolTarget::Extension(instance) => instance,
+        };
+        let effect = self.protected_effect(instance, &tool.entry.spec, context, arguments).await?;
+        let protected = effect.map(|effect| PreparedCall {
+            details: Some(effect.details),
+            is_protected: true,
+            effect: Some(effect.digest),
+            plan: None,
+        });
+        Ok(protected.unwrap_or_default())
     }
 
     /// Calls a tool of an extension for one of its scheduled jobs. A schedule has no approval
@@ -131,7 +100,7 @@ impl Kernel {
     /// approved together with its program.
     ///
     /// # Errors
-    /// As for [`Kernel::invoke_tool_as`]; [`ErrorKind::NotFound`] for a tool of another extension.
+    /// As for [`AgentRuntime::invoke_tool_as`]; [`ErrorKind::NotFound`] for a tool of another extension.
     pub(crate) async fn invoke_scheduled(
         &self,
         owner: &ExtensionId,
@@ -141,8 +110,7 @@ impl Kernel {
         limit: Duration,
     ) -> Result<ToolOutput, KernelError> {
         let found = self.find_tool(name, CallOrigin::Operator)?;
-        let (ResolvedImplementation::Library(instance), true) =
-            (found.implementation, found.entry.owner == *owner)
+        let (ToolTarget::Extension(instance), true) = (found.target, found.entry.owner == *owner)
         else {
             let message = format!("`{name}` is not a tool of `{owner}`");
             return Err(CallError::new(ErrorKind::NotFound, message)
@@ -170,25 +138,22 @@ impl Kernel {
 
     fn find_tool(&self, name: &str, origin: CallOrigin) -> Result<ResolvedTool, KernelError> {
         // Pinned together with its lookup, so that a reload cannot remove it in between.
-        self.shared.pin_state(|state| {
+        self.extensions().pin_state(|state| {
             let entry = match state.tools.find(name, origin) {
                 Ok(entry) => entry.clone(),
                 Err(error) => return Some(Err(state.report.explain_tool(name, error))),
             };
-            let implementation = match entry.body {
-                ToolImplementation::Library => {
-                    ResolvedImplementation::Library(state.instances[&entry.owner].pin()?)
-                }
-                ToolImplementation::Kernel => ResolvedImplementation::Kernel,
-                ToolImplementation::Agent => ResolvedImplementation::Agent,
+            let target = match &entry.builtin {
+                Some(plugin) => ToolTarget::Builtin(Arc::clone(plugin)),
+                None => ToolTarget::Extension(state.instances[&entry.owner].pin()?),
             };
-            Some(Ok(ResolvedTool { entry, implementation }))
+            Some(Ok(ResolvedTool { entry, target }))
         })
     }
 
     /// Returns whether the active skills permit a run to call a tool.
     pub(super) fn is_permitted(&self, session: &RunSession, name: &str) -> bool {
-        let state = self.shared.state.load();
+        let state = self.extensions().state.load();
         state
             .tools
             .find(name, CallOrigin::Agent)
@@ -201,7 +166,7 @@ impl Kernel {
         let permissions = session.permissions.load();
         let name = &entry.spec.name;
         let provider = || {
-            let state = self.shared.state.load();
+            let state = self.extensions().state.load();
             state.instances.get(&entry.owner).is_some_and(|i| i.provides(skill_interface::NAME))
         };
         if permissions.is_allowed(name) || (entry.spec.read_only && provider()) {
@@ -228,7 +193,7 @@ impl Kernel {
     ) -> Result<(), CallError> {
         let entry = call.entry;
         let always = match entry.spec.needs_approval {
-            _ if call.is_protected => true,
+            _ if call.prepared.is_protected => true,
             ApprovalPolicy::Never => return Ok(()),
             ApprovalPolicy::UnlessGranted => false,
             ApprovalPolicy::Always => true,
@@ -248,14 +213,14 @@ impl Kernel {
             arguments: call.arguments.to_owned(),
             destructive: entry.spec.destructive,
             always,
-            details: call.details.map(str::to_owned),
+            details: call.prepared.details.clone(),
         };
         match self.request_approval(session, &request).await? {
             ApprovalDecision::Once => Ok(()),
             // An approval for each call is never stored, whichever decision the client sends.
             ApprovalDecision::Session => {
                 if !always {
-                    self.shared.sessions.record_approval(session, &request.tool);
+                    self.run_sessions().record_approval(session, &request.tool);
                 }
                 Ok(())
             }
@@ -272,7 +237,7 @@ impl Kernel {
 
     fn is_approved(&self, session: &RunSession, tool: &str) -> bool {
         session.permissions.load().is_granted(tool)
-            || self.shared.sessions.has_approval(session, tool)
+            || self.run_sessions().has_approval(session, tool)
     }
 
     /// Requests a decision from the run's channel, one request at a time.
@@ -288,7 +253,7 @@ impl Kernel {
         if !request.always && self.is_approved(session, &request.tool) {
             return Ok(ApprovalDecision::Once);
         }
-        let limit = self.shared.limits.approval;
+        let limit = self.extensions().limits.approval;
         let decision = match tokio::time::timeout(limit, channel.request_approval(request)).await {
             Ok(decision) => decision,
             Err(_) => ApprovalDecision::Refuse {
@@ -301,16 +266,16 @@ impl Kernel {
     }
 }
 
-async fn call_library(
-    kernel: &Kernel,
+async fn call_extension(
+    agents: &AgentRuntime,
     instance: PinnedInstance,
     mut context: CallContext,
     name: &str,
     arguments: &str,
 ) -> Result<ToolOutput, KernelError> {
     let limit = match context.deadline_ms {
-        Some(ms) => kernel.shared.limits.tool.min(std::time::Duration::from_millis(ms)),
-        None => kernel.shared.limits.tool,
+        Some(ms) => agents.extensions().limits.tool.min(std::time::Duration::from_millis(ms)),
+        None => agents.extensions().limits.tool,
     };
     // The extension learns the deadline that the kernel enforces.
     context.deadline_ms = u64::try_from(limit.as_millis()).ok();

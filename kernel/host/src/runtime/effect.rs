@@ -12,8 +12,8 @@ use skillhost_payload::{
     effect_interface,
 };
 
+use crate::agent_runtime::AgentRuntime;
 use crate::instance::Instance;
-use crate::kernel::Kernel;
 
 /// Directories of the sandbox that no approval for a tool covers.
 const PROTECTED: [&str; 4] = ["extensions", "agents", "skills", "data"];
@@ -30,7 +30,7 @@ pub(super) struct ProtectedEffect {
     pub(super) details: String,
 }
 
-impl Kernel {
+impl AgentRuntime {
     /// Returns the effect of a call that requires approval every time, or `None` where an approval
     /// for the tool is enough: its effect is elsewhere, or its extension offers no preview.
     pub(super) async fn protected_effect(
@@ -46,7 +46,8 @@ impl Kernel {
         let request_preview =
             |with_text| self.preview(instance, spec, context, arguments, with_text);
         // Paths alone are cheap, and for most calls they are enough.
-        let is_protected = |effect: &ToolEffect| is_protected(self.shared.home.root(), effect);
+        let is_protected =
+            |effect: &ToolEffect| is_protected(self.extensions().home.root(), effect);
         match request_preview(false).await? {
             Some(effect) if is_protected(&effect) => {}
             Some(_) | None => return Ok(None),
@@ -74,7 +75,7 @@ impl Kernel {
         };
         let request = serde_json::to_vec(&request).map_err(unreadable)?;
         let (interface, method) = (effect_interface::NAME, effect_interface::PREVIEW);
-        let limit = self.shared.limits.tool;
+        let limit = self.extensions().limits.tool;
         let reply = instance.call(interface, method, request, limit).await?;
         serde_json::from_slice(&reply).map_err(unreadable)
     }

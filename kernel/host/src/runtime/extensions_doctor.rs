@@ -7,8 +7,8 @@ use serde_json::json;
 use skillhost_home::discover_manifests;
 use skillhost_payload::ToolSpec;
 
-use super::kernel_tools;
-use crate::kernel::Kernel;
+use super::tool_spec::new_spec;
+use crate::agent_runtime::AgentRuntime;
 use crate::report::LoadReport;
 
 pub(super) const NAME: &str = "extensions_doctor";
@@ -19,7 +19,7 @@ const REASON: usize = 2000;
 pub(super) fn tool_spec() -> ToolSpec {
     ToolSpec {
         read_only: true,
-        ..kernel_tools::new_spec(
+        ..new_spec(
             NAME,
             "Checks every extension: which are loaded and healthy, which were rejected, in which \
              phase and why, and which are loaded at the next start.",
@@ -28,11 +28,11 @@ pub(super) fn tool_spec() -> ToolSpec {
     }
 }
 
-impl Kernel {
+impl AgentRuntime {
     /// Returns the report of `skillhost ext doctor`, for a model.
     pub(super) async fn extensions_doctor(&self) -> String {
-        let health = self.check_health().await;
-        let report = self.report();
+        let health = self.extensions().check_health().await;
+        let report = self.extensions().report();
         let (pending, mut findings) = self.rediscover_extensions(&report);
         for (id, result) in &health {
             if let Err(error) = result {
@@ -43,7 +43,8 @@ impl Kernel {
                 ));
             }
         }
-        if let Some(error) = self.delivery_problem() {
+        let services = self.extensions().services();
+        if let Some(error) = services.and_then(|services| services.delivery_problem()) {
             findings.push(format_finding("Events are not delivered", &error.message, &error.hint));
         }
         let mut text = match findings.len() {
@@ -71,8 +72,9 @@ impl Kernel {
     /// Returns the extensions that are on disk and were not at the start, and every rejection of
     /// then or now.
     fn rediscover_extensions(&self, report: &LoadReport) -> (Vec<String>, Vec<String>) {
-        let settings = self.shared.settings.load();
-        let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
+        let settings = self.extensions().settings.load();
+        let (home, installation) =
+            (&self.extensions().home, self.extensions().installation.as_ref());
         let found = discover_manifests(home, installation, &settings.allow_shadowing);
         let loaded = report.loaded.iter().map(|loaded| loaded.id.as_str());
         let agents = report.agents.iter().map(|agent| agent.id.as_str());
@@ -99,7 +101,7 @@ fn format_finding(title: &str, reason: &str, hint: &str) -> String {
     let clean = |text: &str| {
         // Indented, so that no line of a reason can pass for a finding.
         let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
-        super::arguments::truncate(text.trim().replace('\n', "\n    ").as_str(), REASON)
+        crate::mistakes::truncate(text.trim().replace('\n', "\n    ").as_str(), REASON)
     };
     let hint = match hint {
         "" => String::new(),

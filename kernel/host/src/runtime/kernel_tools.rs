@@ -2,34 +2,34 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use skillhost_home::KERNEL_OWNER;
 use skillhost_manifest::{ExtensionId, Manifest};
-use skillhost_payload::{
-    ApprovalPolicy, CallContext, CallError, ErrorKind, ToolAudience, ToolOutput, ToolSpec,
-};
+use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 
+use super::create_agent::AgentPlan;
 use super::session::RunSession;
-use super::{configure_extension, extensions_doctor, request_restart, request_secure_input};
+use super::tool_spec::{new_spec, no_run_error, parse_args, text_output};
+use super::{
+    build_extension, configure_extension, extensions_doctor, request_restart, request_secure_input,
+};
+use crate::agent_runtime::{AgentRuntime, WeakAgentRuntime};
+use crate::builder::BuildPlan;
 use crate::error::KernelError;
-use crate::kernel::Kernel;
+use crate::plugin::{Plugin, PreparedCall};
+use crate::tools::ToolTable;
 
 /// The length limit of a description in a list, in characters.
 const DESCRIPTION: usize = 200;
 
 const LIST: &str = "list_agents";
 const DELEGATE: &str = "delegate_task";
-pub(super) const CREATE: &str = "create_agent";
-
-/// Returns the owner of the kernel's tools, as named in `uses_tools`.
-pub(crate) fn kernel_tools_owner() -> ExtensionId {
-    ExtensionId::new(KERNEL_OWNER).expect("the id is valid")
-}
+const CREATE: &str = "create_agent";
 
 /// Returns the specs of the kernel's tools.
-pub(crate) fn kernel_tool_specs() -> Vec<ToolSpec> {
+fn kernel_tool_specs() -> Vec<ToolSpec> {
     let text =
         |description: &str| json!({"type": "string", "minLength": 1, "description": description});
     let list = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
@@ -109,19 +109,6 @@ pub(crate) fn agent_alias_spec(manifest: &Manifest) -> ToolSpec {
     )
 }
 
-pub(super) fn new_spec(name: &str, description: &str, input_schema: serde_json::Value) -> ToolSpec {
-    ToolSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        input_schema,
-        output_schema: None,
-        read_only: false,
-        destructive: false,
-        needs_approval: ApprovalPolicy::Never,
-        audience: ToolAudience::Agent,
-    }
-}
-
 trait ReadOnlySpec {
     fn into_read_only(self) -> Self;
 }
@@ -143,18 +130,153 @@ struct AliasTaskArgs {
     task: String,
 }
 
-impl Kernel {
-    /// Executes one of the kernel's tools on behalf of a run.
-    pub(super) async fn call_kernel_tool(
+/// A call of one of the kernel's tools, as prepared before its approval.
+struct KernelCall {
+    /// The run that made the call.
+    session: Option<Arc<RunSession>>,
+    work: PlannedWork,
+}
+
+/// The planned work of a call, shown with its approval.
+enum PlannedWork {
+    /// Given by the arguments alone.
+    None,
+    Build(Box<BuildPlan>),
+    Agent(Box<AgentPlan>),
+}
+
+impl PlannedWork {
+    fn details(&self) -> Option<String> {
+        match self {
+            Self::None => None,
+            Self::Build(plan) => Some(plan.details.clone()),
+            Self::Agent(plan) => Some(plan.details.clone()),
+        }
+    }
+}
+
+/// The kernel's own tools.
+struct KernelTools {
+    agents: WeakAgentRuntime,
+}
+
+/// The agents that other agents call as tools: each tool has the name of its agent.
+struct AgentAliases {
+    agents: WeakAgentRuntime,
+}
+
+/// Returns the table of the kernel's own tools.
+pub(crate) fn kernel_tool_table(agents: &AgentRuntime) -> ToolTable {
+    let owner = ExtensionId::new(KERNEL_OWNER).expect("the id is valid");
+    let plugin: Arc<dyn Plugin> = Arc::new(KernelTools { agents: agents.downgrade() });
+    let mut table = ToolTable::default();
+    let added = table.add_builtin(&owner, &plugin, &kernel_tool_specs());
+    added.expect("the kernel's tools have valid names and schemas");
+    table
+}
+
+/// Returns the plugin of the tools that are agents.
+pub(crate) fn agent_alias_plugin(agents: &AgentRuntime) -> Arc<dyn Plugin> {
+    Arc::new(AgentAliases { agents: agents.downgrade() })
+}
+
+#[async_trait]
+impl Plugin for KernelTools {
+    async fn tools(&self, _: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
+        Ok(kernel_tool_specs())
+    }
+
+    async fn prepare(
+        &self,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<PreparedCall, CallError> {
+        let agents = self.agents.upgrade().ok_or_else(shutdown_error)?;
+        let session = agents.session_for(context);
+        let work = match name {
+            build_extension::NAME => {
+                PlannedWork::Build(Box::new(agents.plan_from_args(arguments).await?))
+            }
+            CREATE => {
+                let session = session.as_ref().ok_or_else(no_run_error)?;
+                let new = parse_args(arguments)?;
+                PlannedWork::Agent(Box::new(agents.plan_agent(session, context, new).await?))
+            }
+            _ => PlannedWork::None,
+        };
+        let details = work.details();
+        let plan = Box::new(KernelCall { session, work });
+        Ok(PreparedCall { details, plan: Some(plan), ..PreparedCall::default() })
+    }
+
+    async fn invoke(
+        &self,
+        context: &CallContext,
+        name: &str,
+        arguments: &str,
+        prepared: PreparedCall,
+    ) -> Result<ToolOutput, CallError> {
+        let agents = self.agents.upgrade().ok_or_else(shutdown_error)?;
+        let call = prepared.plan.and_then(|plan| plan.downcast::<KernelCall>().ok());
+        let KernelCall { session, work } = *call.ok_or_else(no_run_error)?;
+        match work {
+            PlannedWork::Build(plan) => agents.build_for_agent(context, *plan).await,
+            PlannedWork::Agent(plan) => {
+                let session = session.ok_or_else(no_run_error)?;
+                Ok(text_output(agents.create_agent(&session.agent, *plan).await?))
+            }
+            PlannedWork::None => agents.call_kernel_tool(session, context, name, arguments).await,
+        }
+    }
+}
+
+#[async_trait]
+impl Plugin for AgentAliases {
+    async fn tools(&self, _: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
+        Ok(Vec::new())
+    }
+
+    async fn prepare(
+        &self,
+        context: &CallContext,
+        _: &str,
+        _: &str,
+    ) -> Result<PreparedCall, CallError> {
+        let agents = self.agents.upgrade().ok_or_else(shutdown_error)?;
+        let plan = Box::new(agents.session_for(context));
+        Ok(PreparedCall { plan: Some(plan), ..PreparedCall::default() })
+    }
+
+    /// Delegates a task to the agent that the tool is named after.
+    async fn invoke(
+        &self,
+        context: &CallContext,
+        agent_id: &str,
+        arguments: &str,
+        prepared: PreparedCall,
+    ) -> Result<ToolOutput, CallError> {
+        let agents = self.agents.upgrade().ok_or_else(shutdown_error)?;
+        let session =
+            prepared.plan.and_then(|plan| plan.downcast::<Option<Arc<RunSession>>>().ok());
+        let session = session.and_then(|session| *session).ok_or_else(no_run_error)?;
+        let AliasTaskArgs { task } = parse_args(arguments)?;
+        Ok(agents.delegate(session, context, agent_id, task).await)
+    }
+}
+
+impl AgentRuntime {
+    /// Executes a tool whose arguments are all of its work, on behalf of a run.
+    async fn call_kernel_tool(
         &self,
         session: Option<Arc<RunSession>>,
         context: &CallContext,
         name: &str,
         arguments: &str,
-    ) -> Result<ToolOutput, KernelError> {
+    ) -> Result<ToolOutput, CallError> {
         let session = session.ok_or_else(no_run_error)?;
         match name {
-            LIST => Ok(text_output(self.list_agents(&session))),
+            LIST => Ok(text_output(self.describe_agents(&session))),
             DELEGATE => {
                 let DelegateTaskArgs { agent_id, task } = parse_args(arguments)?;
                 Ok(self.delegate(session, context, &agent_id, task).await)
@@ -173,26 +295,14 @@ impl Kernel {
                 what: "tool",
                 id: other.to_owned(),
                 similar: Vec::new(),
-            }),
+            }
+            .into()),
         }
     }
 
-    /// Delegates a task to the agent that a tool is named after.
-    pub(super) async fn call_alias(
-        &self,
-        session: Option<Arc<RunSession>>,
-        context: &CallContext,
-        agent_id: &str,
-        arguments: &str,
-    ) -> Result<ToolOutput, KernelError> {
-        let session = session.ok_or_else(no_run_error)?;
-        let AliasTaskArgs { task } = parse_args(arguments)?;
-        Ok(self.delegate(session, context, agent_id, task).await)
-    }
-
-    fn list_agents(&self, session: &RunSession) -> String {
+    fn describe_agents(&self, session: &RunSession) -> String {
         let mut lines = Vec::new();
-        for agent in self.agents() {
+        for agent in self.list_agents() {
             let (manifest, resolved) = (&agent.manifest, agent.instructions());
             // A run cannot delegate to its own agent.
             if manifest.id == session.agent {
@@ -211,7 +321,7 @@ impl Kernel {
             };
             // Agents can be created by agents, so their descriptions are kept on one line.
             let about: Vec<_> = manifest.description.split_whitespace().collect();
-            let about = super::arguments::truncate(&about.join(" "), DESCRIPTION);
+            let about = crate::mistakes::truncate(&about.join(" "), DESCRIPTION);
             lines.push(format!("- {} ({state}): {}. {about}{skills}", manifest.id, manifest.name));
         }
         match lines.as_slice() {
@@ -221,15 +331,19 @@ impl Kernel {
     }
 }
 
-pub(super) fn text_output(text: String) -> ToolOutput {
-    ToolOutput { text, structured: None, is_error: false, skill: None }
+fn shutdown_error() -> CallError {
+    CallError::new(ErrorKind::Unavailable, "the kernel shuts down")
 }
 
-pub(super) fn no_run_error() -> CallError {
-    CallError::new(ErrorKind::Unavailable, "tool requires a running agent")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::schema_error;
 
-pub(super) fn parse_args<T: DeserializeOwned>(arguments: &str) -> Result<T, CallError> {
-    serde_json::from_str(arguments)
-        .map_err(|error| CallError::new(ErrorKind::InvalidArgument, format!("arguments: {error}")))
+    #[test]
+    fn kernel_tools_have_valid_schemas() {
+        for spec in kernel_tool_specs() {
+            assert_eq!(schema_error(&spec), None, "{}", spec.name);
+        }
+    }
 }

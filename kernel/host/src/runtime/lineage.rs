@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallError, ErrorKind};
 
 /// The depth limit of delegated runs.
 pub(crate) const DEPTH: usize = 4;
@@ -65,6 +66,28 @@ impl Drop for DelegationChain {
             self.lock().remove(own);
         }
     }
+}
+
+/// Returns the error for the model whose task cannot be delegated.
+pub(crate) fn to_call_error(agent: &ExtensionId, why: &DelegationError) -> CallError {
+    let (kind, message, hint) = match why {
+        DelegationError::Asked => (
+            ErrorKind::Denied,
+            format!("task came from `{agent}` and cannot be delegated back to it"),
+            "reply with the results so far",
+        ),
+        DelegationError::Busy => (
+            ErrorKind::Unavailable,
+            format!("agent `{agent}` is busy with another task of this thread"),
+            "delegate the task after it has replied",
+        ),
+        DelegationError::TooDeep => (
+            ErrorKind::Denied,
+            format!("task was already delegated {DEPTH} times"),
+            "do it yourself, or reply with the results so far",
+        ),
+    };
+    CallError::new(kind, message).with_hint(hint)
 }
 
 #[cfg(test)]

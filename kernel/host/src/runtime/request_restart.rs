@@ -2,18 +2,18 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_payload::{ApprovalPolicy, CallError, ToolSpec};
+use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolSpec};
 
-use super::kernel_tools;
 use super::session::RunSession;
-use crate::kernel::Kernel;
+use super::tool_spec::new_spec;
+use crate::agent_runtime::AgentRuntime;
 
 pub(super) const NAME: &str = "request_restart";
 
 pub(super) fn tool_spec() -> ToolSpec {
     ToolSpec {
         needs_approval: ApprovalPolicy::Always,
-        ..kernel_tools::new_spec(
+        ..new_spec(
             NAME,
             "Restarts the kernel, so that new and changed extensions are loaded. Asks for \
              approval first. Threads stop before their next model request and continue \
@@ -38,13 +38,17 @@ pub(super) struct RequestRestartArgs {
     reason: String,
 }
 
-impl Kernel {
+impl AgentRuntime {
     pub(super) async fn request_restart_from_run(
         &self,
         session: &RunSession,
         RequestRestartArgs { reason }: RequestRestartArgs,
     ) -> Result<String, CallError> {
-        self.request_restart(&reason, session.agent.as_str()).await?;
+        let services = self
+            .extensions()
+            .services()
+            .ok_or_else(|| CallError::new(ErrorKind::Unavailable, "the kernel shuts down"))?;
+        services.request_restart(&reason, session.agent.as_str()).await?;
         Ok("The kernel restarts after the active runs have stopped. This thread continues afterwards."
             .to_owned())
     }

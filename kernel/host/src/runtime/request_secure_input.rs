@@ -7,16 +7,16 @@ use skillhost_conversation::{ApprovalDecision, RunEntry, SecretPrompt, SecretRep
 use skillhost_home::{discover_manifests, suggest_similar};
 use skillhost_payload::{CallError, ErrorKind, ToolSpec};
 
-use super::kernel_tools;
 use super::session::RunSession;
-use crate::kernel::Kernel;
+use super::tool_spec::new_spec;
+use crate::agent_runtime::AgentRuntime;
 
 pub(super) const NAME: &str = "request_secure_input";
 
 pub(super) fn tool_spec() -> ToolSpec {
     let text =
         |description: &str| json!({"type": "string", "minLength": 1, "description": description});
-    kernel_tools::new_spec(
+    new_spec(
         NAME,
         "Asks the person for a secret, such as an access key, and stores it for the extensions whose \
          manifests list it under `secrets`. You do not see it. Never ask for a secret in any other \
@@ -39,7 +39,7 @@ pub(super) struct SecureInputArgs {
     reason: String,
 }
 
-impl Kernel {
+impl AgentRuntime {
     /// Requests and stores a secret. Typing it is the approval, so the tool requires no other.
     pub(super) async fn request_secure_input(
         &self,
@@ -68,7 +68,7 @@ impl Kernel {
             extensions: extensions.clone(),
             reason,
         };
-        let limit = self.shared.limits.approval;
+        let limit = self.extensions().limits.approval;
         let reply = {
             let _alone = session.approval_lock.lock().await;
             let reply = tokio::time::timeout(limit, channel.request_secret(&prompt)).await;
@@ -93,7 +93,7 @@ impl Kernel {
         // Writes and syncs a file, which would block the executor.
         let (kernel, stored) = (self.clone(), name.clone());
         let storing =
-            tokio::task::spawn_blocking(move || kernel.shared.secrets.store(&stored, &value));
+            tokio::task::spawn_blocking(move || kernel.extensions().secrets.store(&stored, &value));
         let stored = storing
             .await
             .map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))?;
@@ -110,8 +110,9 @@ impl Kernel {
     /// Returns the extensions whose manifests list a secret, with those not loaded yet: an
     /// extension may have been rejected for the missing secret.
     fn extensions_listing_secret(&self, name: &str) -> Result<Vec<String>, CallError> {
-        let settings = self.shared.settings.load();
-        let (home, installation) = (&self.shared.home, self.shared.installation.as_ref());
+        let settings = self.extensions().settings.load();
+        let (home, installation) =
+            (&self.extensions().home, self.extensions().installation.as_ref());
         let found = discover_manifests(home, installation, &settings.allow_shadowing);
         // Unapproved extensions are named too: the secret may be needed for their trial run.
         let all = || found.manifests.values().chain(found.unapproved.values());
@@ -124,7 +125,7 @@ impl Kernel {
                 [] => format!("add `secrets: [{name}]` to the manifest of the extension"),
                 names => format!("did you mean {}?", names.join(", ")),
             };
-            let name = super::arguments::truncate(name, 100);
+            let name = crate::mistakes::truncate(name, 100);
             let message = format!("secret `{name}` is not listed in any manifest");
             return Err(CallError::new(ErrorKind::NotFound, message).with_hint(hint));
         }

@@ -3,55 +3,23 @@
 use std::sync::Arc;
 
 use skillhost_conversation::{
-    Message, MessageStatus, ModelProvider, ModelReply, ModelTool, ModelToolCall, RunEntry,
-    RunEvent, Thread, TokenUsage,
+    Message, MessageStatus, ModelReply, ModelTool, ModelToolCall, RunEntry, RunEvent,
 };
 use skillhost_manifest::AllowedToolsMode;
 use skillhost_payload::{CallContext, CallOrigin, SkillRef};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::RunError;
-use super::arguments::truncate;
 use super::calls::{ToolCallResult, ToolCallResults};
 use super::loop_guard::{LoopGuard, LoopVerdict, REPEAT_NOTICE};
 use super::permissions::ToolPermissions;
-use super::session::RunSession;
-use super::skills::{ActiveSkills, SkillChange};
-use crate::agents::{Agent, InstructionLayerKind};
+use super::run_state::{AgentRun, TurnContext};
+use super::skills::SkillChange;
+use crate::agent::InstructionLayerKind;
 use crate::context_chain::ContextOutcome;
 use crate::foreign_text::{element_text, neutralize, new_nonce};
-use crate::kernel::{Kernel, TurnRequest};
-
-/// A run in progress.
-pub(super) struct AgentRun<'t> {
-    pub(super) kernel: Kernel,
-    pub(super) agent: Arc<Agent>,
-    pub(super) model: Arc<dyn ModelProvider>,
-    pub(super) session: Arc<RunSession>,
-    pub(super) cancel: CancellationToken,
-    pub(super) skills: ActiveSkills,
-    pub(super) spent: RunUsage,
-    pub(super) thread: &'t mut Thread,
-}
-
-/// The usage and cost of a run's model requests.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RunUsage {
-    pub(super) usage: TokenUsage,
-    /// `None` where the model's price is unknown.
-    pub(super) cost: Option<f64>,
-}
-
-/// The inputs of one turn.
-pub(super) struct TurnContext {
-    pub(super) number: u32,
-    /// The caller of every tool call of this turn.
-    pub(super) context: CallContext,
-    /// The instructions and the blocks of the context chain.
-    pub(super) system: String,
-    pub(super) tools: Vec<ModelTool>,
-}
+use crate::mistakes::truncate;
+use crate::turn::TurnRequest;
 
 impl AgentRun<'_> {
     /// Repeats turns until the model replies without a tool call.
@@ -104,7 +72,7 @@ impl AgentRun<'_> {
     /// thread.
     fn resume(&mut self) -> Result<(), RunError> {
         self.thread.close_open_calls()?;
-        let notice = self.kernel.shared.restarts.resume_notice(&new_nonce());
+        let notice = self.agents.run_gate().resume_notice(&new_nonce());
         // A kernel that crashed after storing the notice must not add it a second time.
         let is_known = |text: &str| {
             let is_same = |stored: &str| element_text(stored) == element_text(text);
@@ -123,7 +91,7 @@ impl AgentRun<'_> {
     /// Returns an error while the kernel drains. Between a reply and the next request no call is
     /// active, and every message is stored.
     fn pause_if_restarting(&self) -> Result<(), RunError> {
-        match self.session.durable && self.kernel.shared.restarts.is_draining() {
+        match self.session.durable && self.agents.run_gate().is_closed() {
             true => Err(RunError::Restarting),
             false => Ok(()),
         }
@@ -141,7 +109,7 @@ impl AgentRun<'_> {
             origin: CallOrigin::Agent,
             correlation_id: self.session.correlation_id.clone(),
         };
-        let composed = self.cancellable(self.kernel.compose_turn(&request)).await??;
+        let composed = self.cancellable(self.agents.compose_turn(&request)).await??;
         for block in &composed.blocks {
             if let ContextOutcome::Skipped(error) = &block.outcome {
                 let extension = &block.extension;
@@ -157,8 +125,8 @@ impl AgentRun<'_> {
     async fn refresh_skills(&mut self, context: &CallContext) -> Result<(), RunError> {
         let bound = self.bound_skills();
         let ids: Vec<_> = bound.iter().map(|skill| skill.skill_id.clone()).collect();
-        let provider = self.kernel.skill_provider(&self.agent.manifest);
-        let limits = &self.kernel.shared.limits;
+        let provider = self.agents.skill_provider(&self.agent.manifest);
+        let limits = &self.agents.extensions().limits;
         let changes =
             self.skills.refresh(provider.as_deref(), limits, context, &ids, self.thread).await?;
         for change in changes {
@@ -197,14 +165,14 @@ impl AgentRun<'_> {
 
     /// Returns the tools of `uses_tools` that the active skills permit.
     async fn offered_tools(&self, context: &CallContext) -> Vec<ModelTool> {
-        let (tools, failures) = self.kernel.list_agent_tools(&self.agent, context).await;
+        let (tools, failures) = self.agents.list_agent_tools(&self.agent, context).await;
         for (extension, error) in failures {
             self.note_once(format!("tools of `{extension}` are not available: {error}"));
         }
         // Only `restrict` mode denies tools, so every other one skips the check.
         let restricted =
             self.agent.agent_manifest().allowed_tools_mode == AllowedToolsMode::Restrict;
-        let permitted = |name: &str| !restricted || self.kernel.is_permitted(&self.session, name);
+        let permitted = |name: &str| !restricted || self.agents.is_permitted(&self.session, name);
         let offered = tools.into_iter().filter(|tool| permitted(&tool.spec.name));
         offered
             .map(|tool| ModelTool {
@@ -270,36 +238,9 @@ impl AgentRun<'_> {
         })
     }
 
-    /// Awaits a future; drops it when the run is cancelled or its time is up.
-    pub(super) async fn cancellable<T>(
-        &self,
-        future: impl Future<Output = T>,
-    ) -> Result<T, RunError> {
-        tokio::select! {
-            // Cancellation wins over a future that is ready at the same moment.
-            biased;
-            () = self.cancel.cancelled() => Err(RunError::Cancelled),
-            // A durable run continues in the next kernel, so it is not reported as cancelled.
-            () = self.kernel.shared.restarts.wait_until_shutdown() => Err(match self.session.durable {
-                true => RunError::Restarting,
-                false => RunError::Cancelled,
-            }),
-            which = self.session.budget.wait_for_deadline() => Err(RunError::Budget { which }),
-            output = future => Ok(output),
-        }
-    }
-
     fn emit_skill_active(&self, skill: &SkillRef) {
         let SkillRef { skill_id, digest } = skill.clone();
         let agent_id = self.session.reporter.agent_id();
         self.session.reporter.emit(&RunEvent::SkillActive { agent_id, skill_id, digest });
-    }
-
-    pub(super) fn model_name(&self) -> String {
-        self.model.metadata().name.clone()
-    }
-
-    pub(super) fn note_once(&self, text: String) {
-        self.session.reporter.note_once(text);
     }
 }

@@ -10,10 +10,10 @@ use skillhost_payload::{
 };
 
 use super::permissions::SkillToolPolicy;
-use crate::agents::fetch_skill_generation;
 use crate::foreign_text::neutralize;
 use crate::instance::Instance;
-use crate::kernel::KernelLimits;
+use crate::limits::KernelLimits;
+use crate::skill_provider::fetch_skill_generation;
 
 /// The text before the active skills in the system prompt.
 const HEADING: &str = "[Active Skills]\n\

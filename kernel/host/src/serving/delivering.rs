@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::EventDelivery;
 use super::handlers::HandlerTable;
 use crate::bus::HandlerOutcome;
-use crate::kernel::Kernel;
 
 /// The interval of checks for events of other processes, and of retries after a journal error.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -28,7 +27,7 @@ const RECORD_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The delivery loop, which runs as one task per process.
 pub(super) struct Delivering {
-    kernel: Kernel,
+    delivery: Arc<EventDelivery>,
     journal: Journal,
     handlers: Arc<ArcSwap<HandlerTable>>,
     /// The lock file that keeps other processes from delivering.
@@ -50,10 +49,10 @@ enum AttemptOutcome {
 }
 
 impl Delivering {
-    pub(super) fn new(kernel: Kernel, handlers: Arc<ArcSwap<HandlerTable>>) -> Self {
+    pub(super) fn new(delivery: Arc<EventDelivery>, handlers: Arc<ArcSwap<HandlerTable>>) -> Self {
         Self {
-            journal: kernel.shared.events.journal().clone(),
-            kernel,
+            journal: delivery.agents.extensions().events.journal().clone(),
+            delivery,
             handlers,
             lock_file: None,
             recovered: false,
@@ -67,11 +66,11 @@ impl Delivering {
     /// journal. May be called again after an error.
     pub(super) async fn prepare(&mut self) -> Result<(), CallError> {
         if self.lock_file.is_none() {
-            self.lock_file = Some(self.kernel.lock_event_delivery()?);
+            self.lock_file = Some(self.delivery.lock_event_delivery()?);
         }
         let mut dead_letters = Vec::new();
         if !self.recovered {
-            let retries = self.kernel.event_retries();
+            let retries = self.delivery.event_retries();
             let attempts = u32::try_from(retries.len() + 1).unwrap_or(u32::MAX);
             let max_pause = retries.into_iter().max().unwrap_or_default();
             dead_letters = self.journal.recover(attempts, max_pause).await?;
@@ -79,18 +78,18 @@ impl Delivering {
             self.recovered = true;
         }
         // A reload during this call clears the flag again, so the next round follows it.
-        self.serving().state().current = true;
+        self.delivery.state().current = true;
         let handlers = self.handlers.load_full();
         let known = self.journal.set_subscribers(handlers.subscribers()).await;
         {
-            let mut state = self.serving().state();
+            let mut state = self.delivery.state();
             state.prepared |= known.is_ok();
             // A reload may have replaced the table since it was loaded above.
             state.current &= known.is_ok() && Arc::ptr_eq(&handlers, &self.handlers.load());
         }
         known?;
         for letter in &dead_letters {
-            self.kernel.publish_dead_letter(letter).await;
+            self.delivery.publish_dead_letter(letter).await;
         }
         Ok(())
     }
@@ -103,7 +102,7 @@ impl Delivering {
         while !cancel.is_cancelled() {
             let next = match self.deliver_due().await {
                 Ok(next) => {
-                    self.serving().succeed();
+                    self.delivery.succeed();
                     if Instant::now() >= prune_at {
                         prune_at += PRUNE_INTERVAL;
                         self.prune().await;
@@ -111,7 +110,7 @@ impl Delivering {
                     next
                 }
                 Err(error) => {
-                    self.serving().fail(&error);
+                    self.delivery.fail(&error);
                     Some(POLL_INTERVAL)
                 }
             };
@@ -120,14 +119,10 @@ impl Delivering {
         self.drain_and_stop().await;
     }
 
-    fn serving(&self) -> &EventDelivery {
-        &self.kernel.shared.serving
-    }
-
     /// Starts every due delivery; returns the time until the next one is due.
     async fn deliver_due(&mut self) -> Result<Option<Duration>, CallError> {
         let current = {
-            let state = self.serving().state();
+            let state = self.delivery.state();
             state.prepared && state.current
         };
         if !current {
@@ -137,11 +132,11 @@ impl Delivering {
         // An outcome that cannot be stored holds up its own ordering key alone.
         let claim = self.journal.claim_due().await?;
         for delivery in claim.deliveries {
-            let (kernel, handlers) = (self.kernel.clone(), Arc::clone(&self.handlers));
+            let (agents, handlers) = (self.delivery.agents.clone(), Arc::clone(&self.handlers));
             let claimed = delivery.clone();
             let task = self.running.spawn(async move {
                 let handlers = handlers.load_full();
-                handlers.handle(&kernel, &claimed).await
+                handlers.handle(&agents, &claimed).await
             });
             self.active.insert(task.id(), delivery);
         }
@@ -167,7 +162,7 @@ impl Delivering {
         loop {
             tokio::select! {
                 () = cancel.cancelled() => return,
-                () = self.kernel.shared.events.appended().notified() => return,
+                () = self.delivery.agents.extensions().events.appended().notified() => return,
                 Some(ended) = self.running.join_next_with_id() => return self.note_finished(ended),
                 () = &mut due => return,
                 _ = poll.tick() => {
@@ -204,7 +199,7 @@ impl Delivering {
             HandlerOutcome::Failed(error) => error.to_string(),
         };
         let tried = usize::try_from(delivery.attempt).unwrap_or(usize::MAX);
-        let retries = self.kernel.event_retries();
+        let retries = self.delivery.event_retries();
         let Some(wait) = retries.get(tried.saturating_sub(1)) else {
             return AttemptOutcome::Dead { error };
         };
@@ -247,7 +242,7 @@ impl Delivering {
                     event: delivery.event.clone(),
                 };
                 // Published after the journal has it, so that a retry by an operator finds it.
-                self.kernel.publish_dead_letter(&letter).await;
+                self.delivery.publish_dead_letter(&letter).await;
                 dead
             }
         };
@@ -266,7 +261,10 @@ impl Delivering {
     }
 
     async fn drain_and_stop(mut self) {
-        let (drain, stop) = (self.kernel.shared.limits.drain, self.kernel.shared.limits.stop);
+        let (drain, stop) = (
+            self.delivery.agents.extensions().limits.drain,
+            self.delivery.agents.extensions().limits.stop,
+        );
         if timeout(drain, self.join_all()).await.is_err() {
             self.running.abort_all();
             // A task that blocks its thread cannot be aborted; its delivery is repeated after the

@@ -14,9 +14,9 @@ use skillhost_payload::{
 };
 
 use super::templates::{render_event_template, summary_line};
-use crate::bus::{BuiltinHandler, HandlerOutcome, builtin_handlers};
-use crate::instance::Instance;
-use crate::kernel::{Kernel, KernelState};
+use crate::agent_runtime::AgentRuntime;
+use crate::bus::{BuiltinHandler, HandlerOutcome};
+use crate::state::KernelState;
 
 /// The table of handlers, by subscriber id.
 pub(super) struct HandlerTable(BTreeMap<String, HandlerTarget>);
@@ -36,10 +36,11 @@ struct SubscriptionHandler {
 
 impl HandlerTable {
     /// Builds the table from the kernel's handlers and the loaded manifests.
-    pub(super) fn from_state(state: &KernelState) -> Self {
+    pub(super) fn from_state(state: &KernelState, builtin: &[Arc<dyn BuiltinHandler>]) -> Self {
         let mut all = BTreeMap::new();
-        for handler in builtin_handlers() {
-            all.insert(format!("kernel:{}", handler.topic()), HandlerTarget::Builtin(handler));
+        for handler in builtin {
+            let target = HandlerTarget::Builtin(Arc::clone(handler));
+            all.insert(format!("kernel:{}", handler.topic()), target);
         }
         let libraries = state.instances.values().map(|instance| &instance.manifest);
         let agents = state.agents.values().map(|agent| &agent.manifest);
@@ -65,12 +66,16 @@ impl HandlerTable {
     }
 
     /// Makes one attempt; a panic counts as a failed one.
-    pub(super) async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> HandlerOutcome {
+    pub(super) async fn handle(
+        &self,
+        agents: &AgentRuntime,
+        delivery: &Delivery,
+    ) -> HandlerOutcome {
         let handled = async {
             match self.0.get(&delivery.subscriber) {
-                Some(HandlerTarget::Builtin(handler)) => handler.handle(kernel, delivery).await,
+                Some(HandlerTarget::Builtin(handler)) => handler.handle(delivery).await,
                 Some(HandlerTarget::Manifest(subscribed)) => {
-                    match subscribed.handle(kernel, delivery).await {
+                    match subscribed.handle(agents, delivery).await {
                         Ok(()) => HandlerOutcome::Done,
                         Err(error) => HandlerOutcome::Failed(error),
                     }
@@ -110,24 +115,9 @@ fn subscription_handlers(manifest: &Manifest) -> Vec<(String, SubscriptionHandle
     found
 }
 
-impl Instance {
-    /// Returns the error of a library whose manifest has custom event handlers and which exports
-    /// none.
-    pub(crate) fn unhandled_topics(&self) -> Option<String> {
-        let mut subscriptions = self.manifest.events.subscribes.iter();
-        let custom = subscriptions.find(|entry| entry.handler == Some(EventHandler::Custom))?;
-        (!self.provides(event_interface::NAME)).then(|| {
-            format!(
-                "`{}` subscribes to `{}` and handles no events: its library exports no `events`",
-                self.manifest.id, custom.topic
-            )
-        })
-    }
-}
-
 impl SubscriptionHandler {
-    async fn handle(&self, kernel: &Kernel, delivery: &Delivery) -> Result<(), CallError> {
-        let limits = &kernel.shared.limits;
+    async fn handle(&self, agents: &AgentRuntime, delivery: &Delivery) -> Result<(), CallError> {
+        let limits = &agents.extensions().limits;
         let default_limit = match self.handler {
             EventHandler::InvokeAgent { .. } => limits.event_agent,
             EventHandler::NotifyUser { .. } | EventHandler::Custom => limits.event,
@@ -136,13 +126,13 @@ impl SubscriptionHandler {
         let handled = async {
             match &self.handler {
                 EventHandler::NotifyUser { text } => {
-                    self.notify(kernel, delivery, text.as_deref()).await
+                    self.notify(agents, delivery, text.as_deref()).await
                 }
                 EventHandler::InvokeAgent { agent, prompt } => {
                     let agent = agent.as_ref().unwrap_or(&self.owner);
-                    self.invoke(kernel, delivery, agent, prompt, limit).await
+                    self.invoke(agents, delivery, agent, prompt, limit).await
                 }
-                EventHandler::Custom => self.call(kernel, delivery, limit).await,
+                EventHandler::Custom => self.call(agents, delivery, limit).await,
             }
         };
         tokio::time::timeout(limit, handled).await.unwrap_or_else(|_| {
@@ -154,7 +144,7 @@ impl SubscriptionHandler {
 
     async fn notify(
         &self,
-        kernel: &Kernel,
+        agents: &AgentRuntime,
         delivery: &Delivery,
         text: Option<&str>,
     ) -> Result<(), CallError> {
@@ -164,7 +154,7 @@ impl SubscriptionHandler {
         };
         let payload = serde_json::value::to_raw_value(&UserNotice { text })
             .map_err(|error| CallError::protocol_error(&error))?;
-        kernel.shared.events.notify_listeners(Event::new(
+        agents.extensions().events.notify_listeners(Event::new(
             topic::NOTICE,
             self.owner.as_str(),
             payload,
@@ -174,7 +164,7 @@ impl SubscriptionHandler {
 
     async fn invoke(
         &self,
-        kernel: &Kernel,
+        agents: &AgentRuntime,
         delivery: &Delivery,
         agent: &ExtensionId,
         prompt: &str,
@@ -183,29 +173,26 @@ impl SubscriptionHandler {
         let task = render_event_template(prompt, &delivery.event).await?;
         // Not the operator's origin: an event wrote the task, so its calls have no approval.
         let context =
-            CallContext { origin: CallOrigin::Agent, ..call_context(kernel, delivery, limit) };
+            CallContext { origin: CallOrigin::Agent, ..call_context(agents, delivery, limit) };
         let task = AgentTask { context, agent_id: agent.to_string(), task };
-        kernel.run_task(task).await.map(drop)
+        agents.run_task(task).await.map(drop)
     }
 
     async fn call(
         &self,
-        kernel: &Kernel,
+        agents: &AgentRuntime,
         delivery: &Delivery,
         limit: Duration,
     ) -> Result<(), CallError> {
         let request = HandleEventRequest {
-            context: call_context(kernel, delivery, limit),
+            context: call_context(agents, delivery, limit),
             event: to_event(delivery.event.clone()),
             attempt: delivery.attempt,
         };
         let request =
             serde_json::to_vec(&request).map_err(|error| CallError::protocol_error(&error))?;
         let owner = self.owner.as_str();
-        let found = kernel.shared.pin_state(|state| match state.instances.get(owner) {
-            Some(instance) => instance.pin().map(Some),
-            None => Some(None),
-        });
+        let found = agents.extensions().pin_instance(owner);
         let not_loaded =
             || CallError::new(ErrorKind::Unavailable, format!("`{owner}` is not loaded"));
         let instance = found.ok_or_else(not_loaded)?;
@@ -216,11 +203,11 @@ impl SubscriptionHandler {
     }
 }
 
-fn call_context(kernel: &Kernel, delivery: &Delivery, limit: Duration) -> CallContext {
+fn call_context(agents: &AgentRuntime, delivery: &Delivery, limit: Duration) -> CallContext {
     CallContext {
         session_id: format!("event-{}", delivery.event.id),
         turn_id: format!("delivery-{}-{}", delivery.id, delivery.attempt),
-        call_id: kernel.shared.next_call_id(),
+        call_id: agents.extensions().next_call_id(),
         deadline_ms: u64::try_from(limit.as_millis()).ok(),
         origin: CallOrigin::Operator,
         correlation_id: Some(delivery.event.correlation_id.clone()),

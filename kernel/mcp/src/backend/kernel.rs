@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use skillhost_events::topic;
 use skillhost_home::{McpReviewMode, McpSettings};
-use skillhost_kernel::{Kernel, KernelError};
+use skillhost_kernel::{AgentRuntime, KernelError};
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, CatalogScope, Event, PublishedBody, PublishedDetails,
     PublishedEntry, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,
@@ -20,7 +20,7 @@ const MAX_CLIENT_NAME: usize = 64;
 
 /// A backend that serves exported tools and published skills of a kernel.
 pub struct KernelBackend {
-    kernel: Kernel,
+    agents: AgentRuntime,
     catalog: CatalogScope,
     review: McpReviewMode,
     changes: watch::Receiver<ChangeCounter>,
@@ -34,12 +34,12 @@ impl KernelBackend {
     ///
     /// # Errors
     /// [`ScopeError`] for an invalid glob in the catalog scope.
-    pub fn new(kernel: Kernel, settings: &McpSettings) -> Result<Self, ScopeError> {
+    pub fn new(agents: AgentRuntime, settings: &McpSettings) -> Result<Self, ScopeError> {
         let catalog = settings.catalog.scope();
         check_scope(&catalog)?;
         let review = settings.review;
         let (sender, changes) = watch::channel(ChangeCounter::default());
-        let mut events = kernel.events().subscribe_all();
+        let mut events = agents.extensions().events().subscribe_all();
         tokio::spawn(async move {
             loop {
                 let changed = tokio::select! {
@@ -56,7 +56,7 @@ impl KernelBackend {
                 }
             }
         });
-        Ok(Self { kernel, catalog, review, changes })
+        Ok(Self { agents, catalog, review, changes })
     }
 
     fn context(&self, session: &ClientSession) -> CallContext {
@@ -112,7 +112,7 @@ impl Backend for KernelBackend {
     }
 
     async fn tools(&self, session: &ClientSession) -> Result<Vec<ToolSpec>, BackendError> {
-        let (tools, failures) = self.kernel.exported_tools(&self.context(session)).await;
+        let (tools, failures) = self.agents.exported_tools(&self.context(session)).await;
         for (id, error) in failures {
             // One broken extension must not hide the tools of the others.
             tracing::warn!(%id, %error, "tools of the extension not available");
@@ -127,7 +127,7 @@ impl Backend for KernelBackend {
         arguments: &Map<String, Value>,
     ) -> Result<Option<ToolOutput>, BackendError> {
         let arguments = Value::Object(arguments.clone()).to_string();
-        match self.kernel.invoke_exported(self.context(session), name, &arguments).await {
+        match self.agents.invoke_exported(self.context(session), name, &arguments).await {
             Ok(output) => Ok(Some(output)),
             // An unknown tool is a protocol error, every other failure a tool result.
             Err(KernelError::NotFound { .. }) => Ok(None),
@@ -136,11 +136,11 @@ impl Backend for KernelBackend {
     }
 
     async fn generation(&self, session: &ClientSession) -> Result<(u64, u64), BackendError> {
-        Ok(self.kernel.published_skills(self.context(session)).generation().await?)
+        Ok(self.agents.extensions().published_skills(self.context(session)).generation().await?)
     }
 
     async fn skills(&self, session: &ClientSession) -> Result<PublishedSkills, BackendError> {
-        Ok(self.kernel.published_skills(self.context(session)).skills().await?)
+        Ok(self.agents.extensions().published_skills(self.context(session)).skills().await?)
     }
 
     async fn details(
@@ -149,12 +149,17 @@ impl Backend for KernelBackend {
         skill_ids: &[&str],
     ) -> Result<Vec<PublishedDetails>, BackendError> {
         let skill_ids = skill_ids.iter().map(|&id| id.to_owned()).collect();
-        Ok(self.kernel.published_skills(self.context(session)).details(skill_ids).await?)
+        Ok(self
+            .agents
+            .extensions()
+            .published_skills(self.context(session))
+            .details(skill_ids)
+            .await?)
     }
 
     async fn stamp(&self, session: &ClientSession, skill_ids: &[&str]) -> Option<u64> {
         let skill_ids = skill_ids.iter().map(|&id| id.to_owned()).collect();
-        self.kernel.published_skills(self.context(session)).stamp(skill_ids).await
+        self.agents.extensions().published_skills(self.context(session)).stamp(skill_ids).await
     }
 
     async fn read(
@@ -162,7 +167,12 @@ impl Backend for KernelBackend {
         session: &ClientSession,
         uri: &str,
     ) -> Result<PublishedBody, BackendError> {
-        Ok(self.kernel.published_skills(self.context(session)).read(uri.to_owned()).await?)
+        Ok(self
+            .agents
+            .extensions()
+            .published_skills(self.context(session))
+            .read(uri.to_owned())
+            .await?)
     }
 
     async fn directory(
@@ -170,7 +180,12 @@ impl Backend for KernelBackend {
         session: &ClientSession,
         uri: &str,
     ) -> Result<Vec<PublishedEntry>, BackendError> {
-        Ok(self.kernel.published_skills(self.context(session)).directory(uri.to_owned()).await?)
+        Ok(self
+            .agents
+            .extensions()
+            .published_skills(self.context(session))
+            .directory(uri.to_owned())
+            .await?)
     }
 
     async fn prompt(
@@ -179,7 +194,7 @@ impl Backend for KernelBackend {
         skill_id: &str,
         arguments: PromptArguments,
     ) -> Result<String, BackendError> {
-        let published = self.kernel.published_skills(self.context(session));
+        let published = self.agents.extensions().published_skills(self.context(session));
         Ok(published.prompt(skill_id.to_owned(), arguments).await?.text)
     }
 
@@ -197,7 +212,8 @@ impl Backend for KernelBackend {
         match proposed {
             None => Ok(None),
             Some(ProposalNotice { proposal }) => Ok(self
-                .kernel
+                .agents
+                .extensions()
                 .published_skills(self.context(session))
                 .review_offer(proposal)
                 .await?),
@@ -211,7 +227,7 @@ impl Backend for KernelBackend {
         approve: bool,
         reason: String,
     ) -> Result<String, BackendError> {
-        let published = self.kernel.published_skills(self.context(session));
+        let published = self.agents.extensions().published_skills(self.context(session));
         Ok(published.submit_decision(offer, approve, reason).await?)
     }
 

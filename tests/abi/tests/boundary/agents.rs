@@ -19,7 +19,7 @@ fn registry(rest: &str) -> TestHome {
 
 async fn instructions(kernel: &Kernel) -> Result<String, KernelError> {
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-    kernel.compose_turn(&request).await.map(|turn| turn.system_prompt)
+    kernel.agents().compose_turn(&request).await.map(|turn| turn.system_prompt)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +28,7 @@ async fn instructions_join_prompt_skills_and_manifest() {
         .manifest("guide", GUIDE)
         .file("manifests/guide/prompt.jinja2", "You are {{ agent.name }} of {{ home }}.\n");
     let rig = Rig::boot(home).await;
-    let agent = rig.kernel.refresh_agent("guide").await.unwrap();
+    let agent = rig.kernel.agents().refresh_agent("guide").await.unwrap();
     let resolved = agent.instructions();
     let layers: Vec<_> = resolved
         .layers
@@ -82,7 +82,7 @@ async fn missing_skill_fails_only_its_agent() {
     );
     instructions(&rig.kernel).await.unwrap();
     let request = TurnRequest { agent: Some("lost".into()), ..TurnRequest::default() };
-    let error = rig.kernel.compose_turn(&request).await.unwrap_err();
+    let error = rig.kernel.agents().compose_turn(&request).await.unwrap_err();
     assert_eq!(
         rig.home.redact(&error.to_string()),
         "agent `lost` is in the error state: [HOME]/manifests/lost/manifest.yaml:5:17: \
@@ -90,7 +90,7 @@ async fn missing_skill_fails_only_its_agent() {
     );
     rig.done("registry", json!({"do": "learn", "id": "stars", "text": "Look up."})).await;
     assert_eq!(
-        rig.kernel.compose_turn(&request).await.unwrap().system_prompt,
+        rig.kernel.agents().compose_turn(&request).await.unwrap().system_prompt,
         "Look up. (misbehave)"
     );
     rig.kernel.shutdown().await;
@@ -138,7 +138,7 @@ async fn agent_offers_tools_it_uses() {
     let home = misbehaving(misbehaving(TestHome::new(), "a", ""), "b", "config: {tools: [c, d]}");
     let home = misbehaving(home, "quiet", "config: {tools: []}");
     let rig = Rig::boot(home.manifest("guide", agent)).await;
-    let (tools, failures) = rig.kernel.list_tools(Some("guide")).await.unwrap();
+    let (tools, failures) = rig.kernel.agents().list_tools(Some("guide")).await.unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     assert_eq!((names, failures), (vec!["a", "d"], vec![]));
     let notes: Vec<_> =
@@ -167,7 +167,10 @@ async fn unknown_tool_fails_its_agent() {
              a?\ncorrect uses_tools, or install and enable the missing extension"
         )
     );
-    assert_eq!(rig.kernel.refresh_agent("other").await.unwrap().instructions().problem, None);
+    assert_eq!(
+        rig.kernel.agents().refresh_agent("other").await.unwrap().instructions().problem,
+        None
+    );
     rig.kernel.shutdown().await;
 }
 
@@ -177,14 +180,15 @@ async fn agent_follows_reloaded_tools() {
     let agent = "id: guide\nname: Guide\nagent: {uses_tools: [one]}\n";
     let home = misbehaving(TestHome::new(), "a", "").manifest("a", one).manifest("guide", agent);
     let rig = Rig::boot(home).await;
-    let problem =
-        async || rig.kernel.refresh_agent("guide").await.unwrap().instructions().problem.is_some();
+    let problem = async || {
+        rig.kernel.agents().refresh_agent("guide").await.unwrap().instructions().problem.is_some()
+    };
     assert!(!problem().await);
     rig.home.write("manifests/a/manifest.yaml", one.replace("one", "two"));
-    rig.kernel.reload("a").await.unwrap();
+    rig.kernel.agents().reload("a").await.unwrap();
     assert!(problem().await);
     rig.home.write("manifests/a/manifest.yaml", one);
-    rig.kernel.reload("a").await.unwrap();
+    rig.kernel.agents().reload("a").await.unwrap();
     assert!(!problem().await);
     rig.kernel.shutdown().await;
 }
@@ -204,6 +208,8 @@ async fn reserved_ids_are_rejected_for_agents() {
         "wire: the tool `helper` of `helper` is already provided by `a`\nhint: choose another id, or \
          disable one of the two"
     );
-    assert!(rig.kernel.refresh_agent("helper").await.unwrap().instructions().problem.is_some());
+    assert!(
+        rig.kernel.agents().refresh_agent("helper").await.unwrap().instructions().problem.is_some()
+    );
     rig.kernel.shutdown().await;
 }

@@ -35,7 +35,8 @@ async fn task_panic_stays_in_extension() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_error_keeps_kind_and_hint() {
     let rig = Rig::boot(home_with("a", "")).await;
-    let call = |arguments: &'static str| rig.kernel.invoke_tool_as(operator(), "a", arguments);
+    let call =
+        |arguments: &'static str| rig.kernel.agents().invoke_tool_as(operator(), "a", arguments);
     let error = |error: KernelError| (error.kind(), error.to_string(), error.hint());
     let triple = |kind, message: &str, hint: &str| (kind, message.to_owned(), hint.to_owned());
 
@@ -52,7 +53,7 @@ async fn tool_error_keeps_kind_and_hint() {
         triple(ErrorKind::InvalidArgument, "arguments: missing field `topic`", schema)
     );
 
-    let unknown = rig.kernel.invoke_tool_as(operator(), "aa", "{}").await.unwrap_err();
+    let unknown = rig.kernel.agents().invoke_tool_as(operator(), "aa", "{}").await.unwrap_err();
     assert_eq!(
         error(unknown),
         triple(
@@ -80,8 +81,12 @@ async fn call_context_arrives_complete() {
         correlation_id: Some("message-7".into()),
         approved_effect: None,
     };
-    let output =
-        rig.kernel.invoke_tool_as(sent.clone(), "a", r#"{"do": "context"}"#).await.unwrap();
+    let output = rig
+        .kernel
+        .agents()
+        .invoke_tool_as(sent.clone(), "a", r#"{"do": "context"}"#)
+        .await
+        .unwrap();
     assert_eq!(output.text, "a");
     let seen: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     // The kernel assigns the numbers of calls.
@@ -89,7 +94,8 @@ async fn call_context_arrives_complete() {
     assert_eq!(seen, CallContext { call_id: seen.call_id, ..sent });
 
     // Without a deadline the kernel's own limit applies.
-    let output = rig.kernel.invoke_tool_as(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
+    let output =
+        rig.kernel.agents().invoke_tool_as(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
     let next: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     let call_id = next.call_id;
     assert!(call_id > seen.call_id);
@@ -112,7 +118,7 @@ async fn turn_identifies_agent_to_extensions() {
         origin: CallOrigin::Agent,
         correlation_id: Some("m-1".into()),
     };
-    let turn = rig.kernel.compose_turn(&request).await.unwrap();
+    let turn = rig.kernel.agents().compose_turn(&request).await.unwrap();
     let (instructions, block) = turn.system_prompt.split_once("\n\n---\n\n").unwrap();
     assert_eq!(instructions, "Be kind. (misbehave)");
     let seen: CallContext = serde_json::from_str(block).unwrap();
@@ -132,7 +138,7 @@ async fn turn_identifies_agent_to_extensions() {
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn receives the same caller, and so does a nested one.
     let deed = json!({"do": "call", "tool": "a", "arguments": {"do": "context"}}).to_string();
-    let output = rig.kernel.invoke_tool_as(turn.context, "a", &deed).await.unwrap();
+    let output = rig.kernel.agents().invoke_tool_as(turn.context, "a", &deed).await.unwrap();
     let below: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     assert_eq!(below, CallContext { call_id: below.call_id, ..expected });
     assert!(below.call_id > seen.call_id);
@@ -145,7 +151,7 @@ async fn slow_call_is_dropped_in_extension() {
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
     let limited = CallContext { deadline_ms: Some(2_000), ..operator() };
-    let call = rig.kernel.invoke_tool_as(limited, "a", r#"{"do": "act", "act": "hang"}"#);
+    let call = rig.kernel.agents().invoke_tool_as(limited, "a", r#"{"do": "act", "act": "hang"}"#);
     let (answer, held) = tokio::join!(call, gate.reached("a a"));
     let error = answer.unwrap_err();
     assert_eq!(
@@ -165,10 +171,9 @@ async fn abandoned_call_is_dropped() {
     // Through two extensions: a's call of b's tool is dropped together with a's own.
     let deed = json!({"do": "call", "tool": "b", "arguments": {"do": "act", "act": "hang"}});
     let kernel = rig.kernel.clone();
-    let call =
-        tokio::spawn(
-            async move { kernel.invoke_tool_as(operator(), "a", &deed.to_string()).await },
-        );
+    let call = tokio::spawn(async move {
+        kernel.agents().invoke_tool_as(operator(), "a", &deed.to_string()).await
+    });
     let held = gate.reached("b b").await;
     call.abort();
     held.given_up().await;
@@ -189,7 +194,7 @@ async fn blocking_extension_delays_no_other() {
         let kernel = rig.kernel.clone();
         let context = CallContext { deadline_ms: Some(20_000), ..operator() };
         calls.push(tokio::spawn(async move {
-            kernel.invoke_tool_as(context, "a", r#"{"do": "act", "act": "block"}"#).await
+            kernel.agents().invoke_tool_as(context, "a", r#"{"do": "act", "act": "block"}"#).await
         }));
         if call < 2 {
             blocked.push(gate.reached("a a").await);
@@ -200,7 +205,8 @@ async fn blocking_extension_delays_no_other() {
     }
     // Its own call ends, too: the kernel enforces the limit, not the extension.
     let hurried = CallContext { deadline_ms: Some(300), ..operator() };
-    let error = rig.kernel.invoke_tool_as(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
+    let error =
+        rig.kernel.agents().invoke_tool_as(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     // The shutdown takes only its limits, although the threads never return.
     calls.into_iter().for_each(|call| call.abort());
@@ -213,7 +219,7 @@ async fn unlisted_tools_hide_no_others() {
     let home = misbehaving(TestHome::new(), "a", "config: {tools: [x, y]}");
     let rig = Rig::boot(misbehaving(home, "b", "")).await;
     let list = async || {
-        let (tools, failures) = rig.kernel.list_tools(None).await.unwrap();
+        let (tools, failures) = rig.kernel.agents().list_tools(None).await.unwrap();
         let names = tools.iter().map(|tool| format!("{} of {}", tool.spec.name, tool.extension));
         let failures = failures.iter().map(|(id, error)| format!("{id}: {error}"));
         (names.collect::<Vec<_>>(), failures.collect::<Vec<_>>())
@@ -234,11 +240,12 @@ async fn operator_tool_is_hidden_from_models() {
         .manifest("guide", "id: guide\nname: Guide\nagent: {uses_tools: [a]}\n");
     let rig = Rig::boot(misbehaving(home, "ab", "")).await;
     assert_eq!(rig.build("a").await, "misbehave");
-    let (listed, _) = rig.kernel.list_tools(Some("guide")).await.unwrap();
+    let (listed, _) = rig.kernel.agents().list_tools(Some("guide")).await.unwrap();
     assert_eq!(listed.len(), 0);
     for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
         let model = CallContext { origin, ..CallContext::default() };
-        let error = rig.kernel.invoke_tool_as(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
+        let error =
+            rig.kernel.agents().invoke_tool_as(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
         assert_eq!(
             (error.kind(), &*error.to_string()),
             (ErrorKind::NotFound, "tool `a` not found")

@@ -33,7 +33,7 @@ async fn blocks_follow_priority_then_id() {
     let home = misbehaving(home, "c", "config: {priority: 60}");
     let home = misbehaving(home, "d", "config: {priority: 60, block: '  '}");
     let rig = Rig::boot(misbehaving(home, "e", "config: {priority: 60, block: catalog}")).await;
-    let turn = rig.kernel.compose_turn(&ask("hello\n\"world\"")).await.unwrap();
+    let turn = rig.kernel.agents().compose_turn(&ask("hello\n\"world\"")).await.unwrap();
     let text = str::to_owned;
     assert_eq!(
         outcomes(&turn.blocks),
@@ -59,7 +59,7 @@ async fn ready_block_panic_is_contained() {
         misbehaving(home, "fails", "config: {priority: 2, block: asked, parts: {ready: fail}}");
     let rig = Rig::boot(home).await;
     for _ in 0..2 {
-        let turn = rig.kernel.compose_turn(&ask("hello")).await.unwrap();
+        let turn = rig.kernel.agents().compose_turn(&ask("hello")).await.unwrap();
         assert_eq!(
             outcomes(&turn.blocks),
             [
@@ -82,7 +82,7 @@ async fn failed_provider_is_skipped_with_reason() {
     let rig = Rig::boot_with(home, limits, false).await;
     let request = ask("hello");
     let (turn, held) =
-        tokio::join!(rig.kernel.compose_turn(&request), gate.reached("hangs context"));
+        tokio::join!(rig.kernel.agents().compose_turn(&request), gate.reached("hangs context"));
     let turn = turn.unwrap();
     assert_eq!(
         outcomes(&turn.blocks),
@@ -102,7 +102,7 @@ async fn failed_provider_is_skipped_with_reason() {
 async fn unknown_agent_names_similar_ones() {
     let rig = Rig::boot(home()).await;
     let request = TurnRequest { agent: Some("guid".into()), ..TurnRequest::default() };
-    let error: KernelError = rig.kernel.compose_turn(&request).await.unwrap_err();
+    let error: KernelError = rig.kernel.agents().compose_turn(&request).await.unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
         (ErrorKind::NotFound, "agent `guid` not found")
@@ -115,7 +115,8 @@ async fn answered_again(rig: &Rig) -> Vec<(i32, String)> {
     let minute = std::time::Duration::from_secs(60);
     let asking = async {
         loop {
-            let turn = rig.kernel.compose_turn(&ask("hello")).await.expect("the agent is ready");
+            let turn =
+                rig.kernel.agents().compose_turn(&ask("hello")).await.expect("the agent is ready");
             let blocks = outcomes(&turn.blocks);
             if blocks.iter().all(|(_, _, text)| !text.contains("has not returned")) {
                 return blocks.into_iter().map(|(_, priority, text)| (priority, text)).collect();
@@ -133,7 +134,7 @@ async fn blocking_provider_is_skipped_at_once() {
     let rig = Rig::boot_with(home, KernelLimits { context: SOON, ..patient() }, false).await;
     let request = ask("hello");
     let (turn, held) =
-        tokio::join!(rig.kernel.compose_turn(&request), gate.reached("blocks ready"));
+        tokio::join!(rig.kernel.agents().compose_turn(&request), gate.reached("blocks ready"));
     let text = |text: &str| text.to_owned();
     let works = ("works", 2, text("here"));
     assert_eq!(
@@ -141,7 +142,7 @@ async fn blocking_provider_is_skipped_at_once() {
         [("blocks", 1, text("timeout: `blocks` timed out after 2000 ms")), works.clone()]
     );
     // The kernel does not wait for it a second time.
-    let turn = rig.kernel.compose_turn(&request).await.unwrap();
+    let turn = rig.kernel.agents().compose_turn(&request).await.unwrap();
     let refused = text("unavailable: `blocks` has not returned from an earlier request");
     assert_eq!(outcomes(&turn.blocks), [("blocks", 1, refused), works]);
     rig.done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "fail"})).await;
@@ -158,12 +159,12 @@ async fn late_blocking_provider_is_skipped() {
     let rig = Rig::boot_with(home, KernelLimits { context: SOON, ..patient() }, false).await;
     // It was quick once, so it is called on the thread of the turn from here on.
     for _ in 0..3 {
-        rig.kernel.compose_turn(&ask("hello")).await.unwrap();
+        rig.kernel.agents().compose_turn(&ask("hello")).await.unwrap();
     }
     rig.done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "block"})).await;
     let request = ask("hello");
     let (turn, held) =
-        tokio::join!(rig.kernel.compose_turn(&request), gate.reached("blocks ready"));
+        tokio::join!(rig.kernel.agents().compose_turn(&request), gate.reached("blocks ready"));
     let late = "timeout: `blocks` timed out after 2000 ms".to_owned();
     assert_eq!(
         outcomes(&turn.unwrap().blocks),

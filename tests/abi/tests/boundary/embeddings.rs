@@ -219,7 +219,7 @@ async fn configured_server_receives_secret() {
     // Without the server the caller gets an error, and so does a health check.
     let (kind, message) = rig.fault("b", asked("embedding", &["x"])).await;
     assert_eq!(kind, ErrorKind::Unavailable, "{message}");
-    let health = rig.kernel.check_health().await;
+    let health = rig.kernel.extensions().check_health().await;
     let reported =
         health.iter().find(|(id, _)| *id == "embedding").map(|(_, result)| result.clone());
     let error = reported.expect("it is asked").expect_err("it has failed");

@@ -209,7 +209,7 @@ async fn one_kernel_delivers_per_home() {
     let refused = other.start_event_delivery().await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
     let deed = json!({"do": "emit", "topic": "work", "payload": {"then": "heard"}}).to_string();
-    other.invoke_tool_as(crate::rig::operator(), "a", &deed).await.unwrap();
+    other.agents().invoke_tool_as(crate::rig::operator(), "a", &deed).await.unwrap();
     let heard = next(&mut events, "heard").await;
     assert_eq!((heard.id, heard.correlation_id.as_deref()), (2, Some("event-1")));
     other.shutdown().await;
@@ -223,7 +223,7 @@ async fn reload_applies_new_subscriptions() {
     rig.emit("work", json!({"then": "early"})).await;
     let manifest = format!("id: a\nname: a\nentrypoint: misbehave\n{CUSTOM}");
     rig.home.write("manifests/a/manifest.yaml", manifest);
-    rig.kernel.reload("a").await.unwrap();
+    rig.kernel.agents().reload("a").await.unwrap();
     let mut events = rig.kernel.events().subscribe_all();
     rig.emit("work", json!({"then": "late"})).await;
     next(&mut events, "late").await;

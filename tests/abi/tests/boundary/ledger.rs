@@ -50,7 +50,7 @@ fn ada() -> HumanActor {
 
 async fn text(rig: &Rig, tool: &str, arguments: Value) -> String {
     let (context, arguments) = (call("guide", CallOrigin::Agent), arguments.to_string());
-    let output = rig.kernel.invoke_tool_as(context, tool, &arguments).await;
+    let output = rig.kernel.agents().invoke_tool_as(context, tool, &arguments).await;
     output.expect("the tool answers").text
 }
 
@@ -73,7 +73,11 @@ async fn agent_created_skill_requires_approval() {
     let note = "\nNote: unapproved: created by the agent guide, it grants nothing until a person \
                 approves it.";
     assert!(read.contains(note), "{read}");
-    let block = rig.kernel.context_block("skill_registry", &call("x", CallOrigin::Agent), "").await;
+    let block = rig
+        .kernel
+        .extensions()
+        .context_block("skill_registry", &call("x", CallOrigin::Agent), "")
+        .await;
     let block = block.expect("a block").expect("there are skills");
     let line = "• `coffee` — (unapproved, created by the agent guide) Brews coffee.";
     assert!(block.contains(line), "{block}");
@@ -99,14 +103,14 @@ async fn agent_created_skill_requires_approval() {
     let hint = format!("skillhost skill approve coffee --digest {tree}");
     assert!(refusal.hint().contains(&hint), "{}", refusal.hint());
     let turn = TurnRequest { agent: Some("guide".to_owned()), ..TurnRequest::default() };
-    rig.kernel.compose_turn(&turn).await.expect_err("the agent binds it");
+    rig.kernel.agents().compose_turn(&turn).await.expect_err("the agent binds it");
     rig.kernel.shutdown().await;
     let rig = Rig::boot_with(rig.home, patient(), false).await;
-    rig.kernel.compose_turn(&turn).await.expect_err("the agent binds it");
+    rig.kernel.agents().compose_turn(&turn).await.expect_err("the agent binds it");
 
     // An approved skill is bound in the very next turn.
     ledger.approve_skill(&snapshot, &ada(), "coffee", tree).expect("it is what was seen");
-    let bound = rig.kernel.compose_turn(&turn).await.expect("it may be bound now");
+    let bound = rig.kernel.agents().compose_turn(&turn).await.expect("it may be bound now");
     assert!(bound.system_prompt.contains("Grind."), "{}", bound.system_prompt);
     assert!(!bound.system_prompt.contains("unapproved"), "{}", bound.system_prompt);
 
@@ -163,7 +167,7 @@ async fn no_tool_changes_approval_state() {
     let versions = ledger.history(&snapshot, "tea").expect("a history").len();
     let before = files(&rig.home);
 
-    let (tools, failures) = rig.kernel.list_tools(None).await.expect("a table");
+    let (tools, failures) = rig.kernel.agents().list_tools(None).await.expect("a table");
     assert_eq!(failures, []);
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     let expected = [
@@ -219,7 +223,8 @@ async fn no_tool_changes_approval_state() {
             for origin in [CallOrigin::Agent, CallOrigin::Mcp, CallOrigin::Operator] {
                 let context = call("guide", origin);
                 // Most calls fail; only their effects count here.
-                let _ = rig.kernel.invoke_tool_as(context, name, &arguments.to_string()).await;
+                let _ =
+                    rig.kernel.agents().invoke_tool_as(context, name, &arguments.to_string()).await;
             }
         }
     }

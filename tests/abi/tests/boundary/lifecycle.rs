@@ -16,7 +16,7 @@ fn impatient() -> KernelLimits {
 
 /// Returns the health error of each extension; `None` for the healthy ones.
 async fn health(rig: &Rig) -> BTreeMap<String, Option<(ErrorKind, String)>> {
-    let answers = rig.kernel.check_health().await;
+    let answers = rig.kernel.extensions().check_health().await;
     let said = |error: skillhost_payload::CallError| (error.kind, error.message);
     answers.into_iter().map(|(id, answer)| (id.to_string(), answer.err().map(said))).collect()
 }
@@ -172,7 +172,10 @@ async fn dropped_kernel_does_not_wait() {
     let rig = Rig::boot(home).await;
     let kernel = rig.kernel.clone();
     let call = tokio::spawn(async move {
-        kernel.invoke_tool_as(crate::rig::operator(), "a", r#"{"do": "act", "act": "block"}"#).await
+        kernel
+            .agents()
+            .invoke_tool_as(crate::rig::operator(), "a", r#"{"do": "act", "act": "block"}"#)
+            .await
     });
     let held = gate.reached("a a").await;
     call.abort();
@@ -217,7 +220,7 @@ async fn blocking_drop_does_not_delay_reload() {
     let home = home_with("a", "config: {parts: {drop: block}}");
     let gate = Gate::open(&home);
     let rig = Rig::boot_with(home, impatient(), true).await;
-    let (reloaded, held) = tokio::join!(rig.kernel.reload("a"), gate.reached("a drop"));
+    let (reloaded, held) = tokio::join!(rig.kernel.agents().reload("a"), gate.reached("a drop"));
     assert_eq!(reloaded.unwrap().id, "a");
     assert_eq!(rig.build("a").await, "misbehave");
     drop(held);

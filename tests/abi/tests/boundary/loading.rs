@@ -147,7 +147,7 @@ async fn library_copies_are_removed() {
     .library("d", "d", &example_library("non_plugin"));
     let rig = Rig::boot(home).await;
     assert_eq!(rig.loaded(), ["a"]);
-    rig.kernel.reload("a").await.unwrap();
+    rig.kernel.agents().reload("a").await.unwrap();
     let left = fs::read_dir(rig.home.path("sandbox/data/kernel")).unwrap();
     let left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     // The reload is an event, and events are kept there.

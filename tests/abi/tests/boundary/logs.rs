@@ -85,7 +85,7 @@ async fn log_events_keep_call_and_filter() {
     let rig = Rig::boot(home_with("talks", "")).await;
     rig.done("talks", json!({"do": "log", "text": "hello"})).await;
     let context = r#"{"do": "context"}"#;
-    let output = rig.kernel.invoke_tool_as(operator(), "talks", context).await.unwrap();
+    let output = rig.kernel.agents().invoke_tool_as(operator(), "talks", context).await.unwrap();
     let after: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
 
     let mut lines = log.of("talks");
@@ -114,12 +114,12 @@ async fn log_events_keep_call_and_filter() {
 
     // The extension caches the filter until it is notified of a change.
     log.errors_only.store(true, Ordering::SeqCst);
-    rig.kernel.log_filter_changed();
+    rig.kernel.extensions().log_filter_changed();
     rig.done("talks", json!({"do": "log", "text": "quiet"})).await;
     let lines = log.of("talks");
     assert_eq!((lines.len(), &*lines[3]["message"]), (4, "quiet"));
     log.errors_only.store(false, Ordering::SeqCst);
-    rig.kernel.log_filter_changed();
+    rig.kernel.extensions().log_filter_changed();
     rig.done("talks", json!({"do": "log", "text": "loud"})).await;
     assert_eq!(log.of("talks").len(), 6);
     rig.kernel.shutdown().await;

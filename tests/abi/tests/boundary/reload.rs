@@ -43,7 +43,7 @@ async fn installed_extension_reloads_from_installation() {
     let options = BootOptions::new(found, Settings::default());
     let options = BootOptions { installation: Some(installation), limits: patient(), ..options };
     let kernel = Kernel::boot(options).await;
-    assert_eq!(kernel.reload("a").await.unwrap().id, "a");
+    assert_eq!(kernel.agents().reload("a").await.unwrap().id, "a");
     kernel.shutdown().await;
 }
 
@@ -52,7 +52,7 @@ async fn new_build_replaces_old_one() {
     let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
     let mut events = rig.kernel.events().subscribe_all();
     install(&rig, "a", "misbehave_next");
-    let reloaded = rig.kernel.reload("a").await.unwrap();
+    let reloaded = rig.kernel.agents().reload("a").await.unwrap();
     assert_eq!((&*reloaded.id, &*reloaded.from, &*reloaded.to), ("a", "0.1.0", "0.1.0"));
     assert!(reloaded.switched_ms <= reloaded.drained_ms);
     assert_eq!(rig.build("a").await, NEW);
@@ -104,7 +104,7 @@ async fn swapping_builds_loses_no_call() {
                     if caller % 4 == 0 {
                         let request =
                             TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-                        let turn = rig.kernel.compose_turn(&request).await.unwrap();
+                        let turn = rig.kernel.agents().compose_turn(&request).await.unwrap();
                         assert_eq!(turn.system_prompt, "block", "{:?}", turn.blocks);
                     } else {
                         let build = rig.build("a").await;
@@ -118,7 +118,7 @@ async fn swapping_builds_loses_no_call() {
     for build in [NEW, OLD].into_iter().cycle().take(12) {
         let before = served.load(Ordering::SeqCst);
         install(&rig, "a", if build == NEW { "misbehave_next" } else { "misbehave" });
-        rig.kernel.reload("a").await.unwrap();
+        rig.kernel.agents().reload("a").await.unwrap();
         assert_eq!(rig.build("a").await, build);
         // The next swap meets calls that the new build has started.
         while served.load(Ordering::SeqCst) < before + 50 {
@@ -142,13 +142,18 @@ async fn active_call_finishes_on_old_build() {
     let rig = Rig::boot_with(home, patient(), false).await;
     let call = tokio::spawn({
         let kernel = rig.kernel.clone();
-        async move { kernel.invoke_tool_as(operator(), "a", r#"{"do": "await", "topic": "go"}"#).await }
+        async move {
+            kernel
+                .agents()
+                .invoke_tool_as(operator(), "a", r#"{"do": "await", "topic": "go"}"#)
+                .await
+        }
     });
     drop(gate.reached("a a").await);
     install(&rig, "a", "misbehave_next");
     let reload = tokio::spawn({
         let kernel = rig.kernel.clone();
-        async move { kernel.reload("a").await }
+        async move { kernel.agents().reload("a").await }
     });
     while rig.build("a").await == OLD {
         tokio::task::yield_now().await;
@@ -169,10 +174,12 @@ async fn endless_call_is_cancelled_with_build() {
     let rig = Rig::boot_with(home, KernelLimits { drain: SOON, ..patient() }, false).await;
     let call = tokio::spawn({
         let kernel = rig.kernel.clone();
-        async move { kernel.invoke_tool_as(operator(), "a", r#"{"do": "act", "act": "hang"}"#).await }
+        async move {
+            kernel.agents().invoke_tool_as(operator(), "a", r#"{"do": "act", "act": "hang"}"#).await
+        }
     });
     let held = gate.reached("a a").await;
-    rig.kernel.reload("a").await.unwrap();
+    rig.kernel.agents().reload("a").await.unwrap();
     held.given_up().await;
     let error = call.await.unwrap().unwrap_err();
     assert_eq!(
@@ -217,7 +224,7 @@ async fn rejected_build_changes_no_state() {
     for (config, example, reason, hint) in cases {
         rig.home.write(path, yaml(config));
         install(&rig, "a", example);
-        let error = rig.kernel.reload("a").await.unwrap_err();
+        let error = rig.kernel.agents().reload("a").await.unwrap_err();
         let message = rig.home.redact(&error.to_string());
         assert!(message.starts_with(&format!("`a` was not reloaded ({reason}")), "{message}");
         let old = "the previous build stays in use";
@@ -226,7 +233,7 @@ async fn rejected_build_changes_no_state() {
     }
     assert!(!rig.record().contains(&"a service ended".to_owned()));
     rig.home.write(path, yaml(plain));
-    rig.kernel.reload("a").await.unwrap();
+    rig.kernel.agents().reload("a").await.unwrap();
     assert_eq!(rig.build("a").await, NEW);
     rig.kernel.shutdown().await;
 }
@@ -241,15 +248,15 @@ async fn reload_reads_current_manifest() {
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-    assert_eq!(rig.kernel.compose_turn(&request).await.unwrap().system_prompt, "Guide.");
+    assert_eq!(rig.kernel.agents().compose_turn(&request).await.unwrap().system_prompt, "Guide.");
     let config = "{block: now, tools: [x], parts: {service: hang}}";
     let yaml = format!("id: a\nname: a\nentrypoint: misbehave\nconfig: {config}\n");
     rig.home.write("manifests/a/manifest.yaml", yaml);
     install(&rig, "a", "misbehave");
-    rig.kernel.reload("a").await.unwrap();
+    rig.kernel.agents().reload("a").await.unwrap();
     let _held = gate.reached("a service").await;
     assert_eq!(
-        rig.kernel.compose_turn(&request).await.unwrap().system_prompt,
+        rig.kernel.agents().compose_turn(&request).await.unwrap().system_prompt,
         "Guide.\n\n---\n\nnow"
     );
     assert_eq!(rig.build("x").await, OLD);
@@ -265,11 +272,11 @@ async fn agents_use_skills_of_new_build() {
     let home = home_with("a", "config: {skills: {x: Be kind.}}").manifest("guide", agent);
     let rig = Rig::boot(home).await;
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-    let prompt = async || rig.kernel.compose_turn(&request).await.unwrap().system_prompt;
+    let prompt = async || rig.kernel.agents().compose_turn(&request).await.unwrap().system_prompt;
     assert_eq!(prompt().await, format!("Be kind. ({OLD})"));
     install(&rig, "a", "misbehave_next");
     // Both builds count their generations from 1.
-    rig.kernel.reload("a").await.unwrap();
+    rig.kernel.agents().reload("a").await.unwrap();
     assert_eq!(prompt().await, format!("Be kind. ({NEW})"));
     rig.kernel.shutdown().await;
 }
@@ -277,7 +284,7 @@ async fn agents_use_skills_of_new_build() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reload_requires_known_extension() {
     let rig = Rig::boot(home_with("alpha", "")).await;
-    let error = rig.kernel.reload("alpa").await.unwrap_err();
+    let error = rig.kernel.agents().reload("alpa").await.unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
         (ErrorKind::NotFound, "extension `alpa` not found")

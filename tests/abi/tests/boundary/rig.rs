@@ -86,6 +86,7 @@ impl Rig {
     /// Makes an extension's tool perform an action of `misbehave`.
     pub(crate) async fn tool(&self, id: &str, deed: Value) -> Result<String, KernelError> {
         self.kernel
+            .agents()
             .invoke_tool_as(operator(), id, &deed.to_string())
             .await
             .map(|output| output.text)

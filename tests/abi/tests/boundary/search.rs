@@ -23,13 +23,14 @@ fn home(config: &str) -> TestHome {
 
 async fn search(rig: &Rig, query: &str) -> String {
     let arguments = json!({ "query": query }).to_string();
-    let output = rig.kernel.invoke_tool_as(Default::default(), "list_skills", &arguments).await;
+    let output =
+        rig.kernel.agents().invoke_tool_as(Default::default(), "list_skills", &arguments).await;
     output.expect("a search never fails").text
 }
 
 /// Returns the registry's health error.
 async fn health(rig: &Rig) -> Option<String> {
-    let health = rig.kernel.check_health().await;
+    let health = rig.kernel.extensions().check_health().await;
     let (_, reported) = health.into_iter().find(|(id, _)| *id == "skill_registry").expect("loaded");
     reported.err().map(|error| error.to_string())
 }

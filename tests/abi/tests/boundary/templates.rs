@@ -36,7 +36,7 @@ async fn context_template_joins_every_prompt() {
     let rig = Rig::boot(home).await;
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
     assert_eq!(
-        rig.kernel.compose_turn(&request).await.unwrap().system_prompt,
+        rig.kernel.agents().compose_turn(&request).await.unwrap().system_prompt,
         "Guide.\n\n---\n\n[House rules]\n- Answer in the language of the question.\n\
          - Name the source of every number."
     );

@@ -37,7 +37,7 @@ impl InProcessKernel {
         let Some(id) = &args.thread else {
             let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
             // A thread must not be created for an unknown agent.
-            let agent = kernel.refresh_agent(agent).await.map_err(kernel_error)?;
+            let agent = kernel.agents().refresh_agent(agent).await.map_err(kernel_error)?;
             let thread = threads.create(agent.manifest.id.as_str())?;
             return Ok(Self { kernel, thread });
         };
@@ -83,7 +83,7 @@ impl KernelConnection for InProcessKernel {
             correlation_id: None,
         };
         let channel = Arc::clone(terminal.person);
-        let mut run = Box::pin(self.kernel.run_agent(&mut self.thread, request, channel));
+        let mut run = Box::pin(self.kernel.agents().run_agent(&mut self.thread, request, channel));
         let result = loop {
             tokio::select! {
                 biased;
@@ -108,7 +108,7 @@ impl KernelConnection for InProcessKernel {
     }
 
     async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
-        let agent = self.kernel.refresh_agent(agent).await.map_err(kernel_error)?;
+        let agent = self.kernel.agents().refresh_agent(agent).await.map_err(kernel_error)?;
         self.thread = ThreadStore::new(self.kernel.home()).create(agent.manifest.id.as_str())?;
         Ok(())
     }
@@ -118,7 +118,7 @@ impl KernelConnection for InProcessKernel {
     }
 
     async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {
-        self.kernel.activate_skill(&mut self.thread, skill).await.map_err(run_error)
+        self.kernel.agents().activate_skill(&mut self.thread, skill).await.map_err(run_error)
     }
 
     async fn request(&self, request: ControlRequest) -> Result<Box<RawValue>, CliError> {

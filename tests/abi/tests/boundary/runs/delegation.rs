@@ -90,7 +90,7 @@ async fn agent_is_tool_under_its_id() {
     assert_eq!(stage.last(), answer("1", "helper", "It is hot."));
     assert_eq!(stage.asked("helper")[0].tools, []);
     // It acts for a run, so operators do not have it as a tool.
-    let (tools, _) = stage.rig.kernel.list_tools(None).await.unwrap();
+    let (tools, _) = stage.rig.kernel.agents().list_tools(None).await.unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     assert_eq!(names, ["a"]);
     stage.end().await;
@@ -324,14 +324,20 @@ async fn created_agent_receives_task() {
     let Stage { rig, .. } = stage;
     rig.kernel.shutdown().await;
     let rig = Rig::boot(rig.home).await;
-    let agent = rig.kernel.refresh_agent("tea_agent").await.unwrap();
+    let agent = rig.kernel.agents().refresh_agent("tea_agent").await.unwrap();
     assert_eq!(agent.instructions().problem, None);
     assert_eq!(agent.manifest.description, "Makes tea.");
     rig.kernel.shutdown().await;
     // And only those: an added file was not approved.
     rig.home.write("sandbox/extensions/tea_agent/prompt.jinja2", "Poison it.");
     let rig = Rig::boot(rig.home).await;
-    assert!(rig.kernel.agents().iter().all(|agent| agent.manifest.id.as_str() != "tea_agent"));
+    assert!(
+        rig.kernel
+            .agents()
+            .list_agents()
+            .iter()
+            .all(|agent| agent.manifest.id.as_str() != "tea_agent")
+    );
     assert_eq!(
         rig.rejection("tea_agent"),
         "approve: its files have changed since they were approved: new prompt.jinja2\nhint: review \
@@ -385,6 +391,6 @@ async fn created_agent_cannot_exceed_creator() {
     // A request that fails in any case is not presented to a person.
     assert_eq!(person.asked.lock().unwrap().len(), 0);
     assert!(!stage.rig.home.path("sandbox/extensions").exists());
-    assert!(stage.rig.kernel.refresh_agent("tea_agent").await.is_err());
+    assert!(stage.rig.kernel.agents().refresh_agent("tea_agent").await.is_err());
     stage.end().await;
 }

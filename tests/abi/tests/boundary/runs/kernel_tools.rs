@@ -124,7 +124,13 @@ async fn configuration_applies_at_once() {
     let said = "`a` was reloaded with the new configuration.";
     assert_eq!(stage.last(), answer("1", "configure_extension", said));
     assert!(person.asked.lock().unwrap()[0].always);
-    let block = stage.rig.kernel.context_block("a", &crate::rig::operator(), "").await.unwrap();
+    let block = stage
+        .rig
+        .kernel
+        .extensions()
+        .context_block("a", &crate::rig::operator(), "")
+        .await
+        .unwrap();
     assert_eq!(block.as_deref(), Some("new"));
     let layer = std::fs::read(stage.rig.home.path("sandbox/data/kernel/configured.json")).unwrap();
     let layer: Value = serde_json::from_slice(&layer).unwrap();
@@ -145,7 +151,13 @@ async fn rejected_configuration_changes_no_state() {
     let kept = std::fs::read(stage.rig.home.path("sandbox/data/kernel/configured.json")).unwrap();
     let kept: Value = serde_json::from_slice(&kept).unwrap();
     assert_eq!(kept, serde_json::from_str::<Value>(layer).unwrap());
-    let block = stage.rig.kernel.context_block("a", &crate::rig::operator(), "").await.unwrap();
+    let block = stage
+        .rig
+        .kernel
+        .extensions()
+        .context_block("a", &crate::rig::operator(), "")
+        .await
+        .unwrap();
     assert_eq!(block.as_deref(), Some("before"));
     stage.end().await;
 }

@@ -82,9 +82,9 @@ async fn invoked_skill_applies_next_turn() {
     let stage = Stage::set(home, vec![("worker", vec![says("ok")])]).await;
     let mut thread = stage.thread();
     let kernel = &stage.rig.kernel;
-    let skill = kernel.activate_skill(&mut thread, "user-tea").await.unwrap();
+    let skill = kernel.agents().activate_skill(&mut thread, "user-tea").await.unwrap();
     assert_eq!(skill.digest, digest("Boil water."));
-    let error = kernel.activate_skill(&mut thread, "coffee").await.unwrap_err();
+    let error = kernel.agents().activate_skill(&mut thread, "coffee").await.unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string()),
         (ErrorKind::NotFound, "no skill `coffee`".into())
@@ -136,7 +136,7 @@ async fn removed_skill_is_reported_to_run() {
     let home = worker("skills: {tea: Boil water.}", "");
     let stage = Stage::set(home, vec![("worker", vec![says("ok")])]).await;
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
-    stage.rig.kernel.activate_skill(&mut thread, "tea").await.unwrap();
+    stage.rig.kernel.agents().activate_skill(&mut thread, "tea").await.unwrap();
     stage.rig.done("registry", json!({"do": "forget", "id": "tea"})).await;
     stage.say_as(&mut thread, "go", &person).await.unwrap();
     assert_eq!(stage.asked("worker")[0].system, "You are worker.");

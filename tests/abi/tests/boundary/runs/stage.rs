@@ -258,7 +258,7 @@ impl Stage {
         person: &Arc<Person>,
     ) -> Result<RunOutcome, RunError> {
         let channel: Arc<dyn Channel> = Arc::clone(person) as _;
-        self.rig.kernel.run_agent(thread, request, channel).await
+        self.rig.kernel.agents().run_agent(thread, request, channel).await
     }
 
     /// Returns every request to the model of an agent so far.

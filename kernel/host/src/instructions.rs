@@ -4,25 +4,20 @@
 //! `instructions`. The kernel knows skills only through an interface of another extension.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use minijinja::context;
-use serde::{Deserialize, Serialize};
 use skillhost_files::sha256_hex;
 use skillhost_home::{ADDED, DiscoveredManifest, Home, suggest_similar};
-use skillhost_manifest::{AgentCatalog, AgentManifest, ExtensionId, Manifest};
-use skillhost_payload::{
-    CallError, CatalogScope, ErrorKind, SkillContent, SkillGeneration, SkillRequest,
-    skill_interface,
-};
+use skillhost_manifest::{AgentCatalog, ExtensionId, Manifest};
+use skillhost_payload::CatalogScope;
 
+use crate::agent::{AgentError, InstructionLayer, InstructionLayerKind, ResolvedInstructions};
 use crate::agent_files::read_agent_file;
-use crate::error::KernelError;
 use crate::foreign_text::neutralize;
 use crate::instance::Instance;
-use crate::kernel::KernelState;
+use crate::skill_provider::{fetch_skill_generation, get_skill};
+use crate::state::KernelState;
 use crate::templates::render_template;
 
 /// The template of an agent's instructions, in the directory of its manifest.
@@ -30,125 +25,6 @@ const PROMPT: &str = "prompt.jinja2";
 
 /// The size limit of a rendered prompt, in bytes.
 const PROMPT_LIMIT: usize = 1024 * 1024;
-
-/// The source of an instruction layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum InstructionLayerKind {
-    /// The `prompt.jinja2` in the directory of the manifest.
-    Prompt,
-    /// A bound skill.
-    Skill,
-    /// The manifest's `agent.instructions`.
-    Inline,
-}
-
-/// One layer of an agent's instructions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InstructionLayer {
-    /// The kind of the layer.
-    pub kind: InstructionLayerKind,
-    /// The path of a file, or the skill's source.
-    pub source: String,
-    /// The skill's id; `None` for other kinds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub skill_id: Option<String>,
-    /// The sha256 of the SKILL.md for a skill, else of the text.
-    pub digest: String,
-    /// The estimated tokens of the text.
-    pub tokens: u32,
-    /// The text of the layer.
-    pub text: String,
-}
-
-/// An error that prevents the resolution of an agent's instructions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentError {
-    /// The reason, with path and line.
-    pub reason: String,
-    /// The hint for the operator.
-    pub hint: String,
-}
-
-/// An agent's instructions for one generation of the skills.
-#[derive(Debug, Clone)]
-pub struct ResolvedInstructions {
-    /// The layers in order; empty in the error state.
-    pub layers: Vec<InstructionLayer>,
-    /// The texts of the layers, joined.
-    pub instructions: Arc<str>,
-    /// The error, if the agent is in the error state.
-    pub problem: Option<AgentError>,
-    /// The provider's `number` and its generation.
-    pub(crate) generation: Option<(u64, u64)>,
-    /// True if the error is a missing tool.
-    pub(crate) lacks_tools: bool,
-}
-
-/// A declarative agent.
-pub struct Agent {
-    /// The agent's manifest.
-    pub manifest: Arc<Manifest>,
-    /// The path of the manifest.
-    pub path: std::path::PathBuf,
-    /// The discovered manifest, with the private copy that the prompt is read from.
-    found: DiscoveredManifest,
-    pub(crate) resolved: ArcSwap<ResolvedInstructions>,
-}
-
-impl ResolvedInstructions {
-    /// Creates the error state.
-    pub(crate) fn from_error(problem: AgentError) -> Self {
-        Self {
-            layers: Vec::new(),
-            instructions: "".into(),
-            problem: Some(problem),
-            generation: None,
-            lacks_tools: false,
-        }
-    }
-}
-
-impl Agent {
-    pub(crate) fn new(found: &DiscoveredManifest, resolved: ResolvedInstructions) -> Self {
-        Self {
-            manifest: Arc::clone(&found.manifest),
-            path: found.path.clone(),
-            found: found.clone(),
-            resolved: ArcSwap::from_pointee(resolved),
-        }
-    }
-
-    /// Returns the discovered manifest, with the directory of its files.
-    pub(crate) fn found(&self) -> &DiscoveredManifest {
-        &self.found
-    }
-
-    /// Returns the current instructions.
-    #[must_use]
-    pub fn instructions(&self) -> Arc<ResolvedInstructions> {
-        self.resolved.load_full()
-    }
-
-    /// Returns the current instructions, or an error if the agent is in the error state.
-    pub(crate) fn require_ready(&self) -> Result<Arc<ResolvedInstructions>, KernelError> {
-        let resolved = self.instructions();
-        match &resolved.problem {
-            None => Ok(resolved),
-            Some(AgentError { reason, hint }) => Err(KernelError::AgentFailed {
-                id: self.manifest.id.clone(),
-                reason: reason.clone(),
-                hint: hint.clone(),
-            }),
-        }
-    }
-
-    /// Returns the `agent` section of the manifest.
-    #[must_use]
-    pub fn agent_manifest(&self) -> &AgentManifest {
-        self.manifest.agent().expect("only agents' manifests become agents")
-    }
-}
 
 /// The inputs of the resolution besides the manifest.
 pub(crate) struct InstructionResolver<'a> {
@@ -317,35 +193,6 @@ fn build_layer(kind: InstructionLayerKind, source: String, text: String) -> Inst
 /// Estimates tokens as a quarter of the characters, rounded up: the product's estimate everywhere.
 pub(crate) fn estimate_tokens(text: &str) -> u32 {
     u32::try_from(text.chars().count().div_ceil(4)).unwrap_or(u32::MAX)
-}
-
-/// Requests the generation of a skill provider. Each build counts its own, so the instance number
-/// is part of the result.
-pub(crate) async fn fetch_skill_generation(
-    provider: &Instance,
-    limit: Duration,
-) -> Result<(u64, u64), CallError> {
-    let reply = provider
-        .call(skill_interface::NAME, skill_interface::GENERATION, Vec::new(), limit)
-        .await?;
-    let reply: SkillGeneration = parse_reply(&reply)?;
-    Ok((provider.number, reply.generation))
-}
-
-async fn get_skill(
-    provider: &Instance,
-    id: &str,
-    limit: Duration,
-) -> Result<SkillContent, CallError> {
-    let request = serde_json::to_vec(&SkillRequest { skill_id: id.into() })
-        .map_err(|error| CallError::protocol_error(&error))?;
-    let method = skill_interface::GET_SKILL_CONTENT;
-    parse_reply(&provider.call(skill_interface::NAME, method, request, limit).await?)
-}
-
-fn parse_reply<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, CallError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| CallError::new(ErrorKind::Protocol, error.to_string()))
 }
 
 /// Converts the agent's catalog scope to the contract's type.

@@ -8,7 +8,7 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
 use skillhost_payload::{CallError, ErrorKind, ToolSpec};
 
-use super::arguments::{MAX_MISTAKES, describe_mistake};
+use crate::mistakes::{MAX_MISTAKES, describe_mistake, truncate};
 
 /// A validator for one tool's arguments, compiled at the first call and cached.
 pub(crate) struct ArgumentCheck {
@@ -96,7 +96,7 @@ pub(crate) fn schema_mistake(schema: &Value) -> Option<String> {
     invalid.err().map(|error| {
         let path = error.instance_path().as_str();
         let path = if path.is_empty() { "/" } else { path };
-        super::arguments::truncate(&format!("`{path}`: {error}"), 300)
+        truncate(&format!("`{path}`: {error}"), 300)
     })
 }
 

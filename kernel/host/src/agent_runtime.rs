@@ -1,0 +1,92 @@
+//! The agent runtime: the agents of a kernel, and all that their runs need.
+
+use std::sync::{Arc, Weak};
+
+use skillhost_conversation::ModelSource;
+
+use crate::builder::ExtensionBuilder;
+use crate::extension_host::ExtensionHost;
+use crate::run_gate::RunGate;
+use crate::runtime::session::RunSessions;
+
+/// The agents of a kernel: their turns and runs, and the one way to every tool.
+///
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct AgentRuntime {
+    shared: Arc<AgentShared>,
+}
+
+/// A handle that does not keep the runtime alive.
+#[derive(Clone)]
+pub(crate) struct WeakAgentRuntime {
+    shared: Weak<AgentShared>,
+}
+
+struct AgentShared {
+    extensions: Arc<ExtensionHost>,
+    models: Arc<dyn ModelSource>,
+    builder: Arc<dyn ExtensionBuilder>,
+    gate: Arc<RunGate>,
+    /// The agents that currently run.
+    sessions: Arc<RunSessions>,
+    /// Serializes changes of the configuration, including their reloads.
+    configuring: tokio::sync::Mutex<()>,
+}
+
+impl AgentRuntime {
+    /// Creates the runtime of a host's agents.
+    pub(crate) fn new(
+        extensions: Arc<ExtensionHost>,
+        models: Arc<dyn ModelSource>,
+        builder: Arc<dyn ExtensionBuilder>,
+        gate: Arc<RunGate>,
+    ) -> Self {
+        let shared = AgentShared {
+            extensions,
+            models,
+            builder,
+            gate,
+            sessions: Arc::default(),
+            configuring: tokio::sync::Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Returns the extensions of the kernel.
+    #[must_use]
+    pub fn extensions(&self) -> &Arc<ExtensionHost> {
+        &self.shared.extensions
+    }
+
+    pub(crate) fn model_source(&self) -> &dyn ModelSource {
+        &*self.shared.models
+    }
+
+    pub(crate) fn builder(&self) -> &Arc<dyn ExtensionBuilder> {
+        &self.shared.builder
+    }
+
+    pub(crate) fn run_gate(&self) -> &RunGate {
+        &self.shared.gate
+    }
+
+    pub(crate) fn run_sessions(&self) -> &Arc<RunSessions> {
+        &self.shared.sessions
+    }
+
+    pub(crate) fn config_lock(&self) -> &tokio::sync::Mutex<()> {
+        &self.shared.configuring
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakAgentRuntime {
+        WeakAgentRuntime { shared: Arc::downgrade(&self.shared) }
+    }
+}
+
+impl WeakAgentRuntime {
+    /// Returns the runtime, or `None` while the kernel shuts down.
+    pub(crate) fn upgrade(&self) -> Option<AgentRuntime> {
+        self.shared.upgrade().map(|shared| AgentRuntime { shared })
+    }
+}

@@ -1,0 +1,12 @@
+//! Blocking work.
+
+use skillhost_payload::{CallError, ErrorKind};
+
+/// Runs blocking work outside the async workers; a panic becomes an error.
+pub(crate) async fn spawn_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, CallError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))
+}

@@ -1,0 +1,272 @@
+//! The extension host: the loaded extensions, and the calls into them.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use arc_swap::ArcSwap;
+use skillhost_events::{EventBus, Journal, topic};
+use skillhost_home::{Home, Installation, SecretStore, Settings, suggest_similar};
+use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallContext, CallError, ToolSpec};
+
+use crate::error::KernelError;
+use crate::foreign_text::sanitize_tool;
+use crate::instance::{Instance, PinnedInstance};
+use crate::limits::KernelLimits;
+use crate::process::ProcessLauncher;
+use crate::report::LoadReport;
+use crate::services::{HostServices, StateObserver};
+use crate::state::KernelState;
+use crate::tools::{ListedTools, OwnedTool, ToolTable};
+
+/// The options of an extension host.
+pub(crate) struct ExtensionHostOptions {
+    pub(crate) home: Home,
+    pub(crate) settings: Settings,
+    /// The file from which a reload reads the settings again.
+    pub(crate) settings_file: Option<PathBuf>,
+    pub(crate) installation: Option<Installation>,
+    pub(crate) limits: KernelLimits,
+    pub(crate) processes: Arc<dyn ProcessLauncher>,
+    pub(crate) process_home: Option<PathBuf>,
+    pub(crate) secrets: SecretStore,
+}
+
+/// The loaded extensions of a kernel, and all that their calls need.
+///
+/// Knows agents as data, and reaches the parts above through [`HostServices`] and
+/// [`StateObserver`].
+pub struct ExtensionHost {
+    pub(crate) home: Home,
+    /// The settings of the start, or of the last reload.
+    pub(crate) settings: ArcSwap<Settings>,
+    /// The file from which a reload reads the settings again.
+    pub(crate) settings_file: Option<PathBuf>,
+    pub(crate) installation: Option<Installation>,
+    pub(crate) limits: KernelLimits,
+    pub(crate) processes: Arc<dyn ProcessLauncher>,
+    pub(crate) process_home: Option<PathBuf>,
+    pub(crate) secrets: SecretStore,
+    pub(crate) events: EventBus,
+    pub(crate) state: ArcSwap<KernelState>,
+    /// Serializes reloads and the shutdown.
+    pub(crate) changes: tokio::sync::Mutex<()>,
+    /// Services were started, so that a reload starts that of the new build.
+    pub(crate) services_run: AtomicBool,
+    /// The kernel's own tools.
+    builtin_tools: OnceLock<ToolTable>,
+    services: OnceLock<Weak<dyn HostServices>>,
+    observers: OnceLock<Vec<Weak<dyn StateObserver>>>,
+    call_ids: AtomicU64,
+}
+
+impl ExtensionHost {
+    /// Creates a host without extensions.
+    pub(crate) fn new(options: ExtensionHostOptions) -> Self {
+        let events = EventBus::new(Journal::in_directory(&options.home.data_dir("kernel")));
+        Self {
+            home: options.home,
+            settings: ArcSwap::from_pointee(options.settings),
+            settings_file: options.settings_file,
+            installation: options.installation,
+            limits: options.limits,
+            processes: options.processes,
+            process_home: options.process_home,
+            secrets: options.secrets,
+            events,
+            state: ArcSwap::default(),
+            changes: tokio::sync::Mutex::default(),
+            services_run: AtomicBool::new(false),
+            builtin_tools: OnceLock::new(),
+            services: OnceLock::new(),
+            observers: OnceLock::new(),
+            call_ids: AtomicU64::new(1),
+        }
+    }
+
+    /// Sets the kernel's own tools; called once, before extensions are loaded.
+    pub(crate) fn set_builtin_tools(&self, tools: ToolTable) {
+        let _ = self.builtin_tools.set(tools);
+    }
+
+    /// Sets the parts of the kernel that the host calls; called once, before extensions are loaded.
+    pub(crate) fn connect_parts(
+        &self,
+        services: Weak<dyn HostServices>,
+        observers: Vec<Weak<dyn StateObserver>>,
+    ) {
+        let _ = self.services.set(services);
+        let _ = self.observers.set(observers);
+    }
+
+    /// Returns a table with the kernel's own tools.
+    pub(crate) fn builtin_tools(&self) -> ToolTable {
+        self.builtin_tools.get().cloned().unwrap_or_default()
+    }
+
+    /// Returns the services of the assembled kernel, or `None` while it shuts down.
+    pub(crate) fn services(&self) -> Option<Arc<dyn HostServices>> {
+        self.services.get().and_then(Weak::upgrade)
+    }
+
+    /// Tells every observer about the current state, one after the other.
+    pub(crate) async fn notify_observers(&self) {
+        let state = self.state.load_full();
+        let observers = self.observers.get().into_iter().flatten();
+        for observer in observers.filter_map(Weak::upgrade) {
+            observer.state_changed(&state).await;
+        }
+    }
+
+    /// Returns the home of the kernel.
+    #[must_use]
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+
+    /// Returns the report of the start, updated by later reloads.
+    #[must_use]
+    pub fn report(&self) -> Arc<LoadReport> {
+        Arc::clone(&self.state.load().report)
+    }
+
+    /// Returns the events of the home.
+    #[must_use]
+    pub fn events(&self) -> &EventBus {
+        &self.events
+    }
+
+    /// Selects a pinned part of the current state. `choose` returns `None` if an instance is
+    /// already ending, and is then called again with the state that replaced it.
+    pub(crate) fn pin_state<T>(&self, choose: impl Fn(&Arc<KernelState>) -> Option<T>) -> T {
+        loop {
+            if let Some(chosen) = choose(&self.state.load()) {
+                return chosen;
+            }
+        }
+    }
+
+    /// Pins an extension; `None` if it is not loaded.
+    pub(crate) fn pin_instance(&self, id: &str) -> Option<PinnedInstance> {
+        self.pin_state(|state| match state.instances.get(id) {
+            Some(instance) => instance.pin().map(Some),
+            None => Some(None),
+        })
+    }
+
+    pub(crate) fn next_call_id(&self) -> u64 {
+        self.call_ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Lists the tools that one caller may see, sorted by name, and the errors of extensions that
+    /// failed to list theirs. `wanted` filters by owner and name.
+    pub(crate) async fn list_tools(
+        &self,
+        context: &CallContext,
+        wanted: impl Fn(&ExtensionId, &str) -> bool,
+    ) -> ListedTools {
+        let is_wanted = |instance: &Instance| {
+            instance.specs.iter().any(|spec| wanted(&instance.manifest.id, &spec.name))
+        };
+        // The state is dropped before the pins.
+        let (instances, state) = self.pin_state(|state| {
+            let chosen = state.instances.values().filter(|instance| is_wanted(instance));
+            let pinned: Option<Vec<_>> = chosen.map(Instance::pin).collect();
+            Some((pinned?, Arc::clone(state)))
+        });
+        let (mut tools, mut failures) = (Vec::new(), Vec::new());
+        for instance in &instances {
+            let id = &instance.manifest.id;
+            let owned = |name: &str| {
+                let found = state.tools.find(name, context.origin).ok();
+                // A later list may contain names that belong to other extensions.
+                found.filter(|entry| entry.owner == *id)
+            };
+            match instance.tools(context, &self.limits).await {
+                Ok(specs) => tools.extend(
+                    specs.into_iter().filter(|spec| wanted(id, &spec.name)).filter_map(|spec| {
+                        // The kernel enforces the annotations of the table, so the caller gets the
+                        // same ones.
+                        let known = &owned(&spec.name)?.spec;
+                        let mut spec = ToolSpec {
+                            read_only: known.read_only,
+                            destructive: known.destructive,
+                            needs_approval: known.needs_approval,
+                            audience: known.audience,
+                            ..spec
+                        };
+                        sanitize_tool(&mut spec);
+                        Some(OwnedTool { extension: id.clone(), spec })
+                    }),
+                ),
+                Err(error) => failures.push((id.clone(), error)),
+            }
+        }
+        let others = state.tools.builtin_entries().filter(|entry| {
+            entry.is_offered_to(context.origin) && wanted(&entry.owner, &entry.spec.name)
+        });
+        tools.extend(others.map(|entry| {
+            let mut spec = ToolSpec::clone(&entry.spec);
+            // An agent's tool is described by its manifest, which another agent may have written.
+            sanitize_tool(&mut spec);
+            OwnedTool { extension: entry.owner.clone(), spec }
+        }));
+        tools.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+        (tools, failures)
+    }
+
+    /// Requests the block of a single context provider, as a turn does for each.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] if it is not loaded, [`KernelError::Call`] with its error.
+    pub async fn context_block(
+        &self,
+        extension: &str,
+        context: &CallContext,
+        prompt: &str,
+    ) -> Result<Option<String>, KernelError> {
+        let instance =
+            self.pin_instance(extension).ok_or_else(|| self.unknown_extension_error(extension))?;
+        Ok(instance.get_context(context, prompt, self.limits.context).await?)
+    }
+
+    /// Runs the health check of every extension.
+    pub async fn check_health(&self) -> Vec<(ExtensionId, Result<(), CallError>)> {
+        let instances: Vec<_> =
+            self.pin_state(|state| state.instances.values().map(Instance::pin).collect());
+        let checks = instances.iter().map(|instance| async move {
+            (instance.manifest.id.clone(), instance.health_check(&self.limits).await)
+        });
+        futures::future::join_all(checks).await
+    }
+
+    /// Notifies every extension of a changed log filter.
+    pub fn log_filter_changed(&self) {
+        for instance in self.state.load().instances.values() {
+            instance.log_filter_changed();
+        }
+    }
+
+    pub(crate) fn unknown_extension_error(&self, id: &str) -> KernelError {
+        let state = self.state.load();
+        let rejected = state.report.rejected.iter().map(|rejection| rejection.id.as_str());
+        let known = state.instances.keys().map(ExtensionId::as_str).chain(rejected);
+        let similar = suggest_similar(id, known);
+        KernelError::NotFound { what: "extension", id: id.to_owned(), similar }
+    }
+
+    /// Starts an instance's service; an error at its end is published as an event.
+    pub(crate) fn start_service(self: &Arc<Self>, instance: &Arc<Instance>) {
+        let (host, id) = (Arc::downgrade(self), instance.manifest.id.clone());
+        instance.start_service(move |error| {
+            tracing::error!(%id, %error, "the service failed");
+            if let Some(host) = host.upgrade() {
+                let payload = serde_json::json!({ "id": id.as_str(), "reason": error.message });
+                tokio::spawn(async move {
+                    host.events.publish_kernel_event(topic::SERVICE_FAILED, &payload).await;
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,344 @@
+//! The load of extensions: in dependency order, each probed, opened, created, started and described.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use skillhost_home::{
+    ApprovalKind, ApprovalRecord, DiscoveredManifest, DiscoveryResult, LoadPhase, LoadRejection,
+    RESERVED_IDS, Settings, approval_hint, changed_tools, library_file_name,
+};
+use skillhost_manifest::plan::{self, PlanError, UnmetReason};
+use skillhost_manifest::{ExtensionId, ExtensionKind};
+use skillhost_payload::{ExtensionInit, ToolSpec};
+
+use crate::abi;
+use crate::blocking::spawn_blocking;
+use crate::callbacks::HostCallbacks;
+use crate::context_chain::ContextChain;
+use crate::extension_host::ExtensionHost;
+use crate::instance::Instance;
+use crate::load_error::ExtensionLoadError;
+use crate::loader;
+use crate::report::LoadReport;
+use crate::state::KernelState;
+
+/// The manifests of a start, with their loaded extensions. Agents follow.
+pub(crate) struct LoadedManifests {
+    pub(crate) manifests: BTreeMap<ExtensionId, DiscoveredManifest>,
+    pub(crate) state: KernelState,
+    pub(crate) report: LoadReport,
+    /// The agents in dependency order.
+    pub(crate) agents: Vec<ExtensionId>,
+}
+
+impl ExtensionHost {
+    /// Loads every possible extension in dependency order, without agents, and publishes each as soon as it is
+    /// wired: a later extension may call an earlier one during its start.
+    pub(crate) async fn load_all(self: &Arc<Self>, found: DiscoveryResult) -> LoadedManifests {
+        let DiscoveryResult { manifests, rejected, notes, unapproved: _ } = found;
+        let all: Vec<_> = manifests.values().map(|found| &*found.manifest).collect();
+        // An extension that agents write never takes a name from an installed one.
+        let plan = plan::order_with_precedence(&all, |id| !manifests[id].is_in_sandbox());
+        let mut report =
+            LoadReport { rejected, disabled: plan.disabled, notes, ..LoadReport::default() };
+        for (id, problems) in &plan.rejected {
+            let lines: Vec<_> =
+                problems.iter().map(|problem| format!("`{id}` {problem}")).collect();
+            let known = problems.iter().find_map(|problem| match problem {
+                PlanError::Missing { id, .. } => {
+                    report.rejected.iter().find(|rejection| rejection.id == id.as_str())
+                }
+                _ => None,
+            });
+            report.rejected.push(to_rejection(
+                &manifests,
+                id,
+                ExtensionLoadError {
+                    phase: LoadPhase::Plan,
+                    reason: lines.join("\n"),
+                    hint: match known {
+                        Some(known) => format!("see `{}` in: skillhost ext doctor", known.id),
+                        None => "correct depends_on in the manifest, or install and enable what \
+                                 it names"
+                            .to_owned(),
+                    },
+                },
+            ));
+        }
+        // A disabled extension is a decision of the operator, and the report lists it.
+        let unmet = plan.unmet.iter().filter(|unmet| unmet.reason != UnmetReason::Disabled);
+        for unmet in unmet {
+            report.notes.push(format!("`{}` {unmet}", unmet.id));
+        }
+        let settings = self.settings.load_full();
+        let (added, shipped): (Vec<_>, Vec<_>) =
+            manifests.values().partition(|found| found.is_in_sandbox());
+        let ids = |found: Vec<&DiscoveredManifest>| {
+            Arc::new(found.into_iter().map(|found| found.manifest.id.clone()).collect())
+        };
+        let mut state = KernelState {
+            added: ids(added),
+            shipped: ids(shipped),
+            tools: self.builtin_tools(),
+            ..KernelState::default()
+        };
+        let mut agents = Vec::new();
+        for id in &plan.order {
+            let found = &manifests[id];
+            let failed = self.failed_dependency(&state, &report, found);
+            let reserved = RESERVED_IDS.contains(&id.as_str()).then(|| reserved_id_error(id));
+            let outcome = match (reserved.or(failed), &found.manifest.kind) {
+                (Some(failure), _) => Err(failure),
+                (None, ExtensionKind::Agent(_)) => {
+                    agents.push(id.clone());
+                    continue;
+                }
+                (None, ExtensionKind::Library { .. } | ExtensionKind::Process { .. }) => {
+                    self.load(found, &settings).await
+                }
+            };
+            match outcome {
+                Ok(instance) => match state.add_tools(&instance) {
+                    Ok(()) => {
+                        report.loaded.push(instance.to_report());
+                        report.notes.extend(self.missing_secrets_note(found));
+                        report.notes.extend(instance.unknown_exports());
+                        report.notes.extend(instance.unrunnable_schedules());
+                        report.notes.extend(instance.unhandled_topics());
+                        state.order.push(id.clone());
+                        state.instances.insert(id.clone(), Arc::new(instance));
+                        state.chain = ContextChain::from_instances(state.instances.values());
+                        // Published one by one: the next extension may call this one in its
+                        // `start`.
+                        self.state.store(Arc::new(state.clone()));
+                    }
+                    Err(problems) => {
+                        report.note_rejected_tools(id, &instance.specs);
+                        // An extension without its tools is not usable; its start is undone.
+                        Arc::new(instance).shutdown(&self.limits).await;
+                        let failure = ExtensionLoadError::from_tool_errors(&problems);
+                        report.rejected.push(to_rejection(&manifests, id, failure));
+                    }
+                },
+                Err(failure) => report.rejected.push(to_rejection(&manifests, id, failure)),
+            }
+        }
+        LoadedManifests { manifests, state, report, agents }
+    }
+
+    /// Returns the error of an extension whose required dependency failed.
+    fn failed_dependency(
+        &self,
+        state: &KernelState,
+        report: &LoadReport,
+        found: &DiscoveredManifest,
+    ) -> Option<ExtensionLoadError> {
+        let failed = |id: &ExtensionId| report.rejected.iter().any(|r| r.id == id.as_str());
+        let needed = found.manifest.depends_on.iter().filter(|needed| !needed.optional);
+        let missing = needed
+            .map(|needed| &needed.id)
+            .find(|id| !state.instances.contains_key(*id) && failed(id))?;
+        Some(ExtensionLoadError {
+            phase: LoadPhase::Plan,
+            reason: format!("depends on `{missing}`, which could not be loaded"),
+            hint: format!("see `{missing}` in: skillhost ext doctor"),
+        })
+    }
+
+    /// Probes, opens, creates, starts and describes an extension; the kernel's tables remain
+    /// unchanged.
+    pub(crate) async fn load(
+        self: &Arc<Self>,
+        found: &DiscoveredManifest,
+        settings: &Settings,
+    ) -> Result<Instance, ExtensionLoadError> {
+        if found.path.starts_with(self.home.extensions_dir()) && found.copy.is_none() {
+            // Only an admitted extension has a copy; the directory that agents write to is never
+            // used. A trial has a home of its own.
+            return Err(ExtensionLoadError {
+                phase: LoadPhase::Approve,
+                reason: "it is not approved".to_owned(),
+                hint: approval_hint(found),
+            });
+        }
+        let limits = &self.limits;
+        let created = match &found.manifest.kind {
+            ExtensionKind::Library { entrypoint } => {
+                self.create_library(found, settings, entrypoint).await
+            }
+            ExtensionKind::Process { command } => {
+                self.create_process(found, settings, command).await
+            }
+            ExtensionKind::Agent(_) => unreachable!("only libraries and processes are loaded"),
+        };
+        let setup = |mut failure: ExtensionLoadError| {
+            // Code of the extension has run, and an unfinished setup may be the cause.
+            if failure.phase >= LoadPhase::New
+                && let Some(instructions) = &found.manifest.setup_instructions
+            {
+                failure.hint = format!("{}\nsetup: {}", failure.hint, instructions.trim_end());
+            }
+            failure
+        };
+        let mut instance = created.map_err(setup)?;
+        let call = |phase| move |error| ExtensionLoadError::from_call_error(phase, error);
+        let described = match instance.start(limits).await {
+            Ok(()) => instance.load_metadata(limits).await.map_err(call(LoadPhase::Wire)),
+            Err(error) => Err(call(LoadPhase::Start)(error)),
+        };
+        let described = described.and_then(|()| match &found.approval {
+            Some(record) => check_approved_tools(record, &instance.specs),
+            None => Ok(()),
+        });
+        match described {
+            Ok(()) => Ok(instance),
+            Err(failure) => {
+                Arc::new(instance).shutdown(limits).await;
+                Err(setup(failure))
+            }
+        }
+    }
+
+    /// Finds, checks and opens a library, and creates its extension.
+    async fn create_library(
+        self: &Arc<Self>,
+        found: &DiscoveredManifest,
+        settings: &Settings,
+        entrypoint: &str,
+    ) -> Result<Instance, ExtensionLoadError> {
+        let manifest = &found.manifest;
+        let limits = &self.limits;
+        let opening = |error: loader::LibraryLoadError| ExtensionLoadError {
+            phase: if error.is_before_open() { LoadPhase::Probe } else { LoadPhase::Open },
+            reason: error.to_string(),
+            hint: error.hint(),
+        };
+        let original_dir = found.path.parent().unwrap_or(Path::new("."));
+        let path = match found.is_in_sandbox() {
+            true => loader::find_own_library(entrypoint, found.directory(), original_dir)
+                .map_err(opening)?,
+            false => loader::find_library(&manifest.id, entrypoint, found.directory())
+                .map_err(opening)?,
+        };
+        // The path that people know, not that of the copy.
+        let library = match &found.copy {
+            Some(_) => original_dir.join(library_file_name(entrypoint)),
+            None => path.clone(),
+        };
+        let copies = self.home.data_dir("kernel");
+        let (known, pin) = (library.clone(), manifest.sha256);
+        // Runs the library's constructors, which may never return.
+        let open =
+            spawn_blocking(move || loader::open_library(&path, &known, &copies, pin.as_ref()));
+        let module = match tokio::time::timeout(limits.start, open).await {
+            Ok(opened) => opened
+                .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Open, error))?
+                .map_err(opening)?,
+            Err(_) => {
+                let reason = format!("opening timed out after {} ms", limits.start.as_millis());
+                let hint = "do not wait in its constructors".to_owned();
+                return Err(ExtensionLoadError { phase: LoadPhase::Open, reason, hint });
+            }
+        };
+        let init = self.build_extension_init(found, settings);
+        let callbacks = HostCallbacks::new(manifest, Arc::downgrade(self));
+        let runtime = tokio::runtime::Handle::current();
+        let (build, timings) = (module.build.clone(), module.timings);
+        // The extension's `new` blocks, possibly forever.
+        let creating = spawn_blocking(move || {
+            abi::LibraryExtension::create(&module, callbacks, runtime, &init)
+        });
+        let created = match tokio::time::timeout(limits.start, creating).await {
+            Ok(Ok(Ok(created))) => created,
+            Ok(Ok(Err(error)) | Err(error)) => {
+                return Err(ExtensionLoadError::from_call_error(LoadPhase::New, error));
+            }
+            Err(_) => {
+                let reason = format!("creation timed out after {} ms", limits.start.as_millis());
+                let hint = "move long work from `new` to `start` or the service".to_owned();
+                return Err(ExtensionLoadError { phase: LoadPhase::New, reason, hint });
+            }
+        };
+        let plugin = Box::new(created);
+        Ok(Instance::new(Arc::clone(manifest), build, library, timings, plugin))
+    }
+
+    pub(crate) fn build_extension_init(
+        &self,
+        found: &DiscoveredManifest,
+        settings: &Settings,
+    ) -> ExtensionInit {
+        let manifest = &found.manifest;
+        ExtensionInit {
+            id: manifest.id.to_string(),
+            home: self.home.root().to_owned(),
+            data_dir: self.home.data_dir(manifest.id.as_str()),
+            share_dir: self.installation.as_ref().and_then(|i| i.share_dir.clone()),
+            config: settings.extension_config(manifest),
+            depends_on: manifest.depends_on.iter().map(|d| d.id.to_string()).collect(),
+        }
+    }
+
+    fn missing_secrets_note(&self, found: &DiscoveredManifest) -> Option<String> {
+        let missing: Vec<_> = found
+            .manifest
+            .secrets
+            .iter()
+            .filter(|name| !found.manifest.optional_secrets.contains(name))
+            .filter(|name| self.secrets.get(name).is_none())
+            .map(String::as_str)
+            .collect();
+        let setup = found.manifest.setup_instructions.as_deref().unwrap_or_default().trim_end();
+        (!missing.is_empty()).then(|| {
+            format!(
+                "`{}` lacks the secrets {} (set them in the environment or in .env) {setup}",
+                found.manifest.id,
+                missing.join(", ")
+            )
+            .trim_end()
+            .to_owned()
+        })
+    }
+}
+
+/// Returns the entry of the report for a rejected extension.
+pub(crate) fn to_rejection(
+    manifests: &BTreeMap<ExtensionId, DiscoveredManifest>,
+    id: &ExtensionId,
+    failure: ExtensionLoadError,
+) -> LoadRejection {
+    LoadRejection {
+        id: id.to_string(),
+        phase: failure.phase,
+        reason: failure.reason,
+        hint: failure.hint,
+        manifest: manifests.get(id).map(|found| found.path.clone()).unwrap_or_default(),
+    }
+}
+
+/// Compares the tools that an extension lists with those that were approved with its files.
+fn check_approved_tools(
+    record: &ApprovalRecord,
+    tools: &[ToolSpec],
+) -> Result<(), ExtensionLoadError> {
+    let reason = match (&record.tools, record.kind) {
+        // The tools of a process are known only from its trial, so an approval without them is
+        // incomplete.
+        (None, ApprovalKind::Process) => "its tools were not approved with its files".to_owned(),
+        _ => match changed_tools(record, tools) {
+            changes if changes.is_empty() => return Ok(()),
+            changes => format!("its tools have changed since they were approved: {changes}"),
+        },
+    };
+    let hint = format!("review and approve it: skillhost ext approve {}", record.id);
+    Err(ExtensionLoadError { phase: LoadPhase::Approve, reason, hint })
+}
+
+fn reserved_id_error(id: &ExtensionId) -> ExtensionLoadError {
+    ExtensionLoadError {
+        phase: LoadPhase::Plan,
+        reason: format!("the id `{id}` is reserved by the kernel"),
+        hint: "choose another id".to_owned(),
+    }
+}

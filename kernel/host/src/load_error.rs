@@ -1,0 +1,25 @@
+//! The error that prevents the load of one extension.
+
+use skillhost_home::LoadPhase;
+use skillhost_payload::CallError;
+
+use crate::tools::ToolError;
+
+/// An error that prevents the load of one extension.
+pub(crate) struct ExtensionLoadError {
+    pub(crate) phase: LoadPhase,
+    pub(crate) reason: String,
+    pub(crate) hint: String,
+}
+
+impl ExtensionLoadError {
+    pub(crate) fn from_call_error(phase: LoadPhase, error: CallError) -> Self {
+        Self { phase, reason: error.message, hint: error.hint }
+    }
+
+    pub(crate) fn from_tool_errors(problems: &[ToolError]) -> Self {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        let hints = ToolError::hints(problems);
+        Self { phase: LoadPhase::Wire, reason: lines.join("\n"), hint: hints }
+    }
+}

@@ -1,0 +1,55 @@
+//! The options of a kernel.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use skillhost_conversation::{ModelSource, NoModels};
+use skillhost_home::{Home, Installation, Settings};
+
+use crate::builder::{ExtensionBuilder, NoBuilder};
+use crate::limits::KernelLimits;
+use crate::process::{NoProcesses, ProcessLauncher};
+
+/// The options of a kernel.
+#[derive(Clone)]
+pub struct BootOptions {
+    /// The home. The caller is responsible for its trust.
+    pub home: Home,
+    /// The settings in force.
+    pub settings: Settings,
+    /// The file from which a reload reads the settings again; without it they remain.
+    pub settings_file: Option<PathBuf>,
+    /// The files that belong to the executable, if they were found.
+    pub installation: Option<Installation>,
+    /// Timeouts for calls into extensions.
+    pub limits: KernelLimits,
+    /// The source of agents' models.
+    pub models: Arc<dyn ModelSource>,
+    /// The launcher of process extensions.
+    pub processes: Arc<dyn ProcessLauncher>,
+    /// A supervisor restarts the kernel on request.
+    pub supervised: bool,
+    /// The builder of extensions.
+    pub builder: Arc<dyn ExtensionBuilder>,
+    /// The home directory of process extensions; if absent, each has its own in the kernel's data.
+    pub process_home: Option<PathBuf>,
+}
+
+impl BootOptions {
+    /// Creates options for a home with default limits.
+    #[must_use]
+    pub fn new(home: Home, settings: Settings) -> Self {
+        Self {
+            home,
+            settings,
+            settings_file: None,
+            installation: Installation::from_current_exe(),
+            limits: KernelLimits::default(),
+            models: Arc::new(NoModels),
+            processes: Arc::new(NoProcesses),
+            supervised: false,
+            builder: Arc::new(NoBuilder),
+            process_home: None,
+        }
+    }
+}

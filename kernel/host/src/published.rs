@@ -1,0 +1,158 @@
+//! The skills that a provider publishes, as external clients see them.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use skillhost_payload::{
+    CallContext, CallError, ErrorKind, PublishedBody, PublishedDetails, PublishedDetailsRequest,
+    PublishedEntry, PublishedPrompt, PublishedPromptRequest, PublishedRequest, PublishedSkills,
+    PublishedUriRequest, ReviewDecision, ReviewOffer, ReviewRequest, skill_interface,
+};
+
+use crate::extension_host::ExtensionHost;
+use crate::instance::PinnedInstance;
+use crate::skill_provider::fetch_skill_generation;
+
+/// A client's view of the skills that the loaded extensions publish.
+///
+/// Every call is sent to the provider; no result is cached.
+#[derive(Clone)]
+pub struct PublishedSkillClient<'k> {
+    host: &'k ExtensionHost,
+    context: CallContext,
+}
+
+impl ExtensionHost {
+    /// Returns the published skills as a client sees them.
+    #[must_use]
+    pub fn published_skills(&self, context: CallContext) -> PublishedSkillClient<'_> {
+        PublishedSkillClient { host: self, context }
+    }
+}
+
+impl PublishedSkillClient<'_> {
+    /// Lists the skills that the client may see; empty without a provider.
+    ///
+    /// # Errors
+    /// The error of the provider.
+    pub async fn skills(self) -> Result<PublishedSkills, CallError> {
+        let request = PublishedRequest { context: self.context };
+        match call_skill_provider(self.host, skill_interface::LIST_PUBLISHED, &request).await {
+            Err(error) if error.kind == ErrorKind::Unavailable => Ok(PublishedSkills::default()),
+            other => other,
+        }
+    }
+
+    /// Returns a value that changes whenever the list may have changed.
+    ///
+    /// # Errors
+    /// The error of the provider.
+    pub async fn generation(self) -> Result<(u64, u64), CallError> {
+        match find_skill_provider(self.host) {
+            Some(provider) => fetch_skill_generation(&provider, self.host.limits.tool).await,
+            None => Ok((0, 0)),
+        }
+    }
+
+    /// Returns frontmatter and files of skills, without those that the client may not see.
+    ///
+    /// # Errors
+    /// The error of the provider.
+    pub async fn details(self, skill_ids: Vec<String>) -> Result<Vec<PublishedDetails>, CallError> {
+        let request = PublishedDetailsRequest { context: self.context, skill_ids };
+        call_skill_provider(self.host, skill_interface::PUBLISHED_DETAILS, &request).await
+    }
+
+    /// Returns a number that changes whenever the details of these skills may; `None` from a
+    /// provider without one.
+    pub async fn stamp(self, skill_ids: Vec<String>) -> Option<u64> {
+        let request = PublishedDetailsRequest { context: self.context, skill_ids };
+        // A provider built before stamps were added does not know the method.
+        call_skill_provider(self.host, skill_interface::PUBLISHED_STAMP, &request)
+            .await
+            .unwrap_or_default()
+    }
+
+    /// Reads a file of a skill.
+    ///
+    /// # Errors
+    /// The error of the provider.
+    pub async fn read(self, uri: String) -> Result<PublishedBody, CallError> {
+        let request = PublishedUriRequest { context: self.context, uri };
+        call_skill_provider(self.host, skill_interface::READ_PUBLISHED, &request).await
+    }
+
+    /// Lists a directory of a skill.
+    ///
+    /// # Errors
+    /// The error of the provider.
+    pub async fn directory(self, uri: String) -> Result<Vec<PublishedEntry>, CallError> {
+        let request = PublishedUriRequest { context: self.context, uri };
+        call_skill_provider(self.host, skill_interface::READ_PUBLISHED_DIRECTORY, &request).await
+    }
+
+    /// Returns the prompt of a skill that a user invokes.
+    ///
+    /// # Errors
+    /// The error of the provider.
+    pub async fn prompt(
+        self,
+        skill_id: String,
+        arguments: std::collections::BTreeMap<String, String>,
+    ) -> Result<PublishedPrompt, CallError> {
+        let request = PublishedPromptRequest { context: self.context, skill_id, arguments };
+        call_skill_provider(self.host, skill_interface::PUBLISHED_PROMPT, &request).await
+    }
+
+    /// Returns a proposal for review, if it can be shown completely. The caller decides on the
+    /// reviewer.
+    ///
+    /// # Errors
+    /// The error of the provider.
+    pub async fn review_offer(self, proposal: String) -> Result<Option<ReviewOffer>, CallError> {
+        let request = ReviewRequest { context: self.context, proposal };
+        call_skill_provider(self.host, skill_interface::OFFER_REVIEW, &request).await
+    }
+
+    /// Submits a person's decision on an offer; returns its outcome, for the model.
+    ///
+    /// # Errors
+    /// The error of the provider.
+    pub async fn submit_decision(
+        self,
+        offer: ReviewOffer,
+        approve: bool,
+        reason: String,
+    ) -> Result<String, CallError> {
+        let ReviewOffer { proposal, digest, .. } = offer;
+        let context = self.context;
+        let decision = ReviewDecision { context, proposal, digest, approve, reason };
+        call_skill_provider(self.host, skill_interface::DECIDE, &decision).await
+    }
+}
+
+/// Calls the skill provider.
+async fn call_skill_provider<T: DeserializeOwned>(
+    host: &ExtensionHost,
+    method: &str,
+    request: &impl Serialize,
+) -> Result<T, CallError> {
+    let provider = find_skill_provider(host).ok_or_else(|| {
+        CallError::new(ErrorKind::Unavailable, "no extension provides skills")
+            .with_hint("see: skillhost ext doctor")
+    })?;
+    let request = serde_json::to_vec(request).map_err(|error| CallError::protocol_error(&error))?;
+    let limit = host.limits.tool;
+    let reply = provider.call(skill_interface::NAME, method, request, limit).await?;
+    serde_json::from_slice(&reply).map_err(|error| CallError::protocol_error(&error))
+}
+
+/// Returns the skill provider; the first one loaded, if there are several.
+fn find_skill_provider(host: &ExtensionHost) -> Option<PinnedInstance> {
+    host.pin_state(|state| {
+        let mut all = state.order.iter().filter_map(|id| state.instances.get(id));
+        match all.find(|instance| instance.provides(skill_interface::NAME)) {
+            Some(provider) => provider.pin().map(Some),
+            None => Some(None),
+        }
+    })
+}

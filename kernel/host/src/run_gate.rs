@@ -1,0 +1,51 @@
+//! The gate that runs pass between turns; closed while the kernel drains.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::foreign_text::kernel_element;
+
+/// The state of a restart, as runs see it.
+#[derive(Default)]
+pub(crate) struct RunGate {
+    closed: AtomicBool,
+    /// Cancelled when the time for draining is over.
+    over: CancellationToken,
+    /// The text of the notice for resumed runs.
+    notice: OnceLock<String>,
+}
+
+impl RunGate {
+    /// Makes runs that can continue after a restart stop before their next turn.
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether runs that can continue after a restart must stop now.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Ends every run that ignored the drain.
+    pub(crate) fn end_runs(&self) {
+        self.over.cancel();
+    }
+
+    /// Waits until the time for draining is over.
+    pub(crate) async fn wait_until_shutdown(&self) {
+        self.over.cancelled().await;
+    }
+
+    /// Sets the notice about the restart that this kernel was started for. Of several calls, the
+    /// first one counts.
+    pub(crate) fn set_notice(&self, text: String) {
+        let _ = self.notice.set(text);
+    }
+
+    /// Returns the notice for resumed runs, or `None` without a requested restart.
+    pub(crate) fn resume_notice(&self, nonce: &str) -> Option<String> {
+        self.notice.get().map(|text| kernel_element("notice", nonce, text))
+    }
+}

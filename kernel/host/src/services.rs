@@ -1,0 +1,29 @@
+//! The parts of the kernel above the extension host that it calls.
+
+use async_trait::async_trait;
+use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
+
+use crate::state::KernelState;
+
+/// The services of the assembled kernel for extensions and agents.
+#[async_trait]
+pub(crate) trait HostServices: Send + Sync {
+    /// Calls a tool in the name of the context's caller.
+    async fn call_tool(&self, call: ToolCall) -> Result<ToolOutput, CallError>;
+
+    /// Runs an agent on an extension's task.
+    async fn run_agent(&self, task: AgentTask) -> Result<AgentAnswer, CallError>;
+
+    /// Requests a restart of the kernel.
+    async fn request_restart(&self, reason: &str, by: &str) -> Result<(), CallError>;
+
+    /// Returns the reason why events are not delivered.
+    fn delivery_problem(&self) -> Option<CallError>;
+}
+
+/// A part of the kernel that follows the loaded extensions.
+#[async_trait]
+pub(crate) trait StateObserver: Send + Sync {
+    /// Follows a new state, before the replaced extension is shut down.
+    async fn state_changed(&self, state: &KernelState);
+}

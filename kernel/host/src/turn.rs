@@ -1,0 +1,256 @@
+//! Turns: agents with current instructions, their tools, models and context.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use skillhost_conversation::{ModelError, ModelProvider};
+use skillhost_home::{ADDED, DiscoveredManifest};
+use skillhost_manifest::ExtensionId;
+use skillhost_payload::{CallContext, CallOrigin, ToolOutput, skill_interface};
+
+use crate::agent::{Agent, ResolvedInstructions};
+use crate::agent_runtime::AgentRuntime;
+use crate::context_chain::{ContextBlock, compose_system_prompt};
+use crate::error::KernelError;
+use crate::instance::PinnedInstance;
+use crate::instructions::{InstructionResolver, catalog_scope, find_missing_tools};
+use crate::skill_provider::fetch_skill_generation;
+use crate::state::KernelState;
+use crate::tools::ListedTools;
+
+/// The request to compose one turn.
+#[derive(Debug, Clone, Default)]
+pub struct TurnRequest {
+    /// The agent; if absent, the default one.
+    pub agent: Option<String>,
+    /// The user's message.
+    pub prompt: String,
+    /// The session; if absent, a new one.
+    pub session_id: Option<String>,
+    /// The size of the model's context window in tokens, if known.
+    pub context_window: Option<u32>,
+    /// The origin of the request.
+    pub origin: CallOrigin,
+    /// The id of the user's message or event that caused the turn.
+    pub correlation_id: Option<String>,
+}
+
+/// A composed turn.
+#[derive(Debug, Clone, Serialize)]
+pub struct ComposedTurn {
+    /// The agent.
+    pub agent: ExtensionId,
+    /// Session and turn, as passed to every provider.
+    pub context: CallContext,
+    /// Instructions and blocks, joined by lines of `---`.
+    pub system_prompt: String,
+    /// Each provider's contribution, in chain order.
+    pub blocks: Vec<ContextBlock>,
+}
+
+/// The agent of a turn that names none.
+pub const DEFAULT_AGENT: &str = "orchestrator_agent";
+
+impl AgentRuntime {
+    /// Returns every agent by id, including those in the error state.
+    #[must_use]
+    pub fn list_agents(&self) -> Vec<Arc<Agent>> {
+        self.extensions().state.load().agents.values().cloned().collect()
+    }
+
+    /// Finds an agent and updates its instructions.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] with similar ids.
+    pub async fn refresh_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
+        // The state is dropped before the pins.
+        let (providers, state) = self.extensions().pin_state(|state| {
+            Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state)))
+        });
+        let agent = state.agent(id)?;
+        self.refresh(&state, &providers, agent).await;
+        Ok(Arc::clone(agent))
+    }
+
+    /// Finds an agent without an update.
+    pub(crate) fn find_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
+        self.extensions().state.load().agent(id).cloned()
+    }
+
+    /// Lists the tools that a caller may see, and the extensions that failed to list theirs.
+    /// `agent` restricts them to its `uses_tools`: tools, or extensions with all of their tools.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] for an unknown agent.
+    pub async fn list_tools(&self, agent: Option<&str>) -> Result<ListedTools, KernelError> {
+        let Some(id) = agent else {
+            let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
+            return Ok(self.extensions().list_tools(&context, |_, _| true).await);
+        };
+        let agent = self.refresh_agent(id).await?;
+        let context = self.call_context(&agent, &TurnRequest::default());
+        Ok(self.list_agent_tools(&agent, &context).await)
+    }
+
+    /// Lists the tools that an agent may call.
+    pub(crate) async fn list_agent_tools(
+        &self,
+        agent: &Agent,
+        context: &CallContext,
+    ) -> ListedTools {
+        let uses = &agent.agent_manifest().uses_tools;
+        let added = match uses.iter().any(|used| used.value == ADDED) {
+            true => Arc::clone(&self.extensions().state.load().added),
+            false => Arc::default(),
+        };
+        let wanted = |owner: &ExtensionId, name: &str| {
+            // An agent cannot call itself as a tool.
+            *owner != agent.manifest.id
+                && (uses.iter().any(|used| used.value == name || *owner == *used.value)
+                    || added.contains(owner))
+        };
+        self.extensions().list_tools(context, wanted).await
+    }
+
+    /// Resolves the model of an agent: the requested one, else the settings' choice for this agent,
+    /// else the manifest's, else the default.
+    pub(crate) fn resolve_model(
+        &self,
+        agent: &Agent,
+        wanted: Option<&str>,
+    ) -> Result<Arc<dyn ModelProvider>, ModelError> {
+        let id = agent.manifest.id.as_str();
+        let chosen = self.extensions().settings.load().models.agents.contains_key(id);
+        let own = agent.agent_manifest().model.as_deref().filter(|_| !chosen);
+        self.model_source().resolve_model(wanted.or(own), id)
+    }
+
+    /// Calls a tool with arguments as JSON text, in the name of the context's caller.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error,
+    /// or of the kind [`ErrorKind::Denied`](crate::ErrorKind) without the required approval.
+    pub async fn invoke_tool_as(
+        &self,
+        context: CallContext,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, KernelError> {
+        self.invoke_tool(context, name, arguments).await
+    }
+
+    /// Calls an operator's tool about an agent: with the context of the agent's calls, in a session
+    /// of its own.
+    ///
+    /// # Errors
+    /// As for [`AgentRuntime::invoke_tool_as`], and [`KernelError::NotFound`] for an unknown agent.
+    pub async fn invoke_for_agent(
+        &self,
+        agent: &str,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, KernelError> {
+        let agent = self.refresh_agent(agent).await?;
+        let request = TurnRequest { origin: CallOrigin::Operator, ..TurnRequest::default() };
+        self.invoke_tool_as(self.call_context(&agent, &request), name, arguments).await
+    }
+
+    /// Composes one turn: the agent's instructions and every provider's block.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] for an unknown agent, [`KernelError::AgentFailed`] for one in the
+    /// error state. A provider that fails is skipped and named in the result.
+    #[tracing::instrument(name = "turn", skip_all, fields(agent))]
+    pub async fn compose_turn(&self, request: &TurnRequest) -> Result<ComposedTurn, KernelError> {
+        let agent = self.refresh_agent(request.agent.as_deref().unwrap_or(DEFAULT_AGENT)).await?;
+        tracing::Span::current().record("agent", agent.manifest.id.as_str());
+        let resolved = agent.require_ready()?;
+        let context = self.call_context(&agent, request);
+        let next = || CallContext { call_id: self.extensions().next_call_id(), ..context.clone() };
+        let chain = self.extensions().pin_state(|state| state.chain.pin());
+        let blocks =
+            chain.collect_blocks(next, &request.prompt, self.extensions().limits.context).await;
+        let system_prompt = compose_system_prompt(&resolved.instructions, &blocks);
+        Ok(ComposedTurn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
+    }
+
+    pub(crate) fn call_context(&self, agent: &Agent, request: &TurnRequest) -> CallContext {
+        let settings = agent.agent_manifest();
+        let turn = self.extensions().next_call_id();
+        CallContext {
+            agent_id: agent.manifest.id.to_string(),
+            // Turns without a session share that of the process.
+            session_id: request
+                .session_id
+                .clone()
+                .unwrap_or_else(|| format!("session-{}", std::process::id())),
+            turn_id: format!("turn-{turn}"),
+            call_id: turn,
+            deadline_ms: None,
+            context_window: request.context_window,
+            uses_skills: settings.uses_skills.iter().map(|skill| skill.value.clone()).collect(),
+            catalog: catalog_scope(&settings.catalog),
+            origin: request.origin,
+            correlation_id: request.correlation_id.clone(),
+            approved_effect: None,
+        }
+    }
+
+    /// Resolves an agent's instructions again if the skills may have changed. Every turn queries
+    /// all providers, because the query also lets a provider detect a change.
+    async fn refresh(&self, state: &KernelState, providers: &[PinnedInstance], agent: &Agent) {
+        let reached = state.reachable_provider(skill_interface::NAME, &agent.manifest);
+        let mut current = None;
+        for provider in providers {
+            match fetch_skill_generation(provider, self.extensions().limits.context).await {
+                Ok(generation) if reached.is_some_and(|r| r.number == provider.number) => {
+                    current = Some(generation);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(id = %provider.manifest.id, %error, "no skill generation");
+                }
+            }
+        }
+        let binds_skills = !agent.agent_manifest().uses_skills.is_empty();
+        let resolved = agent.instructions();
+        // An error may pass without a change of the skills: the provider was slow, or about to end.
+        let outdated = current != resolved.generation || resolved.problem.is_some();
+        // A reload may have removed a tool, or restored it.
+        let tools_moved = match &resolved.problem {
+            None => find_missing_tools(state, &agent.path, &agent.manifest).is_some(),
+            Some(_) => {
+                resolved.lacks_tools
+                    && find_missing_tools(state, &agent.path, &agent.manifest).is_none()
+            }
+        };
+        if (binds_skills && current.is_some() && outdated) || tools_moved {
+            let resolved = self.resolve(state, agent.found()).await;
+            agent.resolved.store(Arc::new(resolved));
+        }
+    }
+
+    pub(crate) async fn resolve(
+        &self,
+        state: &KernelState,
+        found: &DiscoveredManifest,
+    ) -> ResolvedInstructions {
+        let manifest = &found.manifest;
+        let interface = skill_interface::NAME;
+        let mut all = state.instances.values();
+        let any = all.find(|instance| instance.provides(interface));
+        let resolver = InstructionResolver {
+            home: &self.extensions().home,
+            provider: state.reachable_provider(interface, manifest).map(|provider| &**provider),
+            any_provider: any.map(|instance| &instance.manifest.id),
+            limit: self.extensions().limits.context,
+        };
+        match find_missing_tools(state, &found.path, manifest) {
+            Some(problem) => ResolvedInstructions {
+                lacks_tools: true,
+                ..ResolvedInstructions::from_error(problem)
+            },
+            None => resolver.resolve(found).await,
+        }
+    }
+}
