@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 use skill_format::sanitize_line;
 
+use crate::advice::Advice;
+
 /// An error of opening a store or of writing its generation.
 ///
 /// A problem on disk does not prevent a store from opening: a missing root or an invalid skill is a
@@ -66,7 +68,7 @@ pub struct RegistryError {
     /// The message.
     pub message: String,
     /// The hint: the next step for the caller.
-    pub hint: String,
+    pub hint: Advice,
     /// Up to three names that may have been meant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub similar: Vec<String>,
@@ -74,19 +76,19 @@ pub struct RegistryError {
 
 impl RegistryError {
     /// Creates an error without similar names.
-    pub fn new(kind: ErrorKind, message: String, hint: impl Into<String>) -> Self {
+    pub fn new(kind: ErrorKind, message: String, hint: impl Into<Advice>) -> Self {
         Self { kind, message, hint: hint.into(), similar: Vec::new() }
     }
 
     /// Creates an error about an unknown name; the hint lists similar names, else it is
     /// `otherwise`.
-    pub fn not_found(message: String, similar: Vec<String>, otherwise: &str) -> Self {
+    pub fn not_found(message: String, similar: Vec<String>, otherwise: impl Into<Advice>) -> Self {
         let quoted: Vec<String> =
             similar.iter().map(|name| format!("`{}`", sanitize_line(name))).collect();
         let hint = if quoted.is_empty() {
-            otherwise.to_owned()
+            otherwise.into()
         } else {
-            format!("did you mean {}?", quoted.join(" or "))
+            format!("did you mean {}?", quoted.join(" or ")).into()
         };
         Self { kind: ErrorKind::NotFound, message, hint, similar }
     }

@@ -23,6 +23,7 @@
 //!
 //! Nothing here writes to a skill.
 
+mod advice;
 mod cache;
 mod clock;
 mod collect;
@@ -49,6 +50,7 @@ mod store;
 mod tree;
 mod walk;
 
+pub use advice::{Advice, NextStep};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use collect::{
     FoundItem, FoundProblem, FoundSkill, ProblemKind, ResourceContent, SkillFiles, find_skills,

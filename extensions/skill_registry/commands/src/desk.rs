@@ -12,7 +12,7 @@ use skill_store::{
 use skillhost_terminal::{CliContext, CliError, Output};
 
 use super::stored;
-use super::wording::ledger_error;
+use super::wording::registry_error;
 use crate::arguments::SkillRoots;
 
 /// The ledger of a home together with its skills.
@@ -53,7 +53,7 @@ impl ReviewContext {
     ) -> (Result<T, CliError>, Vec<String>) {
         let done = work(&self.ledger, &self.store.snapshot());
         let notes = self.ledger.take_notes().iter().map(ToString::to_string).collect();
-        (done.map_err(ledger_error), notes)
+        (done.map_err(registry_error), notes)
     }
 
     /// Returns the current snapshot of the skills.

@@ -18,7 +18,7 @@ use skillhost_terminal::{
 use self::folder::{TargetDirectory, TargetStatus};
 use self::tree::{ExportSource, FileChange};
 use super::stored;
-use super::wording::ledger_error;
+use super::wording::registry_error;
 use crate::arguments::ExportArgs;
 
 /// The outcome for one skill.
@@ -171,7 +171,7 @@ fn approval_statuses(
     for note in ledger.take_notes() {
         session.output.print_note(note);
     }
-    statuses.map_err(ledger_error)
+    statuses.map_err(registry_error)
 }
 
 /// Selects the skills; returns the untrusted ones that were skipped, too.

@@ -10,7 +10,7 @@ use skill_store::Ledger;
 use skillhost_terminal::{CliContext, CliError};
 
 use super::stored;
-use super::wording::ledger_error;
+use super::wording::registry_error;
 use crate::arguments::SkillRoots;
 
 /// A recorder of a skill's files before and after a command modifies them, for skills of a trusted
@@ -52,7 +52,7 @@ impl<'s> Recorder<'s> {
         let Some((ledger, store)) = home else { return Ok(()) };
         let snapshot = store.snapshot();
         let Some(id) = skill_at(&snapshot, path) else { return Ok(()) };
-        ledger.record_direct_edits(&snapshot, &[id]).map_err(ledger_error)?;
+        ledger.record_direct_edits(&snapshot, &[id]).map_err(registry_error)?;
         for note in ledger.take_notes() {
             self.session.output.print_note(note);
         }

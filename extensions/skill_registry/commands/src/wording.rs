@@ -1,27 +1,28 @@
-//! The registry's errors in words for users.
+//! The errors of the registry, with commands for the steps that they advise.
 
-use skill_catalog::{ErrorKind as RegistryErrorKind, RegistryError};
-use skill_store::LedgerError;
+use skill_catalog::{ErrorKind as RegistryErrorKind, NextStep, RegistryError};
 use skillhost_payload::ErrorKind;
 use skillhost_terminal::CliError;
 
-/// Converts an error of the registry's tools.
-#[expect(clippy::needless_pass_by_value, reason = "the argument of `map_err`")]
-pub(crate) fn registry_error(error: RegistryError) -> CliError {
-    // The hints address models, which call tools; users run commands.
-    let hint = error
-        .hint
-        .replace("list_skills shows", "`skillhost skill list` shows")
-        .replace("read_skill lists", "`skillhost skill show` lists");
+/// Converts an error of the registry or of its ledger.
+pub(crate) fn registry_error(error: impl Into<RegistryError>) -> CliError {
+    let error = error.into();
+    let hint = error.hint.to_words(to_command);
     CliError::from_kind(to_call_kind(error.kind), &error.message, &hint)
 }
 
-/// Converts an error of the ledger.
-pub(crate) fn ledger_error(error: LedgerError) -> CliError {
-    let mut error = RegistryError::from(error);
-    // The ledger omits the program's name in its commands.
-    error.hint = error.hint.replace("`skill ", "`skillhost skill ");
-    registry_error(error)
+/// Returns the command that takes a step.
+fn to_command(step: &NextStep) -> String {
+    match step {
+        NextStep::ListSkills => "`skillhost skill list`".to_owned(),
+        NextStep::ReadSkill => "`skillhost skill show`".to_owned(),
+        NextStep::ShowHistory => "`skillhost skill history`".to_owned(),
+        NextStep::RollBackSkill { id } => format!("`skillhost skill rollback {id}`"),
+        NextStep::ListProposals => "`skillhost skill proposal list --all`".to_owned(),
+        NextStep::ReviewProposals => "`skillhost skill proposal review`".to_owned(),
+        NextStep::RebaseProposal { id } => format!("`skillhost skill proposal rebase {id}`"),
+        NextStep::RejectProposal { id } => format!("`skillhost skill proposal reject {id}`"),
+    }
 }
 
 fn to_call_kind(kind: RegistryErrorKind) -> ErrorKind {

@@ -232,7 +232,7 @@ fn blocking<T>(work: impl FnOnce() -> T) -> T {
 fn to_extension_error(error: RegistryError) -> ExtensionError {
     // Both name their kinds as they are on the wire.
     let kind = serde_json::from_value(json!(error.kind)).unwrap_or(ErrorKind::Failed);
-    ExtensionError::new(kind, error.message).with_hint(error.hint)
+    ExtensionError::new(kind, error.message).with_hint(error.hint.to_string())
 }
 
 export_extension!(SkillRegistry: tools, context, service, skills);

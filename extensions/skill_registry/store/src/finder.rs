@@ -126,7 +126,10 @@ impl SkillFinder {
             return status(message, hint);
         }
         if let Some(error) = ledger {
-            return status(format!("the ledger cannot be used: {error}"), error.hint());
+            return status(
+                format!("the ledger cannot be used: {error}"),
+                &error.hint().to_string(),
+            );
         }
         if let Some(reason) = self.vectors.unavailable_reason() {
             let message = format!("skills are searched by their words alone: {reason}");

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use skill_catalog::{Advice, NextStep};
 use skill_catalog::{
     Audience, CreatedSkill, ErrorKind, RegistryError, ScanProblem, Skill, SkillSource, SkillState,
     Snapshot, SourceState, Store, TrustLevel,
@@ -246,7 +247,7 @@ pub(crate) fn find_visible<'s>(
     Err(RegistryError::not_found(
         format!("skill `{name}` not found"),
         snapshot.similar(&name, audience),
-        "list_skills shows the available skills",
+        Advice::from(NextStep::ListSkills).with_text(" shows the available skills"),
     ))
 }
 

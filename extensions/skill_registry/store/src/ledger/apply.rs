@@ -9,6 +9,7 @@
 //! A process that dies in between leaves the intent open. The next process that opens the ledger
 //! repeats steps 2 to 4, which by the digests does only the missing part.
 
+use skill_catalog::{Advice, NextStep};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -512,8 +513,10 @@ fn conflict_error(intent: &ChangeIntent, path: &str) -> LedgerError {
         None => LedgerErrorKind::Conflict,
     };
     let hint = match &intent.proposal {
-        Some(id) => format!("run `skill proposal rebase {id}` to rebase it onto the current file"),
-        None => "inspect the changes with `skill history`, then try again".to_owned(),
+        Some(id) => super::error::rebase_advice(&id.to_string()),
+        None => Advice::from("inspect the changes with ")
+            .with_step(NextStep::ShowHistory)
+            .with_text(", then try again"),
     };
     let location = intent.skill_directory().path().join(path);
     let message = format!("{} changed concurrently; it was not overwritten", location.display());

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use skill_catalog::Snapshot;
+use skill_catalog::{Advice, NextStep};
 use skill_format::Digest;
 
 use crate::db::{ChangeIntent, IntentFile, StoredProposal};
@@ -84,10 +85,7 @@ impl LedgerSession<'_> {
         LedgerError::new(
             LedgerErrorKind::Stale,
             format!("{} has changed since the proposal was made", target.location().display()),
-            format!(
-                "run `skill proposal rebase {}` to rebase it onto the current file",
-                summary.id
-            ),
+            super::error::rebase_advice(&summary.id.to_string()),
         )
     }
 
@@ -127,10 +125,11 @@ impl LedgerSession<'_> {
         let mut events = self.change(|work| {
             // Read again by its digest: a damaged stored text must never reach the skill.
             let Some(new) = work.verified(new_digest, Some(&captured))? else {
-                let otherwise = format!("reject it with `skill proposal reject {id}`");
+                let step = NextStep::RejectProposal { id: id.to_string() };
+                let otherwise = Advice::from("reject it with ").with_step(step);
                 let what = format!("proposal {id} of `{}`", target.skill_id);
                 let path = target.location();
-                return Err(LedgerError::damaged_text(&what, &path, new_digest, &otherwise));
+                return Err(LedgerError::damaged_text(&what, &path, new_digest, otherwise));
             };
             work.add_blobs([(new_digest, &*new)])?;
             // The current files become a version first, so that a rollback finds direct edits.

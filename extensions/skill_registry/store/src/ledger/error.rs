@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use skill_catalog::{Advice, NextStep};
 use skill_catalog::{ErrorKind, RegistryError};
 use skill_format::Digest;
 use skillhost_files::LockError;
@@ -55,7 +56,7 @@ pub enum LedgerErrorKind {
 pub struct LedgerError {
     reason: LedgerErrorKind,
     message: String,
-    hint: String,
+    hint: Advice,
     similar: Vec<String>,
     /// `Some` if the error is about the database; `true` if the database is damaged.
     database: Option<bool>,
@@ -67,14 +68,18 @@ impl LedgerError {
     pub(crate) fn new(
         reason: LedgerErrorKind,
         message: impl Into<String>,
-        hint: impl Into<String>,
+        hint: impl Into<Advice>,
     ) -> Self {
         let (message, hint) = (message.into(), hint.into());
         Self { reason, message, hint, similar: Vec::new(), database: None, unwritable: false }
     }
 
     /// Creates the error for a name that does not exist.
-    pub(crate) fn not_found(message: String, similar: Vec<String>, otherwise: &str) -> Self {
+    pub(crate) fn not_found(
+        message: String,
+        similar: Vec<String>,
+        otherwise: impl Into<Advice>,
+    ) -> Self {
         let wire = RegistryError::not_found(message, similar, otherwise);
         Self {
             similar: wire.similar,
@@ -121,7 +126,7 @@ impl LedgerError {
     pub(crate) fn database(
         reason: LedgerErrorKind,
         message: impl Into<String>,
-        hint: impl Into<String>,
+        hint: impl Into<Advice>,
     ) -> Self {
         Self { database: Some(false), ..Self::new(reason, message, hint) }
     }
@@ -133,12 +138,18 @@ impl LedgerError {
     }
 
     /// Creates the error for a stored text that no longer has its digest; `what` names its owner.
-    pub(crate) fn damaged_text(what: &str, path: &Path, digest: Digest, otherwise: &str) -> Self {
+    pub(crate) fn damaged_text(
+        what: &str,
+        path: &Path,
+        digest: Digest,
+        otherwise: impl Into<Advice>,
+    ) -> Self {
         let message = format!(
             "{what}: the stored text of {} is damaged: it does not have the digest {digest}",
             path.display()
         );
-        let hint = format!("put a file with this digest at {}, or {otherwise}", path.display());
+        let hint = Advice::from(format!("put a file with this digest at {}, or ", path.display()))
+            .with_advice(otherwise.into());
         Self::new(LedgerErrorKind::Corrupt, message, hint)
     }
 
@@ -191,7 +202,7 @@ impl LedgerError {
 
     /// Returns the hint for the next step.
     #[must_use]
-    pub fn hint(&self) -> &str {
+    pub fn hint(&self) -> &Advice {
         &self.hint
     }
 
@@ -212,6 +223,13 @@ impl From<LockError> for LedgerError {
             }
         }
     }
+}
+
+/// Returns the advice to rebase a proposal.
+pub(crate) fn rebase_advice(id: &str) -> Advice {
+    Advice::from("run ")
+        .with_step(NextStep::RebaseProposal { id: id.to_owned() })
+        .with_text(" to rebase it onto the current file")
 }
 
 impl From<LedgerError> for RegistryError {

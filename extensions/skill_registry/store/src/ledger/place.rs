@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cap_std::fs::Dir;
+use skill_catalog::{Advice, NextStep};
 use skill_catalog::{Audience, Skill, SkillFile, Snapshot, TrustLevel};
 use skillhost_files::{
     jail::{self, JailError, RelPath},
@@ -191,8 +192,10 @@ pub(crate) fn unknown_skill_for(
     LedgerError::not_found(
         format!("skill `{id}` not found"),
         snapshot.similar(&id, audience),
-        "list_skills shows the available skills; propose a new skill with its whole SKILL.md and an \
-         id of lower-case letters, digits and single hyphens",
+        Advice::from(NextStep::ListSkills).with_text(
+            " shows the available skills; propose a new skill with its whole SKILL.md and an \
+             id of lower-case letters, digits and single hyphens",
+        ),
     )
 }
 
@@ -210,7 +213,9 @@ fn is_new_id(id: &str) -> bool {
 /// Checks that a path may be written.
 fn check_writable(path: &str) -> Result<RelPath, LedgerError> {
     let refuse = |message: String| {
-        let hint = "give the path as read_skill lists it, relative to the skill's directory";
+        let hint = Advice::from("give the path as ")
+            .with_step(NextStep::ReadSkill)
+            .with_text(" lists it, relative to the skill's directory");
         Err(LedgerError::new(LedgerErrorKind::Denied, message, hint))
     };
     let path = match RelPath::new(path) {

@@ -1,6 +1,7 @@
 //! `propose_skill_update`: records an agent's proposal without changing the skill.
 
 use serde_json::json;
+use skill_catalog::{Advice, NextStep};
 use skill_catalog::{AgentAuthor, Snapshot};
 use skill_format::{Digest, FILE_LIMIT};
 
@@ -328,7 +329,9 @@ fn check_quota(work: &LedgerWork<'_, '_>, skill_id: &str) -> Result<(), LedgerEr
     Err(LedgerError::new(
         LedgerErrorKind::Quota,
         full,
-        "ask the operator to review them (`skill proposal review`), then propose again",
+        Advice::from("ask the operator to review them (")
+            .with_step(NextStep::ReviewProposals)
+            .with_text("), then propose again"),
     ))
 }
 

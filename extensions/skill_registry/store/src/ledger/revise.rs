@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use skill_catalog::Snapshot;
+use skill_catalog::{Advice, NextStep};
 use skill_format::Digest;
 
 use crate::db::{NewAuditEntry, StoredProposal};
@@ -103,12 +104,15 @@ pub(super) fn require_state(
     }
     let hint = match summary.state {
         ProposalState::Stale | ProposalState::Failed => {
-            format!("run `skill proposal rebase {}` to rebase it onto the current file", summary.id)
+            super::error::rebase_advice(&summary.id.to_string())
         }
-        ProposalState::Applied => format!("run `skill rollback {}` to undo it", summary.skill_id),
-        ProposalState::Approved => "it is being applied; try again".to_owned(),
+        ProposalState::Applied => {
+            let step = NextStep::RollBackSkill { id: summary.skill_id.to_string() };
+            Advice::from("run ").with_step(step).with_text(" to undo it")
+        }
+        ProposalState::Approved => "it is being applied; try again".into(),
         ProposalState::Open | ProposalState::Rejected | ProposalState::Superseded => {
-            "an agent can propose it again".to_owned()
+            "an agent can propose it again".into()
         }
     };
     let kind = match summary.state {

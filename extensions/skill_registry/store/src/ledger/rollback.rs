@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
+use skill_catalog::{Advice, NextStep};
 use skill_catalog::{Snapshot, suggest_similar};
 
 use crate::db::{ChangeIntent, IntentFile, NewAuditEntry, StoredVersion};
@@ -96,7 +97,7 @@ impl Ledger {
                     return Err(LedgerError::new(
                         LedgerErrorKind::State,
                         format!("`{skill_id}` already equals version {}", target.version.number),
-                        "`skill history` lists the versions",
+                        Advice::from(NextStep::ShowHistory).with_text(" lists the versions"),
                     ));
                 }
                 let to = format!("rolled back to version {}", target.version.number);
@@ -231,7 +232,8 @@ fn version_not_found(skill_id: &str, number: Option<u64>, similar: Vec<String>) 
         Some(number) => format!("`{id}` has no version {number}"),
         None => format!("no version of `{id}` found"),
     };
-    LedgerError::not_found(message, similar, "`skill history` lists the versions of a skill")
+    let advice = Advice::from(NextStep::ShowHistory).with_text(" lists the versions of a skill");
+    LedgerError::not_found(message, similar, advice)
 }
 
 /// Finds the version for a rollback.

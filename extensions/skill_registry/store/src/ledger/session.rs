@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use skill_catalog::suggest_similar;
+use skill_catalog::{Advice, NextStep};
 use skill_format::Digest;
 use skillhost_files::{DirectoryLock, fault};
 
@@ -324,7 +325,8 @@ pub(super) fn proposal_not_found(id: &str, similar: Vec<String>) -> LedgerError 
     LedgerError::not_found(
         format!("proposal `{id}` not found"),
         similar,
-        "`skill proposal list --all` lists them; give the id, a prefix of it or the number",
+        Advice::from(NextStep::ListProposals)
+            .with_text(" lists them; give the id, a prefix of it or the number"),
     )
 }
 

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cap_std::fs::{Dir, Metadata};
 use serde_json::json;
+use skill_catalog::{Advice, NextStep};
 use skill_catalog::{Audience, ErrorKind, FileTree, RegistryError, Snapshot, suggest_similar};
 use skill_format::{ResourceKind, TokenCount, mime_type};
 use skillhost_files::{
@@ -265,7 +266,9 @@ pub(crate) fn to_registry_error(error: RelPathError) -> RegistryError {
         | RelPathError::Drive
         | RelPathError::Dots => ErrorKind::Denied,
     };
-    let hint = "give the path as read_skill lists it, relative to the skill's directory and with /";
+    let hint = Advice::from("give the path as ")
+        .with_step(NextStep::ReadSkill)
+        .with_text(" lists it, relative to the skill's directory and with /");
     RegistryError::new(kind, error.to_string(), hint)
 }
 
@@ -273,25 +276,31 @@ fn jail_registry_error(error: JailError, args: &ReadResourceArgs, path: &RelPath
     let (kind, message, hint) = match error {
         JailError::NotFound => {
             let message = format!("the directory of `{}` not found", args.skill_id);
-            (ErrorKind::NotFound, message, "list_skills shows the available skills")
+            (
+                ErrorKind::NotFound,
+                message,
+                Advice::from(NextStep::ListSkills).with_text(" shows the available skills"),
+            )
         }
         JailError::Link => (
             ErrorKind::Denied,
             format!("{path} is or passes through a symbolic link"),
-            "links inside a skill are not followed; the file must lie in the skill itself",
+            "links inside a skill are not followed; the file must lie in the skill itself".into(),
         ),
         JailError::Directory => (
             ErrorKind::InvalidArgument,
             format!("{path} is a directory"),
-            "name a file; read_skill lists them",
+            Advice::from("name a file; ").with_step(NextStep::ReadSkill).with_text(" lists them"),
         ),
-        JailError::NotRegular => {
-            (ErrorKind::Denied, format!("{path} is not a regular file"), "name a regular file")
-        }
+        JailError::NotRegular => (
+            ErrorKind::Denied,
+            format!("{path} is not a regular file"),
+            "name a regular file".into(),
+        ),
         JailError::Io(error) => (
             ErrorKind::Io,
             format!("{path} cannot be read: {error}"),
-            "ask the operator to check the file's permissions and the disk",
+            "ask the operator to check the file's permissions and the disk".into(),
         ),
     };
     RegistryError::new(kind, message, hint)
@@ -300,10 +309,11 @@ fn jail_registry_error(error: JailError, args: &ReadResourceArgs, path: &RelPath
 fn unknown_file_error(dir: &Dir, args: &ReadResourceArgs, path: &RelPath) -> RegistryError {
     let files = FileTree::list(dir).map(|tree| tree.files).unwrap_or_default();
     let otherwise = if path.as_str().contains('%') {
-        "read_skill lists the files; a path is taken literally, nothing in it is decoded"
+        " lists the files; a path is taken literally, nothing in it is decoded"
     } else {
-        "read_skill lists the files"
+        " lists the files"
     };
+    let otherwise = Advice::from(NextStep::ReadSkill).with_text(otherwise);
     RegistryError::not_found(
         format!("`{}` has no file {path}", args.skill_id),
         suggest_similar(path.as_str(), files.iter().map(String::as_str)),

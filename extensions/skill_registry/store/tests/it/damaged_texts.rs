@@ -52,7 +52,7 @@ fn approve_rejects_damaged_text() {
     );
     assert_eq!(error.to_string(), expected);
     assert!(
-        error.hint().contains(&format!("`skill proposal reject {proposal}`")),
+        error.hint().to_string().contains(&format!("`skill proposal reject {proposal}`")),
         "{}",
         error.hint()
     );
@@ -84,7 +84,11 @@ fn rollback_rejects_damaged_version() {
              the digest {digest}"
         );
         assert_eq!(error.to_string(), expected);
-        assert!(error.hint().contains("or roll back to another version"), "{}", error.hint());
+        assert!(
+            error.hint().to_string().contains("or roll back to another version"),
+            "{}",
+            error.hint()
+        );
     }
     assert_eq!(desk.body("beads"), "later");
 

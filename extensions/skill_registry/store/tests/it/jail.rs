@@ -125,7 +125,7 @@ fn path_errors_have_hints() {
             limit: None,
         };
         let error = read_skill_resource(&store.snapshot(), Audience::Model, &args).unwrap_err();
-        (error.kind, error.message, error.hint)
+        (error.kind, error.message, error.hint.to_string())
     };
     let relative =
         "give the path as read_skill lists it, relative to the skill's directory and with /";

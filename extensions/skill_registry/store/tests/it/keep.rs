@@ -145,7 +145,7 @@ fn created_skill_requires_approval() {
     let message = "`beads` was created by the agent builder and is not approved as it is now";
     assert_eq!(error.message, message);
     let command = format!("skillhost skill approve beads --digest {tree}");
-    assert_eq!(error.hint, format!("inspect its files, then run: {command}"));
+    assert_eq!(error.hint.to_string(), format!("inspect its files, then run: {command}"));
     let listed = list_skills(&snapshot, Audience::Model, &ListSkillsArgs::default());
     assert!(listed.text.ends_with("; skills, unapproved, created by the agent builder]"));
     let unapproved = json!({ "author": agent(), "approved": null, "tree": tree });

@@ -225,7 +225,7 @@ fn rebase_reopens_stale_proposal() {
     let error = desk.approve(&proposal, digest).unwrap_err();
     assert_eq!((error.kind(), error.reason()), (ErrorKind::Conflict, LedgerErrorKind::Stale));
     assert_eq!(
-        error.hint(),
+        error.hint().to_string(),
         format!("run `skill proposal rebase {proposal}` to rebase it onto the current file")
     );
     assert_eq!(states(&desk), [ProposalState::Stale]);

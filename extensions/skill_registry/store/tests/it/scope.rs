@@ -84,7 +84,7 @@ fn states_define_audiences() {
     }
     let error = skill_content(&store, &snapshot, "stopped").unwrap_err();
     assert_eq!(
-        (error.message.as_str(), error.hint.as_str()),
+        (error.message.as_str(), error.hint.to_string().as_str()),
         (
             "`stopped` is off: skillhost.yaml has extensions.skill_registry.skills.stopped: off",
             "run `skillhost skill enable stopped`, or do not bind the skill",

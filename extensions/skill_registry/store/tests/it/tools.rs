@@ -238,7 +238,7 @@ fn unknown_and_hidden_skills_have_hints() {
     let error = read("alhpa", Audience::Model).unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert_eq!(error.message, "skill `alhpa` not found");
-    assert_eq!(error.hint, "did you mean `alpha`?");
+    assert_eq!(error.hint.to_string(), "did you mean `alpha`?");
     assert_eq!(error.similar, ["alpha"]);
     // A model gets no sign of a skill that it may not invoke.
     assert_eq!(read("gama", Audience::Model).unwrap_err().similar, Vec::<String>::new());

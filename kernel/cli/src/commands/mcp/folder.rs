@@ -228,5 +228,5 @@ fn output(answer: ToolAnswer) -> Result<ToolOutput, BackendError> {
 fn to_backend_error(error: RegistryError) -> BackendError {
     // Both kinds serialize to the same wire names.
     let kind = convert_json(&error.kind).unwrap_or(ErrorKind::Failed);
-    BackendError { kind, message: error.message, hint: error.hint }
+    BackendError { kind, message: error.message, hint: error.hint.to_string() }
 }
