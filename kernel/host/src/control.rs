@@ -2,25 +2,22 @@
 //!
 //! A request is one JSON line, and so is its response. A command that finds no running kernel boots
 //! its own and executes the same request there, so that both respond alike. The directory of the
-//! socket is private to its owner, and each end checks that the peer is the same user (see
-//! [`endpoint`]): a peer could also replace the libraries that the kernel loads.
+//! socket is private to its owner, and each end checks that the peer is the same user : a peer could also replace the libraries that the kernel loads.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
-use skillhost_conversation::ThreadStore;
-use skillhost_files::to_hex;
-use skillhost_home::{ApprovalSurface, Environment, Home};
-use skillhost_payload::{CallContext, CallError, ErrorKind};
-use talk::MessageRequest;
-use tokio::io::{
-    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+use skillhost_control::{
+    ControlRequest, ControlResponse, LINE_LIMIT, check_peer, prepare_directory, with_timeout,
+    write_line,
 };
+use skillhost_conversation::ThreadStore;
+use skillhost_payload::{CallError, ErrorKind};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -28,127 +25,15 @@ use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::runtime::RunError;
 use crate::turn::TurnRequest;
+use talk::MessageRequest;
 
 mod answers;
-mod endpoint;
 mod talk;
 
 pub use answers::{
     AgentDetails, AgentStatus, AgentSummary, ExtensionDiagnosis, ExtensionHealth, FailedListing,
     ToolListing,
 };
-pub use talk::{ClientMessage, MessageConnection, MessageError, ServerMessage, UserMessage};
-
-/// A request to a kernel, running or the caller's own. Every connection acts as the operator.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "snake_case")]
-pub enum ControlRequest {
-    /// Reloads an extension: returns [`crate::ReloadOutcome`].
-    Reload {
-        /// The extension.
-        id: String,
-    },
-    /// Previews a build: returns [`crate::BuildPreview`].
-    PreviewBuild {
-        /// The extension.
-        id: String,
-    },
-    /// Builds and installs an extension: returns [`crate::BuildOutcome`]. Cancelled when the client
-    /// disconnects.
-    Build {
-        /// The extension.
-        id: String,
-        /// The digest of the approved files, from the preview.
-        sha256: String,
-        /// The surface of the approval.
-        #[serde(default = "default_surface")]
-        surface: ApprovalSurface,
-    },
-    /// Restores the previous build: returns [`crate::RollbackOutcome`].
-    RollBack {
-        /// The extension.
-        id: String,
-    },
-    /// Composes one turn: returns [`crate::ComposedTurn`].
-    Turn {
-        /// The agent.
-        agent: String,
-        /// The user's message.
-        prompt: String,
-    },
-    /// Calls an operator's tool about an agent: returns [`crate::ToolOutput`].
-    InvokeFor {
-        /// The agent.
-        agent: String,
-        /// The tool.
-        tool: String,
-        /// The arguments, as JSON text.
-        arguments: String,
-    },
-    /// Calls a tool: returns [`crate::ToolOutput`].
-    Invoke {
-        /// The context of the caller.
-        context: CallContext,
-        /// The tool.
-        tool: String,
-        /// The arguments, as JSON text.
-        arguments: String,
-    },
-    /// Lists tools: returns [`ToolListing`].
-    Tools {
-        /// The agent whose tools are listed; `None` for the operator's.
-        agent: Option<String>,
-    },
-    /// Lists agents, refreshed: returns a list of [`AgentSummary`].
-    Agents,
-    /// Describes an agent, refreshed: returns [`AgentDetails`].
-    Agent {
-        /// The agent.
-        id: String,
-    },
-    /// Sends a user message to a thread and opens a [`MessageConnection`].
-    Talk(UserMessage),
-    /// Attaches to the pending message of a thread, as for `Talk`.
-    Attach {
-        /// The thread.
-        thread: String,
-    },
-    /// Activates a skill in an idle thread: returns its [`crate::SkillRef`].
-    Activate {
-        /// The thread.
-        thread: String,
-        /// The skill.
-        skill: String,
-    },
-    /// Returns the [`crate::LoadReport`].
-    Report,
-    /// Returns the report with the health of every library: [`ExtensionDiagnosis`].
-    Diagnose,
-    /// Lists schedules: returns a list of [`crate::ScheduleSummary`].
-    Schedules,
-    /// Runs a schedule now and awaits it: returns [`crate::ScheduleRunOutcome`].
-    RunSchedule {
-        /// The schedule, `extension/name`.
-        id: String,
-    },
-}
-
-fn default_surface() -> ApprovalSurface {
-    ApprovalSurface::CommandLine
-}
-
-/// The response of a kernel.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ControlResponse {
-    /// The result, as documented for the request.
-    Done(Box<RawValue>),
-    /// The error.
-    Failed(CallError),
-}
-
-/// The length limit of a request or response line, in bytes: a skill's text, escaped, fits.
-const LINE_LIMIT: u64 = 32 * 1024 * 1024;
 
 /// The limit of connections that have not sent their request yet.
 const MAX_SILENT_CONNECTIONS: usize = 32;
@@ -158,14 +43,6 @@ const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
 
 /// The longest such pause.
 const MAX_ACCEPT_BACKOFF: Duration = Duration::from_secs(1);
-
-/// Returns the path of a home's socket, or `None` without a directory for it.
-#[must_use]
-pub fn socket_path(home: &Home, environment: &Environment) -> Option<PathBuf> {
-    // A hash: the path of a socket is limited to about 100 bytes.
-    let name = to_hex(&Sha256::digest(home.root().as_os_str().as_encoded_bytes())[..8]);
-    environment.socket_dir().map(|directory| directory.join(format!("{name}.sock")))
-}
 
 /// The listening end of a kernel; the socket is removed when it is dropped.
 pub struct ControlServer {
@@ -181,7 +58,7 @@ impl ControlServer {
     /// [`io::ErrorKind::PermissionDenied`] when the directory is not private to this user.
     pub async fn bind(path: &Path) -> io::Result<Self> {
         if let Some(directory) = path.parent() {
-            endpoint::prepare_directory(directory)?;
+            prepare_directory(directory)?;
         }
         // A kernel that accepts connections is alive; its socket must stay.
         if UnixStream::connect(path).await.is_ok() {
@@ -241,7 +118,7 @@ async fn handle_connection(
     kernel: &Kernel,
     silent_slots: OwnedSemaphorePermit,
 ) -> io::Result<()> {
-    endpoint::check_peer(&stream)?;
+    check_peer(&stream)?;
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut request = String::new();
@@ -273,14 +150,6 @@ async fn handle_connection(
         ),
     };
     with_timeout(limit, write_line(&mut write, &reply)).await
-}
-
-/// Limits the time that a peer has for reading or writing.
-async fn with_timeout<T>(
-    limit: Duration,
-    work: impl Future<Output = io::Result<T>>,
-) -> io::Result<T> {
-    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 fn to_response(result: Result<Box<RawValue>, KernelError>) -> ControlResponse {
@@ -354,99 +223,4 @@ pub async fn execute_request(
 
 fn to_raw_json<T: Serialize>(value: &T) -> Result<Box<RawValue>, KernelError> {
     serde_json::value::to_raw_value(value).map_err(|error| CallError::protocol_error(&error).into())
-}
-
-/// An error of a request without a response.
-#[derive(Debug, thiserror::Error)]
-pub enum RequestError {
-    /// No kernel was reached, or the request was sent in part: it was not executed.
-    #[error("{0}")]
-    NotSent(io::Error),
-    /// The connection broke after the request was sent: it may have been executed.
-    #[error("kernel ended before it replied: {0}")]
-    NoAnswer(io::Error),
-    /// The response is not valid.
-    #[error("{0}")]
-    Unreadable(serde_json::Error),
-}
-
-impl RequestError {
-    /// Returns whether no kernel listens, or none can be reached at present.
-    #[must_use]
-    pub fn is_gone(&self) -> bool {
-        matches!(self, Self::NotSent(error) if is_gone(error))
-    }
-}
-
-/// Returns whether an error of a connection means that no kernel is at its other end.
-#[must_use]
-pub fn is_gone(error: &io::Error) -> bool {
-    use io::ErrorKind as Kind;
-    matches!(
-        error.kind(),
-        Kind::NotFound
-            | Kind::ConnectionRefused
-            | Kind::ConnectionReset
-            | Kind::ConnectionAborted
-            | Kind::NotConnected
-            | Kind::BrokenPipe
-            | Kind::UnexpectedEof
-    )
-}
-
-impl ControlRequest {
-    /// Returns whether the request has no further effect if it is sent twice.
-    #[must_use]
-    pub fn is_repeatable(&self) -> bool {
-        match self {
-            Self::PreviewBuild { .. }
-            | Self::Turn { .. }
-            | Self::Tools { .. }
-            | Self::Agents
-            | Self::Agent { .. }
-            | Self::Talk(_)
-            | Self::Attach { .. }
-            | Self::Activate { .. }
-            | Self::Report
-            | Self::Diagnose
-            | Self::Schedules => true,
-            Self::Reload { .. }
-            | Self::Build { .. }
-            | Self::RollBack { .. }
-            | Self::InvokeFor { .. }
-            | Self::Invoke { .. }
-            | Self::RunSchedule { .. } => false,
-        }
-    }
-}
-
-/// Sends a request to the kernel that runs for a home.
-///
-/// # Errors
-/// [`RequestError`]; [`RequestError::is_gone`] when no kernel runs. Another user receives no byte.
-pub async fn send_request(
-    path: &Path,
-    request: &ControlRequest,
-) -> Result<ControlResponse, RequestError> {
-    let mut stream = endpoint::connect_socket(path).await.map_err(RequestError::NotSent)?;
-    // A kernel ignores an incomplete line, so a failed write has no effect.
-    write_line(&mut stream, request).await.map_err(RequestError::NotSent)?;
-    let mut line = String::new();
-    let read = BufReader::new(stream.take(LINE_LIMIT)).read_line(&mut line).await;
-    match read {
-        Ok(_) if line.ends_with('\n') => {
-            serde_json::from_str(&line).map_err(RequestError::Unreadable)
-        }
-        Ok(_) => Err(RequestError::NoAnswer(io::ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(RequestError::NoAnswer(error)),
-    }
-}
-
-async fn write_line<T: Serialize>(
-    stream: &mut (impl AsyncWrite + Unpin),
-    value: &T,
-) -> io::Result<()> {
-    let mut line = serde_json::to_vec(value)?;
-    line.push(b'\n');
-    stream.write_all(&line).await
 }

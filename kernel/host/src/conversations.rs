@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use secrecy::SecretString;
+use skillhost_control::{ClientMessage, ServerMessage, UserMessage};
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
-
-use crate::control::{ClientMessage, ServerMessage, UserMessage};
 
 /// The channels of all pending messages of this kernel.
 #[derive(Default)]

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use skillhost_control::ServerMessage;
 use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_runtime::AgentRuntime;
-use crate::control::ServerMessage;
 use crate::conversations::MessageChannels;
 use crate::error::KernelError;
 use crate::extension_host::{ExtensionHost, ExtensionHostOptions};

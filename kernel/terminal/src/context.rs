@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use futures::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use skillhost_control::{ControlRequest, ControlResponse, RequestError, send_request, socket_path};
 use skillhost_home::{Environment, Home, HomeError, LoadedSettings, Settings};
-use skillhost_kernel::control::{self, ControlRequest, ControlResponse, RequestError, socket_path};
 use skillhost_kernel::supervision::SupervisorLock;
 use tokio::runtime::Runtime;
 
@@ -162,7 +162,7 @@ pub async fn ask_kernel<T: DeserializeOwned>(
 ) -> Result<Option<T>, CliError> {
     let mut lost: Option<Instant> = seen.then(Instant::now);
     loop {
-        let error = match control::send_request(socket, request).await {
+        let error = match send_request(socket, request).await {
             Ok(ControlResponse::Done(value)) => return parse_answer(&value).map(Some),
             Ok(ControlResponse::Failed(error)) => return Err(error.into()),
             Err(error) => error,

@@ -3,9 +3,9 @@
 use std::io;
 
 use serde_json::{Value, json};
+use skillhost_control::MessageError;
 use skillhost_conversation::ThreadError;
 use skillhost_home::{ApprovalsError, HomeError, SettingsError};
-use skillhost_kernel::control::MessageError;
 use skillhost_payload::{CallError, ErrorKind};
 
 use crate::exit;

@@ -1,7 +1,8 @@
 //! `skillhost agent`: agents and the layers of their instructions.
 
 use serde_json::json;
-use skillhost_kernel::control::{AgentDetails, AgentStatus, AgentSummary, ControlRequest};
+use skillhost_control::ControlRequest;
+use skillhost_kernel::control::{AgentDetails, AgentStatus, AgentSummary};
 use skillhost_kernel::{InstructionLayer, InstructionLayerKind};
 use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, RED, display_safe, exit};
 

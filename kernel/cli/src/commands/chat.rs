@@ -6,7 +6,8 @@ mod input;
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_kernel::control::{AgentSummary, ControlRequest, ToolListing};
+use skillhost_control::ControlRequest;
+use skillhost_kernel::control::{AgentSummary, ToolListing};
 use skillhost_payload::{CallContext, CallOrigin, ToolOutput};
 use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, display_safe, exit};
 

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use skill_commands::{REGISTRY, registry_config};
 use skill_store::ReviewConfig;
+use skillhost_control::ControlRequest;
 use skillhost_home::LoadPhase;
-use skillhost_kernel::control::{ControlRequest, ExtensionDiagnosis};
+use skillhost_kernel::control::ExtensionDiagnosis;
 use skillhost_kernel::{LoadReport, LoadedExtension, ReloadOutcome};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use skillhost_builder::TrialReport;
+use skillhost_control::ControlRequest;
 use skillhost_home::{ApprovalSurface, Settings};
-use skillhost_kernel::control::{self, ControlRequest};
+use skillhost_kernel::control;
 use skillhost_kernel::{
     BootOptions, BuildOutcome, BuildPreview, RollbackOutcome, probe_extension as load,
 };

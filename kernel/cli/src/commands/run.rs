@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use skillhost_control::socket_path;
 use skillhost_events::topic;
 use skillhost_kernel::Kernel;
-use skillhost_kernel::control::{ControlServer, socket_path};
+use skillhost_kernel::control::ControlServer;
 use skillhost_payload::Event;
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, DIM, Output, display_safe, exit, queue,

@@ -1,7 +1,7 @@
 //! `skillhost schedule`: scheduled jobs.
 
 use serde_json::json;
-use skillhost_kernel::control::ControlRequest;
+use skillhost_control::ControlRequest;
 use skillhost_kernel::{LastRun, ScheduleRunOutcome, ScheduleSummary};
 use skillhost_terminal::{CliContext, CommandResult, display_safe, exit};
 

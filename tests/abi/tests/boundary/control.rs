@@ -4,8 +4,9 @@ use std::io::ErrorKind as Io;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
+use skillhost_control::{ControlRequest, ControlResponse, send_request};
 use skillhost_kernel::KernelLimits;
-use skillhost_kernel::control::{ControlRequest, ControlResponse, ControlServer, send_request};
+use skillhost_kernel::control::ControlServer;
 use skillhost_payload::ErrorKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use mock_model::{MockModel, Step, Wire};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use skillhost_control::socket_path;
 use skillhost_home::{Environment, Home, HomeSource};
-use skillhost_kernel::control::socket_path;
 use test_support::{Background, TestHome, binary};
 
 use crate::scene::shipped_manifest;

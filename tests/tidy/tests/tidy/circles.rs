@@ -22,7 +22,7 @@ const FILES_IN_CIRCLES: &[(&str, usize)] = &[
     ("extensions/skill_registry/commands", 7),
     ("extensions/skill_registry/plugin", 6),
     ("extensions/skill_registry/store", 14),
-    ("kernel/host", 15),
+    ("kernel/host", 9),
     ("kernel/manifest", 3),
     ("kernel/mcp", 9),
 ];

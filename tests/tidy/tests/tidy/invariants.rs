@@ -56,6 +56,7 @@ fn kernel_has_no_skill_knowledge() {
     let folders = [
         "kernel/home/src",
         "kernel/conversation/src",
+        "kernel/control/src",
         "kernel/host/src",
         "kernel/manifest/src",
         "kernel/events/src",

@@ -1,7 +1,7 @@
 //! `skillhost skill explain --agent --prompt`: the catalog of an agent for a prompt, explained.
 
 use serde_json::{Value, json};
-use skillhost_kernel::control::ControlRequest;
+use skillhost_control::ControlRequest;
 use skillhost_payload::ToolOutput;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit, text_or_stdin};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
+use skillhost_control::ControlRequest;
 use skillhost_conversation::{RunOutcome, ThreadSkill};
-use skillhost_kernel::control::ControlRequest;
 use skillhost_payload::SkillRef;
 use skillhost_terminal::{CliError, exit};
 use tokio::signal::unix::Signal;

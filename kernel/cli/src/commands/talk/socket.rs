@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
+use skillhost_control::{
+    ClientMessage, ControlRequest, MessageConnection, ServerMessage, UserMessage, is_gone,
+};
 use skillhost_conversation::{Channel, RunOutcome, ThreadStore};
 use skillhost_home::Home;
-use skillhost_kernel::control::{
-    AgentDetails, ClientMessage, ControlRequest, MessageConnection, ServerMessage, UserMessage,
-    is_gone,
-};
+use skillhost_kernel::control::AgentDetails;
 use skillhost_kernel::supervision::SupervisorLock;
 use skillhost_kernel::{DEFAULT_AGENT, LoadReport};
 use skillhost_payload::SkillRef;

@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 /// # Errors
 /// [`io::ErrorKind::NotFound`] or [`io::ErrorKind::ConnectionRefused`] when none runs;
 /// [`io::ErrorKind::PermissionDenied`] when the directory or the listener belongs to another user.
-pub(super) async fn connect_socket(path: &Path) -> io::Result<UnixStream> {
+pub(crate) async fn connect_socket(path: &Path) -> io::Result<UnixStream> {
     if let Some(directory) = path.parent() {
         check_directory(directory)?;
     }
@@ -30,7 +30,7 @@ pub(super) async fn connect_socket(path: &Path) -> io::Result<UnixStream> {
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`] for a directory that belongs to another user, is a link, or
 /// is writable by others; the system's errors.
-pub(super) fn prepare_directory(directory: &Path) -> io::Result<()> {
+pub fn prepare_directory(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).recursive(true).create(directory)?;
     // The link itself is checked: its target could change after the check.
     let found = fs::symlink_metadata(directory)?;
@@ -66,7 +66,7 @@ fn check_directory(directory: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`]; the system's error if the peer is unknown.
-pub(super) fn check_peer(stream: &UnixStream) -> io::Result<()> {
+pub fn check_peer(stream: &UnixStream) -> io::Result<()> {
     check_uid(stream.peer_cred()?.uid())
 }
 

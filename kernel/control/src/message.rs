@@ -1,0 +1,163 @@
+//! Messages of a connection that belongs to one user message.
+
+use secrecy::ExposeSecret as _;
+use serde::{Deserialize, Serialize};
+use skillhost_conversation::{
+    ApprovalDecision, ApprovalRequest, RunEvent, RunOutcome, SecretPrompt, SecretReply,
+};
+use skillhost_payload::CallError;
+
+/// A user message for a thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserMessage {
+    /// The id of the message. A client that sends it again after a broken connection keeps the id,
+    /// and the message is processed once.
+    pub message_id: String,
+    /// The thread's id; the thread must exist.
+    pub thread: String,
+    /// The agent of the thread.
+    pub agent: String,
+    /// The message text.
+    pub text: String,
+    /// The model, `provider/model`; overrides settings and manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+/// A message from the kernel to a client. [`ServerMessage::Done`], [`ServerMessage::Failed`] and
+/// [`ServerMessage::ShuttingDown`] end the connection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerMessage {
+    /// The user message of this connection; always the first line.
+    #[serde(rename = "hears")]
+    Accepted(UserMessage),
+    /// An event of the run.
+    RunEvent(RunEvent),
+    /// A tool call requires approval.
+    #[serde(rename = "ask")]
+    ApprovalRequested {
+        /// The id of the request.
+        id: u64,
+        /// The request.
+        request: ApprovalRequest,
+    },
+    /// A secret is requested.
+    #[serde(rename = "ask_secret")]
+    SecretRequested {
+        /// The id of the request.
+        id: u64,
+        /// The request.
+        request: SecretPrompt,
+    },
+    /// A request no longer needs an answer.
+    #[serde(rename = "given_up")]
+    QuestionWithdrawn {
+        /// The id of the request.
+        id: u64,
+    },
+    /// The kernel shuts down. The message is stored, and the next kernel resumes its run.
+    #[serde(rename = "ending")]
+    ShuttingDown {
+        /// True if the next kernel starts at once.
+        again: bool,
+    },
+    /// The message was answered.
+    Done(RunOutcome),
+    /// The message will not be answered.
+    Failed(MessageError),
+}
+
+/// An error that ended the processing of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageError {
+    /// The part that failed, in one word: `model`, `agent`, `thread`, `cancelled` and so on.
+    pub what: String,
+    /// The error.
+    #[serde(flatten)]
+    pub error: CallError,
+}
+
+/// A message from a client to the kernel.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientMessage {
+    /// The answer to [`ServerMessage::ApprovalRequested`].
+    Answer {
+        /// The id of the request.
+        id: u64,
+        /// The decision.
+        decision: ApprovalDecision,
+    },
+    /// The answer to [`ServerMessage::SecretRequested`].
+    Secret {
+        /// The id of the request.
+        id: u64,
+        /// The secret.
+        value: String,
+    },
+    /// The rejection of [`ServerMessage::SecretRequested`].
+    #[serde(rename = "no_secret")]
+    SecretDeclined {
+        /// The id of the request.
+        id: u64,
+        /// The reason.
+        reason: String,
+    },
+    /// A request to cancel the run.
+    Cancel,
+}
+
+impl ClientMessage {
+    /// Converts the reply to a [`ServerMessage::SecretRequested`].
+    #[must_use]
+    pub fn from_secret_reply(id: u64, reply: SecretReply) -> Self {
+        match reply {
+            SecretReply::Given(value) => {
+                Self::Secret { id, value: value.expose_secret().to_owned() }
+            }
+            SecretReply::Refused { reason } => Self::SecretDeclined { id, reason },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Reads lines as another version of the program writes them, and writes them again.
+    fn assert_stable<T: Serialize + DeserializeOwned>(lines: &[&str]) {
+        for line in lines {
+            let expected: Value = serde_json::from_str(line).unwrap();
+            let message: T = serde_json::from_value(expected.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&message).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn message_names_are_stable() {
+        assert_stable::<ServerMessage>(&[
+            r#"{"hears": {"message_id": "i", "thread": "t", "agent": "a", "text": "Hi"}}"#,
+            r#"{"given_up": {"id": 1}}"#,
+            r#"{"ending": {"again": true}}"#,
+            r#"{"ask": {"id": 1, "request": {"agent_id": "a", "tool": "t", "extension": "e",
+                "arguments": "{}", "destructive": false, "always": false}}}"#,
+            r#"{"ask_secret": {"id": 1, "request": {"agent_id": "a", "name": "N",
+                "extensions": ["e"], "reason": "r"}}}"#,
+            r#"{"run_event": {"event": "restart", "agent_id": "a", "reason": "r"}}"#,
+            r#"{"run_event": {"event": "tool_begun", "agent_id": "a", "tool": "t",
+                "arguments": "{}"}}"#,
+            r#"{"run_event": {"event": "tool_ended", "agent_id": "a", "tool": "t",
+                "is_error": false, "summary": "s"}}"#,
+            r#"{"run_event": {"event": "used", "agent_id": "a", "model": "m",
+                "usage": {"input": 1, "output": 2, "cached": 0, "estimated": false}}}"#,
+        ]);
+        assert_stable::<ClientMessage>(&[
+            r#"{"no_secret": {"id": 1, "reason": "r"}}"#,
+            r#"{"secret": {"id": 1, "value": "v"}}"#,
+        ]);
+    }
+}
