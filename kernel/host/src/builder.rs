@@ -123,7 +123,7 @@ pub struct BuildPreview {
     /// The extension.
     pub id: ExtensionId,
     /// The digest of exactly these files: the argument of
-    /// [`Kernel::build_extension`](crate::Kernel::build_extension).
+    /// [`AgentRuntime::build_extension`](crate::AgentRuntime::build_extension).
     pub sha256: String,
     /// The files. Untrusted text.
     pub details: String,

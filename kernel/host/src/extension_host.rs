@@ -35,8 +35,7 @@ pub(crate) struct ExtensionHostOptions {
 
 /// The loaded extensions of a kernel, and all that their calls need.
 ///
-/// Knows agents as data, and reaches the parts above through [`HostServices`] and
-/// [`StateObserver`].
+/// Knows agents as data, and reaches the parts above through two traits.
 pub struct ExtensionHost {
     pub(crate) home: Home,
     /// The settings of the start, or of the last reload.

@@ -133,7 +133,7 @@ impl Kernel {
     /// [`Kernel::delivery_problem`] has the reason. Ends with [`Kernel::shutdown`].
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`](crate::ErrorKind) where another process delivers the events of this
+    /// [`ErrorKind::Conflict`](skillhost_payload::ErrorKind) where another process delivers the events of this
     /// home.
     pub async fn start_event_delivery(&self) -> Result<(), CallError> {
         self.shared.delivery.start_delivery().await
@@ -162,7 +162,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`KernelError::NotFound`] with similar ids; [`KernelError::Call`] of the kind
-    /// [`ErrorKind::Conflict`](crate::ErrorKind) while a run is active, and with the error of a
+    /// [`ErrorKind::Conflict`](skillhost_payload::ErrorKind) while a run is active, and with the error of a
     /// failed run.
     pub async fn run_schedule(&self, id: &str) -> Result<ScheduleRunOutcome, KernelError> {
         self.shared.schedules.run_schedule(id).await
@@ -172,7 +172,7 @@ impl Kernel {
     /// again.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`](crate::ErrorKind) without a supervisor, `Conflict` while a
+    /// [`ErrorKind::Unavailable`](skillhost_payload::ErrorKind) without a supervisor, `Conflict` while a
     /// restart is in progress, `Io` if the reason cannot be stored.
     pub async fn request_restart(&self, reason: &str, by: &str) -> Result<(), CallError> {
         self.shared.restarts.request_restart(self.events(), reason, by).await

@@ -3,9 +3,9 @@
 //! The kernel is independent of the extensions' purposes. Skills, too, belong to one extension: the
 //! kernel only has the field `uses_skills` and the interface `skill`.
 //!
-//! Starting points: [`Kernel`] is the callers' handle; `boot` and `reload` load extensions through
-//! `loader` (the only file that calls dlopen) and `abi` (the only conversions); `context_chain`,
-//! `tools` and `agents` compose a turn, `runtime` runs an agent.
+//! Starting points: [`Kernel`] is the callers' handle and connects the parts. [`ExtensionHost`]
+//! loads extensions (`load`, `reload`) through `loader` (the only file that calls dlopen) and `abi`
+//! (the only conversions). [`AgentRuntime`] composes turns (`turn`) and runs agents (`runtime`).
 
 mod abi;
 mod agent;

@@ -36,7 +36,7 @@ pub trait ProcessExtension: Send + Sync {
     /// is notified and, if it then sends no further reply, killed and restarted.
     ///
     /// # Errors
-    /// [`CallError`]; of the kind [`ErrorKind::Unavailable`](crate::ErrorKind) while there is no
+    /// [`CallError`]; of the kind [`ErrorKind::Unavailable`](skillhost_payload::ErrorKind) while there is no
     /// process.
     async fn invoke(
         &self,

@@ -129,7 +129,7 @@ impl AgentRuntime {
     ///
     /// # Errors
     /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error,
-    /// or of the kind [`ErrorKind::Denied`](crate::ErrorKind) without the required approval.
+    /// or of the kind [`ErrorKind::Denied`](skillhost_payload::ErrorKind) without the required approval.
     pub async fn invoke_tool_as(
         &self,
         context: CallContext,
