@@ -70,7 +70,7 @@ pub(crate) fn cmd_test() -> Result<()> {
     run_command(&mut cargo_command([
         "test",
         "--package",
-        "skill-store",
+        "skill-service",
         "--features",
         "failpoints",
         "--test",

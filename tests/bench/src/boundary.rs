@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use skill_catalog::{Audience, Store, SystemClock};
-use skill_store::{ReadSkillArgs, read_skill};
+use skill_service::{ReadSkillArgs, read_skill};
 use skillhost_home::{Home, HomeSource, Installation, Settings};
 use skillhost_kernel::{BootOptions, Kernel, LoadedExtension};
 use skillhost_payload::{CallContext, CallOrigin};

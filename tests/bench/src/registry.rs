@@ -12,7 +12,7 @@ use serde::Serialize;
 use skill_catalog::{
     AgentScope, CatalogScope, SkillRoot, Snapshot, Store, StoreOptions, SystemClock, TrustLevel,
 };
-use skill_store::{BlockRequest, CatalogBlocks};
+use skill_service::{BlockRequest, CatalogBlocks};
 
 use crate::median;
 

@@ -119,7 +119,7 @@ fn only_the_command_line_prints() {
         "kernel/process/tests",
         "xtask",
         "tests",
-        "extensions/skill_registry/store/tests",
+        "extensions/skill_registry/service/tests",
     ];
     let macros = ["println!", "print!", "dbg!", "io::stdout()", "io::stderr()"];
     let findings: Vec<_> = rust_files()
@@ -162,8 +162,8 @@ fn pure_crates_cannot_do_io() {
 #[test]
 fn only_two_modules_speak_sql() {
     let own = [
-        "extensions/skill_registry/store/src/db.rs",
-        "extensions/skill_registry/store/src/db",
+        "extensions/skill_registry/ledger/src/sqlite.rs",
+        "extensions/skill_registry/ledger/src/sqlite",
         "kernel/events/src/store.rs",
         "kernel/events/src/store",
     ];

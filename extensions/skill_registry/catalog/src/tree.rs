@@ -4,10 +4,8 @@ use std::io::{self, Read};
 
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, Metadata};
-use skillhost_files::{
-    jail::{self, RelPath},
-    temporary::{is_leftover, is_temporary},
-};
+use skillhost_files::jail::{self, RelPath};
+use skillhost_files::temporary::{is_leftover, is_temporary};
 
 use crate::skill::Skill;
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use skill_format::SkillId;
-use skill_store::{LedgerErrorKind, ToolGrant};
+use skill_ledger::{LedgerErrorKind, ToolGrant};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::consent::ApprovalFlags;

@@ -1,7 +1,7 @@
 //! `skillhost skill audit-log`.
 
 use serde_json::{Value, json};
-use skill_store::{AuditEntry, AuditFilter, format_rfc3339};
+use skill_ledger::{AuditEntry, AuditFilter, format_rfc3339};
 use skillhost_terminal::{CliContext, CommandResult, exit, json_text};
 
 use super::desk::ReviewContext;

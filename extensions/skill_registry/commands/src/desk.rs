@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nix::unistd::{Uid, User};
 use skill_catalog::{Snapshot, Store};
 use skill_format::SkillId;
-use skill_store::{
+use skill_ledger::{
     HumanActor, Ledger, LedgerError, Proposal, ProposalDrift, ProposalFilter, ProposalSummary,
     ToolGrant,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use skill_diff::unified_diff;
-use skill_store::{VersionFile, VersionTree};
+use skill_ledger::{VersionFile, VersionTree};
 
 /// A file that differs between the versions.
 #[derive(Debug, PartialEq, Eq, Serialize)]

@@ -7,8 +7,8 @@ mod turn;
 use serde::Serialize;
 use skill_catalog::{AgentScope, Audience, PartialScan, SkillRoot};
 use skill_format::RenderReport;
+use skill_ledger::ToolGrant;
 use skill_rules::Profile;
-use skill_store::ToolGrant;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use self::chain::{ScanRemark, StageRow};

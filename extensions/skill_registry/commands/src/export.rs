@@ -10,7 +10,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use skill_catalog::{Audience, Skill, Snapshot, Store, TrustLevel};
 use skill_format::SkillId;
-use skill_store::{ApprovalStatus, SkillPublisher};
+use skill_ledger::ApprovalStatus;
+use skill_service::SkillPublisher;
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, DIM, GREEN, Output, RED, YELLOW, display_safe, exit,
 };

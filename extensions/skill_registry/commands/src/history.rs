@@ -1,7 +1,7 @@
 //! `skillhost skill history`.
 
 use serde_json::json;
-use skill_store::{SkillVersion, VersionAuthor};
+use skill_ledger::{SkillVersion, VersionAuthor};
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use skill_catalog::AgentAuthor;
 use skill_diff::FuzzKind;
 use skill_diff::FuzzNote;
-use skill_store::{
+use skill_ledger::{
     Proposal, ProposalDrift, ProposalFileState, Recommendation, ReviewFlag, ToolGrant, VersionTree,
     format_rfc3339,
 };

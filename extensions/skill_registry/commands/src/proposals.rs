@@ -1,7 +1,7 @@
 //! `skillhost skill proposal list`.
 
 use serde_json::json;
-use skill_store::{ProposalFilter, ProposalState, ReviewFlag, format_rfc3339};
+use skill_ledger::{ProposalFilter, ProposalState, ReviewFlag, format_rfc3339};
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;

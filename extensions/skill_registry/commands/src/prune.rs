@@ -1,7 +1,7 @@
 //! `skillhost skill prune`.
 
 use serde_json::json;
-use skill_store::RetentionRule;
+use skill_ledger::RetentionRule;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;

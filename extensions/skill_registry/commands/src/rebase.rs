@@ -1,6 +1,6 @@
 //! `skillhost skill proposal rebase`.
 
-use skill_store::ProposalState;
+use skill_ledger::ProposalState;
 use skillhost_terminal::{CliContext, CommandResult, GREEN, RED, display_safe, exit};
 
 use super::desk::{ReviewContext, current_actor};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use skill_catalog::Store;
 use skill_format::SkillId;
-use skill_store::Ledger;
+use skill_ledger::Ledger;
 use skillhost_terminal::{CliContext, CliError};
 
 use super::stored;

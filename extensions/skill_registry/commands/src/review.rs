@@ -6,7 +6,7 @@ mod walk;
 
 use serde::Serialize;
 use serde_json::json;
-use skill_store::{Proposal, ProposalDrift, ProposalFilter, ProposalState};
+use skill_ledger::{Proposal, ProposalDrift, ProposalFilter, ProposalState};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use super::consent::is_interactive;

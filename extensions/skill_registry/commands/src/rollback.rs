@@ -1,6 +1,6 @@
 //! `skillhost skill rollback`.
 
-use skill_store::SkillVersion;
+use skill_ledger::SkillVersion;
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::compare;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 use skill_catalog::{Audience, Skill, TrustLevel};
 use skill_search::{Ranker, RankingExplanation};
-use skill_store::{
+use skill_service::{
     ListSkillsArgs, SearchContext, SkillQuery, SkillSearchResult, SkillSearcher, search_skills,
 };
 use skillhost_terminal::{

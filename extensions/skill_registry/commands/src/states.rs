@@ -9,7 +9,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::json;
 use skill_catalog::{Audience, SkillState, Snapshot};
-use skill_store::RegistryConfig;
+use skill_service::RegistryConfig;
 use skillhost_control::ControlRequest;
 use skillhost_files::{ReplaceError, replace_file, write_atomically};
 use skillhost_home::{Home, Settings};

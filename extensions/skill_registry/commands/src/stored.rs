@@ -11,9 +11,10 @@ use skill_catalog::{
     SystemClock, TrustLevel,
 };
 use skill_format::SkillId;
-use skill_store::{
-    ApprovalStatus, Ledger, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, RegistryConfig,
-    ToolAnswer, ToolGrant, list_skills, matching_skills, read_skill, read_skill_resource,
+use skill_ledger::{ApprovalStatus, Ledger, ToolGrant};
+use skill_service::{
+    ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, RegistryConfig, ToolAnswer, list_skills,
+    matching_skills, read_skill, read_skill_resource,
 };
 use skillhost_home::{Home, Installation, discover_manifests};
 use skillhost_terminal::{

@@ -5,14 +5,18 @@ use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
 use skill_catalog::{Store, SystemClock};
-use skill_store::{
-    ActivationLog, BlockRequest, Ledger, LedgerError, LedgerOutcome, LedgerSync, LogMessage,
-    OfferDecision, ProposalOffer, ProposalReviewer, RegistryConfig, SkillAccess, SkillActivation,
+use skill_ledger::{
+    ActivationLog, Ledger, LedgerError, LedgerOutcome, LedgerSync, SkillAccess, SkillActivation,
+};
+use skill_service::{
+    BlockRequest, LogMessage, OfferDecision, ProposalOffer, ProposalReviewer, RegistryConfig,
     SkillFinder, propose_with_events,
 };
 use skillhost_sdk::ReviewDecision;
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::tokio::{select, sync::Mutex, sync::Notify, time::sleep};
+use skillhost_sdk::tokio::select;
+use skillhost_sdk::tokio::sync::{Mutex, Notify};
+use skillhost_sdk::tokio::time::sleep;
 use skillhost_sdk::{serde, serde_json};
 
 use crate::caller::{audience_of, author_of, scope_of};

@@ -1,8 +1,8 @@
 //! The skill registry: the Agent Skills standard for every agent of the kernel.
 //!
-//! This crate only connects parts. Skills are defined in `skill-format` and stored by
-//! `skill-store`; this crate offers both as tools, as a block in every prompt, as a service that
-//! watches the directories, and as the provider through which `uses_skills` is bound.
+//! This crate only connects parts. Skills are found by `skill-catalog`, changed by `skill-ledger` and
+//! shown by `skill-service`; this crate offers them as tools, as a block in every prompt, as a service
+//! that watches the directories, and as the provider through which `uses_skills` is bound.
 
 mod caller;
 mod desk;
@@ -14,9 +14,11 @@ mod watch;
 use std::collections::BTreeMap;
 
 use skill_catalog::{GenerationFile, RegistryError};
-use skill_store::{ChangeLog, SkillAccess, SkillPublication, activate_skill, skill_content};
+use skill_ledger::SkillAccess;
+use skill_service::{ChangeLog, SkillPublication, activate_skill, skill_content};
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::serde::{Serialize, de::DeserializeOwned};
+use skillhost_sdk::serde::Serialize;
+use skillhost_sdk::serde::de::DeserializeOwned;
 use skillhost_sdk::{
     ActiveSkill, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
     ReviewDecision, ReviewOffer, serde_json, tokio,

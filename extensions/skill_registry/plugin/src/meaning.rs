@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 
 use skill_catalog::Snapshot;
 use skill_format::sanitize_line;
-use skill_store::SimilarityScores;
+use skill_service::SimilarityScores;
 use skillhost_sdk::EmbeddingClient;
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::tokio::{select, sync::Notify, time::sleep};
+use skillhost_sdk::tokio::select;
+use skillhost_sdk::tokio::sync::Notify;
+use skillhost_sdk::tokio::time::sleep;
 
 use crate::blocking;
 use crate::desk::RegistryState;

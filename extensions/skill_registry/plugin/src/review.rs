@@ -1,7 +1,8 @@
 //! The review of proposals by an agent, if the settings enable it.
 
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::tokio::{spawn, time::timeout};
+use skillhost_sdk::tokio::spawn;
+use skillhost_sdk::tokio::time::timeout;
 
 use crate::blocking;
 use crate::desk::RegistryState;

@@ -1,6 +1,6 @@
 //! The registry's tools and the audience of their results.
 
-use skill_store::{
+use skill_service::{
     ExplainCatalogArgs, ListSkillsArgs, ToolAnswer, read_skill, read_skill_resource,
     tool_descriptions,
 };

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use skill_catalog::{PollReport, Store};
-use skill_store::{ChangeLog, LedgerEvent, LogMessage};
+use skill_ledger::LedgerEvent;
+use skill_service::{ChangeLog, LogMessage};
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::tokio::{self, sync::Notify};
+use skillhost_sdk::tokio;
+use skillhost_sdk::tokio::sync::Notify;
 
 use crate::desk::{RegistryState, new_event};
 use crate::{blocking, review};

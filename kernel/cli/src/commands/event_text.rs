@@ -1,7 +1,7 @@
 //! Times and payloads of events on one line.
 
 use serde_json::Value;
-use skill_store::format_rfc3339;
+use skill_ledger::format_rfc3339;
 
 /// The number of characters printed of a field.
 const MAX_FIELD_CHARS: usize = 200;

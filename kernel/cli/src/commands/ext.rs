@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use skill_commands::{REGISTRY, registry_config};
-use skill_store::ReviewConfig;
+use skill_service::ReviewConfig;
 use skillhost_control::ControlRequest;
 use skillhost_home::LoadPhase;
 use skillhost_kernel::control::ExtensionDiagnosis;

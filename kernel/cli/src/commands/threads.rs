@@ -1,7 +1,7 @@
 //! `skillhost thread`: stored threads.
 
 use serde_json::json;
-use skill_store::format_rfc3339;
+use skill_ledger::format_rfc3339;
 use skillhost_conversation::{Message, ThreadContents, ThreadStore, ThreadSummary};
 use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, display_safe, exit};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_catalog::{AgentAuthor, Snapshot, Store, SystemClock};
-use skill_store::{HumanActor, Ledger, ProposalFilter, ProposalState, RegistryConfig};
+use skill_ledger::{HumanActor, Ledger, ProposalFilter, ProposalState};
+use skill_service::RegistryConfig;
 use skillhost_kernel::TurnRequest;
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind};
 use test_support::{TestHome, library};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use skill_catalog::SystemClock;
-use skill_store::{Ledger, ProposalState, ProposalSummary, ReviewAdvice};
+use skill_ledger::{Ledger, ProposalState, ProposalSummary, ReviewAdvice};
 use skillhost_conversation::{
     Message, ModelError, ModelMetadata, ModelProvider, ModelReply, ModelRequest, ModelSource,
     ReplyChunk,

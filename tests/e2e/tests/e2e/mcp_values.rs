@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_catalog::{AgentAuthor, Store, SystemClock};
-use skill_store::{Ledger, RegistryConfig};
+use skill_ledger::Ledger;
+use skill_service::RegistryConfig;
 use test_support::TestHome;
 
 use crate::mcp_client::{Client, VERSION, texts};

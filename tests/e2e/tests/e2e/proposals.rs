@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use skill_catalog::{AgentAuthor, Store, SystemClock};
-use skill_store::{Ledger, LedgerError, ProposeOutcome, ProposeRequest, RegistryConfig};
+use skill_ledger::{Ledger, LedgerError, ProposeOutcome, ProposeRequest};
+use skill_service::RegistryConfig;
 use test_support::{Output, TestHome};
 
 pub(crate) const BEADS: &str = "---\nname: beads\ndescription: Tracks work. Use when asked.\n---\none\ntwo\nthree\nfour\nfive\n";

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_catalog::{Snapshot, Store, SystemClock};
-use skill_store::{HumanActor, Ledger, ProposalFilter, RegistryConfig};
+use skill_ledger::{HumanActor, Ledger, ProposalFilter};
+use skill_service::RegistryConfig;
 use test_support::{Output, TestHome};
 
 use crate::scene::{home, skill_md, start_kernel};

@@ -241,19 +241,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
 
 /// Edges outside of the plan, each until the code that needs it has moved.
 const UNPLANNED: &[(&str, &str)] = &[
-    ("bench", "skill-store"),
-    ("skill-commands", "skill-store"),
     ("skill-commands", "skillhost-kernel"),
-    ("skill-registry", "skill-store"),
-    ("skill-store", "skill-catalog"),
-    ("skill-store", "skill-compat"),
-    ("skill-store", "skill-diff"),
-    ("skill-store", "skill-format"),
-    ("skill-store", "skill-rules"),
-    ("skill-store", "skill-search"),
-    ("skill-store", "skillhost-files"),
-    ("skill-store", "yaml-tree"),
-    ("skillhost", "skill-store"),
+    ("skillhost", "skill-ledger"),
     ("skillhost-builder", "skillhost-kernel"),
     ("skillhost-kernel", "skillhost-contract"),
     ("skillhost-kernel", "skillhost-sandbox"),
@@ -264,7 +253,7 @@ const UNPLANNED: &[(&str, &str)] = &[
 ];
 
 /// Crates outside of the plan, each until its parts are crates of their own.
-const UNPLANNED_CRATES: &[&str] = &["skill-store"];
+const UNPLANNED_CRATES: &[&str] = &[];
 
 /// The imports of each crate of the workspace, without those of its tests.
 fn imports() -> BTreeMap<String, BTreeSet<String>> {

@@ -186,7 +186,9 @@ fn files_are_renamed_in_few_places() {
         &["kernel", "extensions"],
         &[
             "kernel/files/src",
-            "extensions/skill_registry/store/src/ledger",
+            "extensions/skill_registry/ledger/src",
+            // Its own name for the temporary file.
+            "extensions/skill_registry/catalog/src/generation.rs",
             // Entries of the sandbox, through its jail.
             "extensions/core_tools/src/change.rs",
             "extensions/core_tools/src/relocate.rs",
@@ -209,7 +211,7 @@ fn nothing_is_written_in_place() {
         &["kernel", "extensions"],
         &[
             // Its own temporary file, before it is renamed.
-            "extensions/skill_registry/store/src/ledger/session.rs",
+            "extensions/skill_registry/ledger/src/session.rs",
             // Renews the documentation in this repository.
             "kernel/cli/src/reference.rs",
         ],
@@ -221,10 +223,10 @@ fn paths_of_others_are_opened_in_jails() {
     // What is told paths by agents, models and peers, and opens them relative to a directory.
     let told = [
         "extensions/core_tools/src",
-        "extensions/skill_registry/store/src/tools",
-        "extensions/skill_registry/store/src/tools.rs",
-        "extensions/skill_registry/store/src/publish",
-        "extensions/skill_registry/store/src/publish.rs",
+        "extensions/skill_registry/service/src/tools",
+        "extensions/skill_registry/service/src/tools.rs",
+        "extensions/skill_registry/service/src/publish",
+        "extensions/skill_registry/service/src/publish.rs",
         "extensions/skill_registry/plugin/src",
         "kernel/host/src/runtime",
         "kernel/mcp/src",
@@ -239,7 +241,7 @@ fn paths_of_others_are_opened_in_jails() {
         "extensions/skill_registry/catalog/src/collect",
         "extensions/skill_registry/catalog/src/disk",
         "extensions/skill_registry/catalog/src/skill_yaml.rs",
-        "extensions/skill_registry/store/src/ledger/apply.rs",
+        "extensions/skill_registry/ledger/src/changes/apply.rs",
         "kernel/builder/src/files.rs",
         "kernel/files/src",
         "kernel/host/src/agent_files.rs",

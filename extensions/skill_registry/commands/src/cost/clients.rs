@@ -294,7 +294,7 @@ mod tests {
         let budgets = |window| numbers(&[], window).iter().map(|it| it[0]).collect::<Vec<_>>();
         assert_eq!(budgets(None), [8_000, 8_000, 8_000]);
         assert_eq!(budgets(Some(200_000)), [16_000, 8_000, 16_000]);
-        let config = skill_store::RegistryConfig::default();
+        let config = skill_service::RegistryConfig::default();
         for window in [1, 999, 200_000, u32::MAX] {
             assert_eq!(budgets(Some(window))[0], config.budget_chars(Some(window)));
         }

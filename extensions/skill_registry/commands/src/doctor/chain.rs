@@ -13,7 +13,7 @@ use skill_compat::extended::{ExtendedSpec, ParsedExtendedSpec};
 use skill_compat::{Eligibility, MissingRequirement, check_eligibility, unchecked_tools};
 use skill_format::{Diagnostic, Frontmatter, SKILL_YAML, SKILL_YAML_LIMIT, Severity, SkillInput};
 use skill_rules::{CheckOptions, CheckScope, Profile};
-use skill_store::explain_unlisted;
+use skill_service::explain_unlisted;
 
 /// The findings that keep a skill's directory from being a skill; other findings of a scan are
 /// remarks.

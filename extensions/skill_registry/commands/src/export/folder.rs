@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use skill_catalog::{Audience, Snapshot, Store};
 use skill_format::Digest;
-use skill_store::read_published;
+use skill_service::read_published;
 use skillhost_files::temporary::{TEMPORARY_PREFIX, temporary_name};
 use skillhost_terminal::{CliError, exit};
 

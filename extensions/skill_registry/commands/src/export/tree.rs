@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use skill_catalog::{Skill, Snapshot, Store};
 use skill_format::Digest;
-use skill_store::{FileManifest, SkillPublisher};
+use skill_service::{FileManifest, SkillPublisher};
 use skillhost_terminal::{CliError, exit};
 
 use crate::wording::registry_error;

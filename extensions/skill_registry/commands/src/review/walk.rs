@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use skill_catalog::Snapshot;
 use skill_format::Digest;
-use skill_store::{Ledger, LedgerError, Proposal, ProposalDrift, ProposalState};
+use skill_ledger::{Ledger, LedgerError, Proposal, ProposalDrift, ProposalState};
 use skillhost_terminal::{BOLD, CliContext, CliError, CommandResult, DIM, display_safe, exit};
 use termimad::crossterm::event::KeyCode;
 

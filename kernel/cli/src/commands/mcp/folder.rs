@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use skill_catalog::{
     Audience, RegistryError, SkillRoot, Store, StoreOptions, SystemClock, TrustLevel,
 };
-use skill_store::{
+use skill_service::{
     SkillPublication, ToolAnswer, list_skills, read_skill, read_skill_resource, tool_descriptions,
 };
 use skillhost_home::Environment;

@@ -1,0 +1,6 @@
+//! The files of skills and of proposals.
+
+pub(crate) mod place;
+pub(crate) mod proposal_file;
+pub(crate) mod swap;
+pub(crate) mod tree;

@@ -1,0 +1,52 @@
+//! Stores proposals of agents, decisions of people and the versions of skills, and changes skills
+//! under human review.
+//!
+//! [`Ledger`] is the database of a data directory; `sqlite` is the only module with SQL. [`LedgerSync`]
+//! keeps a running registry and the ledger in step.
+//!
+//! Only the ledger writes to a skill, and only a version that a person approved or rolled back to. All
+//! other writes go to the data directory.
+
+mod activation_log;
+mod baseline;
+mod changes;
+mod created_skills;
+mod examine;
+mod files;
+mod grant;
+mod keep;
+mod last_good;
+mod ledger;
+mod observe;
+mod peek;
+mod proposals;
+mod read;
+mod records;
+mod retention;
+mod rollback;
+mod search_rows;
+mod session;
+mod sqlite;
+mod texts;
+
+pub use activation_log::ActivationLog;
+pub use files::place::unknown_skill_for;
+pub use files::tree::current_digests;
+pub use grant::ToolGrant;
+pub use keep::{LedgerOutcome, LedgerSync};
+pub use ledger::Ledger;
+pub use records::activation::{ActivationKind, SkillAccess, SkillActivation, SkillStats};
+pub use records::error::{LedgerError, LedgerErrorKind};
+pub use records::event::{LedgerEvent, ProposalEvent, VersionEvent};
+pub use records::note::LedgerNote;
+pub use records::proposal::{
+    ApplyOutcome, HumanActor, LintDelta, LintFinding, Proposal, ProposalDecision, ProposalDrift,
+    ProposalFileState, ProposalFilter, ProposalState, ProposalSummary, ProposeOutcome,
+    ProposeRequest, RebaseOutcome, Recommendation, ReviewAdvice, ReviewFlag,
+};
+pub use records::stamp::format_rfc3339;
+pub use records::version::{
+    ApprovalStatus, AuditEntry, AuditFilter, SkillVersion, VersionAuthor, VersionFile, VersionTree,
+};
+pub use retention::{PruneReport, RetentionRule};
+pub use search_rows::{CatalogHit, CatalogRow, CatalogTerm};

@@ -1,0 +1,7 @@
+//! What happens to proposals.
+
+pub(crate) mod approve;
+pub(crate) mod propose;
+pub(crate) mod rebase;
+pub(crate) mod recommend;
+pub(crate) mod revise;

@@ -1,0 +1,174 @@
+//! Approval of a proposal, and its application to the skill.
+
+use serde_json::json;
+use skill_catalog::{Advice, NextStep, Snapshot};
+use skill_format::Digest;
+
+use crate::changes::apply::mark_stale;
+use crate::changes::apply::record_version;
+use crate::files::place::ProposalTarget;
+use crate::files::tree::read_tree;
+use crate::ledger::Ledger;
+use crate::proposals::propose::check_reason;
+use crate::proposals::propose::to_proposal_event;
+use crate::proposals::revise::find_target;
+use crate::proposals::revise::log_action;
+use crate::proposals::revise::require_state;
+use crate::records::error::{LedgerError, LedgerErrorKind};
+use crate::records::event::LedgerEvent;
+use crate::records::proposal::{ApplyOutcome, HumanActor, ProposalDecision, ProposalState};
+use crate::records::version::VersionAuthor;
+use crate::session::LedgerSession;
+use crate::sqlite::{ChangeIntent, IntentFile, StoredProposal};
+
+impl Ledger {
+    /// Approves an open proposal and applies it: the file is replaced as a unit, if it still is the
+    /// base of the proposal.
+    ///
+    /// `digest` is the digest of the new text that the person reviewed.
+    ///
+    /// # Errors
+    /// [`LedgerErrorKind::NotFound`] and [`LedgerErrorKind::Ambiguous`] for the id,
+    /// [`LedgerErrorKind::State`] if the proposal is not open, [`LedgerErrorKind::Digest`] if it has
+    /// another text, [`LedgerErrorKind::Stale`] if the file has changed (the proposal is stale then);
+    /// those of the disk and the database (the proposal is open as before, unless the message says
+    /// otherwise).
+    pub fn approve(
+        &self,
+        snapshot: &Snapshot,
+        actor: &HumanActor,
+        id: &str,
+        digest: Digest,
+        reason: Option<&str>,
+    ) -> Result<ApplyOutcome, LedgerError> {
+        check_reason("the reason", reason.unwrap_or_default())?;
+        self.with_session(|session| {
+            session.restore_texts(snapshot)?;
+            let stored = session.read(|work| work.find(id))?;
+            require_state(&stored, &[ProposalState::Open], "approved")?;
+            let summary = &stored.proposal.summary;
+            if summary.new_digest != digest {
+                return Err(LedgerError::new(
+                    LedgerErrorKind::Digest,
+                    format!(
+                        "proposal {} has the digest {}, not {digest}",
+                        summary.id, summary.new_digest
+                    ),
+                    "review it again: its text differs from the one that was reviewed",
+                ));
+            }
+            let target = find_target(snapshot, &stored.proposal)?;
+            session.check_no_pending(&target.skill_id)?;
+            let now = target.read()?.map(|text| text.digest);
+            // A file that already has the new text is fine: an interrupted approval may have
+            // written it.
+            if now != summary.base_digest && now != Some(summary.new_digest) {
+                return Err(session.reject_stale(&stored, &target, now));
+            }
+            session.apply(stored, &target, actor, reason)
+        })
+    }
+}
+
+impl LedgerSession<'_> {
+    /// Marks a proposal as stale and returns the error for it.
+    fn reject_stale(
+        &mut self,
+        stored: &StoredProposal,
+        target: &ProposalTarget,
+        now: Option<Digest>,
+    ) -> LedgerError {
+        let path = target.path.as_str();
+        let summary = &stored.proposal.summary;
+        let known = |wanted: &str| (wanted == path).then_some(now);
+        let recorded = self.change(|work| mark_stale(work, &target.skill_id, &known));
+        if let Err(error) = recorded {
+            return error;
+        }
+        LedgerError::new(
+            LedgerErrorKind::Stale,
+            format!("{} has changed since the proposal was made", target.location().display()),
+            crate::records::error::rebase_advice(&summary.id.to_string()),
+        )
+    }
+
+    fn apply(
+        &mut self,
+        mut stored: StoredProposal,
+        target: &ProposalTarget,
+        actor: &HumanActor,
+        reason: Option<&str>,
+    ) -> Result<ApplyOutcome, LedgerError> {
+        let captured = read_tree(&target.place)?;
+        let summary = &stored.proposal.summary;
+        let path = target.path.to_string();
+        let (id, new_digest) = (summary.id.clone(), summary.new_digest);
+        let now = captured.file(&path);
+        let mut intent = ChangeIntent {
+            seq: 0,
+            id: String::new(),
+            skill_id: target.skill_id.clone(),
+            root: target.place.root.clone(),
+            root_path: target.place.root_path.clone(),
+            place: target.place.rel.clone(),
+            before: None,
+            proposal: Some(summary.id.clone()),
+            by: actor.name.clone(),
+            via: actor.via.to_owned(),
+            reason: reason.map(str::to_owned),
+            author: VersionAuthor::Agent(summary.author.clone()),
+            files: vec![IntentFile {
+                path: path.clone(),
+                old: summary.base_digest,
+                new: Some(summary.new_digest),
+                // A proposal changes text only; the executable bits stay.
+                mode: now.map_or(0, |file| file.mode),
+            }],
+        };
+        let mut events = self.change(|work| {
+            // Read again by its digest: a damaged stored text must never reach the skill.
+            let Some(new) = work.verified(new_digest, Some(&captured))? else {
+                let step = NextStep::RejectProposal { id: id.to_string() };
+                let otherwise = Advice::from("reject it with ").with_step(step);
+                let what = format!("proposal {id} of `{}`", target.skill_id);
+                let path = target.location();
+                return Err(LedgerError::damaged_text(&what, &path, new_digest, otherwise));
+            };
+            work.add_blobs([(new_digest, &*new)])?;
+            // The current files become a version first, so that a rollback finds direct edits.
+            work.add_blobs(captured.contents())?;
+            let external = VersionAuthor::External;
+            let (before, edited) =
+                record_version(work, &target.skill_id, &target.place, &captured, &external)?;
+            intent.before = before;
+            stored.proposal.summary.state = ProposalState::Approved;
+            stored.proposal.decided = Some(ProposalDecision {
+                by: actor.name.clone(),
+                at_ms: work.now_ms(),
+                reason: reason.map(str::to_owned),
+            });
+            let event =
+                LedgerEvent::ProposalApproved(to_proposal_event(&stored.proposal, &actor.name));
+            let summary = &stored.proposal.summary;
+            let detail = json!({
+                "base": summary.base_digest, "new": summary.new_digest, "reason": reason,
+            });
+            let changed =
+                log_action(work, &stored, actor, "proposal.approved", Some(&event), detail)?;
+            work.save(&mut stored, changed)?;
+            work.add_intent(&mut intent, changed)?;
+            Ok(edited.into_iter().chain([event]).collect::<Vec<_>>())
+        })?;
+        // Outside of the transaction: the decision has to survive a crash while files are written.
+        let finished = self.execute(&intent)?;
+        events.extend(finished.events);
+        Ok(ApplyOutcome {
+            skill_id: intent.skill_id,
+            proposal: intent.proposal,
+            version: finished.version,
+            tree: finished.tree,
+            files: vec![path],
+            events,
+        })
+    }
+}

@@ -1,0 +1,9 @@
+//! The records of the ledger, and its errors.
+
+pub(crate) mod activation;
+pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod note;
+pub(crate) mod proposal;
+pub(crate) mod stamp;
+pub(crate) mod version;

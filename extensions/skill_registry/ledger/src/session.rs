@@ -1,0 +1,359 @@
+//! A session: exclusive access to the open ledger for one operation.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use skill_catalog::{Advice, NextStep, suggest_similar};
+use skill_format::Digest;
+use skillhost_files::{DirectoryLock, fault};
+
+use crate::files::proposal_file;
+use crate::ledger::Ledger;
+use crate::records::error::{LedgerError, LedgerErrorKind};
+use crate::records::note::LedgerNote;
+use crate::records::proposal::{Proposal, ProposalFileState};
+use crate::records::stamp::format_compact;
+use crate::sqlite::{self, ChangeStamp, LedgerDatabase, LedgerTransaction, StoredProposal};
+
+/// The minimum length of an abbreviated proposal id, in characters.
+const MIN_PREFIX: usize = 6;
+
+/// The number of ids, the newest first, that are compared with an unknown one.
+const MAX_COMPARED: usize = 1_000;
+
+/// The open ledger.
+pub(crate) struct LedgerSession<'l> {
+    pub(crate) ledger: &'l Ledger,
+    pub(crate) db: LedgerDatabase,
+    pub(crate) stamp: ChangeStamp,
+    /// `true` if the database is read as it is, without repairs.
+    pub(crate) peeks: bool,
+}
+
+/// A transaction, and the proposal files to write after its commit.
+pub(crate) struct LedgerWork<'t, 'c> {
+    tx: &'t LedgerTransaction<'c>,
+    ledger: &'t Ledger,
+    files: RefCell<Vec<(PathBuf, String)>>,
+}
+
+impl Ledger {
+    /// Runs `work` in a session. If the database turns out to be damaged, it is rebuilt and the
+    /// work is repeated.
+    pub(crate) fn with_session<T>(
+        &self,
+        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        if self.read_only {
+            return Err(self.read_only_error());
+        }
+        let made = fault::failpoint("dir.create").and_then(|()| make_private_dir(&self.data_dir));
+        made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
+        // The lock comes before the database: SQLite's own locks do not cover the files of skills.
+        let lock = DirectoryLock::acquire(&self.data_dir, self.wait)?;
+        let done = match self.attempt(&lock, None, &work) {
+            Err(error) if error.is_corrupt() => {
+                // Once only: if the rebuilt database is damaged as well, the disk is at fault.
+                let moved_to = self.move_aside()?;
+                self.attempt(&lock, Some(moved_to), &work)
+            }
+            done => done,
+        };
+        drop(lock);
+        done.map_err(|error| error.with_path(&self.database()))
+    }
+
+    /// Runs `work` if a ledger exists; creates none. A ledger that cannot be written is read as it
+    /// is.
+    pub(crate) fn with_existing_session<T: Default>(
+        &self,
+        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        if self.read_only {
+            return self.peek(work);
+        }
+        // The proposal files suffice: a lost database is rebuilt from them.
+        let exists = self.database().exists() || self.proposals_dir().exists();
+        if !exists {
+            return Ok(T::default());
+        }
+        self.with_or_peek(work)
+    }
+
+    fn attempt<T>(
+        &self,
+        lock: &DirectoryLock,
+        moved_to: Option<PathBuf>,
+        work: &impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        // A crash may have damaged the database; the check costs too much for every session.
+        let suspect = !lock.left_by.is_empty();
+        let (db, unused) = LedgerDatabase::open(&self.database(), self.wait, suspect)?;
+        let mut session = LedgerSession { ledger: self, db, stamp: self.stamp(), peeks: false };
+        if unused {
+            session.rebuild(moved_to)?;
+        }
+        // Before the work, so that it never sees a half-written skill.
+        session.recover(&lock.left_by)?;
+        if unused || !session.is_mirrored() {
+            session.mirror_created()?;
+        }
+        // Last: if the recovery fails, the next session has to repeat it.
+        lock.clear_stale_holders();
+        work(&mut session)
+    }
+
+    /// Renames a damaged database; no part of it is deleted.
+    fn move_aside(&self) -> Result<PathBuf, LedgerError> {
+        let path = self.database();
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".corrupt-{}", format_compact(self.stamp().now_ms)));
+        let mut target = PathBuf::from(name);
+        while target.exists() {
+            let mut name = target.into_os_string();
+            name.push("-again");
+            target = name.into();
+        }
+        let failed = |error: io::Error| LedgerError::io("moved aside", &path, &error);
+        // The sidecar files go first: the new database must never be opened with them.
+        for (from, to) in sqlite::sidecar_paths(&path).iter().zip(sqlite::sidecar_paths(&target)) {
+            match fs::rename(from, to) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+        }
+        fs::rename(&path, &target).map_err(failed)?;
+        Ok(target)
+    }
+
+    /// Adds the state of its file to a proposal from the database.
+    fn with_file_state(&self, stored: StoredProposal) -> Proposal {
+        let state = self.file_state(&stored);
+        let mut proposal = stored.proposal;
+        proposal.file = self.proposals_dir().join(&proposal.file);
+        proposal.file_state = state;
+        proposal
+    }
+
+    /// Compares a proposal's file with the content that was written, or is about to be written.
+    pub(crate) fn file_state(&self, stored: &StoredProposal) -> ProposalFileState {
+        let path = self.proposals_dir().join(&stored.proposal.file);
+        match fs::read(path) {
+            Err(_) => ProposalFileState::Missing,
+            Ok(bytes) => {
+                let found = Digest::compute(&bytes);
+                // A crash between commit and write leaves the former content, which does not count
+                // as an edit either.
+                if found == stored.file_digest || Some(found) == stored.file_before {
+                    ProposalFileState::AsWritten
+                } else {
+                    ProposalFileState::Edited
+                }
+            }
+        }
+    }
+}
+
+impl LedgerSession<'_> {
+    /// Runs `work` in one transaction, then writes the files of the changed proposals.
+    pub(crate) fn change<T>(
+        &mut self,
+        work: impl FnOnce(&LedgerWork<'_, '_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let ledger = self.ledger;
+        let (done, files) = self.db.write(&self.stamp, |tx| {
+            let inner = LedgerWork { tx, ledger, files: RefCell::default() };
+            let done = work(&inner)?;
+            Ok((done, inner.files.into_inner()))
+        })?;
+        // After the commit: a file must not show a state that was rolled back. A file that cannot
+        // be written does not fail the call, because the database has its content.
+        for (path, text) in files {
+            if let Err(error) = write_file(&path, &text) {
+                ledger.note(LedgerNote::FileNotWritten { path, reason: error.to_string() });
+            }
+        }
+        Ok(done)
+    }
+
+    /// Runs `work` in one transaction that is not committed.
+    pub(crate) fn read<T>(
+        &mut self,
+        work: impl FnOnce(&LedgerWork<'_, '_>) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let ledger = self.ledger;
+        self.db.read(&self.stamp, |tx| work(&LedgerWork { tx, ledger, files: RefCell::default() }))
+    }
+}
+
+impl<'c> Deref for LedgerWork<'_, 'c> {
+    type Target = LedgerTransaction<'c>;
+
+    fn deref(&self) -> &LedgerTransaction<'c> {
+        self.tx
+    }
+}
+
+impl LedgerWork<'_, '_> {
+    /// Returns the directory of the proposal files.
+    pub(crate) fn proposals_dir(&self) -> PathBuf {
+        self.ledger.proposals_dir()
+    }
+
+    /// Finds a proposal by its id, a prefix of it, or its number.
+    pub(crate) fn find(&self, id: &str) -> Result<StoredProposal, LedgerError> {
+        let wanted = id.trim();
+        let found = match wanted.parse::<u64>() {
+            // A longer number may be the beginning of an id, which starts with digits.
+            Ok(seq) if wanted.len() < MIN_PREFIX => self.proposal_id_by_number(seq)?,
+            _ => self.resolve_id(wanted)?,
+        };
+        let stored = match found {
+            Some(id) => self.proposal(&id)?,
+            None => None,
+        };
+        match stored {
+            Some(stored) => Ok(stored),
+            None => {
+                let known = self.proposal_ids("", MAX_COMPARED)?;
+                Err(proposal_not_found(
+                    wanted,
+                    suggest_similar(wanted, known.iter().map(String::as_str)),
+                ))
+            }
+        }
+    }
+
+    fn resolve_id(&self, prefix: &str) -> Result<Option<String>, LedgerError> {
+        let prefix = prefix.to_ascii_uppercase();
+        if prefix.len() < MIN_PREFIX {
+            return Err(LedgerError::new(
+                LedgerErrorKind::Argument,
+                format!("`{prefix}` is too short for a proposal's id"),
+                format!("give at least {MIN_PREFIX} characters, or the proposal's number"),
+            ));
+        }
+        // One more than is named, to tell whether there are more.
+        let mut found = self.proposal_ids(&prefix, 4)?;
+        if found.len() > 1 {
+            found.truncate(3);
+            return Err(LedgerError::ambiguous(
+                format!("`{prefix}` matches the ids of several proposals"),
+                found,
+            ));
+        }
+        Ok(found.pop())
+    }
+
+    /// Returns a proposal in the form for callers.
+    pub(crate) fn complete(&self, stored: StoredProposal) -> Proposal {
+        self.ledger.with_file_state(stored)
+    }
+
+    /// Saves a changed proposal and schedules the update of its file, unless the file was edited.
+    pub(crate) fn save(
+        &self,
+        stored: &mut StoredProposal,
+        changed: u64,
+    ) -> Result<(), LedgerError> {
+        let path = self.ledger.proposals_dir().join(&stored.proposal.file);
+        let state = self.ledger.file_state(stored);
+        if state == ProposalFileState::Edited {
+            self.ledger.note(LedgerNote::EditedFile { path });
+        } else {
+            let text = proposal_file::render_proposal(&stored.proposal);
+            let digest = Digest::compute(text.as_bytes());
+            if state == ProposalFileState::Missing || digest != stored.file_digest {
+                // Until the new file is in place, the old one counts as written, too.
+                stored.file_before = fs::read(&path).ok().map(|bytes| Digest::compute(&bytes));
+                stored.file_digest = digest;
+                self.files.borrow_mut().push((path, text));
+            }
+        }
+        self.update_proposal(stored, changed)
+    }
+
+    /// Adds a new proposal and schedules its file.
+    pub(crate) fn add(&self, stored: &mut StoredProposal, changed: u64) -> Result<(), LedgerError> {
+        let text = proposal_file::render_proposal(&stored.proposal);
+        stored.file_digest = Digest::compute(text.as_bytes());
+        let path = self.ledger.proposals_dir().join(&stored.proposal.file);
+        self.files.borrow_mut().push((path, text));
+        self.add_proposal(stored, changed)
+    }
+
+    /// Schedules the file of a stored proposal if it is missing or outdated.
+    pub(crate) fn rewrite_file(&self, stored: &StoredProposal) -> Result<(), LedgerError> {
+        let text = proposal_file::render_proposal(&stored.proposal);
+        let path = self.ledger.proposals_dir().join(&stored.proposal.file);
+        let written = fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes());
+        // Another version of the program may render another text: the recorded digest decides.
+        if !written && Digest::compute(text.as_bytes()) == stored.file_digest {
+            self.files.borrow_mut().push((path, text));
+        }
+        Ok(())
+    }
+
+    /// Chooses an unused name for a new proposal's file.
+    pub(crate) fn new_file_name(&self, skill_id: &str) -> Result<PathBuf, LedgerError> {
+        let base = format!("{skill_id}-{}", format_compact(self.now_ms()));
+        for nth in 1_u32.. {
+            let name = if nth == 1 { format!("{base}.md") } else { format!("{base}-{nth}.md") };
+            let in_use = self.has_file(&name)? || self.ledger.proposals_dir().join(&name).exists();
+            if !in_use {
+                return Ok(name.into());
+            }
+        }
+        unreachable!("there are fewer files than numbers")
+    }
+}
+
+/// Creates a directory, and its missing parents, for its owner alone.
+fn make_private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
+}
+
+pub(crate) fn proposal_not_found(id: &str, similar: Vec<String>) -> LedgerError {
+    let id: String = id.chars().take(64).collect();
+    LedgerError::not_found(
+        format!("proposal `{id}` not found"),
+        similar,
+        Advice::from(NextStep::ListProposals)
+            .with_text(" lists them; give the id, a prefix of it or the number"),
+    )
+}
+
+/// Writes a file of the data directory atomically.
+pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    fs::create_dir_all(dir)?;
+    let mut hidden = std::ffi::OsString::from(".tmp-");
+    hidden.push(name);
+    let temporary = dir.join(hidden);
+    // Synced before the rename: after a power loss the name must not refer to an empty file.
+    let written = (|| {
+        fault::failpoint("text.create")?;
+        let mut file = fs::File::create(&temporary)?;
+        fault::write_all(&mut file, text.as_bytes())?;
+        fault::failpoint("text.sync")?;
+        file.sync_all()?;
+        fault::failpoint("text.rename")?;
+        fs::rename(&temporary, path)
+    })();
+    if written.is_err() {
+        // The first error is returned; a leftover file is swept later.
+        let _ = fs::remove_file(&temporary);
+        return written;
+    }
+    fault::failpoint("text.dir")?;
+    #[cfg(unix)]
+    fs::File::open(dir)?.sync_all()?;
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Answers for skills: the tools of the registry, the block in a prompt, the search, the entries of MCP
+//! clients, and the review of proposals.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use skill_catalog::{Audience, Store, StoreError, SystemClock};
+//! use skill_service::{ListSkillsArgs, RegistryConfig, list_skills};
+//!
+//! # fn main() -> Result<(), StoreError> {
+//! let options = RegistryConfig::default().options("path/to/home".as_ref(), None);
+//! let store = Store::open(options, Arc::new(SystemClock))?;
+//! let snapshot = store.snapshot(); // every reader sees one consistent state
+//! let answer = list_skills(&snapshot, Audience::Operator, &ListSkillsArgs::default());
+//! assert_eq!(answer.text, "No skills found.");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - `tools` implements the tools of the registry and the offline commands.
+//! - `publish` builds the resources and prompts of MCP clients.
+//! - `search` ranks skills, `block` selects those of a prompt, `reviewing` lets an agent review
+//!   proposals.
+//!
+//! Nothing here writes: the ledger of `skill-ledger` changes skills.
+
+mod block;
+mod config;
+mod finder;
+mod news;
+mod publish;
+mod reviewing;
+mod search;
+mod tools;
+
+pub use block::{BlockRequest, CatalogBlocks, MatchFn, explain_catalog};
+pub use config::{RegistryConfig, SearchEmbeddings};
+pub use finder::SkillFinder;
+pub use news::{ChangeLog, LogMessage};
+pub use publish::{
+    DirectoryChild, FileBody, FileBodyContent, FileContent, FileDetails, FileManifest,
+    ManifestFile, PromptArgument, PublishedEntries, PublishedFile, SkillDetails, SkillDetailsBatch,
+    SkillEntry, SkillPrompt, SkillPublication, SkillPublisher, SkillSummaries, SkillSummary,
+    UriTarget, explain_unlisted, locate_uri, published_directory, read_published,
+};
+pub use reviewing::{
+    OfferDecision, ProposalOffer, ProposalReviewer, ReviewAnswer, ReviewConfig, ReviewPolicy,
+    ReviewTask, RunId,
+};
+pub use search::{
+    EmbeddingBatch, EmbeddingVectors, MissingVectors, RankedSkill, RankedSkills, RankingSource,
+    SimilarityScores, SkillQuery, SkillSearchResult, SkillSearcher,
+};
+pub use tools::{
+    ActivatedSkill, BoundSkillContent, ExplainCatalogArgs, ListSkillsArgs, ReadResourceArgs,
+    ReadSkillArgs, SearchContext, ToolAnswer, ToolDescription, activate_skill, list_skills,
+    matching_skills, propose_skill_update, propose_with_events, read_skill, read_skill_resource,
+    search_skills, skill_content, tool_descriptions,
+};

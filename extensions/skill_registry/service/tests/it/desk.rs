@@ -1,0 +1,162 @@
+//! A scene with a ledger, and one-line operations of agents and people.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use skill_catalog::{AgentAuthor, Clock, ManualClock, Snapshot, Store};
+use skill_format::Digest;
+use skill_ledger::{
+    ActivationKind, ApplyOutcome, HumanActor, Ledger, LedgerError, ProposeOutcome, ProposeRequest,
+    SkillActivation,
+};
+
+use crate::scene::Scene;
+
+/// 2026-11-22T01:58:16Z, in milliseconds.
+pub(crate) const NOON: i64 = 1_795_312_696_000;
+
+pub(crate) struct Desk {
+    pub(crate) scene: Scene,
+    pub(crate) ledger: Ledger,
+    pub(crate) clock: Arc<ManualClock>,
+}
+
+impl Desk {
+    /// Creates a desk with the skill `beads`, whose SKILL.md is [`text`] of `one`, `two`, `three`.
+    pub(crate) fn new() -> Self {
+        let desk = Self::empty();
+        desk.write("beads", &text("beads", "one\ntwo\nthree"));
+        desk
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self::with(Scene::new())
+    }
+
+    /// Creates a desk for a scene that another process created and owns.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self::with(Scene::at(path))
+    }
+
+    fn with(scene: Scene) -> Self {
+        let clock = Arc::new(ManualClock::new(UNIX_EPOCH + Duration::from_millis(NOON as u64)));
+        let ledger = Self::ledger_at(scene.path("data"), &clock);
+        Self { scene, ledger, clock }
+    }
+
+    fn ledger_at(path: PathBuf, clock: &Arc<ManualClock>) -> Ledger {
+        let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(clock);
+        Ledger::new(path, clock).set_wait(Duration::from_secs(60))
+    }
+
+    /// Returns a second ledger of the same directory, as another process would have.
+    pub(crate) fn other(&self) -> Ledger {
+        Self::ledger_at(self.data(""), &self.clock)
+    }
+
+    pub(crate) fn data(&self, rel: &str) -> PathBuf {
+        if rel.is_empty() { self.scene.path("data") } else { self.scene.path("data").join(rel) }
+    }
+
+    /// Writes the SKILL.md of a skill.
+    pub(crate) fn write(&self, skill: &str, text: &str) {
+        self.scene.write(&format!("skills/{skill}/SKILL.md"), text);
+    }
+
+    /// Reads a file of a skill; `None` if it does not exist.
+    pub(crate) fn file(&self, rel: &str) -> Option<String> {
+        fs::read_to_string(self.scene.path("skills").join(rel)).ok()
+    }
+
+    /// Returns the body of a skill's SKILL.md.
+    pub(crate) fn body(&self, skill: &str) -> String {
+        let text = self.file(&format!("{skill}/SKILL.md")).unwrap();
+        text.rsplit_once("---\n").unwrap().1.trim().to_owned()
+    }
+
+    pub(crate) fn store(&self) -> Store {
+        self.scene.open()
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.store().snapshot()
+    }
+
+    pub(crate) fn ask(&self, request: &ProposeRequest) -> Result<ProposeOutcome, LedgerError> {
+        self.ledger.propose(&self.snapshot(), &agent(), request)
+    }
+
+    /// Proposes another body as an agent; returns the proposal's id and digest.
+    pub(crate) fn propose(&self, skill: &str, body: &str) -> (String, Digest) {
+        let proposed = self.ask(&wish(skill, body)).unwrap();
+        (proposed.proposal.id, proposed.proposal.new_digest)
+    }
+
+    pub(crate) fn approve(&self, id: &str, digest: Digest) -> Result<ApplyOutcome, LedgerError> {
+        self.ledger.approve(&self.snapshot(), &person(), id, digest, None)
+    }
+
+    /// Returns the temporary files below the skills.
+    pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut dirs = vec![self.scene.path("skills"), self.data("")];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+                if entry.file_type().unwrap().is_dir() {
+                    dirs.push(entry.path());
+                }
+                let name = entry.file_name().into_string().unwrap();
+                if name.starts_with('.') {
+                    found.push(entry.path());
+                }
+            }
+        }
+        found
+    }
+}
+
+pub(crate) fn text(name: &str, body: &str) -> String {
+    crate::scene::skill_text(name, body)
+}
+
+pub(crate) fn agent() -> AgentAuthor {
+    AgentAuthor {
+        agent_id: "builder".to_owned(),
+        session_id: "s1".to_owned(),
+        turn_id: "t7".to_owned(),
+        origin: "agent".to_owned(),
+    }
+}
+
+pub(crate) fn person() -> HumanActor {
+    HumanActor { name: "ada".to_owned(), via: "cli" }
+}
+
+/// Returns a request for another body of a skill.
+pub(crate) fn wish(skill: &str, body: &str) -> ProposeRequest {
+    ProposeRequest {
+        skill_id: skill.to_owned(),
+        new_content: Some(text(skill, body)),
+        justification: "It counts better.\nMeasured twice.".to_owned(),
+        evidence: vec!["run 1: 4 of 5\nrun 2: 5 of 5".to_owned()],
+        ..ProposeRequest::default()
+    }
+}
+
+/// Returns the record of an agent's read of a skill.
+pub(crate) fn reading(at_ms: i64, skill_id: &str) -> SkillActivation {
+    SkillActivation {
+        at_ms,
+        skill_id: skill_id.to_owned(),
+        kind: ActivationKind::Skill,
+        path: None,
+        digest: None,
+        agent_id: "builder".to_owned(),
+        session_id: "s1".to_owned(),
+        turn_id: "t7".to_owned(),
+        origin: "agent".to_owned(),
+        tokens: 7,
+    }
+}

@@ -1,0 +1,132 @@
+//! The first version of every skill, and the last good text of a broken one.
+
+use std::fs;
+
+use skill_catalog::Store;
+use skill_ledger::{AuditFilter, LedgerEvent, LedgerSync, VersionAuthor, VersionEvent};
+
+use crate::desk::{Desk, person, text};
+use crate::scene::{assert_quiet, body, findings, id, ids};
+
+/// Starts like a running registry; expects no notes and no error.
+fn start_sync(desk: &Desk, store: &Store) -> LedgerSync {
+    let keeper = LedgerSync::new(&desk.ledger);
+    let prepared = keeper.load_created_skills(store);
+    assert_eq!((prepared.notes, prepared.trouble), (Vec::new(), None));
+    let started = keeper.start(store);
+    assert_eq!((started.notes, started.trouble), (Vec::new(), None));
+    keeper
+}
+
+fn look(keeper: &LedgerSync, store: &Store) -> Vec<LedgerEvent> {
+    let report = store.poll();
+    let kept = keeper.sync(store, &report.events, report.changed);
+    assert_eq!((kept.notes, kept.trouble), (Vec::new(), None));
+    kept.events
+}
+
+fn numbers(desk: &Desk, skill: &str) -> Vec<u64> {
+    let history = desk.ledger.history(&desk.snapshot(), skill).unwrap();
+    history.into_iter().map(|version| version.number).collect()
+}
+
+#[test]
+fn first_edit_keeps_original() {
+    let desk = Desk::new();
+    desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
+    let store = desk.scene.open();
+    let keeper = start_sync(&desk, &store);
+    store.poll_full();
+    let original = desk.file("beads/SKILL.md").unwrap();
+    desk.write("beads", &format!("{original}appended\n"));
+    look(&keeper, &store);
+    let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    assert_eq!(history.len(), 2);
+    assert_eq!(history[0].author, VersionAuthor::External);
+    assert_eq!((history[0].reason.as_deref(), history[0].files), (Some("as first seen"), 2));
+    desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None).unwrap();
+    assert_eq!(desk.file("beads/SKILL.md"), Some(original));
+}
+
+#[test]
+fn removed_skill_is_restored() {
+    let desk = Desk::new();
+    let store = desk.scene.open();
+    let keeper = start_sync(&desk, &store);
+    fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
+    look(&keeper, &store);
+    look(&keeper, &store);
+    assert_eq!(ids(&store), [""; 0]);
+    desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None).unwrap();
+    assert_eq!(desk.body("beads"), "one\ntwo\nthree");
+}
+
+#[test]
+fn first_versions_are_recorded_in_batches() {
+    let desk = Desk::empty();
+    for number in 0..300 {
+        let name = format!("s{number}");
+        desk.write(&name, &text(&name, "same"));
+    }
+    let store = desk.scene.open();
+    let keeper = start_sync(&desk, &store);
+    let lines = || {
+        let lines = desk.ledger.audit(AuditFilter::default()).unwrap();
+        let first = lines.iter().filter(|line| line.action == "versions.first");
+        first.map(|line| line.detail["skills"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(), [256, 44]);
+    // Recorded once, also for the next start; a poll without changes opens no file.
+    store.poll_full();
+    keeper.sync(&store, &[], true);
+    assert_quiet(&store);
+    start_sync(&desk, &desk.scene.open_warm());
+    assert_eq!(lines(), [256, 44]);
+}
+
+#[test]
+fn edits_between_runs_are_recorded() {
+    let desk = Desk::new();
+    start_sync(&desk, &desk.scene.open());
+    desk.write("beads", &text("beads", "edited while nothing ran"));
+    let store = desk.scene.open();
+    let keeper = start_sync(&desk, &store);
+    let report = store.poll_full();
+    let kept = keeper.sync(&store, &report.events, true);
+    let [LedgerEvent::VersionCreated(VersionEvent { version: 2, .. })] = &kept.events[..] else {
+        panic!("{kept:?}");
+    };
+    desk.write("beads", &text("beads", "edited again"));
+    look(&keeper, &store);
+    assert_eq!(numbers(&desk, "beads"), [1, 2, 3]);
+}
+
+#[test]
+fn last_good_text_survives_restart() {
+    let desk = Desk::new();
+    desk.write("pdf", "never good");
+    start_sync(&desk, &desk.scene.open());
+    desk.write("beads", "---\nname: beads\n---\nno description\n");
+    // The recorded broken text is skipped.
+    let snapshot = desk.snapshot();
+    assert_eq!(snapshot.skills().len(), 0);
+    desk.ledger.record_direct_edits(&snapshot, &[id("beads")]).unwrap();
+
+    let store = desk.scene.open();
+    assert_eq!(ids(&store), [""; 0]);
+    let keeper = start_sync(&desk, &store);
+    assert_eq!(ids(&store), ["beads"]);
+    assert_eq!(body(&store, "beads"), ("one\ntwo\nthree".to_owned(), true));
+    let of_beads = findings(&store).into_iter().filter(|(.., skipped)| !skipped);
+    let rules: Vec<_> = of_beads.map(|(_, rule, _)| rule).collect();
+    assert_eq!(rules, ["description.required", "file.lastGood"]);
+    // It stays across further polls.
+    assert_quiet(&store);
+    store.poll_full();
+    keeper.sync(&store, &[], true);
+    assert_eq!(body(&store, "beads"), ("one\ntwo\nthree".to_owned(), true));
+    desk.write("beads", &text("beads", "repaired"));
+    look(&keeper, &store);
+    assert_eq!(body(&store, "beads"), ("repaired".to_owned(), false));
+    assert_eq!(ids(&store), ["beads"]);
+}

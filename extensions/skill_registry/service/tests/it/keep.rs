@@ -1,0 +1,260 @@
+//! Synchronization of a running registry with the ledger.
+
+use std::fs;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skill_catalog::{AgentScope, Audience, ErrorKind, Store};
+use skill_ledger::{ActivationLog, LedgerErrorKind, LedgerSync, ProposalState};
+use skill_service::{
+    ListSkillsArgs, ReadSkillArgs, ReviewPolicy, list_skills, propose_skill_update, read_skill,
+    skill_content,
+};
+
+use crate::desk::{Desk, agent, person, reading, text, wish};
+use crate::scene::id;
+
+fn topics(keeper: &LedgerSync, store: &Store) -> Vec<&'static str> {
+    let report = store.poll();
+    let kept = keeper.sync(store, &report.events, report.changed);
+    assert_eq!((kept.notes, kept.trouble), (Vec::new(), None));
+    kept.events.iter().map(|event| event.topic()).collect()
+}
+
+#[test]
+fn foreign_changes_are_reported_once() {
+    let desk = Desk::new();
+    let other = desk.other();
+    other.propose(&desk.snapshot(), &agent(), &wish("beads", "before")).unwrap();
+    let store = desk.scene.open_warm();
+    let keeper = LedgerSync::new(&desk.ledger);
+    assert!(keeper.start(&store).events.is_empty());
+    assert_eq!(topics(&keeper, &store), [""; 0]);
+
+    let made = other.propose(&desk.snapshot(), &agent(), &wish("beads", "four")).unwrap();
+    assert_eq!(topics(&keeper, &store), ["skill.proposal.created"]);
+    assert_eq!(topics(&keeper, &store), [""; 0]);
+    // Changes of the same copy of the program were published by it already.
+    desk.propose("beads", "five");
+    assert_eq!(topics(&keeper, &store), [""; 0]);
+
+    desk.write("beads", &text("beads", "by hand"));
+    let expected = [
+        "skill.version.created",
+        "skill.proposal.stale",
+        "skill.proposal.stale",
+        "skill.proposal.stale",
+    ];
+    assert_eq!(topics(&keeper, &store), expected);
+    let state = other.proposal(&made.proposal.id).unwrap().summary.state;
+    assert_eq!(state, ProposalState::Stale);
+    assert_eq!(topics(&keeper, &store), [""; 0]);
+}
+
+#[test]
+fn unusable_ledger_is_reported_once() {
+    let desk = Desk::new();
+    let store = desk.scene.open_warm();
+    let keeper = LedgerSync::new(&desk.ledger);
+    fs::create_dir_all(desk.data("registry.sqlite3")).unwrap();
+    desk.write("beads", &text("beads", "by hand"));
+    let report = store.poll();
+    let trouble = keeper.sync(&store, &report.events, report.changed).trouble.unwrap();
+    assert_eq!(trouble.kind(), ErrorKind::Io);
+    assert_eq!(keeper.last_error(), Some(trouble));
+    assert_eq!(keeper.sync(&store, &[], true).trouble, None);
+    assert!(keeper.last_error().is_some());
+    fs::remove_dir(desk.data("registry.sqlite3")).unwrap();
+    let kept = keeper.sync(&store, &[], false);
+    let topics: Vec<_> = kept.events.iter().map(|event| event.topic()).collect();
+    assert_eq!((topics, keeper.last_error()), (vec!["skill.version.created"], None));
+}
+
+#[test]
+fn empty_registry_creates_no_database() {
+    let desk = Desk::empty();
+    let store = desk.scene.open_warm();
+    let keeper = LedgerSync::new(&desk.ledger);
+    for kept in
+        [keeper.load_created_skills(&store), keeper.start(&store), keeper.sync(&store, &[], true)]
+    {
+        assert!(kept.events.is_empty() && kept.trouble.is_none(), "{kept:?}");
+    }
+    assert!(keeper.flush_activations(&ActivationLog::default()).trouble.is_none());
+    assert!(!desk.data("").exists());
+}
+
+#[test]
+fn sync_does_not_modify_database() {
+    let desk = Desk::new();
+    desk.propose("beads", "four");
+    let store = desk.scene.open_warm();
+    let keeper = LedgerSync::new(&desk.ledger);
+    let stamp = || fs::metadata(desk.data("registry.sqlite3")).unwrap().modified().unwrap();
+    // The first start records the existing skills.
+    assert!(LedgerSync::new(&desk.ledger).start(&store).trouble.is_none());
+    let before = stamp();
+    assert!(keeper.start(&store).trouble.is_none());
+    assert!(keeper.sync(&store, &[], true).trouble.is_none());
+    assert_eq!(stamp(), before);
+}
+
+#[test]
+fn reads_are_recorded_in_batches() {
+    let desk = Desk::new();
+    let keeper = LedgerSync::new(&desk.ledger);
+    let log = ActivationLog::default();
+    let full: Vec<i64> = (1..=600).filter(|at| log.record(reading(*at, "beads"))).collect();
+    assert_eq!(full, [256, 512]);
+    let reads = || desk.ledger.stats(None).unwrap().first().map_or(0, |stats| stats.reads);
+    assert!(keeper.flush_activations(&log).notes.is_empty());
+    assert_eq!(reads(), 600);
+
+    // The ledger is unavailable: excess reads are counted, the others are written later.
+    fs::rename(desk.data(""), desk.scene.path("away")).unwrap();
+    fs::write(desk.data(""), "in the way").unwrap();
+    let count = (0..100).filter(|at| log.record(reading(*at, "beads"))).count();
+    assert_eq!(count, 0);
+    assert_eq!(keeper.flush_activations(&log).trouble.unwrap().reason(), LedgerErrorKind::Io);
+    assert!((0..9_000).filter(|at| log.record(reading(*at, "beads"))).count() > 0);
+    assert_eq!(keeper.flush_activations(&log).trouble, None);
+    fs::remove_file(desk.data("")).unwrap();
+    fs::rename(desk.scene.path("away"), desk.data("")).unwrap();
+    let mut notes = keeper.flush_activations(&log).notes;
+    notes.extend(keeper.flush_activations(&log).notes);
+    let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
+    let missing = "7976 reads of skills are missing from the log: too many at once";
+    assert_eq!(notes, [missing]);
+    assert_eq!(reads(), 600 + 100 + 9_000 - 7_976);
+}
+
+#[test]
+fn created_skill_requires_approval() {
+    let desk = Desk::new();
+    let store = desk.scene.open_warm();
+    let keeper = LedgerSync::new(&desk.ledger);
+    assert!(keeper.start(&store).trouble.is_none());
+    let bind = || skill_content(&store, &store.snapshot(), "beads").map(|content| content.text);
+    assert!(bind().is_ok());
+
+    desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
+    keeper.sync(&store, &[], false);
+    let snapshot = store.snapshot();
+    let tree = snapshot.created()[&id("beads")].tree.unwrap();
+    let error = bind().unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Denied);
+    let message = "`beads` was created by the agent builder and is not approved as it is now";
+    assert_eq!(error.message, message);
+    let command = format!("skillhost skill approve beads --digest {tree}");
+    assert_eq!(error.hint.to_string(), format!("inspect its files, then run: {command}"));
+    let listed = list_skills(&snapshot, Audience::Model, &ListSkillsArgs::default());
+    assert!(listed.text.ends_with("; skills, unapproved, created by the agent builder]"));
+    let unapproved = json!({ "author": agent(), "approved": null, "tree": tree });
+    assert_eq!(listed.structured["skills"][0]["unapproved"], unapproved);
+    let args = ReadSkillArgs { skill_id: "beads".to_owned() };
+    let read = read_skill(&store, &snapshot, Audience::Model, &args).unwrap();
+    let note = "unapproved: created by the agent builder, it grants nothing until a person \
+                approves it";
+    assert_eq!(read.structured["notes"], json!([note]));
+    let catalog = store.snapshot().catalog(AgentScope::default(), 8_000).unwrap();
+    let line = "• `beads` — (unapproved, created by the agent builder) About beads.";
+    assert!(catalog.text.contains(line), "{}", catalog.text);
+
+    desk.other().approve_skill(&desk.snapshot(), &person(), "beads", tree).unwrap();
+    keeper.sync(&store, &[], false);
+    assert!(bind().is_ok());
+    assert!(
+        !store
+            .snapshot()
+            .catalog(AgentScope::default(), 8_000)
+            .unwrap()
+            .text
+            .contains("unapproved")
+    );
+    let listed = list_skills(&store.snapshot(), Audience::Model, &ListSkillsArgs::default());
+    assert_eq!(listed.structured["skills"][0]["unapproved"], Value::Null);
+
+    // No poll and no synchronization lies between this write and these calls.
+    desk.scene.write("skills/beads/run.sh", "rm -r /");
+    assert_eq!(bind().unwrap_err().kind, ErrorKind::Denied);
+    fs::remove_file(desk.scene.path("skills/beads/run.sh")).unwrap();
+    assert!(bind().is_ok());
+    // A poll that finds another text revokes the approval by itself.
+    desk.write("beads", &text("beads", "other"));
+    assert!(store.poll().changed);
+    assert!(
+        store
+            .snapshot()
+            .catalog(AgentScope::default(), 8_000)
+            .unwrap()
+            .text
+            .contains("(unapproved, ")
+    );
+    assert_eq!(bind().unwrap_err().kind, ErrorKind::Denied);
+}
+
+#[test]
+fn mirror_suffices_for_start() {
+    let desk = Desk::new();
+    desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
+    // The database cannot be opened at all.
+    fs::remove_file(desk.data("registry.sqlite3")).unwrap();
+    fs::create_dir(desk.data("registry.sqlite3")).unwrap();
+    let store = desk.scene.open_warm();
+    let kept = LedgerSync::new(&desk.ledger).load_created_skills(&store);
+    assert_eq!(kept.trouble, None);
+    assert!(!store.snapshot().created()[&id("beads")].is_approved());
+    fs::write(desk.data("created.json"), "torn").unwrap();
+    assert!(LedgerSync::new(&desk.ledger).load_created_skills(&store).trouble.is_some());
+    // An unreadable copy does not remove the records that are loaded.
+    assert!(!store.snapshot().created()[&id("beads")].is_approved());
+}
+
+#[test]
+fn propose_reports_tolerated_deviations() {
+    let desk = Desk::new();
+    let snapshot: Arc<_> = desk.snapshot();
+    let mut request = wish("beads", "");
+    request.new_content = None;
+    request.diff = Some("```diff\n@@ -9,9 +9,9 @@\n one\n-two\n+2\n three\n```\n".to_owned());
+    let (answer, event) = propose_skill_update(
+        &desk.ledger,
+        &snapshot,
+        Audience::Model,
+        &agent(),
+        &request,
+        ReviewPolicy::Human,
+    )
+    .unwrap();
+    assert_eq!(event.unwrap().topic(), "skill.proposal.created");
+    for note in ["marks around the diff were dropped", "its header had wrong line counts"] {
+        assert!(answer.text.contains(note), "{}", answer.text);
+    }
+    assert!(answer.structured["fuzz"].as_array().unwrap().len() >= 2, "{answer:?}");
+    let again = propose_skill_update(
+        &desk.ledger,
+        &snapshot,
+        Audience::Model,
+        &agent(),
+        &request,
+        ReviewPolicy::Human,
+    )
+    .unwrap();
+    assert_eq!((again.1, &again.0.structured["count"]), (None, &json!(2)));
+    for (policy, decides) in [
+        (ReviewPolicy::Human, "a person decides"),
+        (ReviewPolicy::AgentRecommends, "a person decides"),
+        (ReviewPolicy::AgentApproves, "a reviewing agent or a person decides"),
+    ] {
+        let made = propose_skill_update(
+            &desk.ledger,
+            &snapshot,
+            Audience::Model,
+            &agent(),
+            &request,
+            policy,
+        );
+        let next = made.unwrap().0.structured["next"].to_string();
+        assert!(next.contains(decides), "{next}");
+    }
+}

@@ -1,0 +1,100 @@
+//! The origin of skills after the ledger and its copy are both lost.
+
+use std::fs;
+
+use skill_catalog::{AgentScope, Audience, ErrorKind, Store};
+use skill_ledger::{LedgerNote, LedgerSync};
+use skill_service::{ListSkillsArgs, list_skills, skill_content};
+
+use crate::desk::{Desk, agent, person, text};
+use crate::scene::id;
+
+fn two_skills() -> Desk {
+    let desk = Desk::new();
+    desk.write("pdf", &text("pdf", "read"));
+    let snapshot = desk.snapshot();
+    desk.ledger.report_created(&snapshot, &agent(), "beads").unwrap();
+    desk
+}
+
+fn start(desk: &Desk) -> (Store, Vec<LedgerNote>) {
+    let store = desk.scene.open_warm();
+    let ledger = desk.other();
+    let kept = LedgerSync::new(&ledger).load_created_skills(&store);
+    assert_eq!(kept.trouble, None);
+    (store, kept.notes)
+}
+
+fn can_bind(store: &Store, skill: &str) -> bool {
+    match skill_content(store, &store.snapshot(), skill) {
+        Ok(_) => true,
+        Err(error) => {
+            assert_eq!(error.kind, ErrorKind::Denied);
+            false
+        }
+    }
+}
+
+#[test]
+fn lost_ledger_and_copy_fail_closed() {
+    for torn in [true, false] {
+        let desk = two_skills();
+        fs::write(desk.data("registry.sqlite3"), [0xA5; 20_000]).unwrap();
+        match torn {
+            true => fs::write(desk.data("created.json"), "torn").unwrap(),
+            false => fs::remove_file(desk.data("created.json")).unwrap(),
+        }
+        let (store, notes) = start(&desk);
+        assert!(notes.contains(&LedgerNote::OriginsLost), "{notes:?}");
+        assert_eq!((can_bind(&store, "beads"), can_bind(&store, "pdf")), (false, false));
+        // Agents still see them.
+        let catalog = store.snapshot().catalog(AgentScope::default(), 8_000).unwrap();
+        assert!(catalog.text.contains("(unapproved, created by an unknown author)"));
+        // The next start gives the same result without any new event.
+        let (store, notes) = start(&desk);
+        assert_eq!((notes, can_bind(&store, "pdf")), (Vec::new(), false));
+
+        for skill in ["pdf", "beads"] {
+            let snapshot = desk.snapshot();
+            let digest = desk.ledger.approval_statuses(&snapshot).unwrap()[&id(skill)].digest;
+            desk.ledger.approve_skill(&snapshot, &person(), skill, digest).unwrap();
+        }
+        let (store, _) = start(&desk);
+        assert_eq!((can_bind(&store, "beads"), can_bind(&store, "pdf")), (true, true));
+        // With all of them approved, new skills are the operator's again.
+        desk.write("csv", &text("csv", "mine"));
+        assert!(can_bind(&start(&desk).0, "csv"));
+    }
+}
+
+#[test]
+fn new_ledger_trusts_the_operator() {
+    let desk = Desk::new();
+    let (store, notes) = start(&desk);
+    assert_eq!((notes, can_bind(&store, "beads")), (Vec::new(), true));
+    // A ledger without such skills has a copy, too: without it, a loss would look like this.
+    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    fs::write(desk.data("registry.sqlite3"), [0xA5; 20_000]).unwrap();
+    let (store, notes) = start(&desk);
+    assert_eq!((notes, can_bind(&store, "beads")), (Vec::new(), true));
+}
+
+#[test]
+fn copy_alone_is_enough() {
+    let desk = two_skills();
+    fs::write(desk.data("registry.sqlite3"), [0xA5; 20_000]).unwrap();
+    let (store, _) = start(&desk);
+    assert_eq!((can_bind(&store, "beads"), can_bind(&store, "pdf")), (false, true));
+}
+
+#[test]
+fn cut_lists_name_the_limit() {
+    let desk = Desk::new();
+    desk.write("pdf", &text("pdf", "read"));
+    let mut options = desk.scene.options(&["skills"]);
+    options.limits.skills = 1;
+    let store = desk.scene.open_with(options);
+    let listed = list_skills(&store.snapshot(), Audience::Operator, &ListSkillsArgs::default());
+    let last = listed.text.lines().last().unwrap();
+    assert_eq!(last, "(the list is not complete: only the first 1 skills were taken)");
+}

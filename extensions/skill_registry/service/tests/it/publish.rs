@@ -1,0 +1,474 @@
+//! Skills as the Skills extension of MCP publishes them.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use skill_catalog::{Audience, ErrorKind, Store};
+use skill_format::Digest;
+use skill_service::{
+    DirectoryChild, FileContent, FileManifest, PublishedFile, SkillEntry, SkillPublication,
+    SkillPublisher, locate_uri, published_directory, read_published,
+};
+
+use crate::scene::{Scene, tick};
+
+fn entry(publisher: &SkillPublisher, store: &Store, id: &str) -> Arc<SkillEntry> {
+    let snapshot = store.snapshot();
+    publisher.entry(store, &snapshot, snapshot.get(id).unwrap()).unwrap()
+}
+
+/// Builds the entry without a cache.
+fn fresh(store: &Store, id: &str) -> Arc<SkillEntry> {
+    entry(&SkillPublisher::new(), store, id)
+}
+
+fn wire(entry: &SkillEntry) -> Value {
+    serde_json::to_value(entry).unwrap()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", Digest::compute(bytes))
+}
+
+/// Reads the file of a URI.
+fn read_uri(store: &Store, uri: &str) -> Result<PublishedFile, ErrorKind> {
+    let snapshot = store.snapshot();
+    let place = locate_uri(&snapshot, Audience::Model, uri).map_err(|error| error.kind)?;
+    let id = place.skill.id().as_str();
+    read_published(store, &snapshot, Audience::Model, id, &place.path).map_err(|error| error.kind)
+}
+
+fn list(store: &Store, id: &str, path: &str) -> Result<Vec<DirectoryChild>, ErrorKind> {
+    published_directory(&store.snapshot(), Audience::Model, id, path).map_err(|error| error.kind)
+}
+
+/// Asserts that every file of a manifest can be read and matches it.
+#[track_caller]
+fn assert_verified(store: &Store, entry: &SkillEntry) {
+    let FileManifest::Files(files) = &entry.resources else { panic!("{entry:?}") };
+    for file in files {
+        let read = read_uri(store, &file.uri).unwrap();
+        let bytes = read.content.bytes();
+        assert_eq!(
+            (Digest::compute(bytes), bytes.len() as u64),
+            (file.digest, file.size),
+            "{read:?}"
+        );
+        assert_eq!((&read.uri, &read.path), (&file.uri, &file.path));
+    }
+}
+
+#[test]
+fn entry_has_frontmatter_and_all_files() {
+    let scene = Scene::new();
+    let text = "---\nname: demo\ndescription: A demo.\nversion: 1.10\nx-own: [a, {b: true}]\n\
+                argument-hint: '[file]'\n---\nBody.\r\n";
+    scene.write("skills/demo/SKILL.md", text);
+    scene.write("skills/demo/references/a b/ü.md", "guide");
+    scene.write("skills/demo/assets/logo.png", b"\x89PNG\0");
+    scene.write("skills/demo/LICENSE", "");
+    scene.write("skills/demo/.git/config", "hidden");
+    scene.write("skills/demo/lib/node_modules/x.js", "hidden");
+    scene.write("outside", "secret");
+    symlink("../../outside", scene.path("skills/demo/link.md")).unwrap();
+    symlink("..", scene.path("skills/demo/up")).unwrap();
+    let store = scene.open();
+    let entry = fresh(&store, "demo");
+    let expected = json!({
+        "id": "demo",
+        "uri": "skill://demo/SKILL.md",
+        "root": "skill://demo",
+        "name": "demo",
+        "description": "A demo.",
+        "frontmatter": {
+            "name": "demo", "description": "A demo.", "version": 1.1,
+            "x-own": ["a", {"b": true}], "argument-hint": "[file]",
+        },
+        "resources": [
+            {"uri": "skill://demo/SKILL.md", "path": "SKILL.md", "digest": digest(text.as_bytes()),
+             "size": text.len(), "mime_type": "text/markdown"},
+            {"uri": "skill://demo/LICENSE", "path": "LICENSE", "digest": digest(b""), "size": 0},
+            {"uri": "skill://demo/assets/logo.png", "path": "assets/logo.png",
+             "digest": digest(b"\x89PNG\0"), "size": 5, "mime_type": "image/png"},
+            {"uri": "skill://demo/references/a%20b/%C3%BC.md", "path": "references/a b/ü.md",
+             "digest": digest(b"guide"), "size": 5, "mime_type": "text/markdown"},
+        ],
+        "source": "skills",
+        "trust": "operator",
+        "model_invocable": true,
+        "user_invocable": true,
+        "argument_hint": "[file]",
+        "arguments": [{"name": "arguments", "description": "[file]", "required": false}],
+    });
+    assert_eq!(wire(&entry), expected);
+    assert_verified(&store, &entry);
+}
+
+#[test]
+fn files_have_bytes_and_type() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "Body.");
+    scene.write("skills/demo/a b.txt", "\u{feff}text\r\n");
+    scene.write("skills/demo/Makefile", "all:");
+    scene.write("skills/demo/nul.txt", "a\0b");
+    scene.write("skills/demo/latin.txt", b"caf\xe9");
+    let store = scene.open();
+    let read = |uri: &str| {
+        let file = read_uri(&store, uri).unwrap();
+        (file.path, file.mime_type, file.content)
+    };
+    let text = |text: &str| FileContent::Text(text.to_owned());
+    let found = |path: &str, mime, content| (path.to_owned(), mime, content);
+    assert_eq!(
+        read("skill://demo/a%20b.txt"),
+        found("a b.txt", "text/plain", text("\u{feff}text\r\n"))
+    );
+    assert_eq!(read("skill://demo/Makefile"), found("Makefile", "text/plain", text("all:")));
+    let bytes = |bytes: &[u8]| FileContent::Bytes(bytes.to_vec());
+    assert_eq!(read("skill://demo/nul.txt"), found("nul.txt", "text/plain", bytes(b"a\0b")));
+    let latin = found("latin.txt", "text/plain", bytes(b"caf\xe9"));
+    assert_eq!(read("skill://demo/latin.txt"), latin);
+    assert_verified(&store, &fresh(&store, "demo"));
+}
+
+#[test]
+fn last_uri_segment_is_name() {
+    let scene = Scene::new();
+    let with = |name: &str| format!("---\nname: {name}\ndescription: D.\n---\nBody.\n");
+    scene.write("skills/dir/SKILL.md", with("other"));
+    scene.write("skills/dir/x/y.md", "y");
+    scene.write("skills/low/skill.md", with("low"));
+    scene.write("skills/spaced/SKILL.md", with("My Skill"));
+    scene.write("skills/typed/SKILL.md", with("7"));
+    scene.write("skills/nameless/SKILL.md", "---\ndescription: D.\n---\nBody.\n");
+    scene.write("skills/ü b/SKILL.md", with("ü b"));
+    let store = scene.open();
+    let seen = |id: &str| {
+        let entry = fresh(&store, id);
+        assert_verified(&store, &entry);
+        let name = entry.frontmatter["name"].clone();
+        (entry.uri.clone(), name, entry.unlisted.clone())
+    };
+    let plain = |uri: &str, name: &str| (uri.to_owned(), json!(name), None);
+    assert_eq!(seen("dir"), plain("skill://dir/other/SKILL.md", "other"));
+    assert_eq!(seen("low"), plain("skill://low/SKILL.md", "low"));
+    let reason = |uri: &str, name: &str, reason: &str| {
+        (uri.to_owned(), json!(name), Some(reason.to_owned()))
+    };
+    let invalid = |name: &str| {
+        format!(
+            "the name `{name}` is not lower-case letters, digits and single hyphens, at most 64"
+        )
+    };
+    assert_eq!(
+        seen("nameless"),
+        reason("skill://nameless/SKILL.md", "nameless", "`name` is missing")
+    );
+    assert_eq!(seen("spaced"), reason("skill://spaced/SKILL.md", "My Skill", &invalid("My Skill")));
+    assert_eq!(seen("typed"), reason("skill://typed/7/SKILL.md", "7", "`name` is not a text"));
+    assert_eq!(seen("ü b"), reason("skill://%C3%BC%20b/SKILL.md", "ü b", &invalid("ü b")));
+    // The directory's own name is no alternative to the skill's name.
+    assert_eq!(read_uri(&store, "skill://dir/SKILL.md").unwrap_err(), ErrorKind::NotFound);
+    assert_eq!(read_uri(&store, "skill://dir/x/y.md").unwrap_err(), ErrorKind::NotFound);
+    let uris = |children: Vec<DirectoryChild>| {
+        children.into_iter().map(|child| child.uri).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        uris(list(&store, "dir", "").unwrap()),
+        ["skill://dir/other/SKILL.md", "skill://dir/other/x"]
+    );
+    assert_eq!(uris(list(&store, "low", "").unwrap()), ["skill://low/SKILL.md"]);
+}
+
+#[test]
+fn directories_list_direct_children() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "Body.");
+    scene.write("skills/demo/templates/b.md", "bb");
+    scene.write("skills/demo/templates/a.bin", "a");
+    scene.write("skills/demo/templates/regional/eu.md", "eu");
+    scene.write("skills/demo/templates/.git/config", "hidden");
+    fs::create_dir(scene.path("skills/demo/empty")).unwrap();
+    symlink("templates", scene.path("skills/demo/link")).unwrap();
+    let store = scene.open();
+    let child = |name: &str, mime: Option<&'static str>, size: Option<u64>| DirectoryChild {
+        uri: format!("skill://demo/templates/{name}"),
+        name: name.to_owned(),
+        directory: size.is_none(),
+        mime_type: mime,
+        size,
+    };
+    let expected = vec![
+        child("a.bin", None, Some(1)),
+        child("b.md", Some("text/markdown"), Some(2)),
+        child("regional", Some("inode/directory"), None),
+    ];
+    assert_eq!(list(&store, "demo", "templates"), Ok(expected));
+    assert_eq!(list(&store, "demo", "empty"), Ok(Vec::new()));
+    let names: Vec<String> =
+        list(&store, "demo", "").unwrap().into_iter().map(|child| child.name).collect();
+    assert_eq!(names, ["SKILL.md", "empty", "templates"]);
+    let refused = [
+        ("SKILL.md", ErrorKind::InvalidArgument),
+        ("templates/", ErrorKind::InvalidArgument),
+        ("nothing", ErrorKind::NotFound),
+        ("templates/.git", ErrorKind::NotFound),
+        ("link", ErrorKind::Denied),
+        ("..", ErrorKind::Denied),
+        ("/", ErrorKind::Denied),
+    ];
+    for (path, kind) in refused {
+        assert_eq!(list(&store, "demo", path), Err(kind), "{path}");
+    }
+    assert_eq!(list(&store, "nobody", ""), Err(ErrorKind::NotFound));
+}
+
+#[test]
+fn uris_cannot_escape_skill() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "Body.");
+    scene.skill("skills/other", "CANARY");
+    scene.write("skills/demo/a/b.md", "inside");
+    scene.write("canary", "CANARY");
+    symlink("../../canary", scene.path("skills/demo/link")).unwrap();
+    symlink("..", scene.path("skills/demo/up")).unwrap();
+    let store = scene.open();
+    let absolute = scene.path("canary").display().to_string();
+    let mut payloads: Vec<String> = [
+        "link",
+        "up/other/SKILL.md",
+        ".",
+        "..",
+        "../other/SKILL.md",
+        "%2e%2e/other/SKILL.md",
+        "%2E%2E/%2E%2E/canary",
+        "..%2fother%2fSKILL.md",
+        "%2e%2e%2f%2e%2e%2fcanary",
+        "..%5c..%5ccanary",
+        "a/../../other/SKILL.md",
+        "a/%2e%2e/%2e%2e/canary",
+        "%252e%252e/canary",
+        "..%00/canary",
+        "a/b.md%00",
+        "a//b.md",
+        "a/b.md/",
+        "%2fetc/passwd",
+        "/etc/passwd",
+        "%c0%ae%c0%ae/canary",
+        "C:/canary",
+        "a/b.md?x",
+        "a/b.md#x",
+        "a\\b.md",
+        "",
+        "?",
+        "%",
+        "a/b.md%",
+    ]
+    .map(|path| format!("skill://demo/{path}"))
+    .into();
+    payloads.push(format!("skill://demo/{absolute}"));
+    payloads.push(format!("file://{absolute}"));
+    payloads.push(absolute);
+    for uri in [
+        "",
+        "skill:",
+        "skill://",
+        "skill:///",
+        "skill:///demo/a/b.md",
+        "SKILL://demo/a/b.md",
+        "skill://..",
+        "skill://../demo/a/b.md",
+        "skill://%2e%2e/canary",
+        "skill://demo",
+        "skill:demo",
+        "skill://user@demo/a/b.md",
+        "skill://demo:80/a/b.md",
+        "skill://DEMO/a/b.md",
+        "skill://demo@skills/a/b.md",
+        "skill://demo%00/a/b.md",
+        "skill://other/../demo/a/b.md",
+    ] {
+        payloads.push(uri.to_owned());
+    }
+    for uri in &payloads {
+        let error = read_uri(&store, uri).expect_err(uri);
+        assert_ne!(error, ErrorKind::Io, "{uri} came as far as the disk");
+    }
+    assert_eq!(
+        read_uri(&store, "skill://demo/a/b.md").unwrap().content,
+        FileContent::Text("inside".to_owned())
+    );
+}
+
+#[test]
+fn oversized_skill_lacks_manifest_but_reads() {
+    let scene = Scene::new();
+    for id in ["fits", "many", "deep"] {
+        scene.skill(&format!("skills/{id}"), "Body.");
+    }
+    for index in 1..512 {
+        scene.write(&format!("skills/fits/f/{index}"), "x");
+        scene.write(&format!("skills/many/f/{index}"), "x");
+    }
+    scene.write("skills/many/f/512", "x");
+    scene.write(&format!("skills/deep/{}x", "d/".repeat(9)), "x");
+    let text = scene.skill("skills/full", "Body.");
+    let own = fs::metadata(scene.path("skills/full/SKILL.md")).unwrap().len();
+    // Base64 of six MiB is as much as an answer may have.
+    for (name, size) in [("a", 6 << 20), ("b", 6 << 20)] {
+        let part = scene.write(&format!("skills/full/{name}"), "");
+        fs::File::options().write(true).open(&part).unwrap().set_len(size).unwrap();
+    }
+    let big = scene.write("skills/full/c", "");
+    fs::File::options().write(true).open(&big).unwrap().set_len((4 << 20) - own).unwrap();
+    scene.skill("skills/large", "Body.");
+    let over = scene.write("skills/large/big", "");
+    fs::File::options().write(true).open(&over).unwrap().set_len((6 << 20) + 1).unwrap();
+    scene.skill("skills/wordy", "Body.");
+    scene.write("skills/wordy/fits.txt", "x".repeat(8 << 20));
+    let store = scene.open();
+
+    let files = |id: &str| match &fresh(&store, id).resources {
+        FileManifest::Files(files) => Some(files.len()),
+        FileManifest::Dynamic => None,
+    };
+    let counted = ["fits", "many", "deep", "full", "large", "wordy"].map(files);
+    assert_eq!(counted, [Some(512), None, None, Some(4), None, Some(2)]);
+    assert_eq!(wire(&fresh(&store, "many"))["resources"], json!("dynamic"));
+    assert_eq!(
+        Digest::compute(read_uri(&store, "skill://full/SKILL.md").unwrap().content.bytes()),
+        text
+    );
+    assert!(read_uri(&store, "skill://many/f/512").is_ok());
+    assert_eq!(read_uri(&store, "skill://large/big").unwrap_err(), ErrorKind::TooLarge);
+    assert!(read_uri(&store, "skill://wordy/fits.txt").is_ok());
+    scene.write("skills/wordy/fits.txt", "\"".repeat((4 << 20) + 1));
+    assert_eq!(read_uri(&store, "skill://wordy/fits.txt").unwrap_err(), ErrorKind::TooLarge);
+    assert_eq!(files("wordy"), None);
+    // One byte more, and the skill that just fitted does not.
+    fs::File::options().write(true).open(&big).unwrap().set_len((4 << 20) - own + 1).unwrap();
+    assert_eq!(files("full"), None);
+}
+
+#[test]
+fn unchanged_files_are_not_reread() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "Body.");
+    let path = scene.write("skills/demo/a.md", "one");
+    let store = scene.open();
+    let publisher = SkillPublisher::new();
+    let first = entry(&publisher, &store, "demo");
+    // A rebuilt entry would have another address.
+    assert!(Arc::ptr_eq(&first, &entry(&publisher, &store, "demo")));
+
+    tick(&path);
+    fs::write(&path, "two").unwrap();
+    let second = entry(&publisher, &store, "demo");
+    assert_eq!(wire(&second)["resources"][1]["digest"], json!(digest(b"two")));
+    assert_eq!(wire(&second), wire(&fresh(&store, "demo")));
+    scene.write("skills/demo/b.md", "new");
+    assert_eq!(wire(&entry(&publisher, &store, "demo"))["resources"][2]["path"], json!("b.md"));
+    fs::remove_file(&path).unwrap();
+    let last = entry(&publisher, &store, "demo");
+    assert_eq!(wire(&last)["resources"][1]["path"], json!("b.md"));
+    assert_verified(&store, &last);
+}
+
+#[test]
+fn stamp_follows_all_skill_files() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "Body.");
+    scene.skill("skills/other", "Body.");
+    let path = scene.write("skills/demo/a.md", "one");
+    let store = Arc::new(scene.open());
+    let publication = SkillPublication::new(Arc::clone(&store));
+    let stamp = |ids: &[&str]| publication.stamp(Audience::Model, ids);
+    let (both, other) = (stamp(&["demo", "other"]), stamp(&["other"]));
+    assert_eq!(stamp(&["demo", "other"]), both);
+    assert_ne!(both, other);
+    tick(&path);
+    fs::write(&path, "two").unwrap();
+    let changed = stamp(&["demo", "other"]);
+    assert_ne!(changed, both);
+    assert_eq!(stamp(&["demo", "other"]), changed);
+    assert_eq!(stamp(&["other"]), other);
+    fs::remove_dir_all(scene.path("skills/demo")).unwrap();
+    assert_ne!(stamp(&["demo", "other"]), changed);
+}
+
+#[test]
+fn young_stamp_is_not_trusted() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "Body.");
+    scene.write("skills/demo/a.md", "one");
+    let store = scene.open();
+    scene.clock.set(std::time::SystemTime::now());
+    let publisher = SkillPublisher::new();
+    let first = entry(&publisher, &store, "demo");
+    let again = entry(&publisher, &store, "demo");
+    assert!(!Arc::ptr_eq(&first, &again));
+    assert_eq!(first, again);
+}
+
+#[test]
+fn broken_file_publishes_last_good_text() {
+    let scene = Scene::new();
+    let digest = scene.skill("skills/demo", "Body.");
+    let store = scene.open_warm();
+    let publisher = SkillPublisher::new();
+    let good = entry(&publisher, &store, "demo");
+    let path = scene.path("skills/demo/SKILL.md");
+    tick(&path);
+    fs::write(&path, "---\nname: demo\n").unwrap();
+    let broken = entry(&publisher, &store, "demo");
+    assert_eq!(wire(&broken), wire(&good));
+    let text = read_uri(&store, "skill://demo/SKILL.md").unwrap();
+    assert_eq!(Digest::compute(text.content.bytes()), digest);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(wire(&entry(&publisher, &store, "demo")), wire(&good));
+    assert_verified(&store, &broken);
+    tick(&scene.path("skills/demo"));
+    let repaired = scene.skill("skills/demo", "Repaired.");
+    let entry = entry(&publisher, &store, "demo");
+    let FileManifest::Files(files) = &entry.resources else { panic!("{entry:?}") };
+    assert_eq!(files[0].digest, repaired);
+}
+
+#[test]
+fn unreadable_skill_is_left_out() {
+    let scene = Scene::new();
+    scene.skill("skills/demo", "Body.");
+    scene.skill("skills/gone", "Body.");
+    let secret = scene.write("skills/demo/secret.md", "secret");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).unwrap();
+    let readable = fs::read(&secret).is_ok();
+    let store = scene.open();
+    fs::remove_dir_all(scene.path("skills/gone")).unwrap();
+    let snapshot = store.snapshot();
+    let published = SkillPublisher::new().entries(&store, &snapshot, snapshot.skills());
+    let ids: Vec<&str> = published.entries.iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!(ids, ["demo"]);
+    let left: Vec<_> = published.left_out.iter().map(|(id, e)| (id.as_str(), e.kind)).collect();
+    assert_eq!(left, [("gone", ErrorKind::NotFound)]);
+    let FileManifest::Files(files) = &published.entries[0].resources else {
+        panic!("{published:?}")
+    };
+    // Root reads every file.
+    assert_eq!(files.len(), if readable { 2 } else { 1 });
+}
+
+#[test]
+fn user_only_skills_hidden_from_models() {
+    let scene = Scene::new();
+    let text = "---\nname: demo\ndescription: D.\ndisable-model-invocation: true\n---\nBody.\n";
+    scene.write("skills/demo/SKILL.md", text);
+    let store = scene.open();
+    assert!(!fresh(&store, "demo").model_invocable);
+    assert_eq!(read_uri(&store, "skill://demo/SKILL.md").unwrap_err(), ErrorKind::Denied);
+    assert_eq!(list(&store, "demo", ""), Err(ErrorKind::Denied));
+    let snapshot = store.snapshot();
+    let read = read_published(&store, &snapshot, Audience::Operator, "demo", "SKILL.md").unwrap();
+    assert_eq!(read.content, FileContent::Text(text.to_owned()));
+}
