@@ -1,9 +1,9 @@
 //! The ledger: proposals of agents, decisions of people, and the versions of skills.
 //!
 //! A call takes the lock of the data directory, opens the database, completes interrupted changes,
-//! does its work and releases everything again; see [`session`]. A change of a skill's files is
-//! recorded as an intent first, then made file by file ([`swap`]), then recorded as a version; see
-//! [`apply`].
+//! does its work and releases everything again; see [`crate::session`]. A change of a skill's files
+//! is recorded as an intent first, then made file by file ([`crate::files::swap`]), then recorded as
+//! a version; see [`crate::changes::apply`].
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,11 +1,11 @@
 //! Stores proposals of agents, decisions of people and the versions of skills, and changes skills
 //! under human review.
 //!
-//! [`Ledger`] is the database of a data directory; `sqlite` is the only module with SQL. [`LedgerSync`]
-//! keeps a running registry and the ledger in step.
+//! [`Ledger`] is the database of a data directory; `sqlite` is the only module with SQL.
+//! [`LedgerSync`] keeps a running registry and the ledger in step.
 //!
-//! Only the ledger writes to a skill, and only a version that a person approved or rolled back to. All
-//! other writes go to the data directory.
+//! Only the ledger writes to a skill, and only a version that a person approved or rolled back to.
+//! All other writes go to the data directory.
 
 mod activation_log;
 mod baseline;

@@ -1,5 +1,5 @@
-//! Answers for skills: the tools of the registry, the block in a prompt, the search, the entries of MCP
-//! clients, and the review of proposals.
+//! Answers for skills: the tools of the registry, the block in a prompt, the search, the entries of
+//! MCP clients, and the review of proposals.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! 1. One transaction records the decision, the texts and an intent that names every file with its
 //!    digest before and after.
-//! 2. Each file is replaced if it still has the digest before; see [`super::swap`].
+//! 2. Each file is replaced if it still has the digest before; see [`crate::files::swap`].
 //! 3. One transaction records the version and closes the intent.
 //! 4. Running registries are notified.
 //!
