@@ -188,7 +188,7 @@ impl Snapshot {
     /// Returns the ids and globs of the settings that match no skill.
     #[must_use]
     pub fn unmatched_settings(&self) -> Vec<UnmatchedPattern> {
-        self.states.unmatched(self.skills.iter().map(|skill| skill.id.as_str()))
+        self.states.unmatched(&self.skills.iter().map(|skill| skill.id.as_str()))
     }
 
     /// Returns the globs of a scope that match no skill.

@@ -115,7 +115,7 @@ impl SkillStates {
     /// Returns the settings that match no skill.
     pub(crate) fn unmatched<'s>(
         &self,
-        ids: impl Iterator<Item = &'s str> + Clone,
+        ids: &(impl Iterator<Item = &'s str> + Clone),
     ) -> Vec<UnmatchedPattern> {
         let unmatched = self
             .settings
@@ -166,7 +166,7 @@ mod tests {
         for (id, expected) in cases {
             assert_eq!(states.state_for(id), expected, "{id}");
         }
-        let unmatched = states.unmatched(["pdf-forms", "deploy"].into_iter());
+        let unmatched = states.unmatched(&["pdf-forms", "deploy"].into_iter());
         let expected = [
             no_match("*-old", "it matches no skill"),
             no_match("a[", "it is not a valid glob: unclosed character class; missing ']'"),
