@@ -17,6 +17,8 @@ mod repository;
 mod rules;
 #[path = "tidy/sizes.rs"]
 mod sizes;
+#[path = "tidy/walks.rs"]
+mod walks;
 
 use std::fs;
 use std::path::{Path, PathBuf};
