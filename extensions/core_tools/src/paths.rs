@@ -30,7 +30,7 @@ pub struct DeleteArgs {
 /// Plans to rename a file or a directory to a name that does not exist.
 ///
 /// # Errors
-/// Those of the jail; [`ErrorKind::Denied`] for a protected path, [`ErrorKind::Conflict`] if the
+/// Those of the jail; `ErrorKind::Denied` for a protected path, `ErrorKind::Conflict` if the
 /// new name exists.
 pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<WritePlan, ExtensionError> {
     let (from, to) = (SandboxPath::new(&args.from)?, SandboxPath::new(&args.to)?);
@@ -57,7 +57,7 @@ pub fn move_path(sandbox: &Sandbox, args: &MoveArgs) -> Result<WritePlan, Extens
 /// Plans to delete a file, an empty directory, or a directory with all its entries.
 ///
 /// # Errors
-/// Those of the jail; [`ErrorKind::Denied`] for a protected path, [`ErrorKind::InvalidArgument`]
+/// Those of the jail; `ErrorKind::Denied` for a protected path, `ErrorKind::InvalidArgument`
 /// for a directory that is not empty without `recursive`.
 pub fn delete_path(sandbox: &Sandbox, args: &DeleteArgs) -> Result<WritePlan, ExtensionError> {
     let (path, recursive) = (SandboxPath::new(&args.path)?, args.recursive);

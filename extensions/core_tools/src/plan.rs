@@ -51,7 +51,7 @@ impl WritePlan {
     /// person approved.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] if a file has changed since it was examined, or the effect is not
+    /// `ErrorKind::Conflict` if a file has changed since it was examined, or the effect is not
     /// the approved one; those of the disk.
     pub fn commit(self, sandbox: &Sandbox, approved: Option<&str>) -> Result<ToolResult> {
         match &self.act {

@@ -1,7 +1,7 @@
 //! The home: where things are, the settings, secrets and manifests in it, and the approvals of a
 //! person for what agents have written.
 //!
-//! [`Home::find`] finds it and [`trust`] records that it may be used; [`Settings`] reads
+//! [`Home::find`] finds it and [`trust()`] records that it may be used; [`Settings`] reads
 //! `skillhost.yaml`, [`discover_manifests`] the manifests, [`Approvals`] the decisions of a person.
 //! Nothing here runs code of an extension.
 
