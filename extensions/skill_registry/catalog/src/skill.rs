@@ -265,6 +265,10 @@ impl Skill {
 
     /// Opens the skill's directory. Links in the root's own path are the operator's; below it none
     /// is followed.
+    ///
+    /// # Errors
+    /// [`JailError::NotFound`] if a directory of the path is missing, [`JailError::Link`] if one
+    /// below the root is a link; others if the system refuses to open it.
     pub fn open_directory(&self) -> Result<Dir, JailError> {
         let (root, rel) = self.resolved_location();
         open_below(&root.path, &rel, false)

@@ -32,6 +32,9 @@ pub struct FileTree {
 impl FileTree {
     /// Lists a tree. Links are not followed; `.git` and `node_modules` are not entered. Temporary
     /// files of this program and of editors are left out.
+    ///
+    /// # Errors
+    /// Fails if a directory that could be opened cannot be listed.
     pub fn list(dir: &Dir) -> io::Result<Self> {
         let mut tree = Self::default();
         let mut seen = 0;

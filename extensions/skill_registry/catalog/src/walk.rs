@@ -6,62 +6,21 @@
 use std::collections::{HashSet, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use crate::cache::TextCache;
 use crate::disk::{DirectoryListing, FileKind, RootDir};
 use crate::entry::{ScanEntry, ScannedDirectory, find_directory};
-use crate::ignore::IgnorePatterns;
-use crate::options::ScanLimits;
 use crate::problem::{PartialReason, ProblemDraft, ScanProblem};
-use crate::roots::{LinkResolution, OpenRoot, nested_roots, resolve_link};
+use crate::roots::{LinkResolution, nested_roots, resolve_link};
 use crate::signature::FileSignature;
-use crate::skill::Skill;
 
 mod carry;
+mod pass;
 mod probe;
 
+pub(crate) use pass::{ScanContext, ScanMode, ScanResult};
+
+use pass::RootScanner;
 use probe::CandidateDirectory;
-
-/// The amount of reading in a pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ScanMode {
-    /// Every file up to its closing fence: the first pass.
-    Listing,
-    /// The changed files, completely.
-    Changes,
-    /// Every file, completely.
-    Everything,
-}
-
-/// The inputs of a pass.
-#[derive(Clone, Copy)]
-pub(crate) struct ScanContext<'a> {
-    pub(crate) roots: &'a [OpenRoot],
-    pub(crate) ignore: &'a IgnorePatterns,
-    pub(crate) limits: ScanLimits,
-    pub(crate) cache: &'a TextCache,
-    /// The result of the previous pass, sorted; empty at first.
-    pub(crate) previous: &'a [ScannedDirectory],
-    pub(crate) mode: ScanMode,
-    pub(crate) now: SystemTime,
-}
-
-/// The result of a pass.
-#[derive(Debug, Default)]
-pub(crate) struct ScanResult {
-    /// Sorted by [`ScannedDirectory::key`].
-    pub(crate) containers: Vec<ScannedDirectory>,
-    /// The problems of directories; entries carry their own problems.
-    pub(crate) problems: Vec<Arc<ScanProblem>>,
-    pub(crate) partial: Vec<PartialReason>,
-    /// The number of opened SKILL.md files.
-    pub(crate) opened: usize,
-    /// The number of examined files.
-    pub(crate) stats: usize,
-    /// Skills in places where there was none before, with the stamps of their files.
-    fresh: Vec<(Arc<Skill>, FileSignature)>,
-}
 
 /// Runs a pass.
 pub(crate) fn scan_roots(setting: ScanContext<'_>) -> ScanResult {
@@ -84,22 +43,6 @@ pub(crate) fn scan_roots(setting: ScanContext<'_>) -> ScanResult {
     walk.forget_renamed();
     walk.walked.containers.shrink_to_fit();
     walk.walked
-}
-
-struct RootScanner<'a> {
-    setting: ScanContext<'a>,
-    walked: ScanResult,
-    /// A buffer for the content of files.
-    buffer: Vec<u8>,
-    /// A buffer for paths.
-    path: String,
-    // Cleared per root: the paths are relative to it.
-    /// The paths below the current root at which other roots start.
-    inner_roots: Vec<String>,
-    directories: usize,
-    skills: usize,
-    /// A limit was reached.
-    exhausted: bool,
 }
 
 /// A directory that waits to be listed.
@@ -125,13 +68,8 @@ impl RootScanner<'_> {
         let mut unvisited: HashSet<Arc<str>> = HashSet::new();
         // Breadth first: where a limit cuts, it cuts the deepest.
         while let Some(next) = queue.pop_front() {
-            if !self.exhausted && self.directories >= self.setting.limits.directories {
-                self.exhausted = true;
-                let limit = self.setting.limits.directories;
-                self.walked.partial.push(PartialReason::DirectoryLimit { limit });
-            }
             // The rest of the queue is recorded, so that its earlier entries are carried over.
-            if self.exhausted {
+            if self.reaches_directory_limit() {
                 unvisited.insert(next.rel);
                 continue;
             }
@@ -197,14 +135,9 @@ impl RootScanner<'_> {
             if self.setting.ignore.matches(name, &rel) || self.inner_roots.contains(&rel) {
                 continue;
             }
-            if self.skills >= self.setting.limits.skills {
+            if self.reaches_skill_limit() {
                 // An incomplete directory must not count as evidence of an absence.
                 found.complete = false;
-                if !self.exhausted {
-                    self.exhausted = true;
-                    let limit = self.setting.limits.skills;
-                    self.walked.partial.push(PartialReason::SkillLimit { limit });
-                }
                 break;
             }
             // Some file systems do not report the type of an entry in a listing.
@@ -237,13 +170,7 @@ impl RootScanner<'_> {
                 None => {}
             }
         }
-        // Such a name cannot be an id, and paths are stored as UTF-8.
-        for name in &listing.not_utf8 {
-            let path = self.setting.roots[index].root.path.join(&*pending.rel).join(name);
-            let message = "the directory's name is not UTF-8".to_owned();
-            let finding = ProblemDraft::error("id.encoding", message, "rename the directory");
-            self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
-        }
+        self.report_not_utf8(index, &pending.rel, listing);
         // After the listing is known, because absence is decided against it.
         if let Some(before) = before {
             carry::keep_missing(&mut found, before, self.setting.cache);
@@ -251,6 +178,27 @@ impl RootScanner<'_> {
         found.entries.shrink_to_fit();
         self.walked.containers.push(found);
         below
+    }
+
+    /// Returns whether no more directories are listed; records the limit when it is reached.
+    fn reaches_directory_limit(&mut self) -> bool {
+        let limit = self.setting.limits.directories;
+        if !self.exhausted && self.directories >= limit {
+            self.exhausted = true;
+            self.walked.partial.push(PartialReason::DirectoryLimit { limit });
+        }
+        self.exhausted
+    }
+
+    /// Returns whether no more skills are added; records the limit when it is reached.
+    fn reaches_skill_limit(&mut self) -> bool {
+        let limit = self.setting.limits.skills;
+        let is_reached = self.skills >= limit;
+        if is_reached && !self.exhausted {
+            self.exhausted = true;
+            self.walked.partial.push(PartialReason::SkillLimit { limit });
+        }
+        is_reached
     }
 
     /// Follows a link to a skill's directory.
@@ -304,6 +252,16 @@ impl RootScanner<'_> {
             unsettled: error.kind() != ErrorKind::PermissionDenied,
             ..kept
         });
+    }
+
+    /// Reports directories whose name cannot be an id: ids and paths are stored as UTF-8.
+    fn report_not_utf8(&mut self, index: usize, parent: &str, listing: &DirectoryListing) {
+        for name in &listing.not_utf8 {
+            let path = self.setting.roots[index].root.path.join(parent).join(name);
+            let message = "the directory's name is not UTF-8".to_owned();
+            let finding = ProblemDraft::error("id.encoding", message, "rename the directory");
+            self.walked.problems.push(ScanProblem::for_path(path, None, true, finding));
+        }
     }
 
     fn warn_of_skill_in_root(&mut self, index: usize, dir: &RootDir) {

@@ -10,7 +10,7 @@ use skill_format::{EntryKind, FileEntry};
 
 use skillhost_files::temporary::{is_leftover, is_temporary};
 
-use super::FoundProblem;
+use super::found::FoundProblem;
 
 /// The limit on the listed entries.
 const MAX_ENTRIES: usize = 5_000;

@@ -6,7 +6,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use skillhost_files::jail::{self, JailError, RelPath};
 
-use super::{FoundProblem, FoundSkill, ProblemKind};
+use super::found::{FoundProblem, FoundSkill, ProblemKind};
 
 /// The largest file that is read; as in `read_skill_resource`.
 const MAX_FILE: u64 = 16 << 20;

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::{FoundItem, FoundProblem, ProblemKind, to_found_item};
+use super::found::{FoundItem, FoundProblem, ProblemKind, to_found_item};
 use crate::disk::{FileKind, RootDir};
 
 /// The limit on the listed directories.

@@ -17,7 +17,7 @@ use crate::roots::RootStatus;
 use crate::signature::FileSignature;
 use crate::skill::{Skill, join_relative};
 
-use super::RootScanner;
+use super::pass::RootScanner;
 
 /// Retains a removed entry of a directory for one more pass.
 pub(super) fn keep_missing(

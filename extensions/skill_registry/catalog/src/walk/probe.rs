@@ -16,7 +16,7 @@ use crate::reading::{
 use crate::signature::FileSignature;
 use crate::skill::{LinkTarget, Skill, SkillFile, SkillLocation};
 
-use super::{RootScanner, ScanMode};
+use super::pass::{RootScanner, ScanMode};
 
 /// The directory under examination.
 pub(super) struct CandidateDirectory<'s> {
