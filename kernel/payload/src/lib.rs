@@ -16,6 +16,7 @@ mod published;
 mod review;
 mod schedule;
 mod skill;
+mod timestamp;
 mod tool;
 
 pub use agent::{AgentAnswer, AgentTask};
@@ -37,4 +38,5 @@ pub use skill::{
     ActivateSkillRequest, ActiveSkill, SkillContent, SkillCreatedReport, SkillGeneration, SkillRef,
     SkillRequest, skill_interface,
 };
+pub use timestamp::{format_compact_time, format_minute, format_rfc3339, format_second};
 pub use tool::{ApprovalPolicy, ToolAudience, ToolCall, ToolOutput, ToolSpec};

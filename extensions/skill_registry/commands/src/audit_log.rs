@@ -1,7 +1,8 @@
 //! `skillhost skill audit-log`.
 
 use serde_json::{Value, json};
-use skill_ledger::{AuditEntry, AuditFilter, format_rfc3339};
+use skill_ledger::{AuditEntry, AuditFilter};
+use skillhost_payload::format_rfc3339;
 use skillhost_terminal::{CliContext, CommandResult, exit, json_text};
 
 use super::desk::ReviewContext;

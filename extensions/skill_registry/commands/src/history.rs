@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use skill_ledger::{SkillVersion, VersionAuthor};
+use skillhost_payload::format_minute;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;
-use super::proposals::format_short_time;
 use crate::arguments::HistoryArgs;
 
 pub(super) fn cmd_skill_history(session: &CliContext, args: &HistoryArgs) -> CommandResult {
@@ -29,7 +29,7 @@ pub(super) fn cmd_skill_history(session: &CliContext, args: &HistoryArgs) -> Com
 fn row(version: &SkillVersion) -> Vec<String> {
     vec![
         version.number.to_string(),
-        format_short_time(version.created_ms),
+        format_minute(version.created_ms),
         version.tree.short(),
         version.files.to_string(),
         version.bytes.to_string(),

@@ -13,8 +13,8 @@ use skill_diff::FuzzKind;
 use skill_diff::FuzzNote;
 use skill_ledger::{
     Proposal, ProposalDrift, ProposalFileState, Recommendation, ReviewFlag, ToolGrant, VersionTree,
-    format_rfc3339,
 };
+use skillhost_payload::format_rfc3339;
 use skillhost_terminal::{BOLD, CliError, DIM, GREEN, Output, RED, YELLOW, ignore_broken_pipe};
 
 use super::difference::{FileDifference, FileDifferenceKind};

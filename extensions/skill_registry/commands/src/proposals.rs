@@ -1,7 +1,8 @@
 //! `skillhost skill proposal list`.
 
 use serde_json::json;
-use skill_ledger::{ProposalFilter, ProposalState, ReviewFlag, format_rfc3339};
+use skill_ledger::{ProposalFilter, ProposalState, ReviewFlag};
+use skillhost_payload::format_minute;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;
@@ -42,7 +43,7 @@ pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) ->
                 summary.skill_id.clone(),
                 summary.path.clone(),
                 format!("+{} -{}", summary.added, summary.removed),
-                format_short_time(summary.created_ms),
+                format_minute(summary.created_ms),
                 match summary.author.agent_id.as_str() {
                     "" => summary.author.name(),
                     agent => agent.to_owned(),
@@ -66,11 +67,4 @@ pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) ->
 /// Returns whether a flag means that the text may differ from its appearance.
 fn is_alarming(flag: &ReviewFlag) -> bool {
     matches!(flag, ReviewFlag::HiddenUnicode { .. } | ReviewFlag::PromptMarkup { .. })
-}
-
-/// Formats a time to the minute, in UTC.
-pub(super) fn format_short_time(ms: i64) -> String {
-    let mut text = format_rfc3339(ms).replacen('T', " ", 1);
-    text.truncate("2026-11-22 03:30".len());
-    text
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
+use skillhost_payload::format_minute;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use super::desk::ReviewContext;
-use super::proposals::format_short_time;
 use crate::arguments::StatsArgs;
 
 pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> CommandResult {
@@ -31,7 +31,7 @@ pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> Command
                 skill.agents.to_string(),
                 skill.sessions.to_string(),
                 skill.tokens.to_string(),
-                format_short_time(skill.last_ms),
+                format_minute(skill.last_ms),
             ]
         })
         .collect();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use skill_catalog::{AgentAuthor, CreatedSkill, CreatedSkills, Skill, Snapshot, TrustLevel};
 use skill_format::{Digest, SkillId};
+use skillhost_payload::format_compact_time;
 
 use crate::changes::apply::record_version;
 use crate::files::place::SkillDirectory;
@@ -20,7 +21,6 @@ use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::note::LedgerNote;
 use crate::records::proposal::HumanActor;
-use crate::records::stamp::format_compact;
 use crate::records::version::{ApprovalStatus, VersionAuthor};
 use crate::session::LedgerSession;
 use crate::session::write_file;
@@ -308,7 +308,7 @@ impl LedgerSession<'_> {
     /// Renames a copy that cannot be read; it is not deleted.
     pub(crate) fn set_mirror_aside(&self) -> Result<(), LedgerError> {
         let path = self.ledger.data_dir.join(MIRROR);
-        let aside = format!("{MIRROR}.corrupt-{}", format_compact(self.stamp.now_ms));
+        let aside = format!("{MIRROR}.corrupt-{}", format_compact_time(self.stamp.now_ms));
         match fs::rename(&path, path.with_file_name(aside)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(LedgerError::io("moved aside", &path, &error))

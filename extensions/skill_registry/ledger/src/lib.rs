@@ -44,7 +44,6 @@ pub use records::proposal::{
     ProposalFileState, ProposalFilter, ProposalState, ProposalSummary, ProposeOutcome,
     ProposeRequest, RebaseOutcome, Recommendation, ReviewAdvice, ReviewFlag,
 };
-pub use records::stamp::format_rfc3339;
 pub use records::version::{
     ApprovalStatus, AuditEntry, AuditFilter, SkillVersion, VersionAuthor, VersionFile, VersionTree,
 };

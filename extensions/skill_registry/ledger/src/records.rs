@@ -5,5 +5,4 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod note;
 pub(crate) mod proposal;
-pub(crate) mod stamp;
 pub(crate) mod version;

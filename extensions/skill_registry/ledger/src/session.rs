@@ -8,13 +8,13 @@ use std::{fs, io};
 use skill_catalog::{Advice, NextStep, suggest_similar};
 use skill_format::Digest;
 use skillhost_files::{DirectoryLock, fault};
+use skillhost_payload::format_compact_time;
 
 use crate::files::proposal_file;
 use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::note::LedgerNote;
 use crate::records::proposal::{Proposal, ProposalFileState};
-use crate::records::stamp::format_compact;
 use crate::sqlite::{self, ChangeStamp, LedgerDatabase, LedgerTransaction, StoredProposal};
 
 /// The minimum length of an abbreviated proposal id, in characters.
@@ -109,7 +109,7 @@ impl Ledger {
     fn move_aside(&self) -> Result<PathBuf, LedgerError> {
         let path = self.database();
         let mut name = path.as_os_str().to_owned();
-        name.push(format!(".corrupt-{}", format_compact(self.stamp().now_ms)));
+        name.push(format!(".corrupt-{}", format_compact_time(self.stamp().now_ms)));
         let mut target = PathBuf::from(name);
         while target.exists() {
             let mut name = target.into_os_string();
@@ -298,7 +298,7 @@ impl LedgerWork<'_, '_> {
 
     /// Chooses an unused name for a new proposal's file.
     pub(crate) fn new_file_name(&self, skill_id: &str) -> Result<PathBuf, LedgerError> {
-        let base = format!("{skill_id}-{}", format_compact(self.now_ms()));
+        let base = format!("{skill_id}-{}", format_compact_time(self.now_ms()));
         for nth in 1_u32.. {
             let name = if nth == 1 { format!("{base}.md") } else { format!("{base}-{nth}.md") };
             let in_use = self.has_file(&name)? || self.ledger.proposals_dir().join(&name).exists();

@@ -1,16 +1,14 @@
 //! Times and payloads of events on one line.
 
 use serde_json::Value;
-use skill_ledger::format_rfc3339;
+use skillhost_payload::format_second;
 
 /// The number of characters printed of a field.
 const MAX_FIELD_CHARS: usize = 200;
 
 /// Formats a time in milliseconds since 1970, to the second.
 pub(super) fn format_time(ms: u64) -> String {
-    let mut text = format_rfc3339(i64::try_from(ms).unwrap_or(i64::MAX)).replacen('T', " ", 1);
-    text.truncate("2026-11-22 03:30:05".len());
-    text
+    format_second(i64::try_from(ms).unwrap_or(i64::MAX))
 }
 
 /// Returns the beginning of a value; values can have any length.

@@ -1,8 +1,8 @@
 //! `skillhost thread`: stored threads.
 
 use serde_json::json;
-use skill_ledger::format_rfc3339;
 use skillhost_conversation::{Message, ThreadContents, ThreadStore, ThreadSummary};
+use skillhost_payload::format_minute;
 use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, display_safe, exit};
 
 use crate::cli::ThreadCommand;
@@ -90,7 +90,5 @@ fn show_thread(session: &CliContext, thread: &ThreadContents) -> CommandResult {
 }
 
 fn time(ms: u64) -> String {
-    let mut text = format_rfc3339(i64::try_from(ms).unwrap_or(i64::MAX)).replacen('T', " ", 1);
-    text.truncate("2026-11-22 03:30".len());
-    text
+    format_minute(i64::try_from(ms).unwrap_or(i64::MAX))
 }

@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use skill_catalog::AgentAuthor;
 use skill_format::{Digest, SkillId, tree};
 use skillhost_files::jail::RelPath;
+use skillhost_payload::format_rfc3339;
 use ulid::Ulid;
 use yaml_tree::Value;
 
 use crate::records::proposal::Proposal;
-use crate::records::stamp::format_rfc3339;
 
 /// The maximum size of a proposal file, in bytes.
 pub(crate) const LIMIT: u64 = 8 << 20;

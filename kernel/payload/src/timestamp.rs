@@ -1,4 +1,4 @@
-//! Formats of times, in UTC.
+//! Times as text, in UTC.
 
 /// A point in time, divided into the fields of the Gregorian calendar.
 struct DateParts {
@@ -44,10 +44,24 @@ pub fn format_rfc3339(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
-/// Formats a time for use in a file name.
-pub(crate) fn format_compact(ms: i64) -> String {
+/// Formats a time, in milliseconds since 1970, for use in a file name.
+#[must_use]
+pub fn format_compact_time(ms: i64) -> String {
     let DateParts { year, month, day, hour, minute, second, milli } = date_parts(ms);
     format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{milli:03}Z")
+}
+
+/// Formats a time, in milliseconds since 1970, for a table: to the minute.
+#[must_use]
+pub fn format_minute(ms: i64) -> String {
+    let DateParts { year, month, day, hour, minute, .. } = date_parts(ms);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
+}
+
+/// Formats a time, in milliseconds since 1970, for a table: to the second.
+#[must_use]
+pub fn format_second(ms: i64) -> String {
+    format!("{}:{:02}", format_minute(ms), date_parts(ms).second)
 }
 
 #[cfg(test)]
@@ -65,6 +79,8 @@ mod tests {
         ] {
             assert_eq!(format_rfc3339(ms), name);
         }
-        assert_eq!(format_compact(1_795_312_696_789), "20261122T015816.789Z");
+        assert_eq!(format_compact_time(1_795_312_696_789), "20261122T015816.789Z");
+        assert_eq!(format_minute(1_795_312_696_789), "2026-11-22 01:58");
+        assert_eq!(format_second(1_795_312_696_789), "2026-11-22 01:58:16");
     }
 }
