@@ -1,7 +1,7 @@
 //! The errors of a kernel in this process, as errors of the command line.
 
+use skillhost_control::SupervisorLockError;
 use skillhost_conversation::ModelErrorKind;
-use skillhost_kernel::supervision::SupervisorLockError;
 use skillhost_kernel::{KernelError, RunError};
 use skillhost_terminal::{CliError, exit};
 

@@ -3,17 +3,39 @@
 //! A request is one JSON line, and so is its response. The directory of the socket is private to its
 //! owner, and each end checks that the peer is the same user: a peer could also replace the libraries
 //! that the kernel loads. The server is part of the kernel.
+//!
+//! The other types are what a kernel returns: a command in the kernel's own process has the same.
 
-#![cfg(unix)]
-
+mod agent;
+mod build;
+#[cfg(unix)]
 mod client;
+mod diagnosis;
+#[cfg(unix)]
 mod endpoint;
+#[cfg(unix)]
 mod lines;
+mod load_report;
 mod message;
 mod request;
+mod schedule;
+mod supervision;
+mod tool_listing;
 
+pub use agent::{
+    AgentDetails, AgentError, AgentStatus, AgentSummary, InstructionLayer, InstructionLayerKind,
+};
+pub use build::{BuildOutcome, BuildPreview, ReloadOutcome, RollbackOutcome};
+#[cfg(unix)]
 pub use client::{MessageConnection, RequestError, is_gone, send_request, socket_path};
+pub use diagnosis::{ExtensionDiagnosis, ExtensionHealth};
+#[cfg(unix)]
 pub use endpoint::{check_peer, prepare_directory};
+#[cfg(unix)]
 pub use lines::{LINE_LIMIT, spawn_line_reader, with_timeout, write_line};
+pub use load_report::{LoadReport, LoadTimings, LoadedAgent, LoadedExtension};
 pub use message::{ClientMessage, MessageError, ServerMessage, UserMessage};
 pub use request::{ControlRequest, ControlResponse};
+pub use schedule::{LastRun, ScheduleRunOutcome, ScheduleSummary};
+pub use supervision::{RESTART_CODE, SUPERVISED, SupervisorLock, SupervisorLockError};
+pub use tool_listing::{FailedListing, OwnedTool, ToolListing};

@@ -3,50 +3,11 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use serde::{Deserialize, Serialize};
+pub(crate) use skillhost_control::{AgentError, InstructionLayer, InstructionLayerKind};
 use skillhost_home::DiscoveredManifest;
 use skillhost_manifest::{AgentManifest, Manifest};
 
 use crate::error::KernelError;
-
-/// The source of an instruction layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum InstructionLayerKind {
-    /// The `prompt.jinja2` in the directory of the manifest.
-    Prompt,
-    /// A bound skill.
-    Skill,
-    /// The manifest's `agent.instructions`.
-    Inline,
-}
-
-/// One layer of an agent's instructions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InstructionLayer {
-    /// The kind of the layer.
-    pub kind: InstructionLayerKind,
-    /// The path of a file, or the skill's source.
-    pub source: String,
-    /// The skill's id; `None` for other kinds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub skill_id: Option<String>,
-    /// The sha256 of the SKILL.md for a skill, else of the text.
-    pub digest: String,
-    /// The estimated tokens of the text.
-    pub tokens: u32,
-    /// The text of the layer.
-    pub text: String,
-}
-
-/// An error that prevents the resolution of an agent's instructions.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentError {
-    /// The reason, with path and line.
-    pub reason: String,
-    /// The hint for the operator.
-    pub hint: String,
-}
 
 /// An agent's instructions for one generation of the skills.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
+pub(crate) use skillhost_control::{BuildOutcome, BuildPreview, RollbackOutcome};
 use skillhost_files::TreeFile;
 use skillhost_home::Approver;
 use skillhost_manifest::{ExtensionId, Manifest};
@@ -98,52 +98,6 @@ pub struct BuildCandidate {
     pub warnings: String,
     /// The path of the candidate until it is installed.
     pub staged: PathBuf,
-}
-
-/// An extension that was built and installed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BuildOutcome {
-    /// The extension.
-    pub id: ExtensionId,
-    /// Version of the build.
-    pub version: String,
-    /// sha256 of the library, or of the files of a process extension; hexadecimal.
-    pub sha256: String,
-    /// Names of its tools.
-    pub tools: Vec<String>,
-    /// The compiler's warnings; may be empty.
-    pub warnings: String,
-    /// The running kernel uses the build. Otherwise the next start does.
-    pub active: bool,
-}
-
-/// A build as presented to the person who approves it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BuildPreview {
-    /// The extension.
-    pub id: ExtensionId,
-    /// The digest of exactly these files: the argument of
-    /// [`AgentRuntime::build_extension`](crate::AgentRuntime::build_extension).
-    pub sha256: String,
-    /// The files. Untrusted text.
-    pub details: String,
-}
-
-/// The result of a rollback.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RollbackOutcome {
-    /// The extension.
-    pub id: ExtensionId,
-    /// sha256 of the replaced library.
-    pub from: String,
-    /// sha256 of the restored library.
-    pub to: String,
-    /// The build is approved. Otherwise the other files have changed since its approval, and a
-    /// person has to approve it again before it is used.
-    #[serde(default)]
-    pub approved: bool,
-    /// The running kernel uses the build. Otherwise the next start does.
-    pub active: bool,
 }
 
 /// The builder of a kernel without one.

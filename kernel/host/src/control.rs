@@ -30,11 +30,6 @@ use talk::MessageRequest;
 mod answers;
 mod talk;
 
-pub use answers::{
-    AgentDetails, AgentStatus, AgentSummary, ExtensionDiagnosis, ExtensionHealth, FailedListing,
-    ToolListing,
-};
-
 /// The limit of connections that have not sent their request yet.
 const MAX_SILENT_CONNECTIONS: usize = 32;
 

@@ -54,33 +54,25 @@ mod services;
 mod serving;
 mod skill_provider;
 mod state;
-pub mod supervision;
 mod templates;
 mod tools;
 mod turn;
 mod user_message;
 
-pub use agent::{Agent, AgentError, InstructionLayer, InstructionLayerKind, ResolvedInstructions};
+pub use agent::{Agent, ResolvedInstructions};
 pub use agent_runtime::AgentRuntime;
-pub use builder::{
-    BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, ExtensionBuilder, RollbackOutcome,
-};
+pub use builder::{BuildCandidate, BuildPlan, ExtensionBuilder};
 pub use context_chain::{ContextBlock, ContextOutcome};
 pub use elf::ElfError;
 pub use error::KernelError;
 pub use extension_host::ExtensionHost;
 pub use kernel::Kernel;
 pub use limits::KernelLimits;
-pub use loader::{LibraryLoadError, LoadTimings};
+pub use loader::LibraryLoadError;
 pub use options::BootOptions;
 pub use probe::{ProbeError, ProbeReport, probe_extension};
 pub use process::{ProcessExtension, ProcessLauncher, ProcessSpec, process_home};
 pub use published::PublishedSkillClient;
-pub use reload::ReloadOutcome;
-pub use report::{LoadReport, LoadedAgent, LoadedExtension};
 pub use restart::RestartedEvent;
 pub use runtime::{ExhaustedLimit, RunError, RunRequest};
-pub use scheduler::{LastRun, ScheduleRunOutcome, ScheduleSummary};
-
-pub use tools::OwnedTool;
 pub use turn::{ComposedTurn, DEFAULT_AGENT, TurnRequest};

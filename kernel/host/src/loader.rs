@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use abi_stable::library::{AbiHeader, AbiHeaderRef, LibraryError};
-use serde::{Deserialize, Serialize};
 use skillhost_contract::abi::ExtensionModuleRef;
 use skillhost_contract::version::{CONTRACT, ContractVersion, ROOT_SYMBOL, VERSION_SYMBOL};
+pub(crate) use skillhost_control::LoadTimings;
 use skillhost_files::{hash_file, to_hex};
 use skillhost_home::library_file_name;
 use skillhost_manifest::ExtensionId;
@@ -158,19 +158,6 @@ impl LibraryLoadError {
                 | Self::WrongDigest { .. }
         )
     }
-}
-
-/// The durations of the steps of opening a library.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub struct LoadTimings {
-    /// The private copy, in microseconds.
-    pub copy_us: u64,
-    /// The header check, in microseconds.
-    pub elf_us: u64,
-    /// The optional sha256, in microseconds; 0 without a pin in the manifest.
-    pub sha256_us: u64,
-    /// dlopen, version probe and layout check, in microseconds.
-    pub open_us: u64,
 }
 
 /// An opened library whose layout was checked.

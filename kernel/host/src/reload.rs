@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use serde::{Deserialize, Serialize};
+pub(crate) use skillhost_control::ReloadOutcome;
 use skillhost_events::topic;
 use skillhost_home::{DiscoveredManifest, LoadPhase, Settings};
 use skillhost_payload::{CallError, ErrorKind};
@@ -17,21 +17,6 @@ use crate::load_error::ExtensionLoadError;
 use crate::loader;
 use crate::report::LoadReport;
 use crate::state::KernelState;
-
-/// The result of a reload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReloadOutcome {
-    /// The extension.
-    pub id: String,
-    /// The version of the previous build; empty if none was loaded.
-    pub from: String,
-    /// The version of the new build.
-    pub to: String,
-    /// Milliseconds until the new build replied to calls.
-    pub switched_ms: u64,
-    /// Milliseconds until the previous build had shut down.
-    pub drained_ms: u64,
-}
 
 impl ExtensionHost {
     /// Replaces the build of a loaded extension; returns `None` for one that is not loaded. The

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+pub(crate) use skillhost_control::OwnedTool;
 use skillhost_home::suggest_similar;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallError, CallOrigin, ToolAudience, ToolSpec};
@@ -13,16 +13,6 @@ use crate::argument_check::{ArgumentCheck, schema_mistake};
 use crate::error::KernelError;
 use crate::instance::Instance;
 use crate::plugin::Plugin;
-
-/// A tool and the extension it belongs to.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct OwnedTool {
-    /// The extension.
-    pub extension: ExtensionId,
-    /// The description of the tool.
-    #[serde(flatten)]
-    pub spec: ToolSpec,
-}
 
 /// A table of tool names and their owners.
 #[derive(Clone, Default)]

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use futures::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use skillhost_control::{ControlRequest, ControlResponse, RequestError, send_request, socket_path};
+use skillhost_control::{
+    ControlRequest, ControlResponse, RequestError, SupervisorLock, send_request, socket_path,
+};
 use skillhost_home::{Environment, Home, HomeError, LoadedSettings, Settings};
-use skillhost_kernel::supervision::SupervisorLock;
 use tokio::runtime::Runtime;
 
 use crate::arguments::GlobalArgs;

@@ -15,6 +15,6 @@ pub const IO: u8 = 5;
 /// A supervised kernel reached its restart limit.
 pub const CRASHED: u8 = 70;
 /// A kernel requests a restart from its supervisor.
-pub const RESTART: u8 = skillhost_kernel::supervision::RESTART_CODE;
+pub const RESTART: u8 = skillhost_control::RESTART_CODE;
 /// Interrupted by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;

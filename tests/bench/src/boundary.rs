@@ -9,8 +9,9 @@ use std::time::Instant;
 use serde::Serialize;
 use skill_catalog::{Audience, Store, SystemClock};
 use skill_service::{ReadSkillArgs, read_skill};
+use skillhost_control::LoadedExtension;
 use skillhost_home::{Home, HomeSource, Installation, Settings};
-use skillhost_kernel::{BootOptions, Kernel, LoadedExtension};
+use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_payload::{CallContext, CallOrigin};
 
 use crate::median;

@@ -10,10 +10,9 @@ use serde::Serialize;
 use serde_json::json;
 use skill_catalog::{Audience, SkillState, Snapshot};
 use skill_service::RegistryConfig;
-use skillhost_control::ControlRequest;
+use skillhost_control::{ControlRequest, ReloadOutcome};
 use skillhost_files::{ReplaceError, replace_file, write_atomically};
 use skillhost_home::{Home, Settings};
-use skillhost_kernel::ReloadOutcome;
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::stored::{self, REGISTRY};

@@ -1,9 +1,9 @@
 //! `skillhost agent`: agents and the layers of their instructions.
 
 use serde_json::json;
-use skillhost_control::ControlRequest;
-use skillhost_kernel::control::{AgentDetails, AgentStatus, AgentSummary};
-use skillhost_kernel::{InstructionLayer, InstructionLayerKind};
+use skillhost_control::{
+    AgentDetails, AgentStatus, AgentSummary, ControlRequest, InstructionLayer, InstructionLayerKind,
+};
 use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, RED, display_safe, exit};
 
 use crate::cli::AgentCommand;

@@ -6,8 +6,7 @@ mod input;
 
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_control::ControlRequest;
-use skillhost_kernel::control::{AgentSummary, ToolListing};
+use skillhost_control::{AgentSummary, ControlRequest, ToolListing};
 use skillhost_payload::{CallContext, CallOrigin, ToolOutput};
 use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, display_safe, exit};
 

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use skill_commands::{REGISTRY, registry_config};
 use skill_service::ReviewConfig;
-use skillhost_control::ControlRequest;
+use skillhost_control::{
+    ControlRequest, ExtensionDiagnosis, LoadReport, LoadedExtension, ReloadOutcome,
+};
 use skillhost_home::LoadPhase;
-use skillhost_kernel::control::ExtensionDiagnosis;
-use skillhost_kernel::{LoadReport, LoadedExtension, ReloadOutcome};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
 };

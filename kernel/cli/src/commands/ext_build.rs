@@ -6,12 +6,9 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use skillhost_builder::TrialReport;
-use skillhost_control::ControlRequest;
+use skillhost_control::{BuildOutcome, BuildPreview, ControlRequest, RollbackOutcome};
 use skillhost_home::{ApprovalSurface, Settings};
-use skillhost_kernel::control;
-use skillhost_kernel::{
-    BootOptions, BuildOutcome, BuildPreview, RollbackOutcome, probe_extension as load,
-};
+use skillhost_kernel::{BootOptions, control, probe_extension as load};
 use skillhost_process::ProcessSupervisor;
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, display_safe, exit, parse_answer,

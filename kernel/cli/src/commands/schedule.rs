@@ -1,8 +1,7 @@
 //! `skillhost schedule`: scheduled jobs.
 
 use serde_json::json;
-use skillhost_control::ControlRequest;
-use skillhost_kernel::{LastRun, ScheduleRunOutcome, ScheduleSummary};
+use skillhost_control::{ControlRequest, LastRun, ScheduleRunOutcome, ScheduleSummary};
 use skillhost_terminal::{CliContext, CommandResult, display_safe, exit};
 
 use crate::cli::ScheduleCommand;

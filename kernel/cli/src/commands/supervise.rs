@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use skillhost_control::{SUPERVISED, SupervisorLock};
 use skillhost_home::SupervisorSettings;
-use skillhost_kernel::supervision::{SUPERVISED, SupervisorLock};
 use skillhost_sandbox::{
     ExitCause, RestartBackoff, RestartDecision, RestartLimits, exit_with_parent,
 };

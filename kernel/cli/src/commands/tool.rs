@@ -1,8 +1,7 @@
 //! `skillhost tool`: the tools of extensions, called by the operator.
 
 use serde_json::{Value, json};
-use skillhost_control::ControlRequest;
-use skillhost_kernel::control::ToolListing;
+use skillhost_control::{ControlRequest, ToolListing};
 use skillhost_payload::{CallContext, CallOrigin, ToolOutput};
 use skillhost_terminal::{CliContext, CommandResult, display_safe, exit, text_or_stdin};
 

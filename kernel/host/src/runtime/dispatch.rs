@@ -15,6 +15,7 @@ use crate::agent_runtime::AgentRuntime;
 use crate::error::KernelError;
 use crate::instance::PinnedInstance;
 use crate::plugin::{Plugin, PreparedCall};
+use crate::report::explain_missing_tool;
 use crate::tools::ToolEntry;
 
 /// A resolved tool with its implementation.
@@ -141,7 +142,7 @@ impl AgentRuntime {
         self.extensions().pin_state(|state| {
             let entry = match state.tools.find(name, origin) {
                 Ok(entry) => entry.clone(),
-                Err(error) => return Some(Err(state.report.explain_tool(name, error))),
+                Err(error) => return Some(Err(explain_missing_tool(&state.report, name, error))),
             };
             let target = match &entry.builtin {
                 Some(plugin) => ToolTarget::Builtin(Arc::clone(plugin)),

@@ -1,7 +1,8 @@
 //! Agents and the extension that provides their skills.
 
 use serde_json::json;
-use skillhost_kernel::{InstructionLayerKind, Kernel, KernelError, KernelLimits, TurnRequest};
+use skillhost_control::InstructionLayerKind;
+use skillhost_kernel::{Kernel, KernelError, KernelLimits, TurnRequest};
 use test_support::TestHome;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, patient};

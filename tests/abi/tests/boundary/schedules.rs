@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use skillhost_control::ScheduleRunOutcome;
 use skillhost_events::ScheduleRun;
-use skillhost_kernel::{Kernel, KernelLimits, ScheduleRunOutcome};
+use skillhost_kernel::{Kernel, KernelLimits};
 use skillhost_payload::{ErrorKind, Event};
 use test_support::TestHome;
 use tokio::sync::broadcast::Receiver;

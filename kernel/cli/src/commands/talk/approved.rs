@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use futures::future::LocalBoxFuture;
 use serde_json::value::RawValue;
-use skillhost_control::ControlRequest;
+use skillhost_control::{AgentSummary, ControlRequest, ToolListing};
 use skillhost_home::suggest_similar;
-use skillhost_kernel::control::{AgentSummary, ToolListing};
 use skillhost_terminal::{CliError, display_safe, parse_answer};
 
 /// A function that sends a request to a kernel.

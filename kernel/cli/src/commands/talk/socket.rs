@@ -9,13 +9,12 @@ use std::time::Instant;
 use async_trait::async_trait;
 use serde_json::value::RawValue;
 use skillhost_control::{
-    ClientMessage, ControlRequest, MessageConnection, ServerMessage, UserMessage, is_gone,
+    AgentDetails, ClientMessage, ControlRequest, LoadReport, MessageConnection, ServerMessage,
+    SupervisorLock, UserMessage, is_gone,
 };
 use skillhost_conversation::{Channel, RunOutcome, ThreadStore};
 use skillhost_home::Home;
-use skillhost_kernel::control::AgentDetails;
-use skillhost_kernel::supervision::SupervisorLock;
-use skillhost_kernel::{DEFAULT_AGENT, LoadReport};
+use skillhost_kernel::DEFAULT_AGENT;
 use skillhost_payload::SkillRef;
 use skillhost_terminal::{
     CliContext, CliError, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, exit, parse_answer,
