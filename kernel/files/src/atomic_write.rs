@@ -1,9 +1,11 @@
 //! Atomic file writes.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::synced::{sync_directory, write_new_file};
 
 /// Replaces a file atomically: a temporary file in its directory, fsync, rename, fsync of the
 /// directory.
@@ -45,21 +47,7 @@ fn replace_file(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> 
     }
     written?;
     // Without syncing the directory the rename itself can be lost.
-    File::open(directory)?.sync_all()
-}
-
-fn write_new_file(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    if let Some(mode) = mode {
-        // Set at creation: a later change of mode would leave the file readable for a moment.
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
-    }
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    // Before the rename: otherwise a power loss could leave an empty file under the final name.
-    file.sync_all()
+    sync_directory(directory)
 }
 
 #[cfg(test)]

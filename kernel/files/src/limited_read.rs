@@ -1,4 +1,4 @@
-//! Reads of files that nobody may have reviewed yet: within a limit, and only regular files.
+//! Reads of unreviewed files: within a limit, and only regular files.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
