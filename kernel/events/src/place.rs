@@ -3,6 +3,8 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use skillhost_files::{create_private_dir, with_suffix};
+
 use crate::error::{JournalError, JournalErrorKind};
 use crate::store::{JournalResult, JournalStore};
 
@@ -55,6 +57,7 @@ pub(crate) fn file_identity(path: &Path) -> Option<(u64, u64)> {
 fn lock_exclusive(path: &Path) -> JournalResult<File> {
     let to_error = |error| JournalError::io("cannot create its directory", &error);
     if let Some(directory) = path.parent() {
+        // Events contain messages of users.
         create_private_dir(directory).map_err(to_error)?;
     }
     let lock = with_suffix(path, ".lock");
@@ -78,19 +81,4 @@ fn quarantine(path: &Path) -> JournalResult<PathBuf> {
         }
     }
     Ok(quarantined)
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// Creates a directory that only its owner can read.
-// Events contain messages of users.
-fn create_private_dir(path: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(path)
 }

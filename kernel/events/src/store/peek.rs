@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
+use skillhost_files::{sqlite_immutable_uri, with_suffix};
 
 use crate::error::{JournalError, JournalErrorKind};
 use crate::store::JournalResult;
@@ -17,7 +18,7 @@ pub(super) fn open_read_only(path: &Path) -> JournalResult<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        return Ok(Connection::open_with_flags(immutable_uri(path), flags)?);
+        return Ok(Connection::open_with_flags(sqlite_immutable_uri(path), flags)?);
     }
     let to_error = |error: io::Error| JournalError::io("cannot be read", &error);
     let directory = tempfile::tempdir().map_err(to_error)?;
@@ -33,25 +34,4 @@ pub(super) fn open_read_only(path: &Path) -> JournalResult<Connection> {
 /// Returns whether opening a file for writing failed because of its location.
 pub(super) fn is_unwritable(error: &JournalError, path: &Path) -> bool {
     error.kind() == JournalErrorKind::Io && path.is_file()
-}
-
-/// Returns the URI of a file that SQLite treats as immutable.
-// Without the parameter SQLite creates a shared-memory file next to it.
-fn immutable_uri(path: &Path) -> String {
-    let mut uri = String::from("file:");
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'_' | b'.' => uri.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
-            byte => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri.push_str("?immutable=1");
-    uri
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
 }

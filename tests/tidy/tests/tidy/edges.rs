@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skillhost-sandbox", &["skillhost-files"]),
     ("skillhost-contract", &["skillhost-payload"]),
     ("skillhost-manifest", &["yaml-tree"]),
-    ("skillhost-events", &["skillhost-payload", "skillhost-manifest"]),
+    ("skillhost-events", &["skillhost-files", "skillhost-payload", "skillhost-manifest"]),
     ("skillhost-sdk", &["skillhost-contract", "skillhost-payload"]),
     (
         "skillhost-home",
