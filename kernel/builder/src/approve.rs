@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use skillhost_files::{TreeFile, files_digest, sha256_hex};
-use skillhost_home::{ApprovalRecord, Approvals, Approver, Home, pin_digest, read_extension_files};
+use skillhost_home::{
+    ApprovalRecord, Approvals, Approver, Home, library_file_name, pin_digest, read_extension_files,
+};
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::CallError;
 
@@ -14,7 +16,7 @@ use crate::builder::{
 use crate::details::write_details;
 use crate::error::{BuildError, PolicyViolation};
 use crate::files;
-use crate::place::{BuildLock, BuildPaths, library_name, write_files};
+use crate::place::{BuildLock, BuildPaths, write_files};
 use crate::trial;
 
 /// An extension for approval.
@@ -109,7 +111,7 @@ fn plan_approval(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildErr
         let what = format!("id is `{}`, but the directory is `{id}`", manifest.id);
         return Err(violation(what, "give both the same name"));
     }
-    let (what, actual) = match manifest.entrypoint().map(library_name) {
+    let (what, actual) = match manifest.entrypoint().map(library_file_name) {
         Some(name) => match files.iter().find(|file| file.path == name) {
             Some(library) => (format!("`{name}`"), sha256_hex(&library.bytes)),
             None => return Err(BuildError::NoLibrary { id: id.to_string(), name }),

@@ -10,7 +10,7 @@ use skillhost_control::RollbackOutcome;
 use skillhost_files::{TreeFile, files_digest, prefixed_digest, sha256_hex, write_atomically};
 use skillhost_home::{
     ApprovalRecord, Approvals, Approver, BuildSettings, Home, Installation, LoadPhase, SecretStore,
-    pin_digest,
+    library_file_name, pin_digest,
 };
 use skillhost_kernel::{BuildCandidate, BuildPlan, ExtensionBuilder, ProbeReport, process_home};
 use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
@@ -23,7 +23,7 @@ use crate::files;
 use crate::install::{self, NewBuild, RecoveryOutcome};
 use crate::installed::{installed_files, with_manifest};
 use crate::pin::set_pin;
-use crate::place::{BuildLock, BuildPaths, built_ids, library_name, remove_directory, write_files};
+use crate::place::{BuildLock, BuildPaths, built_ids, remove_directory, write_files};
 use crate::policy;
 use crate::trial::{self, ProcessTrial};
 
@@ -91,7 +91,7 @@ impl CargoExtensionBuilder {
         let recipe = policy::check_crate(&plan.files, entrypoint, &self.settings.allow)?;
         let (files, settings) = ((&*plan.files, &*plan.sha256), &self.settings);
         let compiled = compile_crate(place, files, &recipe, &sdk, settings).await?;
-        let staged = directory.join(library_name(entrypoint));
+        let staged = directory.join(library_file_name(entrypoint));
         // Copied at once, because the next build may overwrite it: all extensions of the home share
         // cargo's target directory.
         let bytes = fs::read(&compiled.library).map_err(BuildError::io(&compiled.library))?;
@@ -314,7 +314,7 @@ fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPl
 
 /// Reads the directory of an extension without generated files.
 fn read_files(home: &Home, manifest: &Manifest) -> Result<Vec<TreeFile>, BuildError> {
-    let library = manifest.entrypoint().map(library_name);
+    let library = manifest.entrypoint().map(library_file_name);
     let is_generated = |name: &str| match &library {
         Some(library) => name == library.as_str() || name == "Cargo.lock",
         None => false,

@@ -11,13 +11,15 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use skillhost_files::{TreeFile, sha256_hex};
-use skillhost_home::{ApprovalRecord, Approvals, Approver, read_extension_files};
+use skillhost_home::{
+    ApprovalRecord, Approvals, Approver, library_file_name, read_extension_files,
+};
 
 use crate::error::BuildError;
 use crate::files::file_text;
 use crate::installed::installed_files;
 use crate::pin::set_pin;
-use crate::place::{BuildPaths, library_name};
+use crate::place::BuildPaths;
 use steps::{FORWARD, Step, UNDO, is_executable, perform, read, remove, write, write_json};
 
 /// The intent of an active installation.
@@ -173,7 +175,7 @@ pub(crate) fn rollback(
     let kept: Option<PreviousBuild> =
         fs::read(&metadata).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let kept = kept.ok_or_else(|| no_previous("it was built only once, or by other means"))?;
-    let name = library_name(&entrypoint);
+    let name = library_file_name(&entrypoint);
     if kept.library != name {
         let (id, was) = (place.id.clone(), kept.library);
         return Err(BuildError::PreviousBuildMismatch { id, was, is: name });
@@ -206,7 +208,7 @@ fn rollback_record(
     let Some(current) = approvals.approval(&place.id) else { return Ok(None) };
     let files = read_extension_files(&place.source_dir())?;
     let Some(manifest) = file_text(&files, "manifest.yaml") else { return Ok(None) };
-    let name = library_name(entrypoint);
+    let name = library_file_name(entrypoint);
     let covered = |file: &TreeFile| {
         let mode = if file.executable { "755" } else { "644" };
         let mut approved = current.files.iter().filter(|approved| approved.path == file.path);
@@ -271,7 +273,7 @@ fn plan_install(
     if !metadata.is_dir() || text.as_deref() != Some(manifest.as_bytes()) {
         return Err(BuildError::Changed { id: place.id.clone() });
     }
-    let library = new.library.map(|(entrypoint, _)| library_name(entrypoint));
+    let library = new.library.map(|(entrypoint, _)| library_file_name(entrypoint));
     let before = match &library {
         Some(name) => read(&directory.join(name))?.map(|bytes| sha256_hex(&bytes)),
         None => None,

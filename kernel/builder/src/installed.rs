@@ -2,7 +2,7 @@
 
 use skillhost_files::TreeFile;
 
-use crate::place::library_name;
+use skillhost_home::library_file_name;
 
 /// Returns the files after the installation, with the pinned manifest and the library.
 pub(crate) fn installed_files(
@@ -12,7 +12,7 @@ pub(crate) fn installed_files(
 ) -> Vec<TreeFile> {
     let mut files = with_manifest(files, manifest);
     if let Some((entrypoint, bytes)) = library {
-        let path = library_name(entrypoint);
+        let path = library_file_name(entrypoint);
         files.retain(|file| file.path != path);
         files.push(TreeFile { path, bytes: bytes.to_vec(), executable: false });
     }

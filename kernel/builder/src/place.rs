@@ -1,6 +1,5 @@
 //! The paths of builds. All of them are private to the kernel and outside of the file tools' jail.
 
-use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -155,9 +154,4 @@ pub(crate) fn write_files(directory: &Path, files: &[TreeFile]) -> Result<(), Bu
             .map_err(BuildError::io(&path))?;
     }
     Ok(())
-}
-
-/// Returns the platform's file name of a library with a base name.
-pub(crate) fn library_name(entrypoint: &str) -> String {
-    format!("{DLL_PREFIX}{entrypoint}{DLL_SUFFIX}")
 }

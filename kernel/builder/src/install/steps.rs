@@ -1,6 +1,6 @@
 //! The steps of an installation in both directions. Each step is idempotent.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -198,9 +198,7 @@ pub(super) fn remove(path: &Path) -> Result<(), BuildError> {
 }
 
 fn sync_directory(path: &Path) -> Result<(), BuildError> {
-    run_effect(|| {
-        File::open(path).and_then(|directory| directory.sync_all()).map_err(BuildError::io(path))
-    })
+    run_effect(|| skillhost_files::sync_directory(path).map_err(BuildError::io(path)))
 }
 
 /// Runs a change of the disk, into which tests inject failures.

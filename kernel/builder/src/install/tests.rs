@@ -28,7 +28,7 @@ fn operator() -> Approver {
 
 /// Returns the bytes of the installed and the previous library, after checks of their consistency.
 fn installed_state(place: &BuildPaths) -> String {
-    let library = read(&place.source_dir().join(library_name("tea"))).unwrap();
+    let library = read(&place.source_dir().join(library_file_name("tea"))).unwrap();
     let manifest = fs::read_to_string(place.manifest()).unwrap();
     let parsed = skillhost_manifest::parse_manifest(&manifest).unwrap();
     let pin = parsed.sha256.map(|bytes| bytes.map(|byte| format!("{byte:02x}")).concat());
@@ -241,7 +241,7 @@ fn failed_step_is_undone() {
     let sha = sha256_hex(b"new");
     let new = new(&place, b"new", &sha);
     // A directory at the path of the library: the intent is written, but the library cannot be.
-    let library = place.source_dir().join(library_name("tea"));
+    let library = place.source_dir().join(library_file_name("tea"));
     fs::create_dir(&library).unwrap();
     fs::write(library.join("in the way"), "").unwrap();
     let failed = install_build(&place, MANIFEST, &new);
@@ -267,7 +267,7 @@ fn failed_step_is_undone() {
 #[test]
 fn rollback_approves_nothing_that_changed() {
     let edited = "id: tea\nname: T\nentrypoint: tea\n# the end\n";
-    let library = library_name("tea");
+    let library = library_file_name("tea");
     let edits = [("manifest.yaml", edited), ("more.rs", "fn more() {}"), (&*library, "planted")];
     for (name, text) in edits {
         let TestHome { place, _directory } = test_home();
@@ -284,7 +284,7 @@ fn rollback_approves_nothing_that_changed() {
     // An unapproved library was kept as the previous one, but is not restored.
     let TestHome { place, _directory } = test_home();
     install_library(&place, "one");
-    fs::write(place.source_dir().join(library_name("tea")), "planted").unwrap();
+    fs::write(place.source_dir().join(library_file_name("tea")), "planted").unwrap();
     install_library(&place, "two");
     let result = rollback(&place, &operator());
     assert!(matches!(result, Err(BuildError::NoPreviousBuild { .. })), "{result:?}");
