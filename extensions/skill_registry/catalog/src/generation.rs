@@ -1,10 +1,11 @@
 //! The generation file, by which a store detects writes of other processes before the next poll.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use skillhost_files::{create_private_dir, write_atomically};
 
 use crate::error::StoreError;
 
@@ -57,26 +58,9 @@ impl GenerationFile {
 
 /// Replaces the file, so that its identity changes even if the clock does not advance.
 fn replace(data_dir: &Path, path: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(data_dir)?;
+    create_private_dir(data_dir)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let temporary = data_dir.join(format!(".generation.{}.{now}", std::process::id()));
-    let written = (|| {
-        let mut file = fs::File::create_new(&temporary)?;
-        writeln!(file, "{now}")?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    })();
-    if written.is_err() {
-        // The first error is returned; an error of the cleanup would only hide it.
-        let _ = fs::remove_file(&temporary);
-        return written;
-    }
-    #[cfg(unix)]
-    fs::File::open(data_dir)?.sync_all()?;
-    Ok(())
+    write_atomically(path, format!("{now}\n").as_bytes())
 }
 
 fn stamp(path: &Path) -> Option<GenerationStamp> {

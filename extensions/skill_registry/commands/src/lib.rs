@@ -11,7 +11,6 @@ mod declared;
 mod desk;
 mod difference;
 mod doctor;
-mod durable;
 mod export;
 mod fmt;
 mod graph;

@@ -8,10 +8,10 @@ use serde_json::json;
 use skill_format::{Severity, SkillInput, is_hidden};
 use skill_rules::{CheckOptions, CheckScope, Profile, check_skill};
 use skillhost_files::temporary::{sweep_directory, temporary_name};
+use skillhost_files::{sync_directory, sync_tree, write_new_file};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use crate::arguments::NewArgs;
-use crate::durable::{sync_directory, sync_tree, write_new};
 
 /// A template of a skill.
 struct SkillTemplate {
@@ -168,7 +168,8 @@ fn write_tree(folder: &Path, files: &[(&str, String)]) -> io::Result<()> {
     for (path, text) in files {
         let path = folder.join(path);
         fs::create_dir_all(path.parent().unwrap_or(folder))?;
-        write_new(&path, text.as_bytes(), text.starts_with("#!"))?;
+        let mode = text.starts_with("#!").then_some(0o777);
+        write_new_file(&path, text.as_bytes(), mode)?;
     }
     sync_tree(folder)
 }

@@ -149,8 +149,8 @@ fn recovered_message(field: &str, reason: &str) -> String {
 #[test]
 fn broken_field_is_kept_as_text() {
     check(
-        "name: x\ndescription: Use when: asked\n  or told\n# why\nallowed-tools: [Read, Write]\n",
-        r#"{name: "x", description: "Use when: asked or told", allowed-tools: ["Read", "Write"]}"#,
+        "name: x\ndescription: Use when: asked\n  or invited\n# why\nallowed-tools: [Read, Write]\n",
+        r#"{name: "x", description: "Use when: asked or invited", allowed-tools: ["Read", "Write"]}"#,
         &[&format!("3:22 recovered: {}", recovered_message("description", COLON))],
     );
     check(

@@ -4,8 +4,8 @@
 //! [`Ledger`] is the database of a data directory; `sqlite` is the only module with SQL.
 //! [`LedgerSync`] keeps a running registry and the ledger in step.
 //!
-//! Only the ledger writes to a skill, and only a version that a person approved or rolled back to.
-//! All other writes go to the data directory.
+//! Of the registry, only the ledger writes to a skill, and only a version that a person approved or
+//! rolled back to. All other writes go to the data directory.
 
 mod activation_log;
 mod baseline;

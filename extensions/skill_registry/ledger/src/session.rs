@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use skill_catalog::{Advice, NextStep, suggest_similar};
 use skill_format::Digest;
-use skillhost_files::{DirectoryLock, fault};
+use skillhost_files::{DirectoryLock, create_private_dir, fault, with_suffix};
 use skillhost_payload::format_compact_time;
 
 use crate::files::proposal_file;
@@ -49,7 +49,7 @@ impl Ledger {
         if self.read_only {
             return Err(self.read_only_error());
         }
-        let made = fault::failpoint("dir.create").and_then(|()| make_private_dir(&self.data_dir));
+        let made = fault::failpoint("dir.create").and_then(|()| create_private_dir(&self.data_dir));
         made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
         // The lock comes before the database: SQLite's own locks do not cover the files of skills.
         let lock = DirectoryLock::acquire(&self.data_dir, self.wait)?;
@@ -108,13 +108,10 @@ impl Ledger {
     /// Renames a damaged database; no part of it is deleted.
     fn move_aside(&self) -> Result<PathBuf, LedgerError> {
         let path = self.database();
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".corrupt-{}", format_compact_time(self.stamp().now_ms)));
-        let mut target = PathBuf::from(name);
+        let suffix = format!(".corrupt-{}", format_compact_time(self.stamp().now_ms));
+        let mut target = with_suffix(&path, &suffix);
         while target.exists() {
-            let mut name = target.into_os_string();
-            name.push("-again");
-            target = name.into();
+            target = with_suffix(&target, "-again");
         }
         let failed = |error: io::Error| LedgerError::io("moved aside", &path, &error);
         // The sidecar files go first: the new database must never be opened with them.
@@ -308,14 +305,6 @@ impl LedgerWork<'_, '_> {
         }
         unreachable!("there are fewer files than numbers")
     }
-}
-
-/// Creates a directory, and its missing parents, for its owner alone.
-fn make_private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(path)
 }
 
 pub(crate) fn proposal_not_found(id: &str, similar: Vec<String>) -> LedgerError {

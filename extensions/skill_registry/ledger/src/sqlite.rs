@@ -14,7 +14,7 @@ use rusqlite::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skill_format::Digest;
-use skillhost_files::fault;
+use skillhost_files::{fault, sqlite_immutable_uri, with_suffix};
 use ulid::Ulid;
 
 use crate::records::error::{LedgerError, LedgerErrorKind};
@@ -128,7 +128,7 @@ impl LedgerDatabase {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(unchanging_uri(path), flags)?;
+        let conn = Connection::open_with_flags(sqlite_immutable_uri(path), flags)?;
         // The file may have been manipulated: its schema must not call functions with side effects.
         conn.pragma_update(None, "trusted_schema", false)?;
         conn.pragma_update(None, "cell_size_check", true)?;
@@ -249,20 +249,6 @@ fn make_private_file(path: &Path) {
     let _ = options.open(path);
 }
 
-/// Returns the URI under which SQLite treats a file as immutable.
-fn unchanging_uri(path: &Path) -> String {
-    let mut uri = String::from("file:");
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'_' | b'.' => uri.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
-            byte => uri.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    uri.push_str("?immutable=1");
-    uri
-}
-
 /// Checks every page; returns the first damage found. Damage of the catalog is ignored: it can be
 /// rebuilt at any time, and the reader that finds it does so.
 fn find_damage(conn: &Connection) -> DbResult<Option<String>> {
@@ -275,11 +261,7 @@ fn find_damage(conn: &Connection) -> DbResult<Option<String>> {
 
 /// Returns the paths of the files that SQLite keeps next to a database.
 pub(crate) fn sidecar_paths(path: &Path) -> [PathBuf; 2] {
-    ["-wal", "-shm"].map(|suffix| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    })
+    ["-wal", "-shm"].map(|suffix| with_suffix(path, suffix))
 }
 
 impl LedgerTransaction<'_> {

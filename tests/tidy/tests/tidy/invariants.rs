@@ -187,8 +187,6 @@ fn files_are_renamed_in_few_places() {
         &[
             "kernel/files/src",
             "extensions/skill_registry/ledger/src",
-            // Its own name for the temporary file.
-            "extensions/skill_registry/catalog/src/generation.rs",
             // Entries of the sandbox, through its jail.
             "extensions/core_tools/src/change.rs",
             "extensions/core_tools/src/relocate.rs",

@@ -10,10 +10,10 @@ use skill_catalog::{Audience, Snapshot, Store};
 use skill_format::Digest;
 use skill_service::read_published;
 use skillhost_files::temporary::{TEMPORARY_PREFIX, temporary_name};
+use skillhost_files::{sync_directory, sync_tree, write_new_file};
 use skillhost_terminal::{CliError, exit};
 
 use super::tree::{self, ExportSource, FileMap, TargetContents};
-use crate::durable::{sync_directory, sync_tree, write_new};
 use crate::wording::registry_error;
 
 /// The file that records the exported skills of a directory and their digests.
@@ -196,7 +196,7 @@ impl TargetDirectory {
         let temporary = self.temporary_path(RECORD, "new");
         let mut text = serde_json::to_vec_pretty(&self.recorded).map_err(io::Error::from)?;
         text.push(b'\n');
-        let written = write_new(&temporary, &text, false)
+        let written = write_new_file(&temporary, &text, None)
             .and_then(|()| fs::rename(&temporary, &file))
             .and_then(|()| sync_directory(&self.path))
             .map_err(|error| CliError::io(&file, &error));
@@ -232,7 +232,7 @@ impl TargetDirectory {
             if let Some(parent) = to.parent() {
                 fs::create_dir_all(parent).map_err(failed)?;
             }
-            write_new(&to, bytes, *executable).map_err(failed)
+            write_new_file(&to, bytes, executable.then_some(0o777)).map_err(failed)
         });
         // Synced before the rename: after a crash the final name must not show a partial copy.
         let written = written.and_then(|()| sync_tree(&temporary).map_err(failed));

@@ -91,7 +91,9 @@ impl LedgerSession<'_> {
 
 /// Removes the temporary files of processes that no longer run.
 fn sweep_data(dir: &Path, left_by: &[String]) {
-    let of_generation: Vec<_> = left_by.iter().map(|id| format!(".generation.{id}.")).collect();
+    // Earlier versions had a point after the process id.
+    let names = |id: &String| [format!(".generation.{id}-"), format!(".generation.{id}.")];
+    let of_generation: Vec<_> = left_by.iter().flat_map(names).collect();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let is_left = |name: &str| {
