@@ -93,7 +93,7 @@ pub struct ProcessSpec {
 impl fmt::Debug for ProcessSpec {
     /// Omits the values of the environment.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProcessStart")
+        f.debug_struct("ProcessSpec")
             .field("id", &self.id)
             .field("program", &self.program)
             .field("arguments", &self.arguments)

@@ -103,9 +103,13 @@ fn request_cancellable<T: DeserializeOwned>(
     with_kernel(session, |kernel| {
         Box::pin(async move {
             tokio::select! {
-                answer = control::execute_request(&kernel, request) => parse_answer(&answer.map_err(kernel_error)?),
+                // In order: a build that ended together with the interrupt was interrupted, too.
+                biased;
                 _ = tokio::signal::ctrl_c() => {
                     Err(CliError::new(exit::INTERRUPTED, "interrupted; nothing was installed"))
+                }
+                answer = control::execute_request(&kernel, request) => {
+                    parse_answer(&answer.map_err(kernel_error)?)
                 }
             }
         })

@@ -99,7 +99,7 @@ fn public_name(item: &syn::Item) -> Option<String> {
     is_public(visibility).then(|| name.to_string())
 }
 
-/// The names in the public signatures of a crate: whoever uses a function also uses what it takes
+/// The names in the public signatures of a crate: a caller of a function also uses what it takes
 /// and returns.
 #[derive(Default)]
 struct SignatureNames {
