@@ -76,6 +76,13 @@ impl ToolSpec {
     }
 }
 
+/// Offers a tool that another crate declares in the shape on the wire.
+impl From<skillhost_payload::ToolSpec> for ToolSpec {
+    fn from(spec: skillhost_payload::ToolSpec) -> Self {
+        Self(spec)
+    }
+}
+
 /// A tool result: text for the model and an optional value for programs.
 #[derive(Debug, Clone)]
 pub struct ToolOutput(pub(crate) skillhost_payload::ToolOutput);

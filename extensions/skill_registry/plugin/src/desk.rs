@@ -9,19 +9,17 @@ use skill_ledger::{
     ActivationLog, Ledger, LedgerError, LedgerOutcome, LedgerSync, SkillAccess, SkillActivation,
 };
 use skill_service::{
-    BlockRequest, LogMessage, OfferDecision, ProposalOffer, ProposalReviewer, RegistryConfig,
-    SkillFinder, propose_with_events,
+    BlockRequest, LogMessage, ProposalReviewer, RegistryConfig, SkillFinder, apply_decision,
+    load_offer, propose_with_events,
 };
-use skillhost_sdk::ReviewDecision;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::select;
 use skillhost_sdk::tokio::sync::{Mutex, Notify};
 use skillhost_sdk::tokio::time::sleep;
-use skillhost_sdk::{serde, serde_json};
+use skillhost_sdk::{ReviewDecision, ReviewOffer};
 
+use crate::bridge::{log_messages, new_event, run_blocking, to_extension_error, to_tool_output};
 use crate::caller::{audience_of, author_of, scope_of};
-use crate::watch::log_messages;
-use crate::{blocking, to_extension_error, tools};
 
 /// The maximum delay before readings are written.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
@@ -79,11 +77,11 @@ impl RegistryState {
         let (author, request) = (author_of(cx), args.parse()?);
         let snapshot = self.store.snapshot();
         let policy = self.finder.config().review.policy;
-        let (made, kept) = blocking(|| {
+        let (made, kept) = run_blocking(|| {
             propose_with_events(&self.ledger, &snapshot, audience_of(cx), &author, &request, policy)
         });
         self.publish_outcome_for(Some(cx), kept).await;
-        tools::to_tool_output(made.map_err(to_extension_error)?)
+        to_tool_output(made.map_err(to_extension_error)?)
     }
 
     /// Records that an agent created a skill.
@@ -92,8 +90,8 @@ impl RegistryState {
     }
 
     /// Returns a proposal as a client's human is to see it.
-    pub(crate) fn review_offer(&self, proposal: &str) -> Result<Option<ProposalOffer>> {
-        self.log_notes(blocking(|| ProposalOffer::load(&self.ledger, proposal)))
+    pub(crate) fn review_offer(&self, proposal: &str) -> Result<Option<ReviewOffer>> {
+        self.log_notes(run_blocking(|| load_offer(&self.ledger, proposal)))
     }
 
     /// Logs the notes of a ledger operation.
@@ -101,17 +99,15 @@ impl RegistryState {
         let notes = self.ledger.take_notes();
         let outcome = LedgerOutcome { notes, ..LedgerOutcome::default() };
         log_messages(&LogMessage::from_outcome(&outcome));
-        done.map_err(|error| to_extension_error(error.into()))
+        done.map_err(to_extension_error)
     }
 
     /// Applies a decision that a client's user made.
     pub(crate) async fn apply_decision(&self, made: &ReviewDecision) -> Result<String> {
-        let ReviewDecision { context, proposal, digest, approve, reason } = made;
-        let client = &context.agent_id;
-        let verdict = OfferDecision { client, proposal, digest, approve: *approve, reason };
-        let (done, kept) = blocking(|| verdict.apply(&self.ledger, &self.store.snapshot()));
-        self.publish_outcome_for(Some(context), kept).await;
-        done.map_err(|error| to_extension_error(error.into()))
+        let (done, kept) =
+            run_blocking(|| apply_decision(&self.ledger, &self.store.snapshot(), made));
+        self.publish_outcome_for(Some(&made.context), kept).await;
+        done.map_err(to_extension_error)
     }
 
     /// Queues a reading; it is written later.
@@ -123,7 +119,7 @@ impl RegistryState {
 
     /// Writes the queued readings.
     pub(crate) async fn flush_accesses(&self) {
-        self.publish_outcome(blocking(|| self.keeper.flush_activations(&self.log))).await;
+        self.publish_outcome(run_blocking(|| self.keeper.flush_activations(&self.log))).await;
     }
 
     /// Writes the queued readings at an interval, in batches.
@@ -184,13 +180,6 @@ impl RegistryState {
             unsent.drain(..over);
         }
     }
-}
-
-/// Creates an event without a context.
-pub(crate) fn new_event(topic: &str, payload: &impl serde::Serialize) -> Result<Event> {
-    let payload = serde_json::value::to_raw_value(payload)
-        .map_err(|error| ExtensionError::failed(error.to_string()))?;
-    Ok(Event::new(topic, "", payload))
 }
 
 /// Returns whether a retry cannot succeed.

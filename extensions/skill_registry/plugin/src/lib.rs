@@ -4,6 +4,7 @@
 //! shown by `skill-service`; this crate offers them as tools, as a block in every prompt, as a service
 //! that watches the directories, and as the provider through which `uses_skills` is bound.
 
+mod bridge;
 mod caller;
 mod desk;
 mod meaning;
@@ -15,15 +16,14 @@ use std::collections::BTreeMap;
 
 use skill_catalog::{GenerationFile, RegistryError};
 use skill_ledger::SkillAccess;
-use skill_service::{ChangeLog, SkillPublication, activate_skill, skill_content};
+use skill_service::{ChangeLog, SkillPublication, activate_skill, skill_content, tool_specs};
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::serde::Serialize;
-use skillhost_sdk::serde::de::DeserializeOwned;
 use skillhost_sdk::{
     ActiveSkill, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
-    ReviewDecision, ReviewOffer, serde_json, tokio,
+    ReviewDecision, ReviewOffer, tokio,
 };
 
+use crate::bridge::{log_messages, run_blocking, to_extension_error};
 use crate::caller::audience_of;
 use crate::desk::RegistryState;
 use crate::meaning::EmbeddingSearch;
@@ -44,7 +44,7 @@ impl Extension for SkillRegistry {
         // Before the scan, so that no write falls between the two.
         let generation_file = GenerationFile::new(cx.data_path());
         let registry = Arc::new(RegistryState::new(cx)?);
-        watch::log_messages(&ChangeLog::initial_messages(&registry.store.snapshot()));
+        log_messages(&ChangeLog::initial_messages(&registry.store.snapshot()));
         let (meaning, watch) =
             (EmbeddingSearch::new(&registry), Arc::new(SkillWatcher::new(&registry)));
         let publication = SkillPublication::new(Arc::clone(&registry.store));
@@ -55,7 +55,7 @@ impl Extension for SkillRegistry {
         // This must precede the first binding: an unapproved skill that an agent created cannot be
         // bound.
         self.registry
-            .publish_outcome(blocking(|| {
+            .publish_outcome(run_blocking(|| {
                 self.registry.keeper.load_created_skills(&self.registry.store)
             }))
             .await;
@@ -77,7 +77,8 @@ impl Extension for SkillRegistry {
 #[async_trait]
 impl ToolProvider for SkillRegistry {
     fn tools(&self, cx: &CallContext) -> Vec<ToolSpec> {
-        tools::tool_specs(&self.registry, cx)
+        let specs = tool_specs(&self.registry.store.snapshot(), audience_of(cx));
+        specs.into_iter().map(ToolSpec::from).collect()
     }
 
     async fn invoke(&self, cx: &CallContext, tool: &str, args: ToolArgs<'_>) -> Result<ToolOutput> {
@@ -89,7 +90,7 @@ impl ToolProvider for SkillRegistry {
             }
             "list_skills" => tools::call_list_skills(&self.meaning, cx, args).await,
             "explain_catalog" => tools::call_explain_catalog(&self.meaning, cx, args).await,
-            _ => blocking(|| tools::call_read(&self.registry, cx, tool, args)),
+            _ => run_blocking(|| tools::call_read(&self.registry, cx, tool, args)),
         }
     }
 }
@@ -108,7 +109,7 @@ impl ContextProvider for SkillRegistry {
         let (snapshot, turn) =
             (self.registry.store.snapshot(), self.registry.block_request(cx, prompt));
         let near = self.meaning.score_similarity(&snapshot, prompt).await;
-        Ok(blocking(|| self.registry.finder.block(&snapshot, &turn, near.as_ref())))
+        Ok(run_blocking(|| self.registry.finder.block(&snapshot, &turn, near.as_ref())))
     }
 }
 
@@ -127,25 +128,25 @@ impl ServiceProvider for SkillRegistry {
 impl SkillProvider for SkillRegistry {
     async fn get_skill_content(&self, skill_id: &str) -> Result<SkillContent> {
         let RegistryState { store, cx, .. } = &*self.registry;
-        let content = blocking(|| skill_content(store, &store.snapshot(), skill_id));
-        convert_json(&content.map_err(to_extension_error)?.relative_to(cx.home()))
+        let made = run_blocking(|| skill_content(store, &store.snapshot(), skill_id, cx.home()));
+        made.map_err(to_extension_error)
     }
 
     async fn activate(&self, cx: &CallContext, skill_id: &str) -> Result<ActiveSkill> {
         let RegistryState { store, ledger, cx: own, .. } = &*self.registry;
         let (who, now) = (audience_of(cx), store.snapshot());
-        let made = blocking(|| activate_skill(store, &now, ledger, who, skill_id));
-        convert_json(&made.map_err(to_extension_error)?.below(own.home()))
+        let made = run_blocking(|| activate_skill(store, &now, ledger, who, skill_id, own.home()));
+        made.map_err(to_extension_error)
     }
 
     async fn skill_created(&self, cx: &CallContext, skill_id: &str) -> Result<()> {
-        blocking(|| self.registry.record_created_skill(cx, skill_id))?;
+        run_blocking(|| self.registry.record_created_skill(cx, skill_id))?;
         // The index must contain the change before the event lets another call rely on it.
         self.watch.poll_fully().await
     }
 
     async fn list_published(&self, cx: &CallContext) -> Result<PublishedSkills> {
-        convert_json(&self.publication.list(audience_of(cx)))
+        Ok(self.publication.list(audience_of(cx)))
     }
 
     async fn published_details(
@@ -153,17 +154,17 @@ impl SkillProvider for SkillRegistry {
         cx: &CallContext,
         ids: &[String],
     ) -> Result<Vec<PublishedDetails>> {
-        let found = blocking(|| self.publication.details(audience_of(cx), ids));
-        watch::log_messages(&found.notes);
-        convert_json(&found.details)
+        let found = run_blocking(|| self.publication.details(audience_of(cx), ids));
+        log_messages(&found.notes);
+        Ok(found.details)
     }
 
     async fn published_stamp(&self, cx: &CallContext, ids: &[String]) -> Result<Option<u64>> {
-        Ok(Some(blocking(|| self.publication.stamp(audience_of(cx), ids))))
+        Ok(Some(run_blocking(|| self.publication.stamp(audience_of(cx), ids))))
     }
 
     async fn read_published(&self, cx: &CallContext, uri: &str) -> Result<PublishedBody> {
-        self.record_read(cx, blocking(|| self.publication.read(audience_of(cx), uri)))
+        self.record_read(cx, run_blocking(|| self.publication.read(audience_of(cx), uri)))
     }
 
     async fn read_published_directory(
@@ -171,8 +172,8 @@ impl SkillProvider for SkillRegistry {
         cx: &CallContext,
         uri: &str,
     ) -> Result<Vec<PublishedEntry>> {
-        let children = blocking(|| self.publication.directory(audience_of(cx), uri));
-        convert_json(&children.map_err(to_extension_error)?)
+        let children = run_blocking(|| self.publication.directory(audience_of(cx), uri));
+        children.map_err(to_extension_error)
     }
 
     async fn published_prompt(
@@ -181,11 +182,14 @@ impl SkillProvider for SkillRegistry {
         skill_id: &str,
         given: &BTreeMap<String, String>,
     ) -> Result<PublishedPrompt> {
-        self.record_read(cx, blocking(|| self.publication.prompt(audience_of(cx), skill_id, given)))
+        self.record_read(
+            cx,
+            run_blocking(|| self.publication.prompt(audience_of(cx), skill_id, given)),
+        )
     }
 
     async fn offer_review(&self, _cx: &CallContext, proposal: &str) -> Result<Option<ReviewOffer>> {
-        convert_json(&self.registry.review_offer(proposal)?)
+        self.registry.review_offer(proposal)
     }
 
     async fn decide(&self, decision: &ReviewDecision) -> Result<String> {
@@ -206,35 +210,15 @@ impl SkillProvider for SkillRegistry {
 
 impl SkillRegistry {
     /// Records the reading of a skill by a client.
-    fn record_read<T: DeserializeOwned>(
+    fn record_read<T>(
         &self,
         cx: &CallContext,
-        found: std::result::Result<(impl Serialize, SkillAccess), RegistryError>,
+        found: std::result::Result<(T, SkillAccess), RegistryError>,
     ) -> Result<T> {
         let (made, read) = found.map_err(to_extension_error)?;
         self.registry.record_access(cx, read);
-        convert_json(&made)
+        Ok(made)
     }
-}
-
-/// Converts a value of the registry into the kernel's type with the same wire format.
-fn convert_json<T: DeserializeOwned>(value: &impl Serialize) -> Result<T> {
-    serde_json::from_value(json!(value)).map_err(|error| ExtensionError::failed(error.to_string()))
-}
-
-/// Runs work that blocks on the disk on a thread where it delays no other call.
-///
-/// The thread stays the same, so a call costs no switch; the runtime moves its other tasks
-/// elsewhere.
-fn blocking<T>(work: impl FnOnce() -> T) -> T {
-    tokio::task::block_in_place(work)
-}
-
-/// Converts an error of the registry into one of the kernel.
-fn to_extension_error(error: RegistryError) -> ExtensionError {
-    // Both name their kinds as they are on the wire.
-    let kind = serde_json::from_value(json!(error.kind)).unwrap_or(ErrorKind::Failed);
-    ExtensionError::new(kind, error.message).with_hint(error.hint.to_string())
 }
 
 export_extension!(SkillRegistry: tools, context, service, skills);

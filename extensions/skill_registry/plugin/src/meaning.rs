@@ -11,7 +11,7 @@ use skillhost_sdk::tokio::select;
 use skillhost_sdk::tokio::sync::Notify;
 use skillhost_sdk::tokio::time::sleep;
 
-use crate::blocking;
+use crate::bridge::run_blocking;
 use crate::desk::RegistryState;
 
 /// The timeout of a query's vector, and of a batch of texts.
@@ -54,7 +54,7 @@ impl EmbeddingSearch {
     pub(crate) async fn maintain_index(&self, changed: &Notify) {
         loop {
             let snapshot = self.registry.store.snapshot();
-            if blocking(|| self.registry.finder.ensure_index(&snapshot))
+            if run_blocking(|| self.registry.finder.ensure_index(&snapshot))
                 && let Err(error) = self.embed(&snapshot).await
             {
                 self.record_failure(&error);
@@ -72,11 +72,11 @@ impl EmbeddingSearch {
         };
         let info = model.model().await?;
         let mut missing =
-            blocking(|| vectors.load_model(snapshot, &info.id, info.dimension as usize));
-        while let Some(batch) = blocking(|| missing.next_batch(&self.registry.store)) {
+            run_blocking(|| vectors.load_model(snapshot, &info.id, info.dimension as usize));
+        while let Some(batch) = run_blocking(|| missing.next_batch(&self.registry.store)) {
             let made = model.embed(&batch.texts()).await?;
             // A database error only affects the next start; the ledger reports it.
-            let _kept = blocking(|| vectors.store_batch(&batch, &made));
+            let _kept = run_blocking(|| vectors.store_batch(&batch, &made));
         }
         vectors.clear_backoff();
         Ok(())

@@ -4,7 +4,7 @@ use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::spawn;
 use skillhost_sdk::tokio::time::timeout;
 
-use crate::blocking;
+use crate::bridge::run_blocking;
 use crate::desk::RegistryState;
 
 /// Spawns a task that reviews pending proposals, outside of the call that made them.
@@ -19,7 +19,7 @@ pub(crate) fn spawn_review(registry: &Arc<RegistryState>) {
 async fn review_pending(registry: &RegistryState) {
     let _one = registry.reviewing.lock().await;
     loop {
-        let task = match blocking(|| registry.reviewer.next_task()) {
+        let task = match run_blocking(|| registry.reviewer.next_task()) {
             Ok(task) => task,
             Err(kept) => return registry.publish_outcome(*kept).await,
         };
@@ -36,7 +36,7 @@ async fn review_pending(registry: &RegistryState) {
             Err(_) => Err(format!("`{}` did not answer in time", task.agent)),
         };
         registry
-            .publish_outcome(blocking(|| {
+            .publish_outcome(run_blocking(|| {
                 registry.reviewer.handle_answer(&registry.store.snapshot(), &task, answer)
             }))
             .await;

@@ -1,30 +1,12 @@
 //! The registry's tools and the audience of their results.
 
-use skill_service::{
-    ExplainCatalogArgs, ListSkillsArgs, ToolAnswer, read_skill, read_skill_resource,
-    tool_descriptions,
-};
+use skill_service::{ExplainCatalogArgs, ListSkillsArgs, read_skill, read_skill_resource};
 use skillhost_sdk::prelude::*;
 
+use crate::bridge::{run_blocking, to_extension_error, to_tool_output};
 use crate::caller::audience_of;
 use crate::desk::RegistryState;
 use crate::meaning::EmbeddingSearch;
-use crate::{blocking, to_extension_error};
-
-/// Declares the tools for a caller.
-pub(crate) fn tool_specs(registry: &RegistryState, cx: &CallContext) -> Vec<ToolSpec> {
-    let declared = tool_descriptions(&registry.store.snapshot(), audience_of(cx));
-    let declared = declared.into_iter().map(|tool| {
-        let spec = ToolSpec::new(tool.name, tool.description, tool.schema);
-        let spec = match tool.value {
-            Some(schema) => spec.output_schema(schema),
-            None => spec,
-        };
-        let spec = if tool.read_only { spec.read_only() } else { spec };
-        if tool.operators_only { spec.operator_only() } else { spec }
-    });
-    declared.collect()
-}
 
 /// Calls `list_skills`.
 pub(crate) async fn call_list_skills(
@@ -34,7 +16,7 @@ pub(crate) async fn call_list_skills(
 ) -> Result<ToolOutput> {
     let (snapshot, args) = (of.registry.store.snapshot(), args.parse::<ListSkillsArgs>()?);
     let near = of.score_similarity(&snapshot, args.query.as_deref().unwrap_or_default()).await;
-    to_tool_output(blocking(|| {
+    to_tool_output(run_blocking(|| {
         of.registry.finder.list(&snapshot, audience_of(cx), &args, near.as_ref())
     }))
 }
@@ -48,7 +30,7 @@ pub(crate) async fn call_explain_catalog(
     let (snapshot, args) = (of.registry.store.snapshot(), args.parse::<ExplainCatalogArgs>()?);
     let near = of.score_similarity(&snapshot, &args.prompt).await;
     let turn = of.registry.block_request(cx, &args.prompt);
-    to_tool_output(blocking(|| of.registry.finder.explain(&snapshot, &turn, near.as_ref())))
+    to_tool_output(run_blocking(|| of.registry.finder.explain(&snapshot, &turn, near.as_ref())))
 }
 
 /// Calls a tool that reads a skill; the complete call uses one snapshot.
@@ -76,9 +58,4 @@ pub(crate) fn call_read(
         Some((skill_id, digest)) => output.with_skill(skill_id, digest),
         None => output,
     })
-}
-
-/// Converts a result into the kernel's type.
-pub(crate) fn to_tool_output(answer: ToolAnswer) -> Result<ToolOutput> {
-    ToolOutput::text(answer.text).with_structured(&answer.structured)
 }

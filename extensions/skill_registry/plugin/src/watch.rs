@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use skill_catalog::{PollReport, Store};
 use skill_ledger::LedgerEvent;
-use skill_service::{ChangeLog, LogMessage};
+use skill_service::ChangeLog;
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio;
 use skillhost_sdk::tokio::sync::Notify;
 
-use crate::desk::{RegistryState, new_event};
-use crate::{blocking, review};
+use crate::bridge::{log_messages, new_event, run_blocking};
+use crate::desk::RegistryState;
+use crate::review;
 
 /// A watcher that polls a store and publishes the changes.
 pub(crate) struct SkillWatcher {
@@ -30,10 +31,10 @@ impl SkillWatcher {
     /// A failed poll is logged and does not end the watcher.
     pub(crate) async fn run(self: &Arc<Self>) {
         self.registry
-            .publish_outcome(blocking(|| self.registry.keeper.start(&self.registry.store)))
+            .publish_outcome(run_blocking(|| self.registry.keeper.start(&self.registry.store)))
             .await;
         // A message has a key, by which the log drops a repetition.
-        self.registry.publish_outcome(blocking(|| self.registry.keeper.recent_events())).await;
+        self.registry.publish_outcome(run_blocking(|| self.registry.keeper.recent_events())).await;
         // The first pass reads every text once, so that there is a last good one to serve.
         self.log_poll_error(self.poll_fully().await);
         review::spawn_review(&self.registry);
@@ -66,7 +67,7 @@ impl SkillWatcher {
 
     async fn poll_store(&self, poll: fn(&Store) -> PollReport) -> Result<()> {
         let before = self.registry.store.snapshot();
-        let (report, kept) = blocking(|| {
+        let (report, kept) = run_blocking(|| {
             let report = poll(&self.registry.store);
             let fully = report.changed || report.full_pass;
             let kept = self.registry.keeper.sync(&self.registry.store, &report.events, fully);
@@ -93,16 +94,6 @@ impl SkillWatcher {
     fn log_poll_error(&self, polled: Result<()>) {
         if let Err(error) = polled {
             tracing::warn!(%error, "polling the skill directories failed");
-        }
-    }
-}
-
-/// Logs the messages.
-pub(crate) fn log_messages(news: &[LogMessage]) {
-    for line in news {
-        match line.warning {
-            true => tracing::warn!("{}", line.text),
-            false => tracing::debug!("{}", line.text),
         }
     }
 }

@@ -37,22 +37,19 @@ pub use config::{RegistryConfig, SearchEmbeddings};
 pub use finder::SkillFinder;
 pub use news::{ChangeLog, LogMessage};
 pub use publish::{
-    DirectoryChild, FileBody, FileBodyContent, FileContent, FileDetails, FileManifest,
-    ManifestFile, PromptArgument, PublishedEntries, PublishedFile, SkillDetails, SkillDetailsBatch,
-    SkillEntry, SkillPrompt, SkillPublication, SkillPublisher, SkillSummaries, SkillSummary,
-    UriTarget, explain_unlisted, locate_uri, published_directory, read_published,
+    ManifestFile, PublishedEntries, SkillDetailsBatch, SkillEntry, SkillPublication,
+    SkillPublisher, UriTarget, explain_unlisted, locate_uri, published_directory, read_published,
 };
 pub use reviewing::{
-    OfferDecision, ProposalOffer, ProposalReviewer, ReviewAnswer, ReviewConfig, ReviewPolicy,
-    ReviewTask, RunId,
+    ProposalReviewer, ReviewAnswer, ReviewConfig, ReviewPolicy, ReviewTask, RunId, apply_decision,
+    load_offer,
 };
 pub use search::{
     EmbeddingBatch, EmbeddingVectors, MissingVectors, RankedSkill, RankedSkills, RankingSource,
     SimilarityScores, SkillQuery, SkillSearchResult, SkillSearcher,
 };
 pub use tools::{
-    ActivatedSkill, BoundSkillContent, ExplainCatalogArgs, ListSkillsArgs, ReadResourceArgs,
-    ReadSkillArgs, SearchContext, ToolAnswer, ToolDescription, activate_skill, list_skills,
-    matching_skills, propose_skill_update, propose_with_events, read_skill, read_skill_resource,
-    search_skills, skill_content, tool_descriptions,
+    ExplainCatalogArgs, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, SearchContext, ToolAnswer,
+    activate_skill, list_skills, matching_skills, propose_skill_update, propose_with_events,
+    read_skill, read_skill_resource, search_skills, skill_content, tool_specs,
 };

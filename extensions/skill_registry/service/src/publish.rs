@@ -12,130 +12,30 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
-use skill_catalog::{
-    CreatedSkill, FileSignature, RegistryError, Skill, SkillBytes, Snapshot, Store, TrustLevel,
-};
+use serde_json::Value;
+use skill_catalog::{CreatedSkill, RegistryError, Skill, SkillBytes, Snapshot, Store};
 use skill_format::{Digest, sanitize_line};
 
 mod argument;
+mod entry;
 mod file;
 mod frontmatter;
+mod limits;
 mod listed;
 mod prompt;
 mod publication;
 mod strict;
 mod uri;
 
-pub use argument::PromptArgument;
-pub use file::{DirectoryChild, FileContent, PublishedFile, published_directory, read_published};
-pub use prompt::SkillPrompt;
-pub use publication::{
-    FileBody, FileBodyContent, FileDetails, SkillDetails, SkillDetailsBatch, SkillPublication,
-    SkillSummaries, SkillSummary,
-};
+pub use entry::{ManifestFile, PublishedEntries, SkillEntry};
+pub use file::{published_directory, read_published};
+pub use publication::{SkillDetailsBatch, SkillPublication};
 pub use strict::explain_unlisted;
 pub use uri::{UriTarget, locate_uri};
 
+use entry::{CachedEntry, CachedFile};
+use limits::{MAX_BYTES, MAX_FILES};
 use listed::{FileListing, ListedFile};
-
-/// The limit on the files of a skill with a published manifest.
-const MAX_FILES: usize = 512;
-
-/// The limit on the total bytes of a skill with a published manifest.
-const MAX_BYTES: u64 = 16 << 20;
-
-/// A published skill.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SkillEntry {
-    /// The skill's id.
-    pub id: String,
-    /// The URI of its SKILL.md.
-    pub uri: String,
-    /// The URI of its directory, without a slash at the end.
-    pub root: String,
-    /// The frontmatter's name; the id where it has none.
-    pub name: String,
-    /// The description as written.
-    pub description: String,
-    /// The frontmatter with every key, values as the author wrote them.
-    pub frontmatter: Map<String, Value>,
-    /// Its files.
-    pub resources: FileManifest,
-    /// The label of the root it was found in.
-    pub source: String,
-    /// The trust in its root.
-    pub trust: TrustLevel,
-    /// The agent that created it, until a person approves its current files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unapproved_by: Option<String>,
-    /// `true` if models are offered the skill.
-    pub model_invocable: bool,
-    /// `true` if users get a prompt for it.
-    pub user_invocable: bool,
-    /// A hint about the arguments of its prompt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub argument_hint: Option<String>,
-    /// The arguments of its prompt.
-    pub arguments: Vec<PromptArgument>,
-    /// The reason why the entry is not in `skills/list`: a strict parser would reject it. Its files
-    /// are still served.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unlisted: Option<String>,
-}
-
-/// The files of a published skill.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileManifest {
-    /// All files, SKILL.md first, then by path.
-    Files(Vec<ManifestFile>),
-    /// The skill has more files or bytes than a manifest may have, or a file too large for an answer;
-    /// on the wire `"dynamic"`.
-    Dynamic,
-}
-
-impl Serialize for FileManifest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Files(files) => files.serialize(serializer),
-            Self::Dynamic => serializer.serialize_str("dynamic"),
-        }
-    }
-}
-
-/// A file of a published skill.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ManifestFile {
-    /// Its URI.
-    pub uri: String,
-    /// Its path below the skill's directory.
-    pub path: String,
-    /// The SHA-256 of its bytes; on the wire after `sha256:`.
-    #[serde(serialize_with = "with_algorithm")]
-    pub digest: Digest,
-    /// Its size in bytes.
-    pub size: u64,
-    /// The MIME type, if the extension is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<&'static str>,
-    /// `true` if a user has execute permission; not on the wire.
-    #[serde(skip)]
-    pub executable: bool,
-}
-
-fn with_algorithm<S: Serializer>(digest: &Digest, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&format_args!("sha256:{digest}"))
-}
-
-/// The entries of several skills, and the reasons for omitted ones.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PublishedEntries {
-    /// The entries, in the order of the skills.
-    pub entries: Vec<Arc<SkillEntry>>,
-    /// The skills that cannot be read at the moment, each with the reason.
-    pub left_out: Vec<(String, RegistryError)>,
-}
 
 /// A builder of entries that caches the digests of unchanged files.
 #[derive(Debug, Default)]
@@ -143,30 +43,6 @@ pub struct SkillPublisher {
     kept: Mutex<HashMap<String, CachedEntry>>,
     /// The number of entries built with new content.
     made: AtomicU64,
-}
-
-/// An entry with the `stat` results of its files.
-#[derive(Clone, Debug)]
-struct CachedEntry {
-    entry: Arc<SkillEntry>,
-    /// Changes whenever the entry does.
-    serial: u64,
-    files: Arc<[CachedFile]>,
-    /// `true` if only a changed stamp can change the entry.
-    settled: bool,
-}
-
-/// The cached facts of one file.
-#[derive(Clone, Debug)]
-struct CachedFile {
-    path: String,
-    signature: FileSignature,
-    /// `None` if the manifest is not published or the file cannot be read.
-    digest: Option<Digest>,
-    /// The stamp was old enough, when the file was read, to be trusted.
-    settled: bool,
-    /// The file can be read as a resource, as far as is known.
-    fits: bool,
 }
 
 impl SkillPublisher {
@@ -250,9 +126,9 @@ impl SkillPublisher {
         }
         let known = kept.as_ref().map_or(&[][..], |kept| &kept.files);
         let text = store.read_bytes(skill)?;
-        let (resources, files) = manifest(store, &dir, skill, &listing, &text, known);
+        let (manifest, files) = build_manifest(store, &dir, skill, &listing, &text, known);
         let settled = text.signature.is_some() && files.iter().all(|file| file.settled);
-        let entry = SkillEntry { unapproved_by, ..describe(skill, &text, resources) };
+        let entry = SkillEntry { unapproved_by, ..describe(skill, &text, manifest) };
         let serial = match kept {
             // Read again for its stamps alone.
             Some(kept) if *kept.entry == entry => kept.serial,
@@ -281,10 +157,8 @@ impl SkillPublisher {
 }
 
 /// Builds the part of an entry that does not depend on a skill's other files.
-fn describe(skill: &Skill, text: &SkillBytes, resources: FileManifest) -> SkillEntry {
-    let root = uri::root_uri(skill);
+fn describe(skill: &Skill, text: &SkillBytes, files: Option<Vec<ManifestFile>>) -> SkillEntry {
     let name = skill.name().to_owned();
-    let description = text.frontmatter.description.clone();
     let (mut frontmatter, unlisted) = match strict::read_strictly(&text.bytes) {
         Ok(read) => {
             // The index may be of an earlier text.
@@ -294,38 +168,30 @@ fn describe(skill: &Skill, text: &SkillBytes, resources: FileManifest) -> SkillE
         }
         Err(reason) => (frontmatter::read_frontmatter(&text.decoded), Some(reason)),
     };
-    frontmatter.insert("name".to_owned(), name.clone().into());
+    frontmatter.insert("name".to_owned(), name.into());
     if frontmatter.get("description").and_then(Value::as_str).is_none() {
-        frontmatter.insert("description".to_owned(), description.clone().into());
+        let description = text.frontmatter.description.clone();
+        frontmatter.insert("description".to_owned(), description.into());
     }
     SkillEntry {
         id: skill.id().to_string(),
-        uri: uri::join_path(&root, listed::SKILL_MD),
-        root,
-        name,
-        description,
         frontmatter,
-        resources,
-        source: skill.source().to_owned(),
-        trust: skill.trust(),
+        files,
         unapproved_by: None,
-        model_invocable: !text.frontmatter.disable_model_invocation,
-        user_invocable: text.frontmatter.user_invocable,
-        argument_hint: text.frontmatter.argument_hint.clone(),
         arguments: argument::read_arguments(&text.frontmatter),
         unlisted,
     }
 }
 
 /// Builds the manifest of a skill and the cache of its files.
-fn manifest(
+fn build_manifest(
     store: &Store,
     dir: &cap_std::fs::Dir,
     skill: &Skill,
     listing: &FileListing,
     text: &SkillBytes,
     known: &[CachedFile],
-) -> (FileManifest, Vec<CachedFile>) {
+) -> (Option<Vec<ManifestFile>>, Vec<CachedFile>) {
     let before: HashMap<&str, &CachedFile> =
         known.iter().map(|file| (file.path.as_str(), file)).collect();
     let now = store.now();
@@ -340,7 +206,6 @@ fn manifest(
         path: path.to_owned(),
         digest,
         size,
-        mime_type: file::known_mime(path),
         executable: cfg!(unix) && mode & 0o111 != 0,
     };
     // The last good text is served instead of the file on disk, so the digest has to be that of the
@@ -383,7 +248,7 @@ fn manifest(
     let total: u64 = files.iter().map(|file| file.size).sum();
     // A file over the limit cannot be read and must not be in the manifest.
     if dynamic || total > MAX_BYTES || remembered.iter().any(|file| !file.fits) {
-        return (FileManifest::Dynamic, remembered);
+        return (None, remembered);
     }
-    (FileManifest::Files(files), remembered)
+    (Some(files), remembered)
 }

@@ -23,7 +23,7 @@ mod offer;
 mod task;
 mod text;
 
-pub use offer::{OfferDecision, ProposalOffer};
+pub use offer::{apply_decision, load_offer};
 
 /// The settings for decisions about proposals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,17 +3,18 @@
 //! Every result has a text for models and people, and a value for programs. Arguments come from
 //! models and are untrusted: they can only select entries of the snapshot.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use skill_catalog::{
     Advice, Audience, CreatedSkill, ErrorKind, NextStep, RegistryError, ScanProblem, Skill,
     SkillSource, SkillState, Snapshot, SourceState, Store, TrustLevel,
 };
-use skill_format::{Digest, TokenCount, sanitize_line};
+use skill_format::{TokenCount, sanitize_line};
 use skill_ledger::{SkillAccess, current_digests};
+use skillhost_payload::SkillContent;
 
 mod activate;
 mod list;
@@ -24,14 +25,14 @@ mod search;
 mod spec;
 mod values;
 
-pub use activate::{ActivatedSkill, activate_skill};
+pub use activate::activate_skill;
 pub use list::{list_skills, matching_skills};
 pub use propose::{propose_skill_update, propose_with_events};
 pub use read::read_skill;
 pub use resource::read_skill_resource;
 pub(crate) use resource::to_registry_error;
 pub use search::{SearchContext, search_skills};
-pub use spec::{ToolDescription, tool_descriptions};
+pub use spec::tool_specs;
 
 /// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,37 +99,8 @@ pub struct ExplainCatalogArgs {
     pub prompt: String,
 }
 
-/// A skill that is bound into an agent's instructions; serialized in the kernel's wire format.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BoundSkillContent {
-    /// The skill, under the id of the request.
-    pub skill_id: String,
-    /// The body in its `<skill_content>` element.
-    pub text: String,
-    /// The digest of SKILL.md.
-    pub digest: Digest,
-    /// The number of tokens of `text`.
-    pub tokens: TokenCount,
-    /// The label of the skill's root.
-    #[serde(skip)]
-    pub root: String,
-    /// The path of its SKILL.md.
-    #[serde(rename = "source")]
-    pub location: PathBuf,
-}
-
-impl BoundSkillContent {
-    /// Makes the path of SKILL.md relative to a directory that contains it.
-    #[must_use]
-    pub fn relative_to(mut self, dir: &Path) -> Self {
-        if let Ok(rest) = self.location.strip_prefix(dir) {
-            self.location = rest.to_owned();
-        }
-        self
-    }
-}
-
-/// Returns the content that `uses_skills` adds to an agent's instructions.
+/// Returns the content that `uses_skills` adds to an agent's instructions. Its source is the path of
+/// SKILL.md, relative to `base` if it lies below it.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for an unknown id, [`ErrorKind::Denied`] for a skill of an untrusted
@@ -139,7 +111,8 @@ pub fn skill_content(
     store: &Store,
     snapshot: &Snapshot,
     id: &str,
-) -> Result<BoundSkillContent, RegistryError> {
+    base: &Path,
+) -> Result<SkillContent, RegistryError> {
     let skill = find_visible(snapshot, id, Audience::Operator)?;
     if snapshot.state(skill) == SkillState::Off {
         let setting = snapshot.matching_setting(skill).unwrap_or_default();
@@ -163,19 +136,20 @@ pub fn skill_content(
     if let Some(created) = snapshot.created().get(skill.id()) {
         check_approved(skill, created, &source)?;
     }
-    Ok(bound_content(id, skill, &source))
+    Ok(bound_content(id, skill, &source, base))
 }
 
 /// Wraps a skill's text in its element of a prompt.
-fn bound_content(id: &str, skill: &Skill, source: &SkillSource) -> BoundSkillContent {
+fn bound_content(id: &str, skill: &Skill, source: &SkillSource, base: &Path) -> SkillContent {
     let text = skill_format::wrap_content(id, &source.digest, source.body());
-    BoundSkillContent {
+    let location = skill.location();
+    let location = location.strip_prefix(base).unwrap_or(&location);
+    SkillContent {
         skill_id: id.to_owned(),
-        tokens: TokenCount::estimate(&text),
+        tokens: TokenCount::estimate(&text).get(),
         text,
-        digest: source.digest,
-        root: skill.source().to_owned(),
-        location: skill.location(),
+        digest: source.digest.to_string(),
+        source: location.to_string_lossy().into_owned(),
     }
 }
 

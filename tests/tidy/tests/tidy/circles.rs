@@ -20,8 +20,6 @@ use super::{read, rust_files};
 const FILES_IN_CIRCLES: &[(&str, usize)] = &[
     ("extensions/skill_registry/commands", 7),
     ("extensions/skill_registry/ledger", 10),
-    ("extensions/skill_registry/plugin", 6),
-    ("extensions/skill_registry/service", 4),
     ("kernel/host", 9),
     ("kernel/manifest", 3),
     ("kernel/mcp", 9),

@@ -220,11 +220,10 @@ impl TargetDirectory {
         let failed = |error: io::Error| CliError::io(&temporary, &error);
         fs::create_dir(&temporary).map_err(failed)?;
         let written = files.iter().try_for_each(|(path, (digest, executable))| {
-            let file = read_published(store, snapshot, Audience::Operator, id, path)
+            let bytes = read_published(store, snapshot, Audience::Operator, id, path)
                 .map_err(registry_error)?;
-            let bytes = file.content.bytes();
             // The record names the planned digest, so other bytes would count as a foreign edit.
-            if Digest::compute(bytes) != *digest {
+            if Digest::compute(&bytes) != *digest {
                 let message = format!("{path} changed while it was copied");
                 return Err(CliError::new(exit::CONFLICT, message).with_hint("export it again"));
             }
@@ -232,7 +231,7 @@ impl TargetDirectory {
             if let Some(parent) = to.parent() {
                 fs::create_dir_all(parent).map_err(failed)?;
             }
-            write_new_file(&to, bytes, executable.then_some(0o777)).map_err(failed)
+            write_new_file(&to, &bytes, executable.then_some(0o777)).map_err(failed)
         });
         // Synced before the rename: after a crash the final name must not show a partial copy.
         let written = written.and_then(|()| sync_tree(&temporary).map_err(failed));

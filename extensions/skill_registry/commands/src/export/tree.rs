@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use skill_catalog::{Skill, Snapshot, Store};
 use skill_format::Digest;
-use skill_service::{FileManifest, SkillPublisher};
+use skill_service::SkillPublisher;
 use skillhost_terminal::{CliError, exit};
 
 use crate::wording::registry_error;
@@ -43,7 +43,7 @@ impl ExportSource {
         skill: &Skill,
     ) -> Result<Self, CliError> {
         let entry = publisher.entry(store, snapshot, skill).map_err(registry_error)?;
-        let FileManifest::Files(files) = &entry.resources else {
+        let Some(files) = &entry.files else {
             let message = "it has more than 512 files or 16 MiB, which is too much for a copy";
             return Err(CliError::new(exit::FINDINGS, message).with_hint("--link"));
         };

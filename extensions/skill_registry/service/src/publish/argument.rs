@@ -1,20 +1,8 @@
 //! The arguments of a skill's prompt.
 
-use serde::Serialize;
 use skill_format::Frontmatter;
+use skillhost_payload::PublishedArgument;
 use yaml_tree::Value;
-
-/// An argument of a prompt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PromptArgument {
-    /// Its name.
-    pub name: String,
-    /// The description.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// `true` if the prompt requires it.
-    pub required: bool,
-}
 
 /// The name of the argument where a skill has only a hint, or none at all.
 const ALL: &str = "arguments";
@@ -25,8 +13,8 @@ const PLACEHOLDER: &str = "$ARGUMENTS";
 /// Parses the arguments of a skill's prompt: a list of names, or of maps with `name`, `description`
 /// and `required`, or a map from names to descriptions. A skill without arguments takes one free
 /// text, which its hint describes.
-pub(super) fn read_arguments(frontmatter: &Frontmatter) -> Vec<PromptArgument> {
-    let mut arguments: Vec<PromptArgument> = match &frontmatter.arguments {
+pub(super) fn read_arguments(frontmatter: &Frontmatter) -> Vec<PublishedArgument> {
+    let mut arguments: Vec<PublishedArgument> = match &frontmatter.arguments {
         Some(Value::Sequence(list)) => list.items.iter().filter_map(of_item).collect(),
         Some(Value::Mapping(map)) => {
             map.entries.iter().map(|entry| of_pair(&entry.key.text, &entry.value)).collect()
@@ -44,16 +32,16 @@ pub(super) fn read_arguments(frontmatter: &Frontmatter) -> Vec<PromptArgument> {
     });
     if arguments.is_empty() {
         let description = frontmatter.argument_hint.clone();
-        arguments.push(PromptArgument { description, ..named(ALL) });
+        arguments.push(PublishedArgument { description, ..named(ALL) });
     }
     arguments
 }
 
-fn named(name: &str) -> PromptArgument {
-    PromptArgument { name: name.to_owned(), description: None, required: false }
+fn named(name: &str) -> PublishedArgument {
+    PublishedArgument { name: name.to_owned(), description: None, required: false }
 }
 
-fn of_item(item: &Value) -> Option<PromptArgument> {
+fn of_item(item: &Value) -> Option<PublishedArgument> {
     let name = match item {
         Value::Scalar(text) => text.text.as_str(),
         Value::Mapping(map) => map.get("name")?.as_str()?,
@@ -62,13 +50,13 @@ fn of_item(item: &Value) -> Option<PromptArgument> {
     (!name.is_empty()).then(|| of_pair(name, item))
 }
 
-fn of_pair(name: &str, value: &Value) -> PromptArgument {
+fn of_pair(name: &str, value: &Value) -> PublishedArgument {
     let Value::Mapping(map) = value else {
         let description = value.as_str().filter(|text| !text.is_empty() && *text != name);
-        return PromptArgument { description: description.map(str::to_owned), ..named(name) };
+        return PublishedArgument { description: description.map(str::to_owned), ..named(name) };
     };
     let text = |key: &str| map.get(key).and_then(Value::as_str);
-    PromptArgument {
+    PublishedArgument {
         name: name.to_owned(),
         description: text("description").map(str::to_owned),
         required: text("required").is_some_and(|text| text.eq_ignore_ascii_case("true")),

@@ -6,13 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, File};
-use serde::Serialize;
 use skill_catalog::{Audience, ErrorKind, FileSignature, RegistryError, Skill, Snapshot, Store};
 use skill_format::{Digest, mime_type};
 use skillhost_files::jail::{self, JailError, RelPath};
 use skillhost_files::temporary::{is_leftover, is_leftover_path, is_temporary};
+use skillhost_payload::{PublishedBody, PublishedContent, PublishedEntry};
 
-use super::MAX_BYTES;
+use super::limits::MAX_BYTES;
 use super::listed::{HIDDEN, SKILL_MD, signature};
 use super::uri::{self, published_skill};
 use crate::tools;
@@ -30,63 +30,7 @@ const PLAIN: &str = "text/plain";
 /// The MIME type of an unknown file.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// A file of a published skill.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublishedFile {
-    /// Its URI.
-    pub uri: String,
-    /// Its path below the skill's directory.
-    pub path: String,
-    /// Its MIME type.
-    pub mime_type: &'static str,
-    /// Its bytes.
-    pub content: FileContent,
-}
-
-/// The bytes of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileContent {
-    /// UTF-8 without NUL; exactly the bytes of the file.
-    Text(String),
-    /// Anything else.
-    Bytes(Vec<u8>),
-}
-
-impl FileContent {
-    /// Returns the bytes, as the manifest's digest and size count them.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Text(text) => text.as_bytes(),
-            Self::Bytes(bytes) => bytes,
-        }
-    }
-
-    /// Returns the bytes in base64 with padding.
-    #[must_use]
-    pub fn base64(&self) -> String {
-        STANDARD.encode(self.bytes())
-    }
-}
-
-/// An entry directly below a directory of a published skill.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DirectoryChild {
-    /// Its URI.
-    pub uri: String,
-    /// Its name.
-    pub name: String,
-    /// `true` for a directory.
-    pub directory: bool,
-    /// The MIME type, if the extension is known; `inode/directory` for a directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mime_type: Option<&'static str>,
-    /// The size of a file in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub size: Option<u64>,
-}
-
-/// Reads a complete file of a published skill.
+/// Reads the bytes of a file of a published skill.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for an unknown skill or file, [`ErrorKind::InvalidArgument`] and
@@ -99,37 +43,41 @@ pub fn read_published(
     audience: Audience<'_>,
     skill_id: &str,
     path: &str,
-) -> Result<PublishedFile, RegistryError> {
+) -> Result<Vec<u8>, RegistryError> {
     let skill = published_skill(snapshot, audience, skill_id)?;
     let path = parse_path(skill, path)?;
-    let bytes = if path.as_str() == SKILL_MD {
-        store.read_bytes(skill)?.bytes
-    } else {
-        let failed = |error| to_registry_error(error, skill, path.as_str());
-        let dir = skill.open_directory().map_err(failed)?;
-        let (mut file, metadata) = jail::open_file(&dir, &path).map_err(failed)?;
-        let bytes = read_up_to(&mut file, MAX_CONTENT).map_err(|error| failed(error.into()))?;
-        bytes.filter(|bytes| fits_answer(bytes)).ok_or_else(|| {
-            RegistryError::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "{path} has {} bytes; in an answer it takes more than {MAX_CONTENT}",
-                    metadata.len()
-                ),
-                "split the file, or process it with a script instead of reading it",
-            )
-        })?
+    if path.as_str() == SKILL_MD {
+        return Ok(store.read_bytes(skill)?.bytes);
+    }
+    let failed = |error| to_registry_error(error, skill, path.as_str());
+    let dir = skill.open_directory().map_err(failed)?;
+    let (mut file, metadata) = jail::open_file(&dir, &path).map_err(failed)?;
+    let bytes = read_up_to(&mut file, MAX_CONTENT).map_err(|error| failed(error.into()))?;
+    bytes.filter(|bytes| fits_answer(bytes)).ok_or_else(|| {
+        RegistryError::new(
+            ErrorKind::TooLarge,
+            format!(
+                "{path} has {} bytes; in an answer it takes more than {MAX_CONTENT}",
+                metadata.len()
+            ),
+            "split the file, or process it with a script instead of reading it",
+        )
+    })
+}
+
+/// Converts the bytes of a file into the shape for clients.
+pub(super) fn published_body(path: &str, bytes: Vec<u8>) -> PublishedBody {
+    // The same distinction as in `is_text`, without a second pass over the bytes.
+    let content = match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => PublishedContent::Text(text),
+        Ok(text) => PublishedContent::Base64(STANDARD.encode(text)),
+        Err(error) => PublishedContent::Base64(STANDARD.encode(error.as_bytes())),
     };
-    let content = match is_text(&bytes).then(|| String::from_utf8(bytes.clone())) {
-        Some(Ok(text)) => FileContent::Text(text),
-        _ => FileContent::Bytes(bytes),
-    };
-    let mime_type = match (mime_type(path.as_str()), &content) {
-        (UNKNOWN, FileContent::Text(_)) => PLAIN,
+    let mime_type = match (mime_type(path), &content) {
+        (UNKNOWN, PublishedContent::Text(_)) => PLAIN,
         (known, _) => known,
     };
-    let uri = uri::join_path(&uri::root_uri(skill), path.as_str());
-    Ok(PublishedFile { uri, path: path.as_str().to_owned(), mime_type, content })
+    PublishedBody { mime_type: mime_type.to_owned(), content }
 }
 
 /// Lists the entries of a directory of a published skill, by name; an empty path is the skill's own
@@ -142,7 +90,7 @@ pub fn published_directory(
     audience: Audience<'_>,
     skill_id: &str,
     path: &str,
-) -> Result<Vec<DirectoryChild>, RegistryError> {
+) -> Result<Vec<PublishedEntry>, RegistryError> {
     let skill = published_skill(snapshot, audience, skill_id)?;
     let mut dir = skill.open_directory().map_err(|error| to_registry_error(error, skill, path))?;
     if !path.is_empty() {
@@ -194,12 +142,12 @@ pub fn published_directory(
         }
         let size = if directory { None } else { entry.metadata().ok().map(|found| found.len()) };
         let mime_type = if directory { Some("inode/directory") } else { known_mime(&name) };
-        children.push(DirectoryChild {
+        children.push(PublishedEntry {
             uri: uri::join_path(&root, &rel),
             name,
             directory,
-            mime_type,
             size,
+            mime_type: mime_type.map(str::to_owned),
         });
     }
     // The order of the disk varies; clients compare listings.
@@ -208,7 +156,7 @@ pub fn published_directory(
 }
 
 /// Returns the MIME type of a known extension.
-pub(super) fn known_mime(path: &str) -> Option<&'static str> {
+fn known_mime(path: &str) -> Option<&'static str> {
     Some(mime_type(path)).filter(|mime| *mime != UNKNOWN)
 }
 

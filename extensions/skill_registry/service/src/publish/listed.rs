@@ -8,7 +8,7 @@ use skill_catalog::{FileSignature, SkillFile};
 use skillhost_files::jail::RelPath;
 use skillhost_files::temporary::{is_leftover, is_temporary};
 
-use super::CachedEntry;
+use super::entry::CachedEntry;
 
 /// The limit on the entries of a skill's directory.
 const MAX_ENTRIES: usize = 5_000;

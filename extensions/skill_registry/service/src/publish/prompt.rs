@@ -2,25 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use skill_catalog::{Audience, ErrorKind, RegistryError, SkillState, Snapshot, Store};
 use skill_format::Digest;
+use skillhost_payload::PublishedPrompt;
 
 use super::argument::{read_arguments, substitute_arguments};
 use super::uri::published_skill;
 
-/// A skill invoked by a user, rendered for a model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SkillPrompt {
-    /// The instructions in their `<skill_content>` element, with the user's values inserted.
-    pub text: String,
-    /// The digest of SKILL.md.
-    #[serde(skip)]
-    pub digest: Digest,
-}
-
-/// Renders the prompt of a skill from a user's values, by the arguments' names. The audience is
-/// that of the model that gets it; its scope also applies to its user.
+/// Renders the prompt of a skill from a user's values, by the arguments' names: the instructions in
+/// their `<skill_content>` element. Returns it with the digest of SKILL.md. The audience is that of
+/// the model that gets it; its scope also applies to its user.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for a skill that is unknown, off or out of scope, [`ErrorKind::Denied`] for one that persons do not
@@ -31,7 +22,7 @@ pub(crate) fn skill_prompt(
     audience: Audience<'_>,
     skill_id: &str,
     given: &BTreeMap<String, String>,
-) -> Result<SkillPrompt, RegistryError> {
+) -> Result<(PublishedPrompt, Digest), RegistryError> {
     let skill = published_skill(snapshot, Audience::Operator, skill_id)?;
     let is_off = snapshot.state(skill) == SkillState::Off;
     if is_off || !audience.scope().is_none_or(|of| snapshot.view(of).contains(snapshot, skill)) {
@@ -56,5 +47,5 @@ pub(crate) fn skill_prompt(
     let values: Vec<_> = named.chain(others).map(|(name, text)| (&**name, &**text)).collect();
     let body = substitute_arguments(source.body(), &values);
     let text = skill_format::wrap_content(skill_id, &source.digest, &body);
-    Ok(SkillPrompt { text, digest: source.digest })
+    Ok((PublishedPrompt { text }, source.digest))
 }

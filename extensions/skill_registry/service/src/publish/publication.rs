@@ -1,23 +1,21 @@
-//! The data of clients outside of a kernel, in the shapes that the kernel has on the wire.
-//!
-//! A server passes these values on unchanged: their fields are those of the kernel's contract, on
-//! which this crate does not depend.
+//! The skills of a store for clients outside of a kernel; a server passes these values on unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
-use serde_json::{Map, Value};
 use skill_catalog::{Audience, RegistryError, Skill, SkillState, Snapshot, Store, TrustLevel};
 use skill_format::TokenCount;
 use skill_ledger::SkillAccess;
-
-use super::prompt::skill_prompt;
-use super::uri::skill_uris;
-use super::{
-    DirectoryChild, FileContent, FileManifest, PromptArgument, SkillEntry, SkillPrompt,
-    SkillPublisher, locate_uri, published_directory, read_published,
+use skillhost_payload::{
+    PublishedBody, PublishedContent, PublishedDetails, PublishedEntry, PublishedPrompt,
+    PublishedSkill, PublishedSkills,
 };
+
+use super::SkillPublisher;
+use super::file::{published_body, published_directory, read_published};
+use super::listed::SKILL_MD;
+use super::prompt::skill_prompt;
+use super::uri::{UriTarget, locate_uri, skill_uris};
 use crate::news::LogMessage;
 
 /// A store's skills for clients.
@@ -27,94 +25,13 @@ pub struct SkillPublication {
     publisher: SkillPublisher,
 }
 
-/// The skills that a client may see, sorted by id.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SkillSummaries {
-    /// Changes whenever the list may have changed.
-    pub generation: u64,
-    /// The skills.
-    pub skills: Vec<SkillSummary>,
-}
-
-/// The facts of a skill that need no reading.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SkillSummary {
-    /// Its id.
-    pub id: String,
-    /// The URI of its directory, without a slash at the end.
-    pub root: String,
-    /// The URI of its SKILL.md.
-    pub uri: String,
-    /// The frontmatter's name; the id where it has none.
-    pub name: String,
-    /// The description.
-    pub description: String,
-    /// The label of the root it was found in.
-    pub source: String,
-    /// `true` if the operator trusts that root.
-    pub trusted: bool,
-    /// `true` if models are offered the skill.
-    pub model_invocable: bool,
-    /// `true` if users get a prompt for it.
-    pub user_invocable: bool,
-}
-
 /// The details of skills, and the problems of those that cannot be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SkillDetailsBatch {
     /// In the order of the ids.
-    pub details: Vec<SkillDetails>,
+    pub details: Vec<PublishedDetails>,
     /// The reasons for omitted skills, for the log.
     pub notes: Vec<LogMessage>,
-}
-
-/// The frontmatter and the files of a skill.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SkillDetails {
-    /// The skill's id.
-    pub id: String,
-    /// The frontmatter with every key, values as the author wrote them.
-    pub frontmatter: Map<String, Value>,
-    /// Its files; `None` if they are too many or too large to be listed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Vec<FileDetails>>,
-    /// The arguments of its prompt.
-    pub arguments: Vec<PromptArgument>,
-    /// The reason why it has no entry in `skills/list`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unlisted: Option<String>,
-}
-
-/// A file of a skill.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FileDetails {
-    /// Its URI.
-    pub uri: String,
-    /// Its path below the skill's directory.
-    pub path: String,
-    /// Its size in bytes.
-    pub size: u64,
-    /// The SHA-256 of its bytes, hexadecimal.
-    pub sha256: String,
-}
-
-/// The complete content of a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FileBody {
-    /// The MIME type.
-    pub mime_type: &'static str,
-    /// Its bytes.
-    pub content: FileBodyContent,
-}
-
-/// The bytes of a file in a form for JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileBodyContent {
-    /// Exactly the bytes, which are UTF-8.
-    Text(String),
-    /// Other bytes, in base64 with padding.
-    Base64(String),
 }
 
 impl SkillPublication {
@@ -127,11 +44,11 @@ impl SkillPublication {
     /// Lists the skills that an audience may see, without reading any file. A skill that models are
     /// not offered is included if users may invoke it.
     #[must_use]
-    pub fn list(&self, audience: Audience<'_>) -> SkillSummaries {
+    pub fn list(&self, audience: Audience<'_>) -> PublishedSkills {
         let snapshot = self.store.snapshot();
         let skills = published(&snapshot, audience);
         let skills = skills.map(|skill| summary(&snapshot, audience, skill)).collect();
-        SkillSummaries { generation: snapshot.generation(), skills }
+        PublishedSkills { generation: snapshot.generation(), skills }
     }
 
     /// Returns frontmatter and files of skills; an id that the audience does not see is left out.
@@ -144,7 +61,7 @@ impl SkillPublication {
             LogMessage::warning(&format!("{id} is not published: {}", error.message))
         };
         SkillDetailsBatch {
-            details: made.entries.iter().map(|entry| details(entry)).collect(),
+            details: made.entries.iter().map(|entry| entry.to_details()).collect(),
             notes: made.left_out.iter().map(note).collect(),
         }
     }
@@ -165,25 +82,20 @@ impl SkillPublication {
         &self,
         audience: Audience<'_>,
         uri: &str,
-    ) -> Result<(FileBody, SkillAccess), RegistryError> {
+    ) -> Result<(PublishedBody, SkillAccess), RegistryError> {
         let snapshot = self.store.snapshot();
-        let place = locate_uri(&snapshot, audience, uri)?;
-        let skill_id = place.skill.id().to_string();
-        let file = read_published(&self.store, &snapshot, audience, &skill_id, &place.path)?;
-        // A client may use a file of an unknown kind in any way; it counts as a reading.
-        let path = (file.uri != skill_uris(&place.skill).1).then_some(file.path);
-        let (content, tokens) = match file.content {
-            FileContent::Text(text) => {
-                let tokens = TokenCount::estimate(&text);
-                (FileBodyContent::Text(text), tokens)
-            }
-            bytes @ FileContent::Bytes(_) => {
-                // Binary data does not enter a model's context as text, so it has no tokens.
-                (FileBodyContent::Base64(bytes.base64()), TokenCount::default())
-            }
+        let UriTarget { skill, path } = locate_uri(&snapshot, audience, uri)?;
+        let skill_id = skill.id().to_string();
+        let bytes = read_published(&self.store, &snapshot, audience, &skill_id, &path)?;
+        let body = published_body(&path, bytes);
+        let tokens = match &body.content {
+            PublishedContent::Text(text) => TokenCount::estimate(text),
+            // Binary data does not enter a model's context as text, so it has no tokens.
+            PublishedContent::Base64(_) => TokenCount::default(),
         };
-        let read = SkillAccess { skill_id, path, digest: place.skill.digest(), tokens };
-        Ok((FileBody { mime_type: file.mime_type, content }, read))
+        // A client may use a file of an unknown kind in any way; it counts as a reading.
+        let path = (path != SKILL_MD).then_some(path);
+        Ok((body, SkillAccess { skill_id, path, digest: skill.digest(), tokens }))
     }
 
     /// Lists the directory that a URI names.
@@ -194,7 +106,7 @@ impl SkillPublication {
         &self,
         audience: Audience<'_>,
         uri: &str,
-    ) -> Result<Vec<DirectoryChild>, RegistryError> {
+    ) -> Result<Vec<PublishedEntry>, RegistryError> {
         let snapshot = self.store.snapshot();
         let place = locate_uri(&snapshot, audience, uri)?;
         published_directory(&snapshot, audience, place.skill.id().as_str(), &place.path)
@@ -209,12 +121,13 @@ impl SkillPublication {
         audience: Audience<'_>,
         skill_id: &str,
         given: &BTreeMap<String, String>,
-    ) -> Result<(SkillPrompt, SkillAccess), RegistryError> {
-        let prompt = skill_prompt(&self.store, &self.store.snapshot(), audience, skill_id, given)?;
+    ) -> Result<(PublishedPrompt, SkillAccess), RegistryError> {
+        let snapshot = self.store.snapshot();
+        let (prompt, digest) = skill_prompt(&self.store, &snapshot, audience, skill_id, given)?;
         let read = SkillAccess {
             skill_id: skill_id.to_owned(),
             path: None,
-            digest: Some(prompt.digest),
+            digest: Some(digest),
             tokens: TokenCount::estimate(&prompt.text),
         };
         Ok((prompt, read))
@@ -249,9 +162,9 @@ pub(super) fn is_visible(snapshot: &Snapshot, audience: Audience<'_>, skill: &Sk
         && (skill.is_user_invocable() || snapshot.is_readable(audience, skill))
 }
 
-fn summary(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> SkillSummary {
+fn summary(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> PublishedSkill {
     let (root, uri) = skill_uris(skill);
-    SkillSummary {
+    PublishedSkill {
         id: skill.id().to_string(),
         root,
         uri,
@@ -261,27 +174,5 @@ fn summary(snapshot: &Snapshot, audience: Audience<'_>, skill: &Skill) -> SkillS
         trusted: skill.trust() == TrustLevel::Operator,
         model_invocable: snapshot.is_readable(audience, skill),
         user_invocable: skill.is_user_invocable(),
-    }
-}
-
-fn details(entry: &SkillEntry) -> SkillDetails {
-    let files = match &entry.resources {
-        FileManifest::Dynamic => None,
-        FileManifest::Files(files) => {
-            let files = files.iter().map(|file| FileDetails {
-                uri: file.uri.clone(),
-                path: file.path.clone(),
-                size: file.size,
-                sha256: file.digest.to_string(),
-            });
-            Some(files.collect())
-        }
-    };
-    SkillDetails {
-        id: entry.id.clone(),
-        frontmatter: entry.frontmatter.clone(),
-        files,
-        arguments: entry.arguments.clone(),
-        unlisted: entry.unlisted.clone(),
     }
 }

@@ -2,37 +2,16 @@
 
 use std::path::Path;
 
-use serde::Serialize;
 use skill_catalog::{Audience, ErrorKind, RegistryError, SkillState, Snapshot, Store, TrustLevel};
 use skill_format::AllowedTools;
 use skill_ledger::Ledger;
+use skillhost_payload::ActiveSkill;
 
-use super::{BoundSkillContent, bound_content, check_approved, find_visible};
-
-/// An activated skill; serialized in the kernel's wire format.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ActivatedSkill {
-    /// Its current instructions.
-    pub content: BoundSkillContent,
-    /// The tools that its `allowed-tools` names, in the order of the file; `None` if the field is
-    /// missing, empty if it cannot be parsed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_tools: Option<Vec<String>>,
-    /// `true` if `allowed-tools` has effect: the root is an operator's and a person approved exactly
-    /// these files.
-    pub grants: bool,
-}
-
-impl ActivatedSkill {
-    /// Makes the path of SKILL.md relative to a directory that contains it.
-    #[must_use]
-    pub fn below(self, dir: &Path) -> Self {
-        Self { content: self.content.relative_to(dir), ..self }
-    }
-}
+use super::{bound_content, check_approved, find_visible};
 
 /// Returns a skill to activate: for a model, one that it may read; for a person, one that users may
-/// invoke. The ledger is only read for skills that name tools and lie in an operator's root.
+/// invoke. The ledger is only read for skills that name tools and lie in an operator's root. The
+/// source of the content is relative to `base`, as in [`skill_content`](super::skill_content).
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] for an id that is unknown to the audience, [`ErrorKind::Denied`] if a
@@ -44,7 +23,8 @@ pub fn activate_skill(
     ledger: &Ledger,
     audience: Audience<'_>,
     id: &str,
-) -> Result<ActivatedSkill, RegistryError> {
+    base: &Path,
+) -> Result<ActiveSkill, RegistryError> {
     let skill = find_visible(snapshot, id, audience)?;
     let denied =
         |message: String, hint: String| Err(RegistryError::new(ErrorKind::Denied, message, hint));
@@ -75,5 +55,5 @@ pub fn activate_skill(
             Some(created) => check_approved(skill, created, &source).is_ok(),
             None => ledger.counts(skill, source.digest),
         };
-    Ok(ActivatedSkill { content: bound_content(id, skill, &source), allowed_tools, grants })
+    Ok(ActiveSkill { content: bound_content(id, skill, &source, base), allowed_tools, grants })
 }

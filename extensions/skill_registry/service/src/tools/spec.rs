@@ -2,59 +2,43 @@
 
 use serde_json::{Value, json};
 use skill_catalog::{Audience, Snapshot};
+use skillhost_payload::{ApprovalPolicy, ToolAudience, ToolSpec};
 
 use super::values;
 
 /// The maximum number of ids that the schema of `skill_id` enumerates.
 const ENUM_LIMIT: usize = 200;
 
-/// The description of a tool for models.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ToolDescription {
-    /// The name.
-    pub name: &'static str,
-    /// The purpose of the tool and when to use it.
-    pub description: &'static str,
-    /// The JSON Schema of its arguments.
-    pub schema: Value,
-    /// The JSON Schema of the result's value, if the value has all information of the text.
-    pub value: Option<Value>,
-    /// `true` if the tool is read-only.
-    pub read_only: bool,
-    /// `true` if only operators are offered the tool.
-    pub operators_only: bool,
-}
-
-/// Describes the registry's tools for an audience.
+/// Declares the registry's tools for an audience. Only a tool whose structured result has all
+/// information of the text has a schema of it.
 #[must_use]
-pub fn tool_descriptions(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolDescription> {
+pub fn tool_specs(snapshot: &Snapshot, audience: Audience<'_>) -> Vec<ToolSpec> {
     let skill_id = skill_id_schema(snapshot, audience);
     let prompt = json!({ "type": "string", "description": "The user's message" });
-    let reads = |name, description, schema| ToolDescription {
-        name,
-        description,
-        schema,
-        value: None,
+    let reads = |name: &str, description: &str, input_schema| ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        input_schema,
+        output_schema: None,
         read_only: true,
-        operators_only: false,
+        destructive: false,
+        needs_approval: ApprovalPolicy::Never,
+        audience: ToolAudience::Agent,
     };
     vec![
-        ToolDescription {
-            value: Some(values::list_output_schema()),
+        ToolSpec {
+            output_schema: Some(values::list_output_schema()),
             ..reads("list_skills", LIST, list_schema())
         },
         reads("read_skill", READ, object_schema(&json!({ "skill_id": skill_id }), &["skill_id"])),
         reads("read_skill_resource", RESOURCE, resource_schema(&skill_id)),
-        ToolDescription {
-            name: "propose_skill_update",
-            description: PROPOSE,
-            schema: propose_schema(),
-            value: Some(values::propose_output_schema()),
+        ToolSpec {
+            output_schema: Some(values::propose_output_schema()),
             read_only: false,
-            operators_only: false,
+            ..reads("propose_skill_update", PROPOSE, propose_schema())
         },
-        ToolDescription {
-            operators_only: true,
+        ToolSpec {
+            audience: ToolAudience::Operator,
             ..reads(
                 "explain_catalog",
                 EXPLAIN,

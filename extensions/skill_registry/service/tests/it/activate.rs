@@ -1,6 +1,7 @@
 //! Activation of skills and the grants of `allowed-tools`.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use skill_catalog::{
@@ -9,7 +10,8 @@ use skill_catalog::{
 };
 use skill_format::{Digest, TokenCount};
 use skill_ledger::{HumanActor, Ledger, LedgerErrorKind, LedgerSync};
-use skill_service::{ActivatedSkill, BoundSkillContent, activate_skill};
+use skill_service::activate_skill;
+use skillhost_payload::{ActiveSkill, SkillContent};
 
 use crate::desk::{Desk, agent, person};
 use crate::scene::Scene;
@@ -20,14 +22,10 @@ fn write(scene: &Scene, id: &str, fields: &str) -> Digest {
     Digest::compute(text.as_bytes())
 }
 
-fn activate(
-    store: &Store,
-    audience: Audience<'_>,
-    id: &str,
-) -> Result<ActivatedSkill, RegistryError> {
+fn activate(store: &Store, audience: Audience<'_>, id: &str) -> Result<ActiveSkill, RegistryError> {
     // A missing directory: no skill has an approval.
     let ledger = Ledger::new("/nonexistent/ledger".into(), Arc::new(SystemClock));
-    activate_skill(store, &store.snapshot(), &ledger, audience, id)
+    activate_skill(store, &store.snapshot(), &ledger, audience, id, Path::new(""))
 }
 
 #[test]
@@ -59,18 +57,17 @@ fn activated_skill_names_its_tools() {
     let digest = store.snapshot().get("absent").unwrap().digest().unwrap();
     let text =
         format!("<skill_content name=\"absent\" digest=\"{digest}\">\nDo it.\n</skill_content>");
-    let content = BoundSkillContent {
-        tokens: TokenCount::estimate(&text),
+    let content = SkillContent {
+        tokens: TokenCount::estimate(&text).get(),
         text,
-        digest,
+        digest: digest.to_string(),
         skill_id: "absent".to_owned(),
-        root: "skills".to_owned(),
-        location: scene.path("skills/absent/SKILL.md"),
+        source: scene.path("skills/absent/SKILL.md").display().to_string(),
     };
-    let expected = ActivatedSkill { content, allowed_tools: None, grants: false };
+    let expected = ActiveSkill { content, allowed_tools: None, grants: false };
     assert_eq!(activate(&store, Audience::Operator, "absent"), Ok(expected));
     // A change since the last scan is returned, too.
-    let digest = write(&scene, "absent", "allowed-tools: echo\n");
+    let digest = write(&scene, "absent", "allowed-tools: echo\n").to_string();
     let now = activate(&store, Audience::Model, "absent").unwrap();
     assert_eq!((now.content.digest, now.allowed_tools), (digest, Some(vec!["echo".to_owned()])));
 }
@@ -135,7 +132,8 @@ fn unapproved_skill_grants_no_tools() {
 
 /// Returns `true` if `allowed-tools` of a skill has effect, determined as in the extension.
 fn granted(desk: &Desk, store: &Store, id: &str) -> bool {
-    let made = activate_skill(store, &store.snapshot(), &desk.ledger, Audience::Model, id).unwrap();
+    let (snapshot, base) = (store.snapshot(), Path::new(""));
+    let made = activate_skill(store, &snapshot, &desk.ledger, Audience::Model, id, base).unwrap();
     assert_eq!(desk.ledger.take_notes(), []);
     made.grants
 }
@@ -215,7 +213,17 @@ fn broken_ledger_grants_nothing() {
     for name in ["registry.sqlite3", "registry.sqlite3-wal"] {
         desk.scene.write(&format!("data/{name}"), "no database ".repeat(1_000));
     }
-    let made = activate_skill(&store, &store.snapshot(), &desk.ledger, Audience::Model, "typed");
-    assert!(!made.unwrap().grants);
+    assert!(
+        !activate_skill(
+            &store,
+            &store.snapshot(),
+            &desk.ledger,
+            Audience::Model,
+            "typed",
+            Path::new("")
+        )
+        .unwrap()
+        .grants
+    );
     assert!(!desk.ledger.take_notes().is_empty());
 }

@@ -1,6 +1,7 @@
 //! Synchronization of a running registry with the ledger.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -134,7 +135,9 @@ fn created_skill_requires_approval() {
     let store = desk.scene.open_warm();
     let keeper = LedgerSync::new(&desk.ledger);
     assert!(keeper.start(&store).trouble.is_none());
-    let bind = || skill_content(&store, &store.snapshot(), "beads").map(|content| content.text);
+    let bind = || {
+        skill_content(&store, &store.snapshot(), "beads", Path::new("")).map(|content| content.text)
+    };
     assert!(bind().is_ok());
 
     desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();

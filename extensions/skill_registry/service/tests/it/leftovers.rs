@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use skill_catalog::{Audience, ErrorKind, find_skills};
 use skill_ledger::LedgerErrorKind;
 use skill_service::{
-    FileManifest, ReadResourceArgs, ReadSkillArgs, SkillPublisher, read_skill, read_skill_resource,
+    ReadResourceArgs, ReadSkillArgs, SkillPublisher, read_skill, read_skill_resource,
 };
 
 use crate::desk::{Desk, agent, person, text, wish};
@@ -41,8 +41,8 @@ fn leftovers_are_not_resources() {
         let read = read_skill(&store, &snapshot, Audience::Operator, &read).unwrap();
         let skill = snapshot.get("beads").unwrap();
         let entry = publisher.entry(&store, &snapshot, skill).unwrap();
-        let FileManifest::Files(published) = &entry.resources else { panic!("{entry:?}") };
-        let published: Vec<String> = published.iter().map(|file| file.path.clone()).collect();
+        let published: Vec<String> =
+            entry.files.iter().flatten().map(|file| file.path.clone()).collect();
         let mut linted = Vec::new();
         let _ = find_skills(&desk.scene.path("skills/beads"), &mut |found| {
             if let skill_catalog::FoundItem::Skill(mut skill) = found {

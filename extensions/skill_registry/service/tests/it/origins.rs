@@ -1,6 +1,7 @@
 //! The origin of skills after the ledger and its copy are both lost.
 
 use std::fs;
+use std::path::Path;
 
 use skill_catalog::{AgentScope, Audience, ErrorKind, Store};
 use skill_ledger::{LedgerNote, LedgerSync};
@@ -26,7 +27,7 @@ fn start(desk: &Desk) -> (Store, Vec<LedgerNote>) {
 }
 
 fn can_bind(store: &Store, skill: &str) -> bool {
-    match skill_content(store, &store.snapshot(), skill) {
+    match skill_content(store, &store.snapshot(), skill, Path::new("")) {
         Ok(_) => true,
         Err(error) => {
             assert_eq!(error.kind, ErrorKind::Denied);

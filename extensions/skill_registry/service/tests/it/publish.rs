@@ -4,13 +4,15 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use skill_catalog::{Audience, ErrorKind, Store};
 use skill_format::Digest;
 use skill_service::{
-    DirectoryChild, FileContent, FileManifest, PublishedFile, SkillEntry, SkillPublication,
-    SkillPublisher, locate_uri, published_directory, read_published,
+    ManifestFile, SkillEntry, SkillPublication, SkillPublisher, locate_uri, published_directory,
+    read_published,
 };
+use skillhost_payload::{PublishedContent, PublishedEntry};
 
 use crate::scene::{Scene, tick};
 
@@ -24,44 +26,44 @@ fn fresh(store: &Store, id: &str) -> Arc<SkillEntry> {
     entry(&SkillPublisher::new(), store, id)
 }
 
-fn wire(entry: &SkillEntry) -> Value {
-    serde_json::to_value(entry).unwrap()
+fn digest(bytes: &[u8]) -> String {
+    Digest::compute(bytes).to_string()
 }
 
-fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", Digest::compute(bytes))
+fn to_json<T: Serialize>(value: T) -> String {
+    serde_json::to_string(&value).unwrap()
 }
 
 /// Reads the file of a URI.
-fn read_uri(store: &Store, uri: &str) -> Result<PublishedFile, ErrorKind> {
+fn read_uri(store: &Store, uri: &str) -> Result<Vec<u8>, ErrorKind> {
     let snapshot = store.snapshot();
     let place = locate_uri(&snapshot, Audience::Model, uri).map_err(|error| error.kind)?;
     let id = place.skill.id().as_str();
     read_published(store, &snapshot, Audience::Model, id, &place.path).map_err(|error| error.kind)
 }
 
-fn list(store: &Store, id: &str, path: &str) -> Result<Vec<DirectoryChild>, ErrorKind> {
+fn list(store: &Store, id: &str, path: &str) -> Result<Vec<PublishedEntry>, ErrorKind> {
     published_directory(&store.snapshot(), Audience::Model, id, path).map_err(|error| error.kind)
+}
+
+fn file(entry: &SkillEntry, index: usize) -> &ManifestFile {
+    &entry.files.as_ref().unwrap()[index]
 }
 
 /// Asserts that every file of a manifest can be read and matches it.
 #[track_caller]
 fn assert_verified(store: &Store, entry: &SkillEntry) {
-    let FileManifest::Files(files) = &entry.resources else { panic!("{entry:?}") };
-    for file in files {
-        let read = read_uri(store, &file.uri).unwrap();
-        let bytes = read.content.bytes();
-        assert_eq!(
-            (Digest::compute(bytes), bytes.len() as u64),
-            (file.digest, file.size),
-            "{read:?}"
-        );
-        assert_eq!((&read.uri, &read.path), (&file.uri, &file.path));
+    let snapshot = store.snapshot();
+    for file in entry.files.as_ref().unwrap() {
+        let bytes = read_uri(store, &file.uri).unwrap();
+        let found = (Digest::compute(&bytes), bytes.len() as u64);
+        assert_eq!(found, (file.digest, file.size), "{file:?}");
+        assert_eq!(locate_uri(&snapshot, Audience::Model, &file.uri).unwrap().path, file.path);
     }
 }
 
 #[test]
-fn entry_has_frontmatter_and_all_files() {
+fn details_have_frontmatter_and_all_files() {
     let scene = Scene::new();
     let text = "---\nname: demo\ndescription: A demo.\nversion: 1.10\nx-own: [a, {b: true}]\n\
                 argument-hint: '[file]'\n---\nBody.\r\n";
@@ -74,36 +76,77 @@ fn entry_has_frontmatter_and_all_files() {
     scene.write("outside", "secret");
     symlink("../../outside", scene.path("skills/demo/link.md")).unwrap();
     symlink("..", scene.path("skills/demo/up")).unwrap();
-    let store = scene.open();
-    let entry = fresh(&store, "demo");
-    let expected = json!({
+    let store = Arc::new(scene.open());
+    let expected = json!([{
         "id": "demo",
-        "uri": "skill://demo/SKILL.md",
-        "root": "skill://demo",
-        "name": "demo",
-        "description": "A demo.",
         "frontmatter": {
             "name": "demo", "description": "A demo.", "version": 1.1,
             "x-own": ["a", {"b": true}], "argument-hint": "[file]",
         },
-        "resources": [
-            {"uri": "skill://demo/SKILL.md", "path": "SKILL.md", "digest": digest(text.as_bytes()),
-             "size": text.len(), "mime_type": "text/markdown"},
-            {"uri": "skill://demo/LICENSE", "path": "LICENSE", "digest": digest(b""), "size": 0},
-            {"uri": "skill://demo/assets/logo.png", "path": "assets/logo.png",
-             "digest": digest(b"\x89PNG\0"), "size": 5, "mime_type": "image/png"},
+        "files": [
+            {"uri": "skill://demo/SKILL.md", "path": "SKILL.md", "size": text.len(),
+             "sha256": digest(text.as_bytes())},
+            {"uri": "skill://demo/LICENSE", "path": "LICENSE", "size": 0, "sha256": digest(b"")},
+            {"uri": "skill://demo/assets/logo.png", "path": "assets/logo.png", "size": 5,
+             "sha256": digest(b"\x89PNG\0")},
             {"uri": "skill://demo/references/a%20b/%C3%BC.md", "path": "references/a b/ü.md",
-             "digest": digest(b"guide"), "size": 5, "mime_type": "text/markdown"},
+             "size": 5, "sha256": digest(b"guide")},
         ],
-        "source": "skills",
-        "trust": "operator",
-        "model_invocable": true,
-        "user_invocable": true,
-        "argument_hint": "[file]",
         "arguments": [{"name": "arguments", "description": "[file]", "required": false}],
-    });
-    assert_eq!(wire(&entry), expected);
-    assert_verified(&store, &entry);
+    }]);
+    let published = SkillPublication::new(Arc::clone(&store)).details(Audience::Model, &["demo"]);
+    assert_eq!(json!(published.details), expected);
+    assert_verified(&store, &fresh(&store, "demo"));
+}
+
+#[test]
+fn published_values_have_exact_json() {
+    let scene = Scene::new();
+    let text =
+        "---\nargument-hint: '[file]'\ndescription: A demo.\nname: demo\nversion: 1.10\n---\nDo.\n";
+    scene.write("skills/demo/SKILL.md", text);
+    scene.write("skills/demo/a.bin", b"\0");
+    fs::create_dir(scene.path("skills/demo/empty")).unwrap();
+    let store = Arc::new(scene.open());
+    let publication = SkillPublication::new(Arc::clone(&store));
+    let (model, own) = (Audience::Model, digest(text.as_bytes()));
+    let (generation, size) = (store.snapshot().generation(), text.len());
+    assert_eq!(
+        to_json(publication.list(model)),
+        format!(
+            r#"{{"generation":{generation},"skills":[{{"id":"demo","root":"skill://demo","uri":"skill://demo/SKILL.md","name":"demo","description":"A demo.","source":"skills","trusted":true,"model_invocable":true,"user_invocable":true}}]}}"#
+        )
+    );
+    let binary = digest(b"\0");
+    assert_eq!(
+        to_json(publication.details(model, &["demo"]).details),
+        format!(
+            r#"[{{"id":"demo","frontmatter":{{"argument-hint":"[file]","description":"A demo.","name":"demo","version":1.1}},"files":[{{"uri":"skill://demo/SKILL.md","path":"SKILL.md","size":{size},"sha256":"{own}"}},{{"uri":"skill://demo/a.bin","path":"a.bin","size":1,"sha256":"{binary}"}}],"arguments":[{{"name":"arguments","description":"[file]","required":false}}]}}]"#
+        )
+    );
+    let read = |uri: &str| to_json(publication.read(model, uri).unwrap().0);
+    let quoted = to_json(text);
+    assert_eq!(
+        read("skill://demo/SKILL.md"),
+        format!(r#"{{"mime_type":"text/markdown","content":{{"text":{quoted}}}}}"#)
+    );
+    assert_eq!(
+        read("skill://demo/a.bin"),
+        r#"{"mime_type":"application/octet-stream","content":{"base64":"AA=="}}"#
+    );
+    assert_eq!(
+        to_json(publication.directory(model, "skill://demo").unwrap()),
+        format!(
+            r#"[{{"uri":"skill://demo/SKILL.md","name":"SKILL.md","directory":false,"size":{size},"mime_type":"text/markdown"}},{{"uri":"skill://demo/a.bin","name":"a.bin","directory":false,"size":1}},{{"uri":"skill://demo/empty","name":"empty","directory":true,"mime_type":"inode/directory"}}]"#
+        )
+    );
+    let given = [("arguments".to_owned(), "x".to_owned())].into();
+    assert_eq!(
+        to_json(publication.prompt(model, "demo", &given).unwrap().0),
+        format!(
+            r#"{{"text":"<skill_content name=\"demo\" digest=\"{own}\">\nDo.\n\n\nArguments: x\n</skill_content>"}}"#
+        )
+    );
 }
 
 #[test]
@@ -114,22 +157,19 @@ fn files_have_bytes_and_type() {
     scene.write("skills/demo/Makefile", "all:");
     scene.write("skills/demo/nul.txt", "a\0b");
     scene.write("skills/demo/latin.txt", b"caf\xe9");
-    let store = scene.open();
+    let store = Arc::new(scene.open());
+    let publication = SkillPublication::new(Arc::clone(&store));
     let read = |uri: &str| {
-        let file = read_uri(&store, uri).unwrap();
-        (file.path, file.mime_type, file.content)
+        let (body, read) = publication.read(Audience::Model, uri).unwrap();
+        (read.path.unwrap(), body.mime_type, body.content)
     };
-    let text = |text: &str| FileContent::Text(text.to_owned());
-    let found = |path: &str, mime, content| (path.to_owned(), mime, content);
-    assert_eq!(
-        read("skill://demo/a%20b.txt"),
-        found("a b.txt", "text/plain", text("\u{feff}text\r\n"))
-    );
-    assert_eq!(read("skill://demo/Makefile"), found("Makefile", "text/plain", text("all:")));
-    let bytes = |bytes: &[u8]| FileContent::Bytes(bytes.to_vec());
-    assert_eq!(read("skill://demo/nul.txt"), found("nul.txt", "text/plain", bytes(b"a\0b")));
-    let latin = found("latin.txt", "text/plain", bytes(b"caf\xe9"));
-    assert_eq!(read("skill://demo/latin.txt"), latin);
+    let text = |text: &str| PublishedContent::Text(text.to_owned());
+    let found = |path: &str, content| (path.to_owned(), "text/plain".to_owned(), content);
+    assert_eq!(read("skill://demo/a%20b.txt"), found("a b.txt", text("\u{feff}text\r\n")));
+    assert_eq!(read("skill://demo/Makefile"), found("Makefile", text("all:")));
+    let base64 = |text: &str| PublishedContent::Base64(text.to_owned());
+    assert_eq!(read("skill://demo/nul.txt"), found("nul.txt", base64("YQBi")));
+    assert_eq!(read("skill://demo/latin.txt"), found("latin.txt", base64("Y2Fm6Q==")));
     assert_verified(&store, &fresh(&store, "demo"));
 }
 
@@ -149,7 +189,7 @@ fn last_uri_segment_is_name() {
         let entry = fresh(&store, id);
         assert_verified(&store, &entry);
         let name = entry.frontmatter["name"].clone();
-        (entry.uri.clone(), name, entry.unlisted.clone())
+        (entry.files.as_ref().unwrap()[0].uri.clone(), name, entry.unlisted.clone())
     };
     let plain = |uri: &str, name: &str| (uri.to_owned(), json!(name), None);
     assert_eq!(seen("dir"), plain("skill://dir/other/SKILL.md", "other"));
@@ -172,7 +212,7 @@ fn last_uri_segment_is_name() {
     // The directory's own name is no alternative to the skill's name.
     assert_eq!(read_uri(&store, "skill://dir/SKILL.md").unwrap_err(), ErrorKind::NotFound);
     assert_eq!(read_uri(&store, "skill://dir/x/y.md").unwrap_err(), ErrorKind::NotFound);
-    let uris = |children: Vec<DirectoryChild>| {
+    let uris = |children: Vec<PublishedEntry>| {
         children.into_iter().map(|child| child.uri).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -193,12 +233,12 @@ fn directories_list_direct_children() {
     fs::create_dir(scene.path("skills/demo/empty")).unwrap();
     symlink("templates", scene.path("skills/demo/link")).unwrap();
     let store = scene.open();
-    let child = |name: &str, mime: Option<&'static str>, size: Option<u64>| DirectoryChild {
+    let child = |name: &str, mime: Option<&str>, size: Option<u64>| PublishedEntry {
         uri: format!("skill://demo/templates/{name}"),
         name: name.to_owned(),
         directory: size.is_none(),
-        mime_type: mime,
         size,
+        mime_type: mime.map(str::to_owned),
     };
     let expected = vec![
         child("a.bin", None, Some(1)),
@@ -296,10 +336,7 @@ fn uris_cannot_escape_skill() {
         let error = read_uri(&store, uri).expect_err(uri);
         assert_ne!(error, ErrorKind::Io, "{uri} came as far as the disk");
     }
-    assert_eq!(
-        read_uri(&store, "skill://demo/a/b.md").unwrap().content,
-        FileContent::Text("inside".to_owned())
-    );
+    assert_eq!(read_uri(&store, "skill://demo/a/b.md").unwrap(), b"inside");
 }
 
 #[test]
@@ -330,17 +367,10 @@ fn oversized_skill_lacks_manifest_but_reads() {
     scene.write("skills/wordy/fits.txt", "x".repeat(8 << 20));
     let store = scene.open();
 
-    let files = |id: &str| match &fresh(&store, id).resources {
-        FileManifest::Files(files) => Some(files.len()),
-        FileManifest::Dynamic => None,
-    };
+    let files = |id: &str| fresh(&store, id).files.as_ref().map(Vec::len);
     let counted = ["fits", "many", "deep", "full", "large", "wordy"].map(files);
     assert_eq!(counted, [Some(512), None, None, Some(4), None, Some(2)]);
-    assert_eq!(wire(&fresh(&store, "many"))["resources"], json!("dynamic"));
-    assert_eq!(
-        Digest::compute(read_uri(&store, "skill://full/SKILL.md").unwrap().content.bytes()),
-        text
-    );
+    assert_eq!(Digest::compute(&read_uri(&store, "skill://full/SKILL.md").unwrap()), text);
     assert!(read_uri(&store, "skill://many/f/512").is_ok());
     assert_eq!(read_uri(&store, "skill://large/big").unwrap_err(), ErrorKind::TooLarge);
     assert!(read_uri(&store, "skill://wordy/fits.txt").is_ok());
@@ -366,13 +396,13 @@ fn unchanged_files_are_not_reread() {
     tick(&path);
     fs::write(&path, "two").unwrap();
     let second = entry(&publisher, &store, "demo");
-    assert_eq!(wire(&second)["resources"][1]["digest"], json!(digest(b"two")));
-    assert_eq!(wire(&second), wire(&fresh(&store, "demo")));
+    assert_eq!(file(&second, 1).digest, Digest::compute(b"two"));
+    assert_eq!(second, fresh(&store, "demo"));
     scene.write("skills/demo/b.md", "new");
-    assert_eq!(wire(&entry(&publisher, &store, "demo"))["resources"][2]["path"], json!("b.md"));
+    assert_eq!(file(&entry(&publisher, &store, "demo"), 2).path, "b.md");
     fs::remove_file(&path).unwrap();
     let last = entry(&publisher, &store, "demo");
-    assert_eq!(wire(&last)["resources"][1]["path"], json!("b.md"));
+    assert_eq!(file(&last, 1).path, "b.md");
     assert_verified(&store, &last);
 }
 
@@ -423,17 +453,16 @@ fn broken_file_publishes_last_good_text() {
     tick(&path);
     fs::write(&path, "---\nname: demo\n").unwrap();
     let broken = entry(&publisher, &store, "demo");
-    assert_eq!(wire(&broken), wire(&good));
+    assert_eq!(broken, good);
     let text = read_uri(&store, "skill://demo/SKILL.md").unwrap();
-    assert_eq!(Digest::compute(text.content.bytes()), digest);
+    assert_eq!(Digest::compute(&text), digest);
     fs::remove_file(&path).unwrap();
-    assert_eq!(wire(&entry(&publisher, &store, "demo")), wire(&good));
+    assert_eq!(entry(&publisher, &store, "demo"), good);
     assert_verified(&store, &broken);
     tick(&scene.path("skills/demo"));
     let repaired = scene.skill("skills/demo", "Repaired.");
     let entry = entry(&publisher, &store, "demo");
-    let FileManifest::Files(files) = &entry.resources else { panic!("{entry:?}") };
-    assert_eq!(files[0].digest, repaired);
+    assert_eq!(file(&entry, 0).digest, repaired);
 }
 
 #[test]
@@ -452,11 +481,8 @@ fn unreadable_skill_is_left_out() {
     assert_eq!(ids, ["demo"]);
     let left: Vec<_> = published.left_out.iter().map(|(id, e)| (id.as_str(), e.kind)).collect();
     assert_eq!(left, [("gone", ErrorKind::NotFound)]);
-    let FileManifest::Files(files) = &published.entries[0].resources else {
-        panic!("{published:?}")
-    };
     // Root reads every file.
-    assert_eq!(files.len(), if readable { 2 } else { 1 });
+    assert_eq!(published.entries[0].files.as_ref().unwrap().len(), if readable { 2 } else { 1 });
 }
 
 #[test]
@@ -464,11 +490,12 @@ fn user_only_skills_hidden_from_models() {
     let scene = Scene::new();
     let text = "---\nname: demo\ndescription: D.\ndisable-model-invocation: true\n---\nBody.\n";
     scene.write("skills/demo/SKILL.md", text);
-    let store = scene.open();
-    assert!(!fresh(&store, "demo").model_invocable);
+    let store = Arc::new(scene.open());
+    let published = SkillPublication::new(Arc::clone(&store)).list(Audience::Model);
+    assert!(!published.skills[0].model_invocable && published.skills[0].user_invocable);
     assert_eq!(read_uri(&store, "skill://demo/SKILL.md").unwrap_err(), ErrorKind::Denied);
     assert_eq!(list(&store, "demo", ""), Err(ErrorKind::Denied));
     let snapshot = store.snapshot();
     let read = read_published(&store, &snapshot, Audience::Operator, "demo", "SKILL.md").unwrap();
-    assert_eq!(read.content, FileContent::Text(text.to_owned()));
+    assert_eq!(read, text.as_bytes());
 }

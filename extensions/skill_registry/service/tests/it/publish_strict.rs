@@ -150,7 +150,7 @@ proptest! {
                 !word.is_empty() && word.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9'))
             };
             prop_assert!(name.split('-').all(is_word) && name.len() <= 64, "{}", text);
-            prop_assert_eq!(entry.uri.rsplit('/').nth(1), Some(name));
+            prop_assert_eq!(entry.files.as_ref().unwrap()[0].uri.rsplit('/').nth(1), Some(name));
             let description = entry.frontmatter["description"].as_str().unwrap();
             let count = description.chars().count();
             prop_assert!((1..=1_024).contains(&count), "{}", text);

@@ -1,6 +1,7 @@
 //! The audiences of skills: states, scopes, and the block of a turn.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use skill_search::Ranker;
 use skill_service::{
     BlockRequest, CatalogBlocks, ListSkillsArgs, RankedSkills, ReadResourceArgs, ReadSkillArgs,
     SkillQuery, SkillSearcher, explain_catalog, list_skills, read_skill, read_skill_resource,
-    skill_content, tool_descriptions,
+    skill_content, tool_specs,
 };
 
 use crate::scene::Scene;
@@ -80,9 +81,9 @@ fn states_define_audiences() {
         assert_eq!(reads(Audience::Model), read, "{id}");
         assert_eq!(reads(binding), read_bound, "{id}");
         assert_eq!(reads(Audience::Operator), None, "{id}");
-        assert_eq!(kind(skill_content(&store, &snapshot, id)), binds, "{id}");
+        assert_eq!(kind(skill_content(&store, &snapshot, id, Path::new(""))), binds, "{id}");
     }
-    let error = skill_content(&store, &snapshot, "stopped").unwrap_err();
+    let error = skill_content(&store, &snapshot, "stopped", Path::new("")).unwrap_err();
     assert_eq!(
         (error.message.as_str(), error.hint.to_string().as_str()),
         (
@@ -120,8 +121,8 @@ fn shown(store: &Store, scope: AgentScope<'_>) -> Vec<String> {
         .filter_map(|line| Some(line.strip_prefix("• `")?.split('`').next()?.to_owned()))
         .collect();
     assert_eq!(lines, ids, "{scope:?}");
-    let tools = tool_descriptions(&snapshot, audience);
-    let schema = &tools.iter().find(|tool| tool.name == "read_skill").unwrap().schema;
+    let tools = tool_specs(&snapshot, audience);
+    let schema = &tools.iter().find(|tool| tool.name == "read_skill").unwrap().input_schema;
     let offered: Option<Vec<String>> =
         serde_json::from_value(schema["properties"]["skill_id"]["enum"].clone()).unwrap();
     assert_eq!(offered.unwrap_or_default(), ids, "{scope:?}");

@@ -1,14 +1,16 @@
 //! The results of the tools.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::json;
 use skill_catalog::{AgentScope, Audience, ErrorKind, Store, TrustLevel};
 use skill_format::Digest;
 use skill_service::{
-    BoundSkillContent, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, list_skills, read_skill,
-    read_skill_resource, skill_content,
+    ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, list_skills, read_skill, read_skill_resource,
+    skill_content,
 };
+use skillhost_payload::SkillContent;
 
 use crate::scene::{Scene, skill_text};
 
@@ -257,19 +259,19 @@ fn bound_content_is_element_only() {
     let (scene, store) = scene();
     let snapshot = store.snapshot();
     let digest = snapshot.get("gamma").unwrap().digest().unwrap();
-    let content = skill_content(&store, &snapshot, "gamma").unwrap();
+    let content = skill_content(&store, &snapshot, "gamma", Path::new("")).unwrap();
     let text = format!(
         "<skill_content name=\"gamma\" digest=\"{digest}\">\nFor users only.\n</skill_content>"
     );
     let tokens = content.tokens;
-    assert_eq!(tokens.get() as usize, text.len().div_ceil(4));
-    let location = scene.path("skills/gamma/SKILL.md");
-    let (skill_id, root) = ("gamma".to_owned(), "skills".to_owned());
-    let expected = BoundSkillContent { skill_id, text, digest, tokens, root, location };
+    assert_eq!(tokens as usize, text.len().div_ceil(4));
+    let source = scene.path("skills/gamma/SKILL.md").display().to_string();
+    let (skill_id, digest) = ("gamma".to_owned(), digest.to_string());
+    let expected = SkillContent { skill_id, text, digest, tokens, source };
     assert_eq!(content, expected);
-    let wire = json!(content.relative_to(&scene.path("skills")));
-    assert_eq!((&wire["source"], &wire["digest"]), (&json!("gamma/SKILL.md"), &json!(digest)));
-    let error = skill_content(&store, &snapshot, "gamm").unwrap_err();
+    let below = skill_content(&store, &snapshot, "gamma", &scene.path("skills")).unwrap();
+    assert_eq!(below, SkillContent { source: "gamma/SKILL.md".to_owned(), ..expected });
+    let error = skill_content(&store, &snapshot, "gamm", Path::new("")).unwrap_err();
     assert_eq!((error.kind, error.similar), (ErrorKind::NotFound, vec!["gamma".to_owned()]));
 }
 
@@ -280,7 +282,7 @@ fn untrusted_skill_is_listed_not_bound() {
     let mut options = scene.options(&["pool"]);
     options.roots[0].trust = TrustLevel::Untrusted;
     let store = scene.open_with(options);
-    let error = skill_content(&store, &store.snapshot(), "demo").unwrap_err();
+    let error = skill_content(&store, &store.snapshot(), "demo", Path::new("")).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
     assert_eq!(error.message, "`demo` lies in the untrusted root `pool` and cannot be bound");
     let (text, structured) = list(&store, Audience::Model, json!({}));

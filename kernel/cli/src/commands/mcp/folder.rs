@@ -11,13 +11,13 @@ use skill_catalog::{
     Audience, RegistryError, SkillRoot, Store, StoreOptions, SystemClock, TrustLevel,
 };
 use skill_service::{
-    SkillPublication, ToolAnswer, list_skills, read_skill, read_skill_resource, tool_descriptions,
+    SkillPublication, ToolAnswer, list_skills, read_skill, read_skill_resource, tool_specs,
 };
 use skillhost_home::Environment;
 use skillhost_mcp::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
 use skillhost_payload::{
-    ApprovalPolicy, ErrorKind, PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills,
-    ToolAudience as Offered, ToolOutput, ToolSpec,
+    ErrorKind, PublishedBody, PublishedDetails, PublishedEntry, PublishedSkills, ToolAudience,
+    ToolOutput, ToolSpec,
 };
 use skillhost_terminal::CliError;
 use tokio::sync::watch;
@@ -95,22 +95,9 @@ impl Backend for DirectoryBackend {
     }
 
     async fn tools(&self, _session: &ClientSession) -> Result<Vec<ToolSpec>, BackendError> {
-        let tools = tool_descriptions(&self.store.snapshot(), Audience::Model);
-        let mut specs: Vec<_> = tools
-            .into_iter()
-            // Without a home there is neither a ledger to write to nor an operator.
-            .filter(|tool| tool.read_only && !tool.operators_only)
-            .map(|tool| ToolSpec {
-                name: tool.name.to_owned(),
-                description: tool.description.to_owned(),
-                input_schema: tool.schema,
-                output_schema: tool.value,
-                read_only: true,
-                destructive: false,
-                needs_approval: ApprovalPolicy::Never,
-                audience: Offered::Agent,
-            })
-            .collect();
+        let mut specs = tool_specs(&self.store.snapshot(), Audience::Model);
+        // Without a home there is neither a ledger to write to nor an operator.
+        specs.retain(|tool| tool.read_only && tool.audience == ToolAudience::Agent);
         // Clients cache the list, so its order must not vary.
         specs.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(specs)
@@ -144,7 +131,7 @@ impl Backend for DirectoryBackend {
     }
 
     async fn skills(&self, _session: &ClientSession) -> Result<PublishedSkills, BackendError> {
-        convert_json(&self.publication.list(Audience::Model))
+        Ok(self.publication.list(Audience::Model))
     }
 
     async fn details(
@@ -156,7 +143,7 @@ impl Backend for DirectoryBackend {
         for note in found.notes {
             tracing::warn!("{}", note.text);
         }
-        convert_json(&found.details)
+        Ok(found.details)
     }
 
     async fn stamp(&self, _session: &ClientSession, skill_ids: &[&str]) -> Option<u64> {
@@ -169,7 +156,7 @@ impl Backend for DirectoryBackend {
         uri: &str,
     ) -> Result<PublishedBody, BackendError> {
         let read = block_in_place(|| self.publication.read(Audience::Model, uri));
-        convert_json(&read.map_err(to_backend_error)?.0)
+        Ok(read.map_err(to_backend_error)?.0)
     }
 
     async fn directory(
@@ -178,7 +165,7 @@ impl Backend for DirectoryBackend {
         uri: &str,
     ) -> Result<Vec<PublishedEntry>, BackendError> {
         let children = block_in_place(|| self.publication.directory(Audience::Model, uri));
-        convert_json(&children.map_err(to_backend_error)?)
+        children.map_err(to_backend_error)
     }
 
     async fn prompt(

@@ -1,0 +1,45 @@
+//! The border between the registry and the kernel: threads, errors, results, events and log lines.
+
+use skill_catalog::RegistryError;
+use skill_service::{LogMessage, ToolAnswer};
+use skillhost_sdk::prelude::*;
+use skillhost_sdk::serde::Serialize;
+use skillhost_sdk::{serde_json, tokio};
+
+/// Runs work that blocks on the disk on a thread where it delays no other call.
+///
+/// The thread stays the same, so a call costs no switch; the runtime moves its other tasks
+/// elsewhere.
+pub(crate) fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}
+
+/// Converts an error of the registry into one of the kernel.
+pub(crate) fn to_extension_error(error: impl Into<RegistryError>) -> ExtensionError {
+    let error = error.into();
+    // Both name their kinds as they are on the wire.
+    let kind = serde_json::from_value(json!(error.kind)).unwrap_or(ErrorKind::Failed);
+    ExtensionError::new(kind, error.message).with_hint(error.hint.to_string())
+}
+
+/// Converts a result into the kernel's type.
+pub(crate) fn to_tool_output(answer: ToolAnswer) -> Result<ToolOutput> {
+    ToolOutput::text(answer.text).with_structured(&answer.structured)
+}
+
+/// Creates an event without a context.
+pub(crate) fn new_event(topic: &str, payload: &impl Serialize) -> Result<Event> {
+    let payload = serde_json::value::to_raw_value(payload)
+        .map_err(|error| ExtensionError::failed(error.to_string()))?;
+    Ok(Event::new(topic, "", payload))
+}
+
+/// Logs the messages.
+pub(crate) fn log_messages(messages: &[LogMessage]) {
+    for line in messages {
+        match line.warning {
+            true => tracing::warn!("{}", line.text),
+            false => tracing::debug!("{}", line.text),
+        }
+    }
+}
