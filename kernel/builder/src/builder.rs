@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use skillhost_control::RollbackOutcome;
+use skillhost_core::{BuildCandidate, BuildPlan, ExtensionBuilder, ProbeReport, process_home};
 use skillhost_files::{TreeFile, files_digest, prefixed_digest, sha256_hex, write_atomically};
 use skillhost_home::{
     ApprovalRecord, Approvals, Approver, BuildSettings, Home, Installation, LoadPhase, SecretStore,
     library_file_name, pin_digest,
 };
-use skillhost_kernel::{BuildCandidate, BuildPlan, ExtensionBuilder, ProbeReport, process_home};
 use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
 use skillhost_payload::{CallError, ErrorKind};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use skillhost_kernel::{ProbeError, ProbeReport};
+use skillhost_core::{ProbeError, ProbeReport};
 use skillhost_sandbox::{LaunchSpec, ProcessExit, ProcessLimits, run_limited};
 
 use crate::error::BuildError;

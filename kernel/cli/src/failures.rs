@@ -2,7 +2,8 @@
 
 use skillhost_control::SupervisorLockError;
 use skillhost_conversation::ModelErrorKind;
-use skillhost_kernel::{KernelError, RunError};
+use skillhost_core::KernelError;
+use skillhost_kernel::RunError;
 use skillhost_terminal::{CliError, exit};
 
 /// Converts an error of the kernel.

@@ -1,7 +1,7 @@
 //! The stable plugin interface of skillhost.
 //!
 //! It is the only interface between extensions (through `skillhost-sdk`) and the kernel
-//! (`skillhost-kernel`). The crate has two modules:
+//! (`skillhost-core`). The crate has two modules:
 //!
 //! - [`version`]: the contract's own version and the names of the two symbols a library exports;
 //! - [`abi`]: the objects and structs whose memory layout is checked when a library is loaded.

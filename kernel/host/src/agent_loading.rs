@@ -4,22 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use skillhost_control::{AgentError, LoadReport, LoadedAgent, ReloadOutcome};
+use skillhost_core::{
+    Agent, ExtensionLoadError, KernelError, KernelState, LoadedManifests, ManifestMap,
+    ResolvedInstructions, ToolError, elapsed_ms, missing_dependency, spawn_blocking, to_rejection,
+};
 use skillhost_events::topic;
 use skillhost_home::{DiscoveredManifest, DiscoveryResult, LoadPhase, LoadRejection};
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode, Manifest};
 
-use crate::agent::{Agent, AgentError, ResolvedInstructions};
 use crate::agent_runtime::AgentRuntime;
-use crate::blocking::spawn_blocking;
-use crate::error::KernelError;
-use crate::late_load::{ManifestMap, missing_dependency};
-use crate::load::{LoadedManifests, to_rejection};
-use crate::load_error::ExtensionLoadError;
-use crate::reload::{ReloadOutcome, elapsed_ms};
-use crate::report::{LoadReport, LoadedAgent};
 use crate::runtime::kernel_tools::{agent_alias_plugin, agent_alias_spec};
-use crate::state::KernelState;
-use crate::tools::ToolError;
 
 impl AgentRuntime {
     /// Loads every possible extension in dependency order, then resolves the agents.
@@ -33,7 +28,7 @@ impl AgentRuntime {
         keep_rejected_agents(&mut state, &report, &manifests);
         report.note_declared_tools(&manifests);
         state.report = Arc::new(report);
-        self.extensions().state.store(Arc::new(state));
+        self.extensions().replace_state(state);
     }
 
     /// Adds the agents that are tools to the table, before any agent names one. Returns the agents
@@ -114,7 +109,7 @@ impl AgentRuntime {
     /// build is rejected, or is not the one that would be loaded, in which case the old one stays
     /// in use; [`KernelError::NotStarted`] without an old one.
     pub async fn reload(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
-        let _guard = self.extensions().changes.lock().await;
+        let _guard = self.extensions().lock_changes().await;
         match self.extensions().reload_loaded(id).await {
             Some(reloaded) => reloaded,
             None => self.start_missing(id).await,
@@ -129,7 +124,7 @@ impl AgentRuntime {
         let settings = self.extensions().reload_settings(&id)?;
         let shadowing = settings.allow_shadowing.clone();
         let (home, installation) =
-            (self.extensions().home.clone(), self.extensions().installation.clone());
+            (self.extensions().home().clone(), self.extensions().installation().cloned());
         // Each extension has its private copy, because dependents of this one may be loaded, too.
         let mut found = spawn_blocking(move || {
             skillhost_home::discover_admitted(&home, installation.as_ref(), &shadowing, None)
@@ -152,10 +147,10 @@ impl AgentRuntime {
         };
         self.extensions().load_waiting(&found.manifests, &settings).await;
         self.resolve_waiting_agents(&found.manifests).await;
-        self.extensions().settings.store(settings);
+        self.extensions().replace_settings(settings);
         self.extensions().notify_observers().await;
         let payload = serde_json::json!({ "id": id, "from": "", "to": to });
-        self.extensions().events.publish_kernel_event(topic::RELOADED, &payload).await;
+        self.extensions().events().publish_kernel_event(topic::RELOADED, &payload).await;
         let switched_ms = elapsed_ms(started);
         Ok(ReloadOutcome {
             id: id.to_string(),
@@ -168,7 +163,7 @@ impl AgentRuntime {
 
     /// Resolves agents again that were rejected because of a missing extension.
     async fn resolve_waiting_agents(&self, manifests: &ManifestMap) {
-        let mut next = KernelState::clone(&self.extensions().state.load());
+        let mut next = KernelState::clone(&self.extensions().state());
         let mut report = LoadReport::clone(&next.report);
         for rejection in &next.report.rejected.clone() {
             let Some(found) = manifests.get(rejection.id.as_str()) else { continue };
@@ -193,7 +188,7 @@ impl AgentRuntime {
             report.agents.push(LoadedAgent { id: id.clone(), name: found.manifest.name.clone() });
         }
         next.report = Arc::new(report);
-        self.extensions().state.store(Arc::new(next));
+        self.extensions().replace_state(next);
     }
 
     /// Adds an agent that other agents call as a tool.

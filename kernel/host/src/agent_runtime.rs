@@ -3,9 +3,8 @@
 use std::sync::{Arc, Weak};
 
 use skillhost_conversation::ModelSource;
+use skillhost_core::{ExtensionBuilder, ExtensionHost};
 
-use crate::builder::ExtensionBuilder;
-use crate::extension_host::ExtensionHost;
 use crate::run_gate::RunGate;
 use crate::runtime::session::RunSessions;
 

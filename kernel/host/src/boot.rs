@@ -1,12 +1,10 @@
 //! The start of a kernel: discovers, plans and loads extensions, resolves agents, starts services.
 
-use std::sync::atomic::Ordering;
-
+use skillhost_core::spawn_blocking;
 use skillhost_home::{
     DiscoveryResult, SecretStore, Settings, retire_installed_record, secure_data_dir,
 };
 
-use crate::blocking::spawn_blocking;
 use crate::kernel::Kernel;
 use crate::options::BootOptions;
 use crate::retry::retry_failed_processes;
@@ -46,16 +44,9 @@ impl Kernel {
     /// the boot, so that the caller can subscribe to [`Kernel::events`] before the first event is
     /// published.
     pub async fn start_services(&self) {
-        let host = self.extensions();
-        let _guard = host.changes.lock().await;
-        if host.services_run.swap(true, Ordering::SeqCst) {
-            return;
+        if self.extensions().start_services().await {
+            retry_failed_processes(self.agents(), self.stop_token());
         }
-        let state = host.state.load();
-        for id in &state.order {
-            host.start_service(&state.instances[id]);
-        }
-        retry_failed_processes(self.agents(), self.stop_token());
     }
 }
 

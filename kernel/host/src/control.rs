@@ -16,12 +16,12 @@ use skillhost_control::{
     write_line,
 };
 use skillhost_conversation::ThreadStore;
+use skillhost_core::KernelError;
 use skillhost_payload::{CallError, ErrorKind};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::error::KernelError;
 use crate::kernel::Kernel;
 use crate::runtime::RunError;
 use crate::turn::TurnRequest;
@@ -117,7 +117,7 @@ async fn handle_connection(
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut request = String::new();
-    let limit = kernel.extensions().limits.control;
+    let limit = kernel.extensions().limits().control;
     with_timeout(limit, (&mut read).take(LINE_LIMIT).read_line(&mut request)).await?;
     // The limit is for connections without a request, so the slot is free from here on.
     drop(silent_slots);

@@ -1,13 +1,12 @@
 //! The tools that manifests export to external clients.
 
+use skillhost_control::OwnedTool;
+use skillhost_core::{Instance, KernelError};
 use skillhost_home::suggest_similar;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallError, ToolOutput};
 
 use crate::agent_runtime::AgentRuntime;
-use crate::error::KernelError;
-use crate::instance::Instance;
-use crate::tools::OwnedTool;
 
 impl AgentRuntime {
     /// Lists the tools that manifests export, as a client sees them, with the extensions that
@@ -17,7 +16,7 @@ impl AgentRuntime {
         context: &CallContext,
     ) -> (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>) {
         let (mut tools, failures) = self.extensions().list_tools(context, |_, _| true).await;
-        let state = self.extensions().state.load();
+        let state = self.extensions().state();
         // Exports are checked per owner: another extension may offer a tool of the same name.
         tools.retain(|tool| {
             state
@@ -40,7 +39,7 @@ impl AgentRuntime {
     ) -> Result<ToolOutput, KernelError> {
         let unknown = {
             // A loaded tool that is not exported must look like an unknown one.
-            let state = self.extensions().state.load();
+            let state = self.extensions().state();
             let exported = || state.instances.values().flat_map(|owner| &owner.manifest.mcp.tools);
             (!exported().any(|exported| exported == name))
                 .then(|| suggest_similar(name, exported().map(String::as_str)))

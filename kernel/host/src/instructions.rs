@@ -7,17 +7,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use minijinja::context;
+use skillhost_control::{AgentError, InstructionLayer, InstructionLayerKind};
+use skillhost_core::foreign_text::neutralize;
+use skillhost_core::{
+    Instance, KernelState, ResolvedInstructions, fetch_skill_generation, get_skill,
+};
 use skillhost_files::sha256_hex;
 use skillhost_home::{ADDED, DiscoveredManifest, Home, suggest_similar};
 use skillhost_manifest::{AgentCatalog, ExtensionId, Manifest};
 use skillhost_payload::CatalogScope;
 
-use crate::agent::{AgentError, InstructionLayer, InstructionLayerKind, ResolvedInstructions};
 use crate::agent_files::read_agent_file;
-use crate::foreign_text::neutralize;
-use crate::instance::Instance;
-use crate::skill_provider::{fetch_skill_generation, get_skill};
-use crate::state::KernelState;
 use crate::templates::render_template;
 
 /// The template of an agent's instructions, in the directory of its manifest.

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use skillhost_control::ServerMessage;
+use skillhost_control::{LoadReport, ScheduleRunOutcome, ScheduleSummary, ServerMessage};
+use skillhost_core::{
+    ExtensionHost, ExtensionHostOptions, HostServices, KernelError, StateObserver,
+};
 use skillhost_events::EventBus;
 use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
@@ -11,17 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_runtime::AgentRuntime;
 use crate::conversations::MessageChannels;
-use crate::error::KernelError;
-use crate::extension_host::{ExtensionHost, ExtensionHostOptions};
 use crate::options::BootOptions;
-use crate::report::LoadReport;
 use crate::restart::RestartCoordinator;
 use crate::run_gate::RunGate;
 use crate::runtime::kernel_tools::kernel_tool_table;
-use crate::scheduler::{ScheduleRunOutcome, ScheduleService, ScheduleSummary};
-use crate::services::{HostServices, StateObserver};
+use crate::scheduler::ScheduleService;
 use crate::serving::EventDelivery;
-use crate::state::KernelState;
 use crate::user_message::{UserMessageHandler, UserMessages};
 
 /// A running kernel.
@@ -194,7 +192,7 @@ impl Kernel {
     /// [`KernelLimits::rest`](crate::KernelLimits), else, as all others, that of `drain`.
     pub async fn drain_runs(&self) {
         self.shared.schedules.scheduler().stop_accepting();
-        let limits = &self.extensions().limits;
+        let limits = self.extensions().limits();
         let again = self.shared.restarts.drain_runs(self.agents().run_sessions(), limits).await;
         self.shared.conversations.close_all(&ServerMessage::ShuttingDown { again });
     }
@@ -205,20 +203,9 @@ impl Kernel {
     pub async fn shutdown(&self) {
         self.shared.stopping.cancel();
         let host = self.extensions();
-        self.shared.schedules.scheduler().shutdown(host.limits.drain).await;
+        self.shared.schedules.scheduler().shutdown(host.limits().drain).await;
         self.shared.delivery.stop_delivery().await;
-        let _guard = host.changes.lock().await;
-        loop {
-            let mut next = KernelState::clone(&host.state.load());
-            let Some(last) = next.order.last().cloned() else { break };
-            let taken = next.remove_instance(&last);
-            // Stored before the shutdown, so that no new call finds the extension.
-            host.state.store(Arc::new(next));
-            if let Some(instance) = taken {
-                instance.shutdown(&host.limits).await;
-            }
-        }
-        host.events.journal().close().await;
+        host.shutdown().await;
     }
 }
 

@@ -4,11 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use skillhost_conversation::{ModelSource, NoModels};
+use skillhost_core::{ExtensionBuilder, KernelLimits, NoBuilder, NoProcesses, ProcessLauncher};
 use skillhost_home::{Home, Installation, Settings};
-
-use crate::builder::{ExtensionBuilder, NoBuilder};
-use crate::limits::KernelLimits;
-use crate::process::{NoProcesses, ProcessLauncher};
 
 /// The options of a kernel.
 #[derive(Clone)]

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use skillhost_control::LoadReport;
+use skillhost_core::KernelLimits;
+use skillhost_core::foreign_text::sanitize_line;
 use skillhost_events::{EventBus, topic};
 use skillhost_files::{create_private_dir, write_atomically};
 use skillhost_home::{Home, LoadRejection, now_ms};
@@ -16,9 +19,6 @@ use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::sync::watch;
 
-use crate::foreign_text::sanitize_line;
-use crate::limits::KernelLimits;
-use crate::report::LoadReport;
 use crate::run_gate::RunGate;
 use crate::runtime::session::RunSessions;
 

@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
+use skillhost_core::{ExtensionHost, KernelError};
 use skillhost_home::LoadPhase;
 use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_runtime::{AgentRuntime, WeakAgentRuntime};
-use crate::error::KernelError;
-use crate::extension_host::ExtensionHost;
 
 /// Retries each process extension that failed at its start: after 1, 2, 4 and 8 seconds. `ext
 /// doctor` reports the next attempt.
@@ -19,10 +18,10 @@ pub(crate) fn retry_failed_processes(agents: &AgentRuntime, stopping: &Cancellat
     if failed.is_empty() {
         return;
     }
-    let settings = host.settings.load();
-    let installation = host.installation.as_ref();
+    let settings = host.settings();
+    let installation = host.installation();
     let found =
-        skillhost_home::discover_manifests(&host.home, installation, &settings.allow_shadowing);
+        skillhost_home::discover_manifests(host.home(), installation, &settings.allow_shadowing);
     let is_process =
         |id: &str| found.manifests.get(id).is_some_and(|found| found.manifest.command().is_some());
     for rejection in failed.into_iter().filter(|it| is_process(&it.id)) {
@@ -34,8 +33,8 @@ pub(crate) fn retry_failed_processes(agents: &AgentRuntime, stopping: &Cancellat
 /// Starts an extension, unless it is already loaded.
 async fn start_unless_loaded(agents: &AgentRuntime, id: &str) -> Result<(), KernelError> {
     let host = agents.extensions();
-    let _guard = host.changes.lock().await;
-    if host.state.load().instances.contains_key(id) {
+    let _guard = host.lock_changes().await;
+    if host.state().instances.contains_key(id) {
         return Ok(());
     }
     agents.start_missing(id).await.map(drop)
@@ -43,7 +42,7 @@ async fn start_unless_loaded(agents: &AgentRuntime, id: &str) -> Result<(), Kern
 
 /// Adds the next attempt for a process that failed at its start to the report.
 async fn note_retry(host: &ExtensionHost, id: &str, next: &RestartDecision) {
-    let _guard = host.changes.lock().await;
+    let _guard = host.lock_changes().await;
     let line = match next {
         RestartDecision::Restart(wait) => format!("{RETRY} in {} ms", wait.as_millis()),
         RestartDecision::Stop(tries) => format!(

@@ -3,9 +3,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use skillhost_core::foreign_text::kernel_element;
 use tokio_util::sync::CancellationToken;
-
-use crate::foreign_text::kernel_element;
 
 /// The state of a restart, as runs see it.
 #[derive(Default)]

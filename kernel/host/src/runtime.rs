@@ -6,10 +6,9 @@
 //! holds the run that a call belongs to.
 
 use skillhost_conversation::{ModelError, ModelErrorKind, ThreadError};
+use skillhost_core::KernelError;
 use skillhost_payload::ErrorKind;
 use tokio_util::sync::CancellationToken;
-
-use crate::error::KernelError;
 
 mod arguments;
 mod asking;

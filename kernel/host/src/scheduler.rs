@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use skillhost_control::LastRun;
-pub(crate) use skillhost_control::{ScheduleRunOutcome, ScheduleSummary};
+use skillhost_control::{LastRun, ScheduleRunOutcome, ScheduleSummary};
+use skillhost_core::{KernelError, KernelState, StateObserver};
 use skillhost_events::ScheduleRun;
 use skillhost_home::suggest_similar;
 use skillhost_manifest::{Manifest, ScheduleAction};
@@ -20,9 +20,6 @@ use skillhost_payload::{
 };
 
 use crate::agent_runtime::{AgentRuntime, WeakAgentRuntime};
-use crate::error::KernelError;
-use crate::services::StateObserver;
-use crate::state::KernelState;
 
 mod clockwork;
 
@@ -140,7 +137,7 @@ impl SchedulerEnv for KernelEnv {
 
     fn jobs(&self) -> Vec<ScheduledJob> {
         let Some(agents) = self.agents() else { return Vec::new() };
-        let state = agents.extensions().state.load();
+        let state = agents.extensions().state();
         let libraries = state.instances.values().map(|instance| &*instance.manifest);
         let with_agents = state.agents.values().map(|agent| &*agent.manifest);
         let jobs_of = |manifest: &Manifest| -> Vec<ScheduledJob> {
@@ -152,7 +149,7 @@ impl SchedulerEnv for KernelEnv {
 
     async fn last_run(&self, id: &str) -> Option<ScheduleRun> {
         let agents = self.agents()?;
-        let last = agents.extensions().events.journal().last_run(id).await;
+        let last = agents.extensions().events().journal().last_run(id).await;
         last.unwrap_or_else(|error| {
             // Without a record, the schedule counts as new: no run is reported as missed.
             tracing::error!(schedule = id, %error, "last run could not be read");
@@ -162,7 +159,7 @@ impl SchedulerEnv for KernelEnv {
 
     async fn record_run(&self, id: &str, run: ScheduleRun) {
         let Some(agents) = self.agents() else { return };
-        if let Err(error) = agents.extensions().events.journal().record_run(id, run).await {
+        if let Err(error) = agents.extensions().events().journal().record_run(id, run).await {
             tracing::error!(schedule = id, %error, "run could not be stored");
         }
     }
@@ -220,7 +217,7 @@ impl SchedulerEnv for KernelEnv {
         };
         let correlation_id = Some(run.to_owned());
         let event = Event { correlation_id, ..Event::new(topic, "kernel", payload) };
-        if let Err(error) = agents.extensions().events.publish(event).await {
+        if let Err(error) = agents.extensions().events().publish(event).await {
             tracing::error!(topic, %error, "event could not be stored");
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use serde_json::json;
+use skillhost_core::{KernelState, StateObserver};
 use skillhost_events::{DeadLetter, topic};
 use skillhost_files::create_private_dir;
 use skillhost_payload::{CallError, ErrorKind, Event};
@@ -20,8 +21,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent_runtime::AgentRuntime;
 use crate::bus::BuiltinHandler;
-use crate::services::StateObserver;
-use crate::state::KernelState;
 
 mod delivering;
 mod handlers;
@@ -93,11 +92,11 @@ impl EventDelivery {
     /// [`ErrorKind::Conflict`] where another process delivers the events of this home.
     pub(crate) async fn start_delivery(self: &Arc<Self>) -> Result<(), CallError> {
         let host = self.agents.extensions();
-        let _changes = host.changes.lock().await;
+        let _changes = host.lock_changes().await;
         if self.lock().is_some() {
             return Ok(());
         }
-        let table = HandlerTable::from_state(&host.state.load(), &self.builtin);
+        let table = HandlerTable::from_state(&host.state(), &self.builtin);
         let handlers = Arc::new(ArcSwap::from_pointee(table));
         let mut delivery = Delivering::new(Arc::clone(self), Arc::clone(&handlers));
         match delivery.prepare().await {
@@ -144,7 +143,7 @@ impl EventDelivery {
             None => return,
         }
         if let Err(error) =
-            self.agents.extensions().events.journal().set_subscribers(subscribers).await
+            self.agents.extensions().events().journal().set_subscribers(subscribers).await
         {
             tracing::error!(%error, "new subscriptions could not be stored; retrying");
             // The delivery loop tries again.
@@ -164,16 +163,16 @@ impl EventDelivery {
 
     /// Returns the pauses after failed attempts; none follows the last attempt.
     fn event_retries(&self) -> Vec<Duration> {
-        match &self.agents.extensions().settings.load().events.retry_ms {
+        match &self.agents.extensions().settings().events.retry_ms {
             // Ten retries at most, so that a misconfigured list cannot hold an ordering key
             // forever.
             Some(retries) => retries.iter().take(10).map(|ms| Duration::from_millis(*ms)).collect(),
-            None => self.agents.extensions().limits.event_retries.clone(),
+            None => self.agents.extensions().limits().event_retries.clone(),
         }
     }
 
     fn lock_event_delivery(&self) -> Result<File, CallError> {
-        let directory = self.agents.extensions().home.data_dir("kernel");
+        let directory = self.agents.extensions().home().data_dir("kernel");
         let path = directory.join("serving.lock");
         let failed = |error: std::io::Error| {
             CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
@@ -217,7 +216,7 @@ impl EventDelivery {
         let Ok(payload) = serde_json::value::to_raw_value(&payload) else { return };
         let correlation_id = Some(event.correlation_id.clone());
         let dead = Event { correlation_id, ..Event::new(topic::EVENT_DEAD, "kernel", payload) };
-        if let Err(error) = self.agents.extensions().events.publish(dead).await {
+        if let Err(error) = self.agents.extensions().events().publish(dead).await {
             tracing::error!(%error, "event could not be stored");
         }
     }

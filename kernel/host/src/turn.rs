@@ -4,19 +4,16 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use skillhost_conversation::{ModelError, ModelProvider};
+use skillhost_core::{
+    Agent, ContextBlock, KernelError, KernelState, ListedTools, PinnedInstance,
+    ResolvedInstructions, compose_system_prompt, fetch_skill_generation,
+};
 use skillhost_home::{ADDED, DiscoveredManifest};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallOrigin, ToolOutput, skill_interface};
 
-use crate::agent::{Agent, ResolvedInstructions};
 use crate::agent_runtime::AgentRuntime;
-use crate::context_chain::{ContextBlock, compose_system_prompt};
-use crate::error::KernelError;
-use crate::instance::PinnedInstance;
 use crate::instructions::{InstructionResolver, catalog_scope, find_missing_tools};
-use crate::skill_provider::fetch_skill_generation;
-use crate::state::KernelState;
-use crate::tools::ListedTools;
 
 /// The request to compose one turn.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +52,7 @@ impl AgentRuntime {
     /// Returns every agent by id, including those in the error state.
     #[must_use]
     pub fn list_agents(&self) -> Vec<Arc<Agent>> {
-        self.extensions().state.load().agents.values().cloned().collect()
+        self.extensions().state().agents.values().cloned().collect()
     }
 
     /// Finds an agent and updates its instructions.
@@ -74,7 +71,7 @@ impl AgentRuntime {
 
     /// Finds an agent without an update.
     pub(crate) fn find_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
-        self.extensions().state.load().agent(id).cloned()
+        self.extensions().state().agent(id).cloned()
     }
 
     /// Lists the tools that a caller may see, and the extensions that failed to list theirs.
@@ -100,7 +97,7 @@ impl AgentRuntime {
     ) -> ListedTools {
         let uses = &agent.agent_manifest().uses_tools;
         let added = match uses.iter().any(|used| used.value == ADDED) {
-            true => Arc::clone(&self.extensions().state.load().added),
+            true => Arc::clone(&self.extensions().state().added),
             false => Arc::default(),
         };
         let wanted = |owner: &ExtensionId, name: &str| {
@@ -120,7 +117,7 @@ impl AgentRuntime {
         wanted: Option<&str>,
     ) -> Result<Arc<dyn ModelProvider>, ModelError> {
         let id = agent.manifest.id.as_str();
-        let chosen = self.extensions().settings.load().models.agents.contains_key(id);
+        let chosen = self.extensions().settings().models.agents.contains_key(id);
         let own = agent.agent_manifest().model.as_deref().filter(|_| !chosen);
         self.model_source().resolve_model(wanted.or(own), id)
     }
@@ -169,7 +166,7 @@ impl AgentRuntime {
         let next = || CallContext { call_id: self.extensions().next_call_id(), ..context.clone() };
         let chain = self.extensions().pin_state(|state| state.chain.pin());
         let blocks =
-            chain.collect_blocks(next, &request.prompt, self.extensions().limits.context).await;
+            chain.collect_blocks(next, &request.prompt, self.extensions().limits().context).await;
         let system_prompt = compose_system_prompt(&resolved.instructions, &blocks);
         Ok(ComposedTurn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
     }
@@ -202,7 +199,7 @@ impl AgentRuntime {
         let reached = state.reachable_provider(skill_interface::NAME, &agent.manifest);
         let mut current = None;
         for provider in providers {
-            match fetch_skill_generation(provider, self.extensions().limits.context).await {
+            match fetch_skill_generation(provider, self.extensions().limits().context).await {
                 Ok(generation) if reached.is_some_and(|r| r.number == provider.number) => {
                     current = Some(generation);
                 }
@@ -240,10 +237,10 @@ impl AgentRuntime {
         let mut all = state.instances.values();
         let any = all.find(|instance| instance.provides(interface));
         let resolver = InstructionResolver {
-            home: &self.extensions().home,
+            home: self.extensions().home(),
             provider: state.reachable_provider(interface, manifest).map(|provider| &**provider),
             any_provider: any.map(|instance| &instance.manifest.id),
-            limit: self.extensions().limits.context,
+            limit: self.extensions().limits().context,
         };
         match find_missing_tools(state, &found.path, manifest) {
             Some(problem) => ResolvedInstructions {

@@ -96,7 +96,7 @@ impl UserMessages {
 
     /// Stores a new message; returns the reply to one that was already answered.
     async fn store_message(&self, message: UserMessage) -> Result<Option<MessageReply>, CallError> {
-        let journal = self.agents.extensions().events.journal();
+        let journal = self.agents.extensions().events().journal();
         // The key is the message id, so a second event for it would be ignored.
         if let Some(known) = journal.find(topic::USER_MESSAGE, &message.message_id).await? {
             if let Some(replied) = journal.find(topic::AGENT_REPLIED, &message.message_id).await? {
@@ -112,7 +112,7 @@ impl UserMessages {
         let payload = to_raw_payload(&message)?;
         self.agents
             .extensions()
-            .events
+            .events()
             .publish(Event {
                 key: Some(id.clone()),
                 correlation_id: Some(id),
@@ -200,7 +200,7 @@ impl BuiltinHandler for UserMessageHandler {
         };
         // If the reply cannot be stored, the thread still has it, and the next attempt only
         // publishes it.
-        let published = publish_reply(&self.agents.extensions().events, &message, &reply).await;
+        let published = publish_reply(self.agents.extensions().events(), &message, &reply).await;
         conversations.close(&message.message_id, reply.into());
         published.map_or_else(HandlerOutcome::Failed, |()| HandlerOutcome::Done)
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use skillhost_kernel::{ProcessExtension, ProcessLauncher, ProcessSpec};
+use skillhost_core::{ProcessExtension, ProcessLauncher, ProcessSpec};
 use skillhost_payload::CallError;
 use skillhost_sandbox::{RestartBackoff, RestartLimits};
 

@@ -10,7 +10,7 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError, ServiceExt as _};
-use skillhost_kernel::ProcessSpec;
+use skillhost_core::ProcessSpec;
 use skillhost_payload::{CallError, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_sandbox::{ChildProcess, ChildSpec, LaunchSpec, to_printable};
 use tokio::sync::watch;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use skillhost_kernel::{ProcessExtension, ProcessSpec};
+use skillhost_core::{ProcessExtension, ProcessSpec};
 use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision};
 use tokio::task::JoinHandle;

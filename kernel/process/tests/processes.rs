@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{ProcessExtension, ProcessLauncher as _, ProcessSpec};
+use skillhost_core::{ProcessExtension, ProcessLauncher as _, ProcessSpec};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ErrorKind};
 use skillhost_process::ProcessSupervisor;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_kernel::{ProcessLauncher as _, ProcessSpec};
+use skillhost_core::{ProcessLauncher as _, ProcessSpec};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{ApprovalPolicy, CallContext};
 use skillhost_process::ProcessSupervisor;

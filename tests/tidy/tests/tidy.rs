@@ -84,8 +84,8 @@ fn only_the_boundary_names_the_abi_and_only_it_is_unsafe() {
         "kernel/sdk/src/export.rs",
         "kernel/sdk/src/lib.rs",
         "kernel/sdk/src/link.rs",
-        "kernel/host/src/loader.rs",
-        "kernel/host/src/abi.rs",
+        "kernel/core/src/loader.rs",
+        "kernel/core/src/abi.rs",
     ];
     let exempt = ["tests/abi/examples", "tests/tidy", "xtask"];
     let mut findings = Vec::new();
@@ -99,13 +99,13 @@ fn only_the_boundary_names_the_abi_and_only_it_is_unsafe() {
         if code.contains("rmcp::") && !in_any(&path, &clients) {
             findings.push(format!("{shown} names rmcp"));
         }
-        if code.contains("libloading::") && path != Path::new("kernel/host/src/loader.rs") {
+        if code.contains("libloading::") && path != Path::new("kernel/core/src/loader.rs") {
             findings.push(format!("{shown} calls dlopen"));
         }
         let is_unsafe = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "#[unsafe("]
             .iter()
             .any(|word| code.contains(word));
-        if is_unsafe && !in_any(&path, &["kernel/host/src/loader.rs", "kernel/sdk/src/export.rs"]) {
+        if is_unsafe && !in_any(&path, &["kernel/core/src/loader.rs", "kernel/sdk/src/export.rs"]) {
             findings.push(format!("{shown} is unsafe"));
         }
     }

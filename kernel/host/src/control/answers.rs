@@ -6,9 +6,8 @@ use skillhost_control::{
     AgentDetails, AgentStatus, AgentSummary, ExtensionDiagnosis, ExtensionHealth, FailedListing,
     LoadReport, ToolListing,
 };
+use skillhost_core::{Agent, KernelError};
 
-use crate::agent::Agent;
-use crate::error::KernelError;
 use crate::kernel::Kernel;
 
 fn summarize_agent(agent: &Agent) -> AgentSummary {

@@ -39,7 +39,7 @@ pub(super) async fn serve_messages(
     };
     let mut server_lines = channel.attach();
     let mut client_lines = spawn_line_reader::<ClientMessage>(read);
-    let limit = kernel.extensions().limits.control;
+    let limit = kernel.extensions().limits().control;
     loop {
         tokio::select! {
             // Messages of the kernel first: a client that floods its side must not delay them.

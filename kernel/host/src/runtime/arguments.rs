@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 use skillhost_conversation::ModelTool;
-
-use crate::argument_check::ArgumentCheck;
-use crate::mistakes::{CHOICES, MAX_MISTAKES, describe_mistake, truncate};
+use skillhost_core::ArgumentCheck;
+use skillhost_core::mistakes::{CHOICES, MAX_MISTAKES, describe_mistake, truncate};
 
 /// The number of characters of the schema in a message.
 const SCHEMA: usize = 1_500;

@@ -4,12 +4,12 @@ use skillhost_conversation::{
     ELIDED_RESULT, Message, ModelErrorKind, ModelReply, ModelRequest, ReplyChunk, RunEntry,
     RunEvent, StopReason,
 };
+use skillhost_core::SEPARATOR;
+use skillhost_core::foreign_text::{new_nonce, nonce_statement, nonces};
 
 use super::calls::deduplicate_call_ids;
 use super::run_state::{AgentRun, TurnContext};
 use super::{RunError, compaction};
-use crate::context_chain::SEPARATOR;
-use crate::foreign_text::{new_nonce, nonce_statement, nonces};
 
 /// The message that follows an empty reply. It is not stored in the thread.
 const ASK_AGAIN: &str = "(Your last reply was empty. Answer, or call a tool.)";

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use skillhost_conversation::{Channel, RunEntry, RunHeader, RunOutcome, Thread, Transcript};
+use skillhost_core::{Agent, PinnedInstance};
 use skillhost_manifest::Manifest;
 use skillhost_payload::{
     AgentAnswer, AgentTask, CallContext, CallError, CallOrigin, ErrorKind, SkillRef,
@@ -19,9 +20,7 @@ use super::run_state::{AgentRun, RunUsage};
 use super::session::RunSession;
 use super::skills::{ActiveSkills, activate_skill};
 use super::{RunError, RunRequest};
-use crate::agent::Agent;
 use crate::agent_runtime::AgentRuntime;
-use crate::instance::PinnedInstance;
 use crate::turn::TurnRequest;
 
 /// The run that started another run.
@@ -100,7 +99,7 @@ impl AgentRuntime {
             ..TurnRequest::default()
         };
         let context = self.call_context(&agent, &request);
-        let skill = activate_skill(&provider, &self.extensions().limits, context, skill_id)
+        let skill = activate_skill(&provider, self.extensions().limits(), context, skill_id)
             .await
             .map_err(|error| RunError::Agent(error.into()))?
             .content;
@@ -189,11 +188,11 @@ impl AgentRuntime {
             model: model.metadata().name.clone(),
             origin,
         };
-        let transcript = Transcript::create(&self.extensions().home, &header);
+        let transcript = Transcript::create(self.extensions().home(), &header);
         let now = Instant::now();
         let budget = RunBudget::new(
             &agent.agent_manifest().limits,
-            self.extensions().limits.turns,
+            self.extensions().limits().turns,
             now,
             parent.as_ref().map(|parent| Arc::clone(&parent.budget)),
         );

@@ -3,6 +3,8 @@
 
 use serde::Deserialize;
 use serde_json::json;
+use skillhost_control::{BuildOutcome, BuildPreview, RollbackOutcome};
+use skillhost_core::{BuildCandidate, BuildPlan, KernelError, KernelState, ToolError};
 use skillhost_events::topic;
 use skillhost_home::{ApprovalSurface, Approver, find_in_sandbox, suggest_similar};
 use skillhost_manifest::{ExtensionDependency, ExtensionId, Manifest};
@@ -11,10 +13,6 @@ use skillhost_payload::{
 };
 
 use crate::agent_runtime::AgentRuntime;
-use crate::builder::{BuildCandidate, BuildOutcome, BuildPlan, BuildPreview, RollbackOutcome};
-use crate::error::KernelError;
-use crate::state::KernelState;
-use crate::tools::ToolError;
 
 /// The name of the tool.
 pub(crate) const NAME: &str = "build_extension";
@@ -159,10 +157,10 @@ impl AgentRuntime {
 
     /// Rejects an extension whose required dependencies are missing.
     fn check_dependencies(&self, manifest: &Manifest) -> Result<(), CallError> {
-        let shadowing = &self.extensions().settings.load().allow_shadowing;
-        let installation = self.extensions().installation.as_ref();
+        let shadowing = &self.extensions().settings().allow_shadowing;
+        let installation = self.extensions().installation();
         let found =
-            skillhost_home::discover_manifests(&self.extensions().home, installation, shadowing);
+            skillhost_home::discover_manifests(self.extensions().home(), installation, shadowing);
         let mut needed = manifest.depends_on.iter().filter(|needed| !needed.optional);
         // A dependency that waits for its approval may be approved after this one.
         let known = |id| found.manifests.contains_key(id) || found.unapproved.contains_key(id);
@@ -181,9 +179,8 @@ impl AgentRuntime {
 
     /// Returns the id of an extension with a manifest in `sandbox/extensions`, approved or not.
     fn find_sandbox_extension(&self, id: &str) -> Result<ExtensionId, CallError> {
-        let shadowing = &self.extensions().settings.load().allow_shadowing;
-        let (home, installation) =
-            (&self.extensions().home, self.extensions().installation.as_ref());
+        let shadowing = &self.extensions().settings().allow_shadowing;
+        let (home, installation) = (self.extensions().home(), self.extensions().installation());
         let found = find_in_sandbox(home, installation, shadowing, id)?;
         Ok(found.manifest.id.clone())
     }
@@ -194,7 +191,7 @@ impl AgentRuntime {
         approver: &Approver,
     ) -> Result<BuildOutcome, CallError> {
         let id = &plan.manifest.id;
-        let events = &self.extensions().events;
+        let events = self.extensions().events();
         match self.build_and_install(plan, approver).await {
             Ok(built) => {
                 let BuildOutcome { sha256, tools, .. } = &built;
@@ -268,7 +265,7 @@ impl AgentRuntime {
         id: &ExtensionId,
         candidate: &BuildCandidate,
     ) -> Result<(), CallError> {
-        let mut state = KernelState::clone(&self.extensions().state.load());
+        let mut state = KernelState::clone(&self.extensions().state());
         // The tools of the present build are replaced, so their names are free.
         state.tools.remove(id);
         let checked = state.check_names(id, &candidate.tools);
@@ -281,7 +278,7 @@ impl AgentRuntime {
     }
 
     fn is_loaded(&self, id: &ExtensionId) -> bool {
-        self.extensions().state.load().instances.contains_key(id)
+        self.extensions().state().instances.contains_key(id)
     }
 }
 

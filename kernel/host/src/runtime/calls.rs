@@ -6,14 +6,14 @@ use std::sync::OnceLock;
 
 use futures::future::join_all;
 use skillhost_conversation::{ModelTool, ModelToolCall, RunEntry, RunEvent};
+use skillhost_core::KernelError;
+use skillhost_core::foreign_text::neutralize;
+use skillhost_core::mistakes::{did_you_mean, truncate};
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind, SkillRef, ToolOutput};
 use tokio::time::Instant;
 
 use super::run_state::{AgentRun, TurnContext};
 use super::{RunError, arguments};
-use crate::error::KernelError;
-use crate::foreign_text::neutralize;
-use crate::mistakes::{did_you_mean, truncate};
 
 /// The length limit of a result for the model, in bytes.
 const ANSWER: usize = 64 * 1024;
@@ -111,7 +111,7 @@ impl AgentRun<'_> {
     ) -> Result<String, arguments::ToolArgumentsError> {
         match turn.tools.iter().find(|tool| tool.name == call.name) {
             Some(tool) => {
-                let state = self.agents.extensions().state.load();
+                let state = self.agents.extensions().state();
                 let entry = state.tools.find(&call.name, CallOrigin::Agent).ok();
                 let cached = entry.map(|entry| &*entry.arguments);
                 arguments::validate_arguments(tool, cached, &call.arguments)
@@ -125,7 +125,7 @@ impl AgentRun<'_> {
     fn unknown_tool_error(&self, tools: &[ModelTool], name: &str) -> String {
         let name = truncate(name, 100);
         if let Some(allowed) = self.session.permissions.load().allowed_tools()
-            && self.agents.extensions().state.load().tools.find(&name, CallOrigin::Agent).is_ok()
+            && self.agents.extensions().state().tools.find(&name, CallOrigin::Agent).is_ok()
         {
             let allowed: Vec<_> = allowed.iter().map(String::as_str).collect();
             return format!(

@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use skillhost_conversation::{Message, ModelReply, ModelRequest};
-
-use crate::foreign_text::{kernel_element, neutralize, quote, sanitize_line};
-use crate::mistakes::truncate;
+use skillhost_core::foreign_text::{kernel_element, neutralize, quote, sanitize_line};
+use skillhost_core::mistakes::truncate;
 
 // Journals on disk have this text and the heading below; changing either breaks their recognition.
 /// The text between the summary and the last request.

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use skillhost_core::KernelError;
 use skillhost_home::{
     discover_manifests, load_overrides, overrides_path, store_overrides, suggest_similar,
 };
@@ -9,7 +10,6 @@ use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolSpec};
 
 use super::tool_spec::new_spec;
 use crate::agent_runtime::AgentRuntime;
-use crate::error::KernelError;
 
 pub(super) const NAME: &str = "configure_extension";
 
@@ -61,7 +61,7 @@ impl AgentRuntime {
         // Two calls at once would each store a file without the other's change.
         let _alone = self.config_lock().lock().await;
         self.check_configurable(&id, &values)?;
-        let path = overrides_path(self.extensions().home.root());
+        let path = overrides_path(self.extensions().home().root());
         let before = load_overrides(&path).map_err(|error| {
             CallError::new(ErrorKind::Io, error.to_string()).with_hint(error.hint())
         })?;
@@ -87,7 +87,7 @@ impl AgentRuntime {
             CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
         };
         store_overrides(&path, &after).map_err(unwritable)?;
-        if !self.extensions().state.load().instances.contains_key(id.as_str()) {
+        if !self.extensions().state().instances.contains_key(id.as_str()) {
             return Ok(format!("`{id}` is configured. It is not loaded; restart the kernel."));
         }
         match self.reload(&id).await {
@@ -102,14 +102,13 @@ impl AgentRuntime {
 
     /// Checks that the extension exists and that the operator's settings set none of the keys.
     fn check_configurable(&self, id: &str, values: &Map<String, Value>) -> Result<(), CallError> {
-        let settings = self.extensions().settings.load();
-        let (home, installation) =
-            (&self.extensions().home, self.extensions().installation.as_ref());
+        let settings = self.extensions().settings();
+        let (home, installation) = (self.extensions().home(), self.extensions().installation());
         let found = discover_manifests(home, installation, &settings.allow_shadowing);
         let known = found.manifests.get(id).or_else(|| found.unapproved.get(id));
         let Some(manifest) = known.map(|found| &found.manifest) else {
             let similar = suggest_similar(id, found.manifests.keys().map(|id| id.as_str()));
-            let (what, id) = ("extension", crate::mistakes::truncate(id, 100));
+            let (what, id) = ("extension", skillhost_core::mistakes::truncate(id, 100));
             return Err(KernelError::NotFound { what, id, similar }.into());
         };
         if manifest.agent().is_some() {
@@ -117,7 +116,7 @@ impl AgentRuntime {
             return Err(CallError::new(ErrorKind::InvalidArgument, message)
                 .with_hint("change its manifest"));
         }
-        if self.extensions().settings_file.is_none() {
+        if self.extensions().settings_file().is_none() {
             let message = "kernel settings were not loaded from a file";
             return Err(CallError::new(ErrorKind::Unavailable, message));
         }

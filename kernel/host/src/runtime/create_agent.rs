@@ -7,6 +7,9 @@ use std::io;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use skillhost_control::{LoadReport, LoadedAgent};
+use skillhost_core::mistakes::did_you_mean;
+use skillhost_core::{Agent, KernelState};
 use skillhost_files::{TreeFile, write_atomically};
 use skillhost_home::{
     ApprovalDetails, ApprovalRecord, Approvals, Approver, DiscoveredManifest, MANIFEST,
@@ -16,11 +19,7 @@ use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::{CallContext, CallError, ErrorKind};
 
 use super::session::RunSession;
-use crate::agent::Agent;
 use crate::agent_runtime::AgentRuntime;
-use crate::mistakes::did_you_mean;
-use crate::report::{LoadReport, LoadedAgent};
-use crate::state::KernelState;
 
 /// The arguments of the tool: the new agent.
 #[derive(Debug, Deserialize)]
@@ -74,7 +73,7 @@ impl AgentRuntime {
             ExtensionId::new(&new.id).map_err(|error| invalid_agent_error(error.to_string()))?;
         let creator = self.refresh_agent(session.agent.as_str()).await?;
         self.check_tools(&creator, context, &new.uses_tools).await?;
-        let state = self.extensions().state.load_full();
+        let state = self.extensions().state();
         self.check_free(&state, &id)?;
         let provider = self.skill_provider(&creator.manifest).map(|p| p.manifest.id.clone());
         let provider = provider.filter(|_| !new.uses_skills.is_empty());
@@ -83,7 +82,7 @@ impl AgentRuntime {
             let lines: Vec<_> = errors.iter().map(|error| error.kind.to_string()).collect();
             invalid_agent_error(lines.join("\n"))
         })?;
-        let path = self.extensions().home.extensions_dir().join(id.as_str()).join(MANIFEST);
+        let path = self.extensions().home().extensions_dir().join(id.as_str()).join(MANIFEST);
         let found = DiscoveredManifest::of_sandbox(manifest.clone(), path, &text);
         let resolved = self.resolve(&state, &found).await;
         if let Some(problem) = &resolved.problem {
@@ -113,14 +112,14 @@ impl AgentRuntime {
     ) -> Result<String, CallError> {
         let AgentPlan { id, manifest, files, .. } = plan;
         // The id is checked again below, as another change may have run during the approval.
-        let _alone = self.extensions().changes.lock().await;
-        let state = self.extensions().state.load_full();
+        let _alone = self.extensions().lock_changes().await;
+        let state = self.extensions().state();
         self.check_free(&state, &id)?;
-        let directory = self.extensions().home.extensions_dir().join(id.as_str());
+        let directory = self.extensions().home().extensions_dir().join(id.as_str());
         let approver = Approver::for_agent(creator.as_str());
         let record = ApprovalRecord::approve(&manifest, &files, None, &approver);
         let path = directory.join(MANIFEST);
-        let (bytes, home) = (&files[0].bytes, &self.extensions().home);
+        let (bytes, home) = (&files[0].bytes, self.extensions().home());
         let place = copies_of(home, &manifest);
         let written = fs::create_dir_all(&directory)
             .and_then(|()| write_atomically(&path, bytes))
@@ -153,12 +152,12 @@ impl AgentRuntime {
         added.insert(id.clone());
         next.added = Arc::new(added);
         next.report = Arc::new(report);
-        self.extensions().state.store(Arc::new(next));
+        self.extensions().replace_state(next);
         Ok(format!("Agent `{id}` is loaded. Give it a task with delegate_task."))
     }
 
     fn check_free(&self, state: &KernelState, id: &ExtensionId) -> Result<(), CallError> {
-        let directory = self.extensions().home.extensions_dir().join(id.as_str());
+        let directory = self.extensions().home().extensions_dir().join(id.as_str());
         // A directory without a manifest also holds its id: its files belong to someone else.
         match self.is_taken(state, id) || fs::symlink_metadata(&directory).is_ok() {
             false => Ok(()),
@@ -181,7 +180,7 @@ impl AgentRuntime {
         let unknown = tool_names.iter().filter(|name| !names.contains(name.as_str()));
         let lines: Vec<_> = unknown
             .map(|name| {
-                let name = crate::mistakes::truncate(name, 100);
+                let name = skillhost_core::mistakes::truncate(name, 100);
                 let meant = did_you_mean(&name, names.iter().copied());
                 format!("uses_tools: tool `{name}` is not available to you{meant}")
             })

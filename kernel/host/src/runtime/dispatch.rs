@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use skillhost_conversation::{ApprovalDecision, ApprovalRequest, RunEntry};
+use skillhost_core::{
+    KernelError, PinnedInstance, Plugin, PreparedCall, ToolEntry, explain_missing_tool,
+};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, ToolOutput, skill_interface,
@@ -12,11 +15,6 @@ use skillhost_payload::{
 
 use super::session::RunSession;
 use crate::agent_runtime::AgentRuntime;
-use crate::error::KernelError;
-use crate::instance::PinnedInstance;
-use crate::plugin::{Plugin, PreparedCall};
-use crate::report::explain_missing_tool;
-use crate::tools::ToolEntry;
 
 /// A resolved tool with its implementation.
 struct ResolvedTool {
@@ -154,7 +152,7 @@ impl AgentRuntime {
 
     /// Returns whether the active skills permit a run to call a tool.
     pub(super) fn is_permitted(&self, session: &RunSession, name: &str) -> bool {
-        let state = self.extensions().state.load();
+        let state = self.extensions().state();
         state
             .tools
             .find(name, CallOrigin::Agent)
@@ -167,7 +165,7 @@ impl AgentRuntime {
         let permissions = session.permissions.load();
         let name = &entry.spec.name;
         let provider = || {
-            let state = self.extensions().state.load();
+            let state = self.extensions().state();
             state.instances.get(&entry.owner).is_some_and(|i| i.provides(skill_interface::NAME))
         };
         if permissions.is_allowed(name) || (entry.spec.read_only && provider()) {
@@ -254,7 +252,7 @@ impl AgentRuntime {
         if !request.always && self.is_approved(session, &request.tool) {
             return Ok(ApprovalDecision::Once);
         }
-        let limit = self.extensions().limits.approval;
+        let limit = self.extensions().limits().approval;
         let decision = match tokio::time::timeout(limit, channel.request_approval(request)).await {
             Ok(decision) => decision,
             Err(_) => ApprovalDecision::Refuse {
@@ -275,8 +273,8 @@ async fn call_extension(
     arguments: &str,
 ) -> Result<ToolOutput, KernelError> {
     let limit = match context.deadline_ms {
-        Some(ms) => agents.extensions().limits.tool.min(std::time::Duration::from_millis(ms)),
-        None => agents.extensions().limits.tool,
+        Some(ms) => agents.extensions().limits().tool.min(std::time::Duration::from_millis(ms)),
+        None => agents.extensions().limits().tool,
     };
     // The extension learns the deadline that the kernel enforces.
     context.deadline_ms = u64::try_from(limit.as_millis()).ok();

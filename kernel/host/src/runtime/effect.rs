@@ -7,13 +7,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use skillhost_core::Instance;
 use skillhost_payload::{
     CallContext, CallError, ChangeKind, EffectRequest, ErrorKind, ToolEffect, ToolSpec,
     effect_interface,
 };
 
 use crate::agent_runtime::AgentRuntime;
-use crate::instance::Instance;
 
 /// Directories of the sandbox that no approval for a tool covers.
 const PROTECTED: [&str; 4] = ["extensions", "agents", "skills", "data"];
@@ -47,7 +47,7 @@ impl AgentRuntime {
             |with_text| self.preview(instance, spec, context, arguments, with_text);
         // Paths alone are cheap, and for most calls they are enough.
         let is_protected =
-            |effect: &ToolEffect| is_protected(self.extensions().home.root(), effect);
+            |effect: &ToolEffect| is_protected(self.extensions().home().root(), effect);
         match request_preview(false).await? {
             Some(effect) if is_protected(&effect) => {}
             Some(_) | None => return Ok(None),
@@ -75,7 +75,7 @@ impl AgentRuntime {
         };
         let request = serde_json::to_vec(&request).map_err(unreadable)?;
         let (interface, method) = (effect_interface::NAME, effect_interface::PREVIEW);
-        let limit = self.extensions().limits.tool;
+        let limit = self.extensions().limits().tool;
         let reply = instance.call(interface, method, request, limit).await?;
         serde_json::from_slice(&reply).map_err(unreadable)
     }

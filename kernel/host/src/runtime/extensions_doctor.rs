@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::json;
+use skillhost_control::LoadReport;
 use skillhost_home::discover_manifests;
 use skillhost_payload::ToolSpec;
 
 use super::tool_spec::new_spec;
 use crate::agent_runtime::AgentRuntime;
-use crate::report::LoadReport;
 
 pub(super) const NAME: &str = "extensions_doctor";
 
@@ -72,9 +72,8 @@ impl AgentRuntime {
     /// Returns the extensions that are on disk and were not at the start, and every rejection of
     /// then or now.
     fn rediscover_extensions(&self, report: &LoadReport) -> (Vec<String>, Vec<String>) {
-        let settings = self.extensions().settings.load();
-        let (home, installation) =
-            (&self.extensions().home, self.extensions().installation.as_ref());
+        let settings = self.extensions().settings();
+        let (home, installation) = (self.extensions().home(), self.extensions().installation());
         let found = discover_manifests(home, installation, &settings.allow_shadowing);
         let loaded = report.loaded.iter().map(|loaded| loaded.id.as_str());
         let agents = report.agents.iter().map(|agent| agent.id.as_str());
@@ -101,7 +100,7 @@ fn format_finding(title: &str, reason: &str, hint: &str) -> String {
     let clean = |text: &str| {
         // Indented, so that no line of a reason can pass for a finding.
         let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
-        crate::mistakes::truncate(text.trim().replace('\n', "\n    ").as_str(), REASON)
+        skillhost_core::mistakes::truncate(text.trim().replace('\n', "\n    ").as_str(), REASON)
     };
     let hint = match hint {
         "" => String::new(),

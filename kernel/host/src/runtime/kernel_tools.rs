@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
+use skillhost_core::{BuildPlan, KernelError, Plugin, PreparedCall, ToolTable};
 use skillhost_home::KERNEL_OWNER;
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
@@ -16,10 +17,6 @@ use super::{
     build_extension, configure_extension, extensions_doctor, request_restart, request_secure_input,
 };
 use crate::agent_runtime::{AgentRuntime, WeakAgentRuntime};
-use crate::builder::BuildPlan;
-use crate::error::KernelError;
-use crate::plugin::{Plugin, PreparedCall};
-use crate::tools::ToolTable;
 
 /// The length limit of a description in a list, in characters.
 const DESCRIPTION: usize = 200;
@@ -321,7 +318,7 @@ impl AgentRuntime {
             };
             // Agents can be created by agents, so their descriptions are kept on one line.
             let about: Vec<_> = manifest.description.split_whitespace().collect();
-            let about = crate::mistakes::truncate(&about.join(" "), DESCRIPTION);
+            let about = skillhost_core::mistakes::truncate(&about.join(" "), DESCRIPTION);
             lines.push(format!("- {} ({state}): {}. {about}{skills}", manifest.id, manifest.name));
         }
         match lines.as_slice() {
@@ -338,7 +335,7 @@ fn shutdown_error() -> CallError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tools::schema_error;
+    use skillhost_core::schema_error;
 
     #[test]
     fn kernel_tools_have_valid_schemas() {

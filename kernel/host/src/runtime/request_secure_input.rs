@@ -68,7 +68,7 @@ impl AgentRuntime {
             extensions: extensions.clone(),
             reason,
         };
-        let limit = self.extensions().limits.approval;
+        let limit = self.extensions().limits().approval;
         let reply = {
             let _alone = session.approval_lock.lock().await;
             let reply = tokio::time::timeout(limit, channel.request_secret(&prompt)).await;
@@ -92,8 +92,9 @@ impl AgentRuntime {
         };
         // Writes and syncs a file, which would block the executor.
         let (kernel, stored) = (self.clone(), name.clone());
-        let storing =
-            tokio::task::spawn_blocking(move || kernel.extensions().secrets.store(&stored, &value));
+        let storing = tokio::task::spawn_blocking(move || {
+            kernel.extensions().secrets().store(&stored, &value)
+        });
         let stored = storing
             .await
             .map_err(|error| CallError::new(ErrorKind::Panicked, error.to_string()))?;
@@ -110,9 +111,8 @@ impl AgentRuntime {
     /// Returns the extensions whose manifests list a secret, with those not loaded yet: an
     /// extension may have been rejected for the missing secret.
     fn extensions_listing_secret(&self, name: &str) -> Result<Vec<String>, CallError> {
-        let settings = self.extensions().settings.load();
-        let (home, installation) =
-            (&self.extensions().home, self.extensions().installation.as_ref());
+        let settings = self.extensions().settings();
+        let (home, installation) = (self.extensions().home(), self.extensions().installation());
         let found = discover_manifests(home, installation, &settings.allow_shadowing);
         // Unapproved extensions are named too: the secret may be needed for their trial run.
         let all = || found.manifests.values().chain(found.unapproved.values());
@@ -125,7 +125,7 @@ impl AgentRuntime {
                 [] => format!("add `secrets: [{name}]` to the manifest of the extension"),
                 names => format!("did you mean {}?", names.join(", ")),
             };
-            let name = crate::mistakes::truncate(name, 100);
+            let name = skillhost_core::mistakes::truncate(name, 100);
             let message = format!("secret `{name}` is not listed in any manifest");
             return Err(CallError::new(ErrorKind::NotFound, message).with_hint(hint));
         }

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use skillhost_control::InstructionLayerKind;
 use skillhost_conversation::{
     Message, MessageStatus, ModelReply, ModelTool, ModelToolCall, RunEntry, RunEvent,
 };
+use skillhost_core::ContextOutcome;
+use skillhost_core::foreign_text::{element_text, neutralize, new_nonce};
+use skillhost_core::mistakes::truncate;
 use skillhost_manifest::AllowedToolsMode;
 use skillhost_payload::{CallContext, CallOrigin, SkillRef};
 use tokio::time::Instant;
@@ -15,10 +19,6 @@ use super::loop_guard::{LoopGuard, LoopVerdict, REPEAT_NOTICE};
 use super::permissions::ToolPermissions;
 use super::run_state::{AgentRun, TurnContext};
 use super::skills::SkillChange;
-use crate::agent::InstructionLayerKind;
-use crate::context_chain::ContextOutcome;
-use crate::foreign_text::{element_text, neutralize, new_nonce};
-use crate::mistakes::truncate;
 use crate::turn::TurnRequest;
 
 impl AgentRun<'_> {
@@ -126,7 +126,7 @@ impl AgentRun<'_> {
         let bound = self.bound_skills();
         let ids: Vec<_> = bound.iter().map(|skill| skill.skill_id.clone()).collect();
         let provider = self.agents.skill_provider(&self.agent.manifest);
-        let limits = &self.agents.extensions().limits;
+        let limits = self.agents.extensions().limits();
         let changes =
             self.skills.refresh(provider.as_deref(), limits, context, &ids, self.thread).await?;
         for change in changes {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use skillhost_conversation::{ModelProvider, ModelTool, Thread, TokenUsage};
+use skillhost_core::Agent;
 use skillhost_payload::CallContext;
 use tokio_util::sync::CancellationToken;
 
 use super::RunError;
 use super::session::RunSession;
 use super::skills::ActiveSkills;
-use crate::agent::Agent;
 use crate::agent_runtime::AgentRuntime;
 
 /// A run in progress.

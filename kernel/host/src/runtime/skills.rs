@@ -4,16 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use skillhost_conversation::{Thread, ThreadError};
+use skillhost_core::foreign_text::neutralize;
+use skillhost_core::{Instance, KernelLimits, fetch_skill_generation};
 use skillhost_payload::{
     ActivateSkillRequest, ActiveSkill, CallContext, CallError, CallOrigin, ErrorKind, SkillRef,
     skill_interface,
 };
 
 use super::permissions::SkillToolPolicy;
-use crate::foreign_text::neutralize;
-use crate::instance::Instance;
-use crate::limits::KernelLimits;
-use crate::skill_provider::fetch_skill_generation;
 
 /// The text before the active skills in the system prompt.
 const HEADING: &str = "[Active Skills]\n\

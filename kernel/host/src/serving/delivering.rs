@@ -51,7 +51,7 @@ enum AttemptOutcome {
 impl Delivering {
     pub(super) fn new(delivery: Arc<EventDelivery>, handlers: Arc<ArcSwap<HandlerTable>>) -> Self {
         Self {
-            journal: delivery.agents.extensions().events.journal().clone(),
+            journal: delivery.agents.extensions().events().journal().clone(),
             delivery,
             handlers,
             lock_file: None,
@@ -162,7 +162,7 @@ impl Delivering {
         loop {
             tokio::select! {
                 () = cancel.cancelled() => return,
-                () = self.delivery.agents.extensions().events.appended().notified() => return,
+                () = self.delivery.agents.extensions().events().appended().notified() => return,
                 Some(ended) = self.running.join_next_with_id() => return self.note_finished(ended),
                 () = &mut due => return,
                 _ = poll.tick() => {
@@ -262,8 +262,8 @@ impl Delivering {
 
     async fn drain_and_stop(mut self) {
         let (drain, stop) = (
-            self.delivery.agents.extensions().limits.drain,
-            self.delivery.agents.extensions().limits.stop,
+            self.delivery.agents.extensions().limits().drain,
+            self.delivery.agents.extensions().limits().stop,
         );
         if timeout(drain, self.join_all()).await.is_err() {
             self.running.abort_all();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use skillhost_core::KernelState;
 use skillhost_events::{Delivery, Subscriber, to_event, topic};
 use skillhost_manifest::{EventHandler, EventSubscription, ExtensionId, Manifest};
 use skillhost_payload::{
@@ -16,7 +17,6 @@ use skillhost_payload::{
 use super::templates::{render_event_template, summary_line};
 use crate::agent_runtime::AgentRuntime;
 use crate::bus::{BuiltinHandler, HandlerOutcome};
-use crate::state::KernelState;
 
 /// The table of handlers, by subscriber id.
 pub(super) struct HandlerTable(BTreeMap<String, HandlerTarget>);
@@ -117,7 +117,7 @@ fn subscription_handlers(manifest: &Manifest) -> Vec<(String, SubscriptionHandle
 
 impl SubscriptionHandler {
     async fn handle(&self, agents: &AgentRuntime, delivery: &Delivery) -> Result<(), CallError> {
-        let limits = &agents.extensions().limits;
+        let limits = agents.extensions().limits();
         let default_limit = match self.handler {
             EventHandler::InvokeAgent { .. } => limits.event_agent,
             EventHandler::NotifyUser { .. } | EventHandler::Custom => limits.event,
@@ -154,7 +154,7 @@ impl SubscriptionHandler {
         };
         let payload = serde_json::value::to_raw_value(&UserNotice { text })
             .map_err(|error| CallError::protocol_error(&error))?;
-        agents.extensions().events.notify_listeners(Event::new(
+        agents.extensions().events().notify_listeners(Event::new(
             topic::NOTICE,
             self.owner.as_str(),
             payload,

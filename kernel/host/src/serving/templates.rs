@@ -6,10 +6,10 @@ use std::sync::Arc;
 use minijinja::context;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use serde_json::Value;
+use skillhost_core::foreign_text::sanitize;
 use skillhost_events::StoredEvent;
 use skillhost_payload::{CallError, ErrorKind};
 
-use crate::foreign_text::sanitize;
 use crate::templates::render_template;
 
 /// The size limit of a rendered text, in bytes.

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use skillhost_control::InstructionLayerKind;
-use skillhost_kernel::{Kernel, KernelError, KernelLimits, TurnRequest};
+use skillhost_core::{KernelError, KernelLimits};
+use skillhost_kernel::{Kernel, TurnRequest};
 use test_support::TestHome;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, patient};

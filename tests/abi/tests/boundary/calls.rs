@@ -1,7 +1,8 @@
 //! Tool calls: arguments, results, containment of errors.
 
 use serde_json::json;
-use skillhost_kernel::{KernelError, KernelLimits, TurnRequest};
+use skillhost_core::{KernelError, KernelLimits};
+use skillhost_kernel::TurnRequest;
 use skillhost_payload::{CallContext, CallOrigin, CatalogScope, ErrorKind};
 use test_support::TestHome;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use skillhost_control::{ControlRequest, ControlResponse, send_request};
-use skillhost_kernel::KernelLimits;
+use skillhost_core::KernelLimits;
 use skillhost_kernel::control::ControlServer;
 use skillhost_payload::ErrorKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use skillhost_core::KernelLimits;
 use skillhost_events::{Journal, TailQuery, topic};
 use skillhost_home::{Home, HomeSource};
-use skillhost_kernel::KernelLimits;
 use skillhost_payload::ErrorKind;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};

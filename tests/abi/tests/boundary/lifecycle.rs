@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use skillhost_core::KernelLimits;
 use skillhost_events::topic;
-use skillhost_kernel::KernelLimits;
 use skillhost_payload::ErrorKind;
 use test_support::TestHome;
 

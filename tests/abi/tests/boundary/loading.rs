@@ -6,7 +6,7 @@ use serde_json::json;
 use test_support::{TestHome, example_library, library};
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, patient};
-use skillhost_kernel::KernelLimits;
+use skillhost_core::KernelLimits;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn extensions_of_one_library_are_distinct() {

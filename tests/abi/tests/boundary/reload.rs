@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
+use skillhost_core::KernelLimits;
 use skillhost_events::topic;
 use skillhost_home::{Home, HomeSource, Installation, Settings};
-use skillhost_kernel::{BootOptions, Kernel, KernelLimits, TurnRequest};
+use skillhost_kernel::{BootOptions, Kernel, TurnRequest};
 use skillhost_payload::ErrorKind;
 use test_support::{TestHome, example_library};
 

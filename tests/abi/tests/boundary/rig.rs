@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use skillhost_core::{KernelError, KernelLimits};
 use skillhost_home::{Home, HomeSource, Settings};
-use skillhost_kernel::{BootOptions, Kernel, KernelError, KernelLimits};
+use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind, Event};
 use test_support::{TestHome, example_library};
 use tokio::io::AsyncBufReadExt as _;

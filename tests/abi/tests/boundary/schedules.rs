@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use skillhost_control::ScheduleRunOutcome;
+use skillhost_core::KernelLimits;
 use skillhost_events::ScheduleRun;
-use skillhost_kernel::{Kernel, KernelLimits};
+use skillhost_kernel::Kernel;
 use skillhost_payload::{ErrorKind, Event};
 use test_support::TestHome;
 use tokio::sync::broadcast::Receiver;

@@ -57,6 +57,7 @@ fn kernel_has_no_skill_knowledge() {
         "kernel/home/src",
         "kernel/conversation/src",
         "kernel/control/src",
+        "kernel/core/src",
         "kernel/host/src",
         "kernel/manifest/src",
         "kernel/events/src",
@@ -87,16 +88,16 @@ fn kernel_has_no_skill_knowledge() {
 
 #[test]
 fn tools_are_called_in_one_place() {
-    let host = ["kernel/host/src"];
+    let host = ["kernel/core/src", "kernel/host/src"];
     let dispatch = ["kernel/host/src/runtime/dispatch.rs"];
     assert_exact("tools called past the dispatcher", &["instance.invoke("], &host, &dispatch);
     let bodies = ["plugin.invoke(", "process.invoke(", "tools.invoke("];
     let below = [
         // The tools of the kernel and of agents have no instance.
         "kernel/host/src/runtime/dispatch.rs",
-        "kernel/host/src/instance.rs",
-        "kernel/host/src/process/load.rs",
-        "kernel/host/src/abi.rs",
+        "kernel/core/src/instance.rs",
+        "kernel/core/src/process/load.rs",
+        "kernel/core/src/abi.rs",
     ];
     assert_exact("tools called past their instance", &bodies, &host, &below);
 }
@@ -138,6 +139,7 @@ fn offline_commands_boot_no_kernel() {
 fn kernel_opens_its_own_data_only() {
     let crates = [
         "kernel/home/src",
+        "kernel/core/src",
         "kernel/host/src",
         "kernel/builder/src",
         "kernel/process/src",
@@ -153,12 +155,12 @@ fn kernel_opens_its_own_data_only() {
         });
         findings.extend(others.map(|line| format!("{}: {}", path.display(), line.trim())));
     }
-    // Where it is defined, and where an extension is told where its own lies.
+    // Where an extension is told where its own lies, and where it is defined.
     assert_eq!(
         findings,
         [
+            "kernel/core/src/extension_host.rs: data_dir: self.home.data_dir(manifest.id.as_str()),",
             "kernel/home/src/home.rs: pub fn data_dir(&self, extension: &str) -> PathBuf {",
-            "kernel/host/src/load.rs: data_dir: self.home.data_dir(manifest.id.as_str()),",
         ]
     );
 }

@@ -46,7 +46,7 @@ async fn turn_limit_keeps_last_reply() {
 #[tokio::test(flavor = "multi_thread")]
 async fn agent_defaults_to_kernel_turn_limit() {
     let script = (0..3).map(|n| calls([saying("1", "a", &n.to_string())])).collect();
-    let limits = skillhost_kernel::KernelLimits { turns: 3, ..patient() };
+    let limits = skillhost_core::KernelLimits { turns: 3, ..patient() };
     let stage = Stage::set_with(worker(""), vec![("worker", script)], limits, None).await;
     let error = stage.say(&mut stage.thread(), "go").await.unwrap_err();
     assert!(matches!(error, RunError::Budget { which: ExhaustedLimit::Turns(3) }), "{error:?}");

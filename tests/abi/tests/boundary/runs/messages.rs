@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use skillhost_conversation::{MessageStatus, Thread, ThreadStore};
+use skillhost_core::KernelLimits;
 use skillhost_events::topic;
-use skillhost_kernel::{KernelLimits, RunError, RunRequest};
+use skillhost_kernel::{RunError, RunRequest};
 use skillhost_payload::Event;
 use tokio::sync::Notify;
 

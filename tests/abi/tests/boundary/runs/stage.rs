@@ -9,8 +9,9 @@ use skillhost_conversation::{
     ModelProvider, ModelReply, ModelRequest, ModelSource, ModelToolCall, ReplyChunk, RunEvent,
     RunOutcome, SecretPrompt, SecretReply, StopReason, Thread, ThreadStore, TokenUsage,
 };
+use skillhost_core::KernelLimits;
 use skillhost_home::{Home, HomeSource, Settings, TokenPrice};
-use skillhost_kernel::{BootOptions, Kernel, KernelLimits, RunError, RunRequest};
+use skillhost_kernel::{BootOptions, Kernel, RunError, RunRequest};
 use skillhost_sdk::{CancellationToken, async_trait};
 use test_support::TestHome;
 use tokio::sync::Notify;

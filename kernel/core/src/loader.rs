@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use abi_stable::library::{AbiHeader, AbiHeaderRef, LibraryError};
 use skillhost_contract::abi::ExtensionModuleRef;
 use skillhost_contract::version::{CONTRACT, ContractVersion, ROOT_SYMBOL, VERSION_SYMBOL};
-pub(crate) use skillhost_control::LoadTimings;
+use skillhost_control::LoadTimings;
 use skillhost_files::{hash_file, to_hex};
 use skillhost_home::library_file_name;
 use skillhost_manifest::ExtensionId;

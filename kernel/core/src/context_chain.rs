@@ -16,7 +16,7 @@ use crate::foreign_text::neutralize;
 use crate::instance::{Instance, PinnedInstance};
 
 /// The separator between two blocks of a prompt.
-pub(crate) const SEPARATOR: &str = "\n\n---\n\n";
+pub const SEPARATOR: &str = "\n\n---\n\n";
 
 /// Extra time for a provider's own timeout error, which is more precise than the kernel's.
 const GRACE: Duration = Duration::from_millis(100);
@@ -47,7 +47,7 @@ pub enum ContextOutcome {
 
 /// The providers in order: lower priority first, equal priorities by id.
 #[derive(Default, Clone)]
-pub(crate) struct ContextChain {
+pub struct ContextChain {
     providers: Vec<(i32, Arc<Instance>)>,
 }
 
@@ -64,21 +64,21 @@ impl ContextChain {
     }
 
     /// Pins the chain for one turn; returns `None` if a provider is already ending.
-    pub(crate) fn pin(&self) -> Option<PinnedChain> {
+    pub fn pin(&self) -> Option<PinnedChain> {
         let pin = |(priority, instance): &(i32, Arc<Instance>)| Some((*priority, instance.pin()?));
         Some(PinnedChain { providers: self.providers.iter().map(pin).collect::<Option<_>>()? })
     }
 }
 
 /// The providers of one turn, which do not end before it.
-pub(crate) struct PinnedChain {
+pub struct PinnedChain {
     providers: Vec<(i32, PinnedInstance)>,
 }
 
 impl PinnedChain {
     /// Requests all blocks concurrently, each in a task of its own: a provider that blocks its
     /// thread is skipped without delay of the others. Returns the blocks in chain order.
-    pub(crate) async fn collect_blocks(
+    pub async fn collect_blocks(
         self,
         next_context: impl Fn() -> CallContext,
         prompt: &str,
@@ -114,7 +114,7 @@ impl PinnedChain {
 }
 
 /// Joins instructions and blocks into the system prompt of a turn.
-pub(crate) fn compose_system_prompt(instructions: &str, blocks: &[ContextBlock]) -> String {
+pub fn compose_system_prompt(instructions: &str, blocks: &[ContextBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match &block.outcome {
         ContextOutcome::Text(text) => Some(neutralize(text.trim_end())),
         ContextOutcome::Nothing | ContextOutcome::Skipped(_) => None,

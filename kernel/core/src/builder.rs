@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-pub(crate) use skillhost_control::{BuildOutcome, BuildPreview, RollbackOutcome};
+use skillhost_control::RollbackOutcome;
 use skillhost_files::TreeFile;
 use skillhost_home::Approver;
 use skillhost_manifest::{ExtensionId, Manifest};
@@ -101,7 +101,7 @@ pub struct BuildCandidate {
 }
 
 /// The builder of a kernel without one.
-pub(crate) struct NoBuilder;
+pub struct NoBuilder;
 
 impl NoBuilder {
     fn unavailable_error<T>() -> Result<T, CallError> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use skillhost_control::LoadReport;
 use skillhost_home::{DiscoveredManifest, LoadPhase, LoadRejection, RESERVED_IDS, Settings};
 use skillhost_manifest::ExtensionId;
 
@@ -11,14 +12,14 @@ use crate::context_chain::ContextChain;
 use crate::extension_host::ExtensionHost;
 use crate::instance::Instance;
 use crate::load_error::ExtensionLoadError;
-use crate::report::LoadReport;
 use crate::state::KernelState;
 
-pub(crate) type ManifestMap = BTreeMap<ExtensionId, DiscoveredManifest>;
+/// Manifests by their ids.
+pub type ManifestMap = BTreeMap<ExtensionId, DiscoveredManifest>;
 
 impl ExtensionHost {
     /// Loads and wires one extension whose dependencies are in use.
-    pub(crate) async fn load_missing(
+    pub async fn load_missing(
         self: &Arc<Self>,
         found: &DiscoveredManifest,
         settings: &Settings,
@@ -75,11 +76,7 @@ impl ExtensionHost {
 
     /// Loads extensions that were rejected because of a dependency that is now in use, in any
     /// order.
-    pub(crate) async fn load_waiting(
-        self: &Arc<Self>,
-        manifests: &ManifestMap,
-        settings: &Settings,
-    ) {
+    pub async fn load_waiting(self: &Arc<Self>, manifests: &ManifestMap, settings: &Settings) {
         loop {
             let state = self.state.load_full();
             let waiting = state.report.rejected.iter().filter(|it| it.phase == LoadPhase::Plan);
@@ -101,7 +98,7 @@ impl ExtensionHost {
     }
 
     /// Changes the report of a rejected extension. The caller holds the lock for changes.
-    pub(crate) fn update_rejection(&self, id: &str, change: impl FnOnce(&mut LoadRejection)) {
+    pub fn update_rejection(&self, id: &str, change: impl FnOnce(&mut LoadRejection)) {
         let mut next = KernelState::clone(&self.state.load());
         let mut report = LoadReport::clone(&next.report);
         if let Some(rejection) = report.rejected.iter_mut().find(|it| it.id == id) {
@@ -112,7 +109,7 @@ impl ExtensionHost {
     }
 
     /// Updates the reason of a rejected extension in the report.
-    pub(crate) fn reject_again(&self, id: &str, failure: &ExtensionLoadError) {
+    pub fn reject_again(&self, id: &str, failure: &ExtensionLoadError) {
         self.update_rejection(id, |rejection| {
             rejection.phase = failure.phase;
             rejection.reason.clone_from(&failure.reason);
@@ -122,7 +119,7 @@ impl ExtensionHost {
 }
 
 /// Returns the first required dependency that is not in use.
-pub(crate) fn missing_dependency<'f>(
+pub fn missing_dependency<'f>(
     state: &KernelState,
     found: &'f DiscoveredManifest,
 ) -> Option<&'f ExtensionId> {

@@ -11,14 +11,16 @@ use skillhost_payload::{CallError, ErrorKind, ToolSpec};
 use crate::mistakes::{MAX_MISTAKES, describe_mistake, truncate};
 
 /// A validator for one tool's arguments, compiled at the first call and cached.
-pub(crate) struct ArgumentCheck {
+pub struct ArgumentCheck {
     spec: Arc<ToolSpec>,
     /// `None` for an unusable schema, such as one with references to other documents.
     validator: OnceLock<Option<Validator>>,
 }
 
 impl ArgumentCheck {
-    pub(crate) fn new(spec: Arc<ToolSpec>) -> Self {
+    /// Creates the check of a tool; its schema is compiled later.
+    #[must_use]
+    pub fn new(spec: Arc<ToolSpec>) -> Self {
         Self { spec, validator: OnceLock::new() }
     }
 
@@ -26,7 +28,7 @@ impl ArgumentCheck {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidArgument`] with every mistake and its path.
-    pub(crate) fn check(&self, arguments: &str) -> Result<(), CallError> {
+    pub fn check(&self, arguments: &str) -> Result<(), CallError> {
         let name = &self.spec.name;
         let invalid = |message: String, hint: String| {
             CallError::new(ErrorKind::InvalidArgument, message).with_hint(hint)
@@ -54,12 +56,14 @@ impl ArgumentCheck {
     }
 
     /// Returns whether this check was made for a schema.
-    pub(super) fn is_of(&self, schema: &Value) -> bool {
+    #[must_use]
+    pub fn is_of(&self, schema: &Value) -> bool {
         self.spec.input_schema == *schema
     }
 
     /// Returns the mistakes of arguments that are a JSON object.
-    pub(super) fn mistakes(&self, arguments: &Value) -> Vec<String> {
+    #[must_use]
+    pub fn mistakes(&self, arguments: &Value) -> Vec<String> {
         let schema = &self.spec.input_schema;
         match self.validator.get_or_init(|| jsonschema::validator_for(schema).ok()) {
             Some(validator) => validator

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use skillhost_control::LoadReport;
 use skillhost_home::{LoadPhase, LoadRejection, RESERVED_IDS, suggest_similar};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::ToolSpec;
@@ -11,29 +12,33 @@ use crate::agent::Agent;
 use crate::context_chain::ContextChain;
 use crate::error::KernelError;
 use crate::instance::{Instance, PinnedInstance};
-use crate::report::LoadReport;
 use crate::tools::{ToolError, ToolTable};
 
 /// The loaded extensions and agents; replaced as a unit, never changed in place.
 #[derive(Default, Clone)]
-pub(crate) struct KernelState {
-    pub(crate) instances: BTreeMap<ExtensionId, Arc<Instance>>,
+pub struct KernelState {
+    /// The loaded extensions.
+    pub instances: BTreeMap<ExtensionId, Arc<Instance>>,
     /// The load order; the shutdown uses the reverse order.
-    pub(crate) order: Vec<ExtensionId>,
-    pub(crate) tools: ToolTable,
-    pub(crate) chain: ContextChain,
-    pub(crate) agents: BTreeMap<ExtensionId, Arc<Agent>>,
+    pub order: Vec<ExtensionId>,
+    /// Every tool and its owner.
+    pub tools: ToolTable,
+    /// The context providers.
+    pub chain: ContextChain,
+    /// The agents, also those in the error state.
+    pub agents: BTreeMap<ExtensionId, Arc<Agent>>,
     /// The approved extensions in `sandbox/extensions`, loaded or not.
-    pub(crate) added: Arc<BTreeSet<ExtensionId>>,
+    pub added: Arc<BTreeSet<ExtensionId>>,
     /// The extensions that an operator has installed, loaded or not.
-    pub(crate) shipped: Arc<BTreeSet<ExtensionId>>,
-    pub(crate) report: Arc<LoadReport>,
+    pub shipped: Arc<BTreeSet<ExtensionId>>,
+    /// The report of the start, updated by later reloads.
+    pub report: Arc<LoadReport>,
 }
 
 impl KernelState {
     /// Finds the extension that provides an interface and is reachable through `from`'s
     /// dependencies.
-    pub(crate) fn reachable_provider(
+    pub fn reachable_provider(
         &self,
         interface: &str,
         from: &skillhost_manifest::Manifest,
@@ -58,7 +63,7 @@ impl KernelState {
     }
 
     /// Finds an agent.
-    pub(crate) fn agent(&self, id: &str) -> Result<&Arc<Agent>, KernelError> {
+    pub fn agent(&self, id: &str) -> Result<&Arc<Agent>, KernelError> {
         self.agents.get(id).ok_or_else(|| {
             let unapproved = |r: &&LoadRejection| r.id == id && r.phase == LoadPhase::Approve;
             match (self.report.rejected.iter().find(unapproved), ExtensionId::new(id)) {
@@ -77,7 +82,7 @@ impl KernelState {
     }
 
     /// Pins every extension that provides an interface; returns `None` if one is already ending.
-    pub(crate) fn pin_providers(&self, interface: &str) -> Option<Vec<PinnedInstance>> {
+    pub fn pin_providers(&self, interface: &str) -> Option<Vec<PinnedInstance>> {
         let providers = self.instances.values().filter(|instance| instance.provides(interface));
         providers.map(Instance::pin).collect()
     }
@@ -98,7 +103,7 @@ impl KernelState {
     ///
     /// # Errors
     /// As for [`ToolTable::add`].
-    pub(crate) fn add_tools(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
+    pub fn add_tools(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
         self.check_names(&instance.manifest.id, &instance.specs)?;
         self.tools.add(instance)
     }
@@ -107,11 +112,7 @@ impl KernelState {
     ///
     /// # Errors
     /// The names in use.
-    pub(crate) fn check_names(
-        &self,
-        id: &ExtensionId,
-        specs: &[ToolSpec],
-    ) -> Result<(), Vec<ToolError>> {
+    pub fn check_names(&self, id: &ExtensionId, specs: &[ToolSpec]) -> Result<(), Vec<ToolError>> {
         if self.shipped.contains(id) {
             return Ok(());
         }

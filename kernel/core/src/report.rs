@@ -1,6 +1,6 @@
 //! Errors that the report of the start explains.
 
-pub(crate) use skillhost_control::{LoadReport, LoadedAgent, LoadedExtension};
+use skillhost_control::LoadReport;
 use skillhost_home::LoadRejection;
 use skillhost_payload::{CallError, ErrorKind};
 
@@ -13,11 +13,7 @@ fn rejected_owner<'a>(report: &'a LoadReport, tool: &str) -> Option<&'a LoadReje
 }
 
 /// Adds the rejection of its extension to the error of a missing tool.
-pub(crate) fn explain_missing_tool(
-    report: &LoadReport,
-    tool: &str,
-    error: KernelError,
-) -> KernelError {
+pub fn explain_missing_tool(report: &LoadReport, tool: &str, error: KernelError) -> KernelError {
     if !matches!(error, KernelError::NotFound { .. }) {
         return error;
     }

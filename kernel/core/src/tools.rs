@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
-pub(crate) use skillhost_control::OwnedTool;
+use skillhost_control::OwnedTool;
 use skillhost_home::suggest_similar;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallError, CallOrigin, ToolAudience, ToolSpec};
@@ -16,44 +16,87 @@ use crate::plugin::Plugin;
 
 /// A table of tool names and their owners.
 #[derive(Clone, Default)]
-pub(crate) struct ToolTable {
+pub struct ToolTable {
     entries: BTreeMap<String, ToolEntry>,
 }
 
 /// A tool as listed when its owner was wired.
 #[derive(Clone)]
-pub(crate) struct ToolEntry {
-    pub(crate) owner: ExtensionId,
+pub struct ToolEntry {
+    /// The extension or agent that it belongs to.
+    pub owner: ExtensionId,
     /// The part of the kernel that implements it; `None` for the extension that owns it. Offered
     /// only to agents, because it acts for a run.
-    pub(crate) builtin: Option<Arc<dyn Plugin>>,
-    pub(crate) spec: Arc<ToolSpec>,
-    pub(crate) arguments: Arc<ArgumentCheck>,
+    pub builtin: Option<Arc<dyn Plugin>>,
+    /// Its description.
+    pub spec: Arc<ToolSpec>,
+    /// The check of its arguments.
+    pub arguments: Arc<ArgumentCheck>,
 }
 
 /// The tools of one caller, and the extensions that failed to list theirs.
-pub(crate) type ListedTools = (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>);
+pub type ListedTools = (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>);
 
 /// The reason why a tool cannot be added to the table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ToolError {
+pub enum ToolError {
+    /// Models' interfaces do not accept its name.
     #[error("the tool name {name:?} is not 1 to 64 letters, digits, `_`, `-` or `.`")]
-    Name { name: String, owner: ExtensionId },
+    Name {
+        /// The name.
+        name: String,
+        /// The extension that lists it.
+        owner: ExtensionId,
+    },
+    /// A schema is not an object.
     #[error("the {which} schema of the tool `{name}` is not a JSON object")]
-    Schema { name: String, which: &'static str },
+    Schema {
+        /// The tool.
+        name: String,
+        /// `input` or `output`.
+        which: &'static str,
+    },
+    /// A schema cannot be used.
     #[error("the {which} schema of the tool `{name}` is not a valid JSON Schema: {mistake}")]
-    InvalidSchema { name: String, which: &'static str, mistake: String },
+    InvalidSchema {
+        /// The tool.
+        name: String,
+        /// `input` or `output`.
+        which: &'static str,
+        /// The reason.
+        mistake: String,
+    },
+    /// The extension lists two tools with one name.
     #[error("the tool `{name}` is declared twice")]
-    DuplicateName { name: String },
+    DuplicateName {
+        /// The name.
+        name: String,
+    },
+    /// Another extension has a tool of this name.
     #[error("the tool `{name}` of `{owner}` is already provided by `{other}`")]
-    NameTaken { name: String, owner: ExtensionId, other: ExtensionId, is_agent: bool },
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The extension that lists it.
+        owner: ExtensionId,
+        /// The owner of the other tool.
+        other: ExtensionId,
+        /// The name is that of an agent.
+        is_agent: bool,
+    },
+    /// Another extension has a tool with the name of this extension.
     #[error("the id `{id}` is the name of a tool of `{other}`")]
-    Id { id: ExtensionId, other: ExtensionId },
+    Id {
+        /// The extension.
+        id: ExtensionId,
+        /// The owner of the tool.
+        other: ExtensionId,
+    },
 }
 
 impl ToolError {
     /// Returns the hints of all errors, one per line.
-    pub(crate) fn hints(problems: &[Self]) -> String {
+    pub fn hints(problems: &[Self]) -> String {
         let hints = problems.iter().map(Self::hint).collect::<Vec<_>>().join("\n");
         let mut seen = BTreeSet::new();
         // A hint of several errors appears once, after all others.
@@ -63,7 +106,7 @@ impl ToolError {
     }
 
     /// Returns a hint.
-    pub(crate) fn hint(&self) -> String {
+    pub fn hint(&self) -> String {
         let manifest = |owner: &ExtensionId, lines: String| {
             format!("write into the manifest of `{owner}`: tools: {lines}")
         };
@@ -102,7 +145,7 @@ impl ToolTable {
     ///
     /// # Errors
     /// As for [`ToolTable::add`].
-    pub(crate) fn add_builtin(
+    pub fn add_builtin(
         &mut self,
         owner: &ExtensionId,
         plugin: &Arc<dyn Plugin>,
@@ -116,7 +159,7 @@ impl ToolTable {
     /// # Errors
     /// Every invalid tool: names and schemas that models' interfaces do not accept, and names in
     /// use.
-    pub(crate) fn add(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
+    pub fn add(&mut self, instance: &Instance) -> Result<(), Vec<ToolError>> {
         self.add_all(&instance.manifest.id, None, &instance.specs)
     }
 
@@ -124,7 +167,7 @@ impl ToolTable {
     ///
     /// # Errors
     /// As for [`ToolTable::add`].
-    pub(crate) fn try_add(
+    pub fn try_add(
         &mut self,
         owner: &ExtensionId,
         specs: &[ToolSpec],
@@ -164,17 +207,17 @@ impl ToolTable {
     }
 
     /// Removes an extension's tools.
-    pub(crate) fn remove(&mut self, owner: &ExtensionId) {
+    pub fn remove(&mut self, owner: &ExtensionId) {
         self.entries.retain(|_, entry| entry.owner != *owner);
     }
 
     /// Returns the owner of a tool.
-    pub(crate) fn owner(&self, name: &str) -> Option<&ExtensionId> {
+    pub fn owner(&self, name: &str) -> Option<&ExtensionId> {
         self.entries.get(name).map(|entry| &entry.owner)
     }
 
     /// Finds a tool that a caller may see.
-    pub(crate) fn find(&self, name: &str, origin: CallOrigin) -> Result<&ToolEntry, KernelError> {
+    pub fn find(&self, name: &str, origin: CallOrigin) -> Result<&ToolEntry, KernelError> {
         match self.entries.get(name) {
             Some(entry) if entry.is_offered_to(origin) => Ok(entry),
             _ => {
@@ -186,13 +229,13 @@ impl ToolTable {
     }
 
     /// Returns the tools of the kernel and of agents.
-    pub(crate) fn builtin_entries(&self) -> impl Iterator<Item = &ToolEntry> {
+    pub fn builtin_entries(&self) -> impl Iterator<Item = &ToolEntry> {
         self.entries.values().filter(|entry| entry.builtin.is_some())
     }
 
     /// Returns the valid entries of an agent's `uses_tools`: every owner of tools and every tool
     /// for agents.
-    pub(crate) fn usable_names(&self) -> BTreeSet<&str> {
+    pub fn usable_names(&self) -> BTreeSet<&str> {
         let agents =
             self.entries.iter().filter(|(_, entry)| entry.is_offered_to(CallOrigin::Agent));
         agents.flat_map(|(name, entry)| [name.as_str(), entry.owner.as_str()]).collect()
@@ -217,7 +260,7 @@ impl ToolEntry {
 }
 
 /// Returns the first error in a tool's schemas.
-pub(crate) fn schema_error(spec: &ToolSpec) -> Option<ToolError> {
+pub fn schema_error(spec: &ToolSpec) -> Option<ToolError> {
     let schemas = [("input", Some(&spec.input_schema)), ("output", spec.output_schema.as_ref())];
     let name = || spec.name.clone();
     schemas.into_iter().find_map(|(which, schema)| {

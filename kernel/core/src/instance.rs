@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use skillhost_control::{LoadTimings, LoadedExtension};
 use skillhost_manifest::{EventHandler, Manifest, ScheduleAction};
 use skillhost_payload::{
     BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec, event_interface,
@@ -19,24 +20,27 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::blocking::spawn_blocking;
 use crate::context_guard::ContextGuard;
 use crate::limits::KernelLimits;
-use crate::loader::LoadTimings;
 use crate::offered::OfferedNames;
 use crate::plugin::{Plugin, PluginOwner, PreparedCall};
-use crate::report::LoadedExtension;
 
 /// A loaded extension. Calls in flight keep it alive, so a new build can replace it at once.
-pub(crate) struct Instance {
+pub struct Instance {
     /// The number of the instance, which distinguishes successive loads of one id.
-    pub(crate) number: u64,
-    pub(crate) manifest: Arc<Manifest>,
-    pub(crate) build: BuildInfo,
-    pub(crate) library: PathBuf,
-    pub(crate) timings: LoadTimings,
+    pub number: u64,
+    /// Its manifest.
+    pub manifest: Arc<Manifest>,
+    /// The name and version of its build.
+    pub build: BuildInfo,
+    /// The file of the library or of the program.
+    pub library: PathBuf,
+    /// The durations of the steps of opening it.
+    pub timings: LoadTimings,
     /// The tools as listed when the extension was wired.
-    pub(crate) specs: Vec<ToolSpec>,
+    pub specs: Vec<ToolSpec>,
     /// The extension's own names of the tools in `specs`.
     names: OfferedNames,
-    pub(crate) priority: Option<i32>,
+    /// Its priority in the context chain.
+    pub priority: Option<i32>,
     plugin: PluginOwner,
     context: Arc<ContextGuard>,
     calls: TaskTracker,
@@ -45,7 +49,7 @@ pub(crate) struct Instance {
 }
 
 /// An instance that does not end during the lifetime of this value.
-pub(crate) struct PinnedInstance {
+pub struct PinnedInstance {
     // Dropped before the token: the waiter for the token is then the last owner.
     instance: Arc<Instance>,
     _token: TaskTrackerToken,
@@ -87,7 +91,7 @@ impl Instance {
 
     /// Prevents the instance from ending; returns `None` if it is already ending. It ends only
     /// after a newer state has replaced it, so the caller retries (see `ExtensionHost::pin_state`).
-    pub(crate) fn pin(self: &Arc<Self>) -> Option<PinnedInstance> {
+    pub fn pin(self: &Arc<Self>) -> Option<PinnedInstance> {
         let token = self.calls.token();
         // In this order: a shutdown that starts in between waits for the token.
         (!self.calls.is_closed())
@@ -157,7 +161,9 @@ impl Instance {
         problems.collect()
     }
 
-    pub(crate) fn provides(&self, interface: &str) -> bool {
+    /// Returns whether it has an interface.
+    #[must_use]
+    pub fn provides(&self, interface: &str) -> bool {
         self.plugin.interfaces().iter().any(|name| name == interface)
     }
 
@@ -191,7 +197,11 @@ impl Instance {
         self.with_timeout(limits.health, self.plugin.check_health()).await
     }
 
-    pub(crate) async fn tools(
+    /// Lists its tools for a caller, under the names of the manifest.
+    ///
+    /// # Errors
+    /// The error of the extension.
+    pub async fn tools(
         &self,
         context: &CallContext,
         limits: &KernelLimits,
@@ -206,7 +216,11 @@ impl Instance {
         Ok(self.names.rename(listed))
     }
 
-    pub(crate) async fn invoke(
+    /// Calls a tool by its name of the manifest. The caller has the required approval.
+    ///
+    /// # Errors
+    /// The error of the tool.
+    pub async fn invoke(
         &self,
         context: &CallContext,
         name: &str,
@@ -263,7 +277,11 @@ impl Instance {
         }
     }
 
-    pub(crate) async fn call(
+    /// Calls a method of an interface.
+    ///
+    /// # Errors
+    /// The error of the extension.
+    pub async fn call(
         &self,
         interface: &str,
         method: &str,
@@ -305,7 +323,7 @@ impl Instance {
 
     /// Waits for calls in flight, at most `limits.drain`; then stops the extension and shuts its
     /// runtime down, in the order of the architecture: service, calls, stop, runtime, drop.
-    pub(crate) async fn shutdown(self: Arc<Self>, limits: &KernelLimits) {
+    pub async fn shutdown(self: Arc<Self>, limits: &KernelLimits) {
         self.stop_service(limits).await;
         // Closed before the wait: `pin` fails from here on, so the number of calls only falls.
         self.calls.close();
@@ -343,7 +361,7 @@ impl Instance {
     }
 
     /// Returns the error of a call that exceeded its limit.
-    pub(crate) fn timed_out(&self, limit: Duration) -> CallError {
+    pub fn timed_out(&self, limit: Duration) -> CallError {
         let (id, ms) = (&self.manifest.id, limit.as_millis());
         CallError::new(ErrorKind::Timeout, format!("`{id}` timed out after {ms} ms"))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub(crate) use skillhost_control::ReloadOutcome;
+use skillhost_control::{LoadReport, ReloadOutcome};
 use skillhost_events::topic;
 use skillhost_home::{DiscoveredManifest, LoadPhase, Settings};
 use skillhost_payload::{CallError, ErrorKind};
@@ -15,13 +15,12 @@ use crate::extension_host::ExtensionHost;
 use crate::instance::Instance;
 use crate::load_error::ExtensionLoadError;
 use crate::loader;
-use crate::report::LoadReport;
 use crate::state::KernelState;
 
 impl ExtensionHost {
     /// Replaces the build of a loaded extension; returns `None` for one that is not loaded. The
     /// caller holds the lock for changes.
-    pub(crate) async fn reload_loaded(
+    pub async fn reload_loaded(
         self: &Arc<Self>,
         id: &str,
     ) -> Option<Result<ReloadOutcome, KernelError>> {
@@ -92,7 +91,7 @@ impl ExtensionHost {
     }
 
     /// Reads the settings again, if they come from a file.
-    pub(crate) fn reload_settings(
+    pub fn reload_settings(
         &self,
         id: &skillhost_manifest::ExtensionId,
     ) -> Result<Arc<Settings>, KernelError> {
@@ -154,6 +153,8 @@ fn stale_library_error(found: &DiscoveredManifest) -> Option<ExtensionLoadError>
     })
 }
 
-pub(crate) fn elapsed_ms(started: std::time::Instant) -> u64 {
+/// Returns the milliseconds since a time.
+#[must_use]
+pub fn elapsed_ms(started: std::time::Instant) -> u64 {
     u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -11,7 +11,7 @@ use crate::instance::Instance;
 
 /// Requests the generation of a skill provider. Each build counts its own, so the instance number
 /// is part of the result.
-pub(crate) async fn fetch_skill_generation(
+pub async fn fetch_skill_generation(
     provider: &Instance,
     limit: Duration,
 ) -> Result<(u64, u64), CallError> {
@@ -23,7 +23,7 @@ pub(crate) async fn fetch_skill_generation(
 }
 
 /// Requests the content of a bound skill.
-pub(crate) async fn get_skill(
+pub async fn get_skill(
     provider: &Instance,
     id: &str,
     limit: Duration,

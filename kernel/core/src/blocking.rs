@@ -3,7 +3,7 @@
 use skillhost_payload::{CallError, ErrorKind};
 
 /// Runs blocking work outside the async workers; a panic becomes an error.
-pub(crate) async fn spawn_blocking<T: Send + 'static>(
+pub async fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, CallError> {
     tokio::task::spawn_blocking(work)

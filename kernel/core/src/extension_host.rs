@@ -1,36 +1,46 @@
 //! The extension host: the loaded extensions, and the calls into them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
+use skillhost_control::{LoadReport, OwnedTool};
 use skillhost_events::{EventBus, Journal, topic};
-use skillhost_home::{Home, Installation, SecretStore, Settings, suggest_similar};
+use skillhost_home::{
+    DiscoveredManifest, Home, Installation, SecretStore, Settings, suggest_similar,
+};
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{CallContext, CallError, ToolSpec};
+use skillhost_payload::{CallContext, CallError, ExtensionInit, ToolSpec};
+use tokio::sync::MutexGuard;
 
 use crate::error::KernelError;
 use crate::foreign_text::sanitize_tool;
 use crate::instance::{Instance, PinnedInstance};
 use crate::limits::KernelLimits;
 use crate::process::ProcessLauncher;
-use crate::report::LoadReport;
 use crate::services::{HostServices, StateObserver};
 use crate::state::KernelState;
-use crate::tools::{ListedTools, OwnedTool, ToolTable};
+use crate::tools::{ListedTools, ToolTable};
 
 /// The options of an extension host.
-pub(crate) struct ExtensionHostOptions {
-    pub(crate) home: Home,
-    pub(crate) settings: Settings,
+pub struct ExtensionHostOptions {
+    /// The home.
+    pub home: Home,
+    /// The settings in force.
+    pub settings: Settings,
     /// The file from which a reload reads the settings again.
-    pub(crate) settings_file: Option<PathBuf>,
-    pub(crate) installation: Option<Installation>,
-    pub(crate) limits: KernelLimits,
-    pub(crate) processes: Arc<dyn ProcessLauncher>,
-    pub(crate) process_home: Option<PathBuf>,
-    pub(crate) secrets: SecretStore,
+    pub settings_file: Option<PathBuf>,
+    /// The files that belong to the executable, if they were found.
+    pub installation: Option<Installation>,
+    /// Timeouts for calls into extensions.
+    pub limits: KernelLimits,
+    /// The launcher of process extensions.
+    pub processes: Arc<dyn ProcessLauncher>,
+    /// The home directory of process extensions; if absent, each has its own in the kernel's data.
+    pub process_home: Option<PathBuf>,
+    /// The secrets of the home.
+    pub secrets: SecretStore,
 }
 
 /// The loaded extensions of a kernel, and all that their calls need.
@@ -62,7 +72,7 @@ pub struct ExtensionHost {
 
 impl ExtensionHost {
     /// Creates a host without extensions.
-    pub(crate) fn new(options: ExtensionHostOptions) -> Self {
+    pub fn new(options: ExtensionHostOptions) -> Self {
         let events = EventBus::new(Journal::in_directory(&options.home.data_dir("kernel")));
         Self {
             home: options.home,
@@ -85,12 +95,12 @@ impl ExtensionHost {
     }
 
     /// Sets the kernel's own tools; called once, before extensions are loaded.
-    pub(crate) fn set_builtin_tools(&self, tools: ToolTable) {
+    pub fn set_builtin_tools(&self, tools: ToolTable) {
         let _ = self.builtin_tools.set(tools);
     }
 
     /// Sets the parts of the kernel that the host calls; called once, before extensions are loaded.
-    pub(crate) fn connect_parts(
+    pub fn connect_parts(
         &self,
         services: Weak<dyn HostServices>,
         observers: Vec<Weak<dyn StateObserver>>,
@@ -100,17 +110,17 @@ impl ExtensionHost {
     }
 
     /// Returns a table with the kernel's own tools.
-    pub(crate) fn builtin_tools(&self) -> ToolTable {
+    pub fn builtin_tools(&self) -> ToolTable {
         self.builtin_tools.get().cloned().unwrap_or_default()
     }
 
     /// Returns the services of the assembled kernel, or `None` while it shuts down.
-    pub(crate) fn services(&self) -> Option<Arc<dyn HostServices>> {
+    pub fn services(&self) -> Option<Arc<dyn HostServices>> {
         self.services.get().and_then(Weak::upgrade)
     }
 
     /// Tells every observer about the current state, one after the other.
-    pub(crate) async fn notify_observers(&self) {
+    pub async fn notify_observers(&self) {
         let state = self.state.load_full();
         let observers = self.observers.get().into_iter().flatten();
         for observer in observers.filter_map(Weak::upgrade) {
@@ -136,9 +146,62 @@ impl ExtensionHost {
         &self.events
     }
 
+    /// Returns the time limits.
+    #[must_use]
+    pub fn limits(&self) -> &KernelLimits {
+        &self.limits
+    }
+
+    /// Returns the secrets of the home.
+    #[must_use]
+    pub fn secrets(&self) -> &SecretStore {
+        &self.secrets
+    }
+
+    /// Returns the files that belong to the executable, if they were found.
+    #[must_use]
+    pub fn installation(&self) -> Option<&Installation> {
+        self.installation.as_ref()
+    }
+
+    /// Returns the settings of the start, or of the last reload.
+    #[must_use]
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    /// Puts settings in force.
+    pub fn replace_settings(&self, settings: Arc<Settings>) {
+        self.settings.store(settings);
+    }
+
+    /// Returns the file from which a reload reads the settings again.
+    #[must_use]
+    pub fn settings_file(&self) -> Option<&Path> {
+        self.settings_file.as_deref()
+    }
+
+    /// Returns the loaded extensions and agents. As long as the caller has them, none of the
+    /// extensions ends completely.
+    #[must_use]
+    pub fn state(&self) -> Arc<KernelState> {
+        self.state.load_full()
+    }
+
+    /// Replaces the loaded extensions and agents. The caller holds the lock for changes.
+    pub fn replace_state(&self, state: KernelState) {
+        self.state.store(Arc::new(state));
+    }
+
+    /// Waits until no other change of the loaded extensions is in progress, and starts one. It ends
+    /// when the guard is dropped.
+    pub async fn lock_changes(&self) -> MutexGuard<'_, ()> {
+        self.changes.lock().await
+    }
+
     /// Selects a pinned part of the current state. `choose` returns `None` if an instance is
     /// already ending, and is then called again with the state that replaced it.
-    pub(crate) fn pin_state<T>(&self, choose: impl Fn(&Arc<KernelState>) -> Option<T>) -> T {
+    pub fn pin_state<T>(&self, choose: impl Fn(&Arc<KernelState>) -> Option<T>) -> T {
         loop {
             if let Some(chosen) = choose(&self.state.load()) {
                 return chosen;
@@ -147,20 +210,21 @@ impl ExtensionHost {
     }
 
     /// Pins an extension; `None` if it is not loaded.
-    pub(crate) fn pin_instance(&self, id: &str) -> Option<PinnedInstance> {
+    pub fn pin_instance(&self, id: &str) -> Option<PinnedInstance> {
         self.pin_state(|state| match state.instances.get(id) {
             Some(instance) => instance.pin().map(Some),
             None => Some(None),
         })
     }
 
-    pub(crate) fn next_call_id(&self) -> u64 {
+    /// Returns an id for a call, unique in this process.
+    pub fn next_call_id(&self) -> u64 {
         self.call_ids.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Lists the tools that one caller may see, sorted by name, and the errors of extensions that
     /// failed to list theirs. `wanted` filters by owner and name.
-    pub(crate) async fn list_tools(
+    pub async fn list_tools(
         &self,
         context: &CallContext,
         wanted: impl Fn(&ExtensionId, &str) -> bool,
@@ -247,7 +311,26 @@ impl ExtensionHost {
         }
     }
 
-    pub(crate) fn unknown_extension_error(&self, id: &str) -> KernelError {
+    /// Returns what an extension is told when it is created.
+    pub(crate) fn build_extension_init(
+        &self,
+        found: &DiscoveredManifest,
+        settings: &Settings,
+    ) -> ExtensionInit {
+        let manifest = &found.manifest;
+        ExtensionInit {
+            id: manifest.id.to_string(),
+            home: self.home.root().to_owned(),
+            data_dir: self.home.data_dir(manifest.id.as_str()),
+            share_dir: self.installation.as_ref().and_then(|i| i.share_dir.clone()),
+            config: settings.extension_config(manifest),
+            depends_on: manifest.depends_on.iter().map(|d| d.id.to_string()).collect(),
+        }
+    }
+
+    /// Returns the error of an extension that is not loaded, with similar names.
+    #[must_use]
+    pub fn unknown_extension_error(&self, id: &str) -> KernelError {
         let state = self.state.load();
         let rejected = state.report.rejected.iter().map(|rejection| rejection.id.as_str());
         let known = state.instances.keys().map(ExtensionId::as_str).chain(rejected);
@@ -267,5 +350,37 @@ impl ExtensionHost {
                 });
             }
         });
+    }
+
+    /// Starts every background service, in load order. Returns false, without an effect, if they
+    /// were started before.
+    pub async fn start_services(self: &Arc<Self>) -> bool {
+        let _guard = self.lock_changes().await;
+        if self.services_run.swap(true, Ordering::SeqCst) {
+            return false;
+        }
+        let state = self.state.load();
+        for id in &state.order {
+            self.start_service(&state.instances[id]);
+        }
+        true
+    }
+
+    /// Shuts every extension down in reverse load order, one after the other: service, calls in
+    /// flight, `stop`, runtime. The dependencies of an extension are available until its own end.
+    /// Then closes the journal of events.
+    pub async fn shutdown(&self) {
+        let _guard = self.lock_changes().await;
+        loop {
+            let mut next = KernelState::clone(&self.state.load());
+            let Some(last) = next.order.last().cloned() else { break };
+            let taken = next.remove_instance(&last);
+            // Stored before the shutdown, so that no new call finds the extension.
+            self.state.store(Arc::new(next));
+            if let Some(instance) = taken {
+                instance.shutdown(&self.limits).await;
+            }
+        }
+        self.events.journal().close().await;
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-pub(crate) use skillhost_control::{AgentError, InstructionLayer, InstructionLayerKind};
+use skillhost_control::{AgentError, InstructionLayer};
 use skillhost_home::DiscoveredManifest;
 use skillhost_manifest::{AgentManifest, Manifest};
 
@@ -19,9 +19,9 @@ pub struct ResolvedInstructions {
     /// The error, if the agent is in the error state.
     pub problem: Option<AgentError>,
     /// The provider's `number` and its generation.
-    pub(crate) generation: Option<(u64, u64)>,
+    pub generation: Option<(u64, u64)>,
     /// True if the error is a missing tool.
-    pub(crate) lacks_tools: bool,
+    pub lacks_tools: bool,
 }
 
 /// A declarative agent.
@@ -32,12 +32,13 @@ pub struct Agent {
     pub path: std::path::PathBuf,
     /// The discovered manifest, with the private copy that the prompt is read from.
     found: DiscoveredManifest,
-    pub(crate) resolved: ArcSwap<ResolvedInstructions>,
+    /// The current instructions, replaced as a whole.
+    pub resolved: ArcSwap<ResolvedInstructions>,
 }
 
 impl ResolvedInstructions {
     /// Creates the error state.
-    pub(crate) fn from_error(problem: AgentError) -> Self {
+    pub fn from_error(problem: AgentError) -> Self {
         Self {
             layers: Vec::new(),
             instructions: "".into(),
@@ -49,7 +50,9 @@ impl ResolvedInstructions {
 }
 
 impl Agent {
-    pub(crate) fn new(found: &DiscoveredManifest, resolved: ResolvedInstructions) -> Self {
+    /// Creates an agent with its first instructions.
+    #[must_use]
+    pub fn new(found: &DiscoveredManifest, resolved: ResolvedInstructions) -> Self {
         Self {
             manifest: Arc::clone(&found.manifest),
             path: found.path.clone(),
@@ -59,7 +62,7 @@ impl Agent {
     }
 
     /// Returns the discovered manifest, with the directory of its files.
-    pub(crate) fn found(&self) -> &DiscoveredManifest {
+    pub fn found(&self) -> &DiscoveredManifest {
         &self.found
     }
 
@@ -70,7 +73,7 @@ impl Agent {
     }
 
     /// Returns the current instructions, or an error if the agent is in the error state.
-    pub(crate) fn require_ready(&self) -> Result<Arc<ResolvedInstructions>, KernelError> {
+    pub fn require_ready(&self) -> Result<Arc<ResolvedInstructions>, KernelError> {
         let resolved = self.instructions();
         match &resolved.problem {
             None => Ok(resolved),

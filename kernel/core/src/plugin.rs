@@ -9,13 +9,13 @@ use futures::future::BoxFuture;
 use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 
 /// The asynchronous part of a request for a block of context.
-pub(crate) type ContextReply = BoxFuture<'static, Result<Option<String>, CallError>>;
+pub type ContextReply = BoxFuture<'static, Result<Option<String>, CallError>>;
 
 /// The implementation of an extension: a library, a process, or a part of the kernel.
 ///
 /// The kernel applies all time limits; a dropped future cancels its call.
 #[async_trait]
-pub(crate) trait Plugin: Send + Sync {
+pub trait Plugin: Send + Sync {
     /// Returns whether it may list tools.
     fn has_tools(&self) -> bool {
         true
@@ -126,15 +126,15 @@ pub(crate) trait Plugin: Send + Sync {
 
 /// A tool call as prepared before its approval.
 #[derive(Default)]
-pub(crate) struct PreparedCall {
+pub struct PreparedCall {
     /// Text for the approval beyond the arguments.
-    pub(crate) details: Option<String>,
+    pub details: Option<String>,
     /// True if the call requires approval every time.
-    pub(crate) is_protected: bool,
+    pub is_protected: bool,
     /// The digest of the effect that the approval covers.
-    pub(crate) effect: Option<String>,
+    pub effect: Option<String>,
     /// The plan, for [`Plugin::invoke`].
-    pub(crate) plan: Option<Box<dyn Any + Send + Sync>>,
+    pub plan: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// The owner of a plugin that drops it without blocking: the destructor of a library is its

@@ -104,7 +104,7 @@ impl fmt::Debug for ProcessSpec {
 }
 
 /// A launcher that starts no processes.
-pub(crate) struct NoProcesses;
+pub struct NoProcesses;
 
 #[async_trait]
 impl ProcessLauncher for NoProcesses {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use skillhost_control::LoadTimings;
 use skillhost_files::to_hex;
 use skillhost_home::{
     DiscoveredManifest, Home, LoadPhase, MANIFEST, PrivateDirectory, Settings, copies_of,
@@ -20,7 +21,6 @@ use crate::blocking::spawn_blocking;
 use crate::extension_host::ExtensionHost;
 use crate::instance::Instance;
 use crate::load_error::ExtensionLoadError;
-use crate::loader::LoadTimings;
 use crate::plugin::{Plugin, PreparedCall};
 
 /// The time for any reply of a process after the cancellation of a call.

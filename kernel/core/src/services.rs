@@ -7,7 +7,7 @@ use crate::state::KernelState;
 
 /// The services of the assembled kernel for extensions and agents.
 #[async_trait]
-pub(crate) trait HostServices: Send + Sync {
+pub trait HostServices: Send + Sync {
     /// Calls a tool in the name of the context's caller.
     async fn call_tool(&self, call: ToolCall) -> Result<ToolOutput, CallError>;
 
@@ -23,7 +23,7 @@ pub(crate) trait HostServices: Send + Sync {
 
 /// A part of the kernel that follows the loaded extensions.
 #[async_trait]
-pub(crate) trait StateObserver: Send + Sync {
+pub trait StateObserver: Send + Sync {
     /// Follows a new state, before the replaced extension is shut down.
     async fn state_changed(&self, state: &KernelState);
 }

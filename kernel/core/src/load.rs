@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use skillhost_control::LoadReport;
 use skillhost_home::{
     ApprovalKind, ApprovalRecord, DiscoveredManifest, DiscoveryResult, LoadPhase, LoadRejection,
     RESERVED_IDS, Settings, approval_hint, changed_tools, library_file_name,
 };
 use skillhost_manifest::plan::{self, PlanError, UnmetReason};
 use skillhost_manifest::{ExtensionId, ExtensionKind};
-use skillhost_payload::{ExtensionInit, ToolSpec};
+use skillhost_payload::ToolSpec;
 
 use crate::abi;
 use crate::blocking::spawn_blocking;
@@ -20,22 +21,24 @@ use crate::extension_host::ExtensionHost;
 use crate::instance::Instance;
 use crate::load_error::ExtensionLoadError;
 use crate::loader;
-use crate::report::LoadReport;
 use crate::state::KernelState;
 
 /// The manifests of a start, with their loaded extensions. Agents follow.
-pub(crate) struct LoadedManifests {
-    pub(crate) manifests: BTreeMap<ExtensionId, DiscoveredManifest>,
-    pub(crate) state: KernelState,
-    pub(crate) report: LoadReport,
+pub struct LoadedManifests {
+    /// Every manifest that was found and is valid.
+    pub manifests: BTreeMap<ExtensionId, DiscoveredManifest>,
+    /// The extensions that are loaded.
+    pub state: KernelState,
+    /// The report until now.
+    pub report: LoadReport,
     /// The agents in dependency order.
-    pub(crate) agents: Vec<ExtensionId>,
+    pub agents: Vec<ExtensionId>,
 }
 
 impl ExtensionHost {
     /// Loads every possible extension in dependency order, without agents, and publishes each as soon as it is
     /// wired: a later extension may call an earlier one during its start.
-    pub(crate) async fn load_all(self: &Arc<Self>, found: DiscoveryResult) -> LoadedManifests {
+    pub async fn load_all(self: &Arc<Self>, found: DiscoveryResult) -> LoadedManifests {
         let DiscoveryResult { manifests, rejected, notes, unapproved: _ } = found;
         let all: Vec<_> = manifests.values().map(|found| &*found.manifest).collect();
         // An extension that agents write never takes a name from an installed one.
@@ -148,7 +151,7 @@ impl ExtensionHost {
 
     /// Probes, opens, creates, starts and describes an extension; the kernel's tables remain
     /// unchanged.
-    pub(crate) async fn load(
+    pub async fn load(
         self: &Arc<Self>,
         found: &DiscoveredManifest,
         settings: &Settings,
@@ -264,22 +267,6 @@ impl ExtensionHost {
         Ok(Instance::new(Arc::clone(manifest), build, library, timings, plugin))
     }
 
-    pub(crate) fn build_extension_init(
-        &self,
-        found: &DiscoveredManifest,
-        settings: &Settings,
-    ) -> ExtensionInit {
-        let manifest = &found.manifest;
-        ExtensionInit {
-            id: manifest.id.to_string(),
-            home: self.home.root().to_owned(),
-            data_dir: self.home.data_dir(manifest.id.as_str()),
-            share_dir: self.installation.as_ref().and_then(|i| i.share_dir.clone()),
-            config: settings.extension_config(manifest),
-            depends_on: manifest.depends_on.iter().map(|d| d.id.to_string()).collect(),
-        }
-    }
-
     fn missing_secrets_note(&self, found: &DiscoveredManifest) -> Option<String> {
         let missing: Vec<_> = found
             .manifest
@@ -303,7 +290,7 @@ impl ExtensionHost {
 }
 
 /// Returns the entry of the report for a rejected extension.
-pub(crate) fn to_rejection(
+pub fn to_rejection(
     manifests: &BTreeMap<ExtensionId, DiscoveredManifest>,
     id: &ExtensionId,
     failure: ExtensionLoadError,

@@ -21,7 +21,7 @@ const NONCE: usize = 16;
 const MAX_DEPTH: usize = 64;
 
 /// Replaces each `<` that a lenient reader could take for the start of a kernel's tag.
-pub(crate) fn neutralize(text: &str) -> Cow<'_, str> {
+pub fn neutralize(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut copied = 0;
     for (at, opener) in text.match_indices(opens_tag) {
@@ -39,13 +39,13 @@ pub(crate) fn neutralize(text: &str) -> Cow<'_, str> {
 }
 
 /// Neutralizes a text and removes its invisible characters. Line breaks and tabs remain.
-pub(crate) fn sanitize(text: &str) -> String {
+pub fn sanitize(text: &str) -> String {
     let visible: String = text.chars().filter(|c| !is_hidden(*c)).collect();
     neutralize(&visible).into_owned()
 }
 
 /// Returns one line without hidden characters that cannot be taken for a tag.
-pub(crate) fn sanitize_line(text: &str) -> String {
+pub fn sanitize_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     let line = words.join(" ").replace('<', "‹").replace('>', "›");
     line.chars().filter(|c| !is_hidden(*c)).collect()
@@ -87,19 +87,19 @@ fn sanitize_schema(schema: &mut Value, depth: usize) {
 }
 
 /// Returns an unpredictable nonce.
-pub(crate) fn new_nonce() -> String {
+pub fn new_nonce() -> String {
     // A ULID begins with the time; only its end is random.
     let random = ulid::Ulid::generate().to_string().to_lowercase();
     random[random.len() - NONCE..].to_owned()
 }
 
 /// Formats an element of the kernel. The text must be neutralized, or the kernel's own.
-pub(crate) fn kernel_element(name: &str, nonce: &str, text: &str) -> String {
+pub fn kernel_element(name: &str, nonce: &str, text: &str) -> String {
     format!("<{RESERVED_IDS}{name} nonce=\"{nonce}\">\n{text}\n</{RESERVED_IDS}{name}>")
 }
 
 /// Returns the nonces of the elements at the starts of lines in a text of the kernel.
-pub(crate) fn nonces(text: &str) -> impl Iterator<Item = &str> {
+pub fn nonces(text: &str) -> impl Iterator<Item = &str> {
     let is_nonce = |nonce: &&str| {
         nonce.len() == NONCE && nonce.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
@@ -112,14 +112,14 @@ pub(crate) fn nonces(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the text of an element without its tags, for any nonce.
-pub(crate) fn element_text(element: &str) -> Option<&str> {
+pub fn element_text(element: &str) -> Option<&str> {
     let (first, rest) = element.split_once('\n')?;
     first.strip_prefix('<')?.strip_prefix(RESERVED_IDS)?;
     Some(rest.rsplit_once('\n')?.0)
 }
 
 /// Returns the statement of a system prompt about the kernel's elements in the conversation.
-pub(crate) fn nonce_statement(nonces: &[&str]) -> Option<String> {
+pub fn nonce_statement(nonces: &[&str]) -> Option<String> {
     if nonces.is_empty() {
         return None;
     }
@@ -137,7 +137,7 @@ pub(crate) fn nonce_statement(nonces: &[&str]) -> Option<String> {
 }
 
 /// Prefixes each line with `> `, so that none can be taken for a line of the kernel.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     // Every line break of Unicode counts, because models see them all as new lines.
     let breaks =
         |c: char| matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}');

@@ -5,12 +5,12 @@ use serde_json::Value;
 use skillhost_home::suggest_similar;
 
 /// The number of mistakes in one message.
-pub(crate) const MAX_MISTAKES: usize = 8;
+pub const MAX_MISTAKES: usize = 8;
 /// The number of enumeration values in a message.
-pub(crate) const CHOICES: usize = 20;
+pub const CHOICES: usize = 20;
 
 /// Describes one mistake: its path, the reason, and the nearest valid name.
-pub(crate) fn describe_mistake(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
+pub fn describe_mistake(error: &jsonschema::ValidationError<'_>, schema: &Value) -> String {
     let path = error.instance_path().as_str();
     let at = if path.is_empty() { String::new() } else { format!("`{}`: ", truncate(path, 100)) };
     let mistake = match error.kind() {
@@ -44,7 +44,7 @@ pub(crate) fn describe_mistake(error: &jsonschema::ValidationError<'_>, schema: 
 }
 
 /// Returns the nearest known names as a question; empty without a similar one.
-pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     match suggest_similar(name, known).as_slice() {
         [] => String::new(),
         names => format!("; did you mean {}?", names.join(", ")),
@@ -52,7 +52,7 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a s
 }
 
 /// Returns at most `limit` characters, with a mark where text is cut.
-pub(crate) fn truncate(text: &str, limit: usize) -> String {
+pub fn truncate(text: &str, limit: usize) -> String {
     // Counts characters: a byte limit could split one.
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -6,10 +6,13 @@ use skillhost_payload::CallError;
 use crate::tools::ToolError;
 
 /// An error that prevents the load of one extension.
-pub(crate) struct ExtensionLoadError {
-    pub(crate) phase: LoadPhase,
-    pub(crate) reason: String,
-    pub(crate) hint: String,
+pub struct ExtensionLoadError {
+    /// The failed phase.
+    pub phase: LoadPhase,
+    /// The reason.
+    pub reason: String,
+    /// A hint; may be empty.
+    pub hint: String,
 }
 
 impl ExtensionLoadError {
@@ -17,7 +20,9 @@ impl ExtensionLoadError {
         Self { phase, reason: error.message, hint: error.hint }
     }
 
-    pub(crate) fn from_tool_errors(problems: &[ToolError]) -> Self {
+    /// Joins the errors of an extension's tools.
+    #[must_use]
+    pub fn from_tool_errors(problems: &[ToolError]) -> Self {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         let hints = ToolError::hints(problems);
         Self { phase: LoadPhase::Wire, reason: lines.join("\n"), hint: hints }
