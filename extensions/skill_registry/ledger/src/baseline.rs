@@ -8,14 +8,12 @@ use serde_json::json;
 use skill_catalog::{Skill, Snapshot};
 use skill_format::{Digest, SkillId};
 
-use crate::changes::apply::disk_audit_entry;
+use crate::changes::record::{disk_audit_entry, first_author};
 use crate::files::place::SkillDirectory;
-use crate::files::tree::CapturedTree;
-use crate::files::tree::read_tree;
+use crate::files::tree::{CapturedTree, read_tree};
 use crate::ledger::Ledger;
 use crate::records::error::LedgerError;
 use crate::records::event::LedgerEvent;
-use crate::records::version::VersionAuthor;
 use crate::session::LedgerSession;
 use crate::sqlite::{NewAuditEntry, NewVersion};
 
@@ -41,7 +39,7 @@ impl Ledger {
     ///
     /// # Errors
     /// Those of the disk and the database; what was recorded before stays recorded.
-    pub fn record_first_versions(
+    pub(crate) fn record_first_versions(
         &self,
         snapshot: &Snapshot,
     ) -> Result<Vec<LedgerEvent>, LedgerError> {
@@ -103,13 +101,7 @@ impl LedgerSession<'_> {
             })?;
             for Unrecorded { skill, place, captured } in new {
                 let skill_id = skill.id().as_str();
-                // A skill that an agent reported and no person has approved is the agent's.
-                let author = match work.created(skill_id)? {
-                    Some(created) if created.approved.is_none() => {
-                        VersionAuthor::Agent(created.author)
-                    }
-                    _ => VersionAuthor::External,
-                };
+                let author = first_author(work, skill_id)?;
                 work.add_blobs(captured.contents())?;
                 let version = NewVersion {
                     skill_id,

@@ -2,4 +2,5 @@
 
 pub(crate) mod apply;
 pub(crate) mod rebuild;
+pub(crate) mod record;
 pub(crate) mod recover;

@@ -1,52 +1,22 @@
 //! Skills that agents created, and their approval by a person.
 
 use std::collections::HashMap;
-use std::path::Path;
-use std::{fs, io};
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use skill_catalog::{AgentAuthor, CreatedSkill, CreatedSkills, Skill, Snapshot, TrustLevel};
 use skill_format::{Digest, SkillId};
-use skillhost_payload::format_compact_time;
 
-use crate::changes::apply::record_version;
-use crate::files::place::SkillDirectory;
-use crate::files::place::find_skill;
-use crate::files::place::require_skill;
-use crate::files::tree::CapturedTree;
-use crate::files::tree::read_tree;
+use crate::changes::record::record_version;
+use crate::files::created_mirror::{MIRROR, Mirror, read_mirror};
+use crate::files::place::{SkillDirectory, find_skill, require_skill};
+use crate::files::tree::{CapturedTree, read_tree};
 use crate::grant::untrusted_root;
 use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};
-use crate::records::note::LedgerNote;
 use crate::records::proposal::HumanActor;
 use crate::records::version::{ApprovalStatus, VersionAuthor};
 use crate::session::LedgerSession;
-use crate::session::write_file;
 use crate::sqlite::{CreatedSkillRow, NewAuditEntry};
-
-/// The copy of these records, so that no skill becomes approved because the database is lost.
-const MIRROR: &str = "created.json";
-
-/// The content of the copy.
-pub(crate) enum Mirror {
-    /// The file does not exist.
-    Missing,
-    /// The file cannot be read.
-    Unreadable,
-    /// The records.
-    Lines(Vec<CreatedSkillRow>),
-}
-
-/// A record in the copy.
-#[derive(Serialize, Deserialize)]
-struct MirrorLine {
-    skill_id: String,
-    author: AgentAuthor,
-    approved: Option<Digest>,
-    approved_by: Option<String>,
-}
 
 impl Ledger {
     /// Records that an agent created a skill, as reported by a tool that writes files for agents.
@@ -126,8 +96,7 @@ impl Ledger {
                 let all = work.all_created()?;
                 let origins_unknown = all.iter().any(CreatedSkillRow::is_unknown_origins);
                 // With unknown origins every skill counts as created by an agent, so that an
-                // approval is
-                // recorded there.
+                // approval is recorded there.
                 let created = work.created(skill_id)?.or_else(|| {
                     let skill_id = skill_id.to_owned();
                     origins_unknown
@@ -189,13 +158,7 @@ impl Ledger {
             Err(error) if error.is_unwritable() => self.with_existing_session(all_created),
             created => created,
         };
-        let created = created?;
-        let created = match read_mirror(&self.data_dir) {
-            // If the ledger cannot be written, a lost database is not rebuilt from the copy.
-            Mirror::Lines(lines) if created.is_empty() => lines,
-            Mirror::Unreadable if created.is_empty() => self.with_session(all_created)?,
-            _ => created,
-        };
+        let created = self.or_mirrored(created?)?;
         let mut statuses = HashMap::new();
         if created.iter().any(CreatedSkillRow::is_unknown_origins) {
             for skill in trusted_skills(snapshot) {
@@ -212,9 +175,7 @@ impl Ledger {
         }
         Ok(statuses)
     }
-}
 
-impl Ledger {
     /// Returns the skills that agents created, whether they are in the snapshot or not, with the
     /// digests of their current trees. Takes no lock if no such skill exists.
     ///
@@ -223,20 +184,27 @@ impl Ledger {
     /// database cannot be read either.
     pub fn created_skills(&self, snapshot: &Snapshot) -> Result<CreatedSkills, LedgerError> {
         let created = self.with_existing_session(all_created)?;
-        let created = match read_mirror(&self.data_dir) {
-            Mirror::Lines(lines) if created.is_empty() => lines,
+        Ok(with_trees(self.or_mirrored(created)?, snapshot))
+    }
+
+    /// Returns the records of the database, or those of the copy if the database has none.
+    fn or_mirrored(&self, rows: Vec<CreatedSkillRow>) -> Result<Vec<CreatedSkillRow>, LedgerError> {
+        if !rows.is_empty() {
+            return Ok(rows);
+        }
+        match read_mirror(&self.data_dir) {
+            // If the ledger cannot be written, a lost database is not rebuilt from the copy.
+            Mirror::Lines(lines) => Ok(lines),
             // A ledger existed: its rebuild records that the origins are unknown.
-            Mirror::Unreadable if created.is_empty() => self.with_session(all_created)?,
-            _ => created,
-        };
-        Ok(with_trees(created, snapshot))
+            Mirror::Unreadable => self.with_session(all_created),
+            Mirror::Missing => Ok(rows),
+        }
     }
 
     /// Returns the result of [`Ledger::created_skills`] from the copy next to the database, without
     /// the lock and the database; `None` if the copy cannot be read, and if a database exists
     /// without one.
-    #[must_use]
-    pub fn mirrored_created_skills(&self, snapshot: &Snapshot) -> Option<CreatedSkills> {
+    pub(crate) fn mirrored_created_skills(&self, snapshot: &Snapshot) -> Option<CreatedSkills> {
         match read_mirror(&self.data_dir) {
             Mirror::Lines(lines) => Some(with_trees(lines, snapshot)),
             Mirror::Missing => (!self.database().exists()).then(CreatedSkills::new),
@@ -297,69 +265,4 @@ fn check_digest(
         format!("`{skill_id}` has the digest {now}, not {digest}"),
         "inspect its files again: they differ from those that were approved",
     ))
-}
-
-impl LedgerSession<'_> {
-    /// Returns `true` if the copy exists.
-    pub(crate) fn is_mirrored(&self) -> bool {
-        self.ledger.data_dir.join(MIRROR).exists()
-    }
-
-    /// Renames a copy that cannot be read; it is not deleted.
-    pub(crate) fn set_mirror_aside(&self) -> Result<(), LedgerError> {
-        let path = self.ledger.data_dir.join(MIRROR);
-        let aside = format!("{MIRROR}.corrupt-{}", format_compact_time(self.stamp.now_ms));
-        match fs::rename(&path, path.with_file_name(aside)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(LedgerError::io("moved aside", &path, &error))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes the records of created skills to the copy next to the database.
-    pub(crate) fn mirror_created(&mut self) -> Result<(), LedgerError> {
-        let lines: Vec<MirrorLine> = self
-            .read(|work| work.all_created())?
-            .into_iter()
-            .map(|CreatedSkillRow { skill_id, author, approved, approved_by }| MirrorLine {
-                skill_id,
-                author,
-                approved,
-                approved_by,
-            })
-            .collect();
-        let path = self.ledger.data_dir.join(MIRROR);
-        let text = json!(lines).to_string();
-        // If the database has no records, an unreadable copy is kept for a person to inspect.
-        if lines.is_empty() && path.exists()
-            || fs::read(&path).is_ok_and(|bytes| bytes == text.as_bytes())
-        {
-            return Ok(());
-        }
-        if let Err(error) = write_file(&path, &text) {
-            self.ledger.note(LedgerNote::FileNotWritten { path, reason: error.to_string() });
-        }
-        Ok(())
-    }
-}
-
-/// Reads the copy.
-pub(crate) fn read_mirror(data_dir: &Path) -> Mirror {
-    match fs::read_to_string(data_dir.join(MIRROR)) {
-        Ok(text) => parse_mirror(&text).map_or(Mirror::Unreadable, Mirror::Lines),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Mirror::Missing,
-        Err(_) => Mirror::Unreadable,
-    }
-}
-
-fn parse_mirror(text: &str) -> Option<Vec<CreatedSkillRow>> {
-    let lines: Vec<MirrorLine> = serde_json::from_str(text).ok()?;
-    let created = |MirrorLine { skill_id, author, approved, approved_by }| CreatedSkillRow {
-        skill_id,
-        author,
-        approved,
-        approved_by,
-    };
-    Some(lines.into_iter().map(created).collect())
 }

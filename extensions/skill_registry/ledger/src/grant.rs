@@ -4,10 +4,8 @@ use serde::Serialize;
 use skill_catalog::{Skill, Snapshot, Store, TrustLevel};
 use skill_format::{AllowedTools, Digest, SkillId};
 
-use crate::files::place::SkillDirectory;
-use crate::files::place::require_skill;
-use crate::files::tree::current_digests;
-use crate::files::tree::read_tree;
+use crate::files::place::{SkillDirectory, require_skill};
+use crate::files::tree::{current_digests, read_tree};
 use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::note::LedgerNote;

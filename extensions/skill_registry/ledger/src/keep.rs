@@ -14,7 +14,7 @@ use crate::ledger::Ledger;
 use crate::records::error::LedgerError;
 use crate::records::event::LedgerEvent;
 use crate::records::note::LedgerNote;
-use crate::retention::RetentionRule;
+use crate::records::retention::RetentionRule;
 
 /// The time a synchronization waits for the lock. A later one makes up for one that timed out.
 const WAIT: Duration = Duration::from_secs(1);

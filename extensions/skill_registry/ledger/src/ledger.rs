@@ -86,8 +86,7 @@ impl Ledger {
     /// Makes every running registry reload at its next turn.
     pub(crate) fn touch_generation(&self) {
         // The change is committed by now, so that a failure here must not be an error: registries
-        // that
-        // are not notified find the change when they poll.
+        // that are not notified find the change when they poll.
         if let Err(error) = GenerationFile::touch(&self.data_dir) {
             self.note(LedgerNote::NotAnnounced { reason: error.to_string() });
         }

@@ -36,6 +36,7 @@ pub use grant::ToolGrant;
 pub use keep::{LedgerOutcome, LedgerSync};
 pub use ledger::Ledger;
 pub use records::activation::{ActivationKind, SkillAccess, SkillActivation, SkillStats};
+pub use records::catalog_row::{CatalogHit, CatalogRow, CatalogTerm};
 pub use records::error::{LedgerError, LedgerErrorKind};
 pub use records::event::{LedgerEvent, ProposalEvent, VersionEvent};
 pub use records::note::LedgerNote;
@@ -44,8 +45,7 @@ pub use records::proposal::{
     ProposalFileState, ProposalFilter, ProposalState, ProposalSummary, ProposeOutcome,
     ProposeRequest, RebaseOutcome, Recommendation, ReviewAdvice, ReviewFlag,
 };
+pub use records::retention::{PruneReport, RetentionRule};
 pub use records::version::{
     ApprovalStatus, AuditEntry, AuditFilter, SkillVersion, VersionAuthor, VersionFile, VersionTree,
 };
-pub use retention::{PruneReport, RetentionRule};
-pub use search_rows::{CatalogHit, CatalogRow, CatalogTerm};

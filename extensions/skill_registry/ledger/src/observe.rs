@@ -4,12 +4,9 @@ use skill_catalog::Snapshot;
 use skill_format::SkillId;
 use skillhost_files::jail::JailError;
 
-use crate::changes::apply::mark_stale;
-use crate::changes::apply::record_version;
-use crate::files::place::SkillDirectory;
-use crate::files::place::find_skill;
-use crate::files::tree::CapturedTree;
-use crate::files::tree::read_tree;
+use crate::changes::record::{first_author, mark_stale, record_version};
+use crate::files::place::{SkillDirectory, find_skill};
+use crate::files::tree::{CapturedTree, read_tree};
 use crate::ledger::Ledger;
 use crate::records::error::LedgerError;
 use crate::records::event::LedgerEvent;
@@ -55,12 +52,9 @@ impl LedgerSession<'_> {
         };
         let captured = read_tree(&place)?;
         self.change(|work| {
-            // A skill that an agent reported and no person has approved is the agent's.
-            let author = match (work.version(skill_id, None)?, work.created(skill_id)?) {
-                (None, Some(created)) if created.approved.is_none() => {
-                    VersionAuthor::Agent(created.author)
-                }
-                _ => VersionAuthor::External,
+            let author = match work.version(skill_id, None)? {
+                None => first_author(work, skill_id)?,
+                Some(_) => VersionAuthor::External,
             };
             let (_, edited) = record_version(work, skill_id, &place, &captured, &author)?;
             let mut events: Vec<LedgerEvent> = edited.into_iter().collect();

@@ -5,3 +5,4 @@ pub(crate) mod propose;
 pub(crate) mod rebase;
 pub(crate) mod recommend;
 pub(crate) mod revise;
+pub(crate) mod stored;

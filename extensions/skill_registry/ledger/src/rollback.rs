@@ -5,15 +5,13 @@ use std::path::Path;
 use serde_json::json;
 use skill_catalog::{Advice, NextStep, Snapshot, suggest_similar};
 
-use crate::changes::apply::record_version;
-use crate::files::place::SkillDirectory;
-use crate::files::place::find_skill;
-use crate::files::place::require_skill;
-use crate::files::tree::CapturedTree;
-use crate::files::tree::read_tree;
+use crate::changes::record::record_version;
+use crate::files::place::{SkillDirectory, find_skill, require_skill};
+use crate::files::tree::{CapturedTree, read_tree};
 use crate::ledger::Ledger;
-use crate::proposals::propose::check_reason;
 use crate::records::error::{LedgerError, LedgerErrorKind};
+use crate::records::event::LedgerEvent;
+use crate::records::limits::check_reason;
 use crate::records::proposal::{ApplyOutcome, HumanActor};
 use crate::records::version::{SkillVersion, VersionAuthor, VersionFile, VersionTree};
 use crate::session::{LedgerSession, LedgerWork};
@@ -83,55 +81,12 @@ impl Ledger {
             session.check_no_pending(skill_id)?;
             let place = session.find_directory(snapshot, skill_id)?;
             let captured = read_tree(&place)?;
-            let mut events = Vec::new();
-            let intent = session.change(|work| {
-                let external = VersionAuthor::External;
-                let (before, edited) =
-                    record_version(work, skill_id, &place, &captured, &external)?;
-                events.extend(edited);
-                let target = rollback_target(work, skill_id, number)?;
-                let wanted = load_files(work, skill_id, &target, Some(&captured))?;
-                // Repairs damaged texts whose copy was found, before the intent refers to them.
-                work.add_blobs(wanted.iter().map(|file| (file.digest, &*file.content)))?;
-                let files = changed_files(&captured, &target, &wanted);
-                if files.is_empty() {
-                    return Err(LedgerError::new(
-                        LedgerErrorKind::State,
-                        format!("`{skill_id}` already equals version {}", target.version.number),
-                        Advice::from(NextStep::ShowHistory).with_text(" lists the versions"),
-                    ));
-                }
-                let to = format!("rolled back to version {}", target.version.number);
-                let mut intent = ChangeIntent {
-                    // Filled in by `add_intent`.
-                    seq: 0,
-                    id: String::new(),
-                    skill_id: skill_id.to_owned(),
-                    root: place.root.clone(),
-                    root_path: place.root_path.clone(),
-                    place: place.rel.clone(),
-                    before,
-                    proposal: None,
-                    by: actor.name.clone(),
-                    via: actor.via.to_owned(),
-                    reason: Some(reason.map_or(to.clone(), |reason| format!("{to}: {reason}"))),
-                    author: VersionAuthor::Person { name: actor.name.clone() },
-                    files,
-                };
-                let changed = work.append_audit(&NewAuditEntry {
-                    action: "skill.rollback",
-                    by: &actor.name,
-                    via: actor.via,
-                    skill_id: Some(skill_id),
-                    version: Some(target.version.number),
-                    detail: json!({"reason": reason}),
-                    ..NewAuditEntry::default()
-                })?;
-                work.add_intent(&mut intent, changed)?;
-                Ok(intent)
-            })?;
+            let request = RollbackRequest { actor, skill_id, number, reason };
+            let (intent, edited) =
+                session.change(|work| request.record(work, &place, &captured))?;
+            // Outside of the transaction: the intent has to survive a crash while files are written.
             let finished = session.execute(&intent)?;
-            events.extend(finished.events);
+            let events = edited.into_iter().chain(finished.events).collect();
             Ok(ApplyOutcome {
                 skill_id: intent.skill_id,
                 proposal: None,
@@ -144,13 +99,66 @@ impl Ledger {
     }
 }
 
+/// The request to restore the files of a version.
+struct RollbackRequest<'a> {
+    actor: &'a HumanActor,
+    skill_id: &'a str,
+    number: Option<u64>,
+    reason: Option<&'a str>,
+}
+
+impl RollbackRequest<'_> {
+    /// Records a direct edit, if there was one, and the intent to restore the files.
+    fn record(
+        &self,
+        work: &LedgerWork<'_, '_>,
+        place: &SkillDirectory,
+        captured: &CapturedTree,
+    ) -> Result<(ChangeIntent, Option<LedgerEvent>), LedgerError> {
+        let Self { actor, skill_id, number, reason } = *self;
+        let external = VersionAuthor::External;
+        let (before, edited) = record_version(work, skill_id, place, captured, &external)?;
+        let target = rollback_target(work, skill_id, number)?;
+        let wanted = load_files(work, skill_id, &target, Some(captured))?;
+        // Repairs damaged texts whose copy was found, before the intent refers to them.
+        work.add_blobs(wanted.iter().map(|file| (file.digest, &*file.content)))?;
+        let files = changed_files(captured, &target, &wanted);
+        if files.is_empty() {
+            return Err(LedgerError::new(
+                LedgerErrorKind::State,
+                format!("`{skill_id}` already equals version {}", target.version.number),
+                Advice::from(NextStep::ShowHistory).with_text(" lists the versions"),
+            ));
+        }
+        let to = format!("rolled back to version {}", target.version.number);
+        let author = VersionAuthor::Person { name: actor.name.clone() };
+        let mut intent = ChangeIntent {
+            before,
+            reason: Some(reason.map_or(to.clone(), |reason| format!("{to}: {reason}"))),
+            files,
+            ..ChangeIntent::for_person(actor, skill_id, place, author)
+        };
+        let changed = work.append_audit(&NewAuditEntry {
+            action: "skill.rollback",
+            by: &actor.name,
+            via: actor.via,
+            skill_id: Some(skill_id),
+            version: Some(target.version.number),
+            detail: json!({"reason": reason}),
+            ..NewAuditEntry::default()
+        })?;
+        work.add_intent(&mut intent, changed)?;
+        Ok((intent, edited))
+    }
+}
+
 impl LedgerSession<'_> {
     /// Records a direct edit of a skill, if there was one.
     pub(crate) fn record_edit(
         &mut self,
         skill_id: &str,
         place: &SkillDirectory,
-    ) -> Result<Option<crate::records::event::LedgerEvent>, LedgerError> {
+    ) -> Result<Option<LedgerEvent>, LedgerError> {
         let captured = read_tree(place)?;
         let last = self.read(|work| work.version(skill_id, None))?;
         let known = match last {

@@ -9,25 +9,23 @@
 //! A process that dies in between leaves the intent open. The next process that opens the ledger
 //! repeats steps 2 to 4, which by the digests does only the missing part.
 
-use skill_catalog::{Advice, NextStep};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use serde_json::json;
+use skill_catalog::{Advice, NextStep};
 use skill_format::Digest;
 use skillhost_files::jail::{JailError, RelPath};
 
-use crate::files::place::SkillDirectory;
-use crate::files::place::jail_error;
-use crate::files::swap::remove_temporary_files;
-use crate::files::swap::{FileSwap, SwapOutcome, SwapTarget};
-use crate::files::tree::{self, CapturedTree};
-use crate::proposals::propose::to_proposal_event;
-use crate::records::error::{LedgerError, LedgerErrorKind};
-use crate::records::event::{LedgerEvent, VersionEvent};
-use crate::records::proposal::ProposalState;
+use crate::changes::record::{add_version, disk_audit_entry, mark_stale};
+use crate::files::place::{SkillDirectory, jail_error};
+use crate::files::swap::{FileSwap, SwapOutcome, SwapTarget, remove_temporary_files};
+use crate::files::tree;
+use crate::records::error::{LedgerError, LedgerErrorKind, rebase_advice};
+use crate::records::event::LedgerEvent;
+use crate::records::proposal::{HumanActor, ProposalState};
 use crate::records::version::{VersionAuthor, VersionFile};
 use crate::session::{LedgerSession, LedgerWork};
 use crate::sqlite::{ChangeIntent, IntentFile, NewAuditEntry, NewVersion};
@@ -44,6 +42,31 @@ pub(crate) struct CommittedChange {
 type ContentMap = HashMap<Digest, Arc<[u8]>>;
 
 impl ChangeIntent {
+    /// Creates the intent of a person to change a skill; what is changed is filled in, and its id and
+    /// number when it is recorded.
+    pub(crate) fn for_person(
+        actor: &HumanActor,
+        skill_id: &str,
+        place: &SkillDirectory,
+        author: VersionAuthor,
+    ) -> Self {
+        Self {
+            seq: 0,
+            id: String::new(),
+            skill_id: skill_id.to_owned(),
+            root: place.root.clone(),
+            root_path: place.root_path.clone(),
+            place: place.rel.clone(),
+            before: None,
+            proposal: None,
+            by: actor.name.clone(),
+            via: actor.via.to_owned(),
+            reason: None,
+            author,
+            files: Vec::new(),
+        }
+    }
+
     fn skill_directory(&self) -> SkillDirectory {
         SkillDirectory {
             root: self.root.clone(),
@@ -139,7 +162,7 @@ impl LedgerSession<'_> {
         for (file, step) in intent.files.iter().zip(&files).rev() {
             let location = place.path().join(&file.path);
             if let (None, Some(digest)) = (step.old, file.old) {
-                return Err(damaged_content_error(intent, &step.path, digest));
+                return Err(damaged_content_error(intent, step.path.as_str(), digest));
             }
             let mode = modes.get(&file.path).copied().unwrap_or(0);
             step.backward(mode).execute().map_err(|error| jail_error(&error, &location))?;
@@ -221,7 +244,7 @@ impl LedgerSession<'_> {
                 stored.proposal.decided = None;
             }
             // Only a stale proposal is an event; the others are seen in the error of the call.
-            let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));
+            let event = LedgerEvent::ProposalStale(stored.proposal.to_event(""));
             let (action, event) = match state {
                 ProposalState::Stale => ("proposal.stale", Some(&event)),
                 ProposalState::Open => ("proposal.reopened", None),
@@ -247,11 +270,9 @@ impl LedgerSession<'_> {
     }
 }
 
-fn damaged_content_error(intent: &ChangeIntent, path: &RelPath, digest: Digest) -> LedgerError {
-    let (what, location) = (
-        format!("a change of `{}`", intent.skill_id),
-        intent.skill_directory().path().join(path.as_str()),
-    );
+fn damaged_content_error(intent: &ChangeIntent, path: &str, digest: Digest) -> LedgerError {
+    let what = format!("a change of `{}`", intent.skill_id);
+    let location = intent.skill_directory().path().join(path);
     LedgerError::damaged_text(&what, &location, digest, "continue with the file as it is")
 }
 
@@ -282,7 +303,7 @@ fn resolve_steps<'a>(
         })?;
         let (old, new) = (content(file.old), content(file.new));
         if let (None, Some(digest)) = (new, file.new) {
-            return Err(damaged_content_error(intent, &path, digest));
+            return Err(damaged_content_error(intent, path.as_str(), digest));
         }
         // The same name in every attempt, so that a later attempt finds the file of a crashed one.
         let token = format!("{}-{position}", intent.id);
@@ -315,67 +336,7 @@ impl FileStep<'_> {
     }
 }
 
-/// Records a skill's files as a version unless the last version has the same tree; returns the
-/// version's number in the database, if the skill has any version or file.
-pub(crate) fn record_version(
-    work: &LedgerWork<'_, '_>,
-    skill_id: &str,
-    place: &SkillDirectory,
-    captured: &CapturedTree,
-    author: &VersionAuthor,
-) -> Result<(Option<u64>, Option<LedgerEvent>), LedgerError> {
-    let last = work.version(skill_id, None)?;
-    let tree = captured.digest();
-    match last {
-        Some(last) if last.version.tree == tree => return Ok((Some(last.seq), None)),
-        None if captured.files.is_empty() => return Ok((None, None)),
-        _ => {}
-    }
-    work.add_blobs(captured.contents())?;
-    let version = NewVersion {
-        skill_id,
-        author,
-        approved_by: None,
-        reason: None,
-        proposal: None,
-        tree,
-        files: &captured.files,
-        complete: captured.complete,
-        root: &place.root,
-        place: &place.rel,
-    };
-    let (_, seq, event) = add_version(work, &version, "", "disk")?;
-    Ok((Some(seq), Some(event)))
-}
-
-/// Adds a version; returns its number in the skill, its number in the database, and the event.
-fn add_version(
-    work: &LedgerWork<'_, '_>,
-    version: &NewVersion<'_>,
-    by: &str,
-    via: &str,
-) -> Result<(u64, u64, LedgerEvent), LedgerError> {
-    let number = work.next_number(version.skill_id)?;
-    let event = LedgerEvent::VersionCreated(VersionEvent {
-        skill_id: version.skill_id.to_owned(),
-        version: number,
-        tree: version.tree,
-        author: version.author.clone(),
-    });
-    let changed = work.append_audit(&NewAuditEntry {
-        action: "version.created",
-        by,
-        via,
-        skill_id: Some(version.skill_id),
-        proposal: version.proposal,
-        version: Some(number),
-        event: Some(&event),
-        detail: json!({"tree": version.tree, "complete": version.complete}),
-    })?;
-    let seq = work.add_version(version, changed, number)?;
-    Ok((number, seq, event))
-}
-
+/// Records the version that a change made, and everything that follows from it.
 fn record_applied(
     work: &LedgerWork<'_, '_>,
     intent: &ChangeIntent,
@@ -386,24 +347,7 @@ fn record_applied(
     };
     let complete = work.version(&intent.skill_id, None)?.is_none_or(|last| last.version.complete);
     let before_tree = tree::tree_digest(&before);
-    // The version is the recorded state plus the change, not the files on the disk: an edit that
-    // came in between must not count as approved.
-    let mut files: Vec<VersionFile> = before
-        .into_iter()
-        .filter(|file| intent.files.iter().all(|changed| changed.path != file.path))
-        .collect();
-    for IntentFile { path, new, mode, .. } in &intent.files {
-        let Some(digest) = *new else { continue };
-        let Some(content) = work.verified(digest, None)? else {
-            let location = intent.skill_directory().path().join(path);
-            let what = format!("a change of `{}`", intent.skill_id);
-            let otherwise = "continue with the file as it is";
-            return Err(LedgerError::damaged_text(&what, &location, digest, otherwise));
-        };
-        let (path, size) = (path.clone(), content.len() as u64);
-        files.push(VersionFile { path, mode: *mode, size, digest, content });
-    }
-    files.sort_by(|a, b| a.path.cmp(&b.path));
+    let files = files_after(work, intent, before)?;
     let tree = tree::tree_digest(&files);
     let version = NewVersion {
         skill_id: &intent.skill_id,
@@ -420,22 +364,7 @@ fn record_applied(
     let (number, _, event) = add_version(work, &version, &intent.by, &intent.via)?;
     let mut events = vec![event];
     if let Some(id) = &intent.proposal {
-        let mut stored = work.find(id)?;
-        stored.proposal.summary.state = ProposalState::Applied;
-        stored.proposal.version = Some(number);
-        let event = LedgerEvent::ProposalApplied(to_proposal_event(&stored.proposal, &intent.by));
-        let changed = work.append_audit(&NewAuditEntry {
-            action: "proposal.applied",
-            by: &intent.by,
-            via: &intent.via,
-            skill_id: Some(&intent.skill_id),
-            proposal: Some(id),
-            version: Some(number),
-            event: Some(&event),
-            detail: json!({}),
-        })?;
-        work.save(&mut stored, changed)?;
-        events.push(event);
+        events.push(record_proposal_applied(work, intent, id, number)?);
     }
     let known = |path: &str| match files.iter().find(|file| file.path == path) {
         Some(file) => Some(Some(file.digest)),
@@ -451,61 +380,80 @@ fn record_applied(
         ..disk_audit_entry()
     })?;
     work.close_intent(intent.seq, "done", changed)?;
-    // The approval of a skill follows a change that a person decided. Only the command line may
-    // extend a grant of `allowed-tools`: neither an agent nor an MCP client decides about it.
-    match work.created(&intent.skill_id)? {
-        Some(mut created) if created.approved == Some(before_tree) => {
-            created.approved = Some(tree);
-            work.put_created(&created, changed)?;
-        }
-        None if matches!(&*intent.via, "cli" | "review")
-            && work.approval(&intent.skill_id)? == Some(before_tree) =>
-        {
-            work.put_approval(&intent.skill_id, tree, &intent.by, changed)?;
-        }
-        Some(_) | None => {}
-    }
+    extend_approval(work, intent, (before_tree, tree), changed)?;
     Ok(CommittedChange { version: number, tree, events })
 }
 
-/// Marks the open proposals of a skill that no longer fit their file. `known` returns the digest of
-/// a file, `Some(None)` for a missing file, and `None` if it is not known.
-pub(crate) fn mark_stale(
+/// Returns the files of the version that a change makes: the recorded ones with the change, not
+/// those on the disk, because an edit that came in between must not count as approved.
+fn files_after(
     work: &LedgerWork<'_, '_>,
-    skill_id: &str,
-    known: &dyn Fn(&str) -> Option<Option<Digest>>,
-) -> Result<Vec<LedgerEvent>, LedgerError> {
-    let mut events = Vec::new();
-    for waiting in work.undecided_proposals(skill_id)? {
-        let Some(now) = known(&waiting.path) else { continue };
-        if waiting.state != ProposalState::Open || now == waiting.base {
-            continue;
-        }
-        let mut stored = work.find(&waiting.id)?;
-        // The file already has the proposed text: a rebase is not required.
-        let superseded = now == Some(waiting.new);
-        let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));
-        let changed = work.append_audit(&NewAuditEntry {
-            action: if superseded { "proposal.superseded" } else { "proposal.stale" },
-            skill_id: Some(skill_id),
-            proposal: Some(&waiting.id),
-            event: (!superseded).then_some(&event),
-            detail: json!({"base": waiting.base, "now": now}),
-            ..disk_audit_entry()
-        })?;
-        stored.proposal.summary.state =
-            if superseded { ProposalState::Superseded } else { ProposalState::Stale };
-        work.save(&mut stored, changed)?;
-        if !superseded {
-            events.push(event);
-        }
+    intent: &ChangeIntent,
+    before: Vec<VersionFile>,
+) -> Result<Vec<VersionFile>, LedgerError> {
+    let mut files: Vec<VersionFile> = before
+        .into_iter()
+        .filter(|file| intent.files.iter().all(|changed| changed.path != file.path))
+        .collect();
+    for IntentFile { path, new, mode, .. } in &intent.files {
+        let Some(digest) = *new else { continue };
+        let Some(content) = work.verified(digest, None)? else {
+            return Err(damaged_content_error(intent, path, digest));
+        };
+        let (path, size) = (path.clone(), content.len() as u64);
+        files.push(VersionFile { path, mode: *mode, size, digest, content });
     }
-    Ok(events)
+    // The digest of a tree is defined on this order.
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
 }
 
-/// Returns an audit entry for a change that was detected on the disk.
-pub(crate) fn disk_audit_entry() -> NewAuditEntry<'static> {
-    NewAuditEntry { via: "disk", ..NewAuditEntry::default() }
+/// Records that a proposal resulted in a version; returns the event.
+fn record_proposal_applied(
+    work: &LedgerWork<'_, '_>,
+    intent: &ChangeIntent,
+    id: &str,
+    number: u64,
+) -> Result<LedgerEvent, LedgerError> {
+    let mut stored = work.find(id)?;
+    stored.proposal.summary.state = ProposalState::Applied;
+    stored.proposal.version = Some(number);
+    let event = LedgerEvent::ProposalApplied(stored.proposal.to_event(&intent.by));
+    let changed = work.append_audit(&NewAuditEntry {
+        action: "proposal.applied",
+        by: &intent.by,
+        via: &intent.via,
+        skill_id: Some(&intent.skill_id),
+        proposal: Some(id),
+        version: Some(number),
+        event: Some(&event),
+        detail: json!({}),
+    })?;
+    work.save(&mut stored, changed)?;
+    Ok(event)
+}
+
+/// Extends the approval of a skill's tree before a change to the tree after it.
+fn extend_approval(
+    work: &LedgerWork<'_, '_>,
+    intent: &ChangeIntent,
+    (before, after): (Digest, Digest),
+    changed: u64,
+) -> Result<(), LedgerError> {
+    // The approval of a skill follows a change that a person decided. Only the command line may
+    // extend a grant of `allowed-tools`: neither an agent nor an MCP client decides about it.
+    match work.created(&intent.skill_id)? {
+        Some(mut created) if created.approved == Some(before) => {
+            created.approved = Some(after);
+            work.put_created(&created, changed)
+        }
+        None if matches!(&*intent.via, "cli" | "review")
+            && work.approval(&intent.skill_id)? == Some(before) =>
+        {
+            work.put_approval(&intent.skill_id, after, &intent.by, changed)
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Creates the error for a file that changed during the operation.
@@ -515,7 +463,7 @@ fn conflict_error(intent: &ChangeIntent, path: &str) -> LedgerError {
         None => LedgerErrorKind::Conflict,
     };
     let hint = match &intent.proposal {
-        Some(id) => crate::records::error::rebase_advice(&id.to_string()),
+        Some(id) => rebase_advice(id),
         None => Advice::from("inspect the changes with ")
             .with_step(NextStep::ShowHistory)
             .with_text(", then try again"),

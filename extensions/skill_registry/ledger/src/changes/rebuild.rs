@@ -12,21 +12,17 @@ use serde_json::json;
 use skill_catalog::Snapshot;
 use skill_format::Digest;
 
-use crate::changes::apply::disk_audit_entry;
-use crate::created_skills::{self, Mirror};
-use crate::examine::DigestedText;
-use crate::examine::flags_of_diff;
+use crate::changes::record::disk_audit_entry;
+use crate::examine::{DigestedText, flags_of_diff};
+use crate::files::created_mirror::{Mirror, read_mirror};
 use crate::files::proposal_file::{self, RecoveredProposal};
 use crate::ledger::PROPOSALS;
-use crate::proposals::propose::first_line;
-use crate::proposals::propose::to_proposal_event;
-use crate::proposals::revise::find_target;
-use crate::proposals::revise::replace_text;
+use crate::proposals::stored::{find_target, replace_text};
 use crate::records::error::LedgerError;
 use crate::records::event::LedgerEvent;
 use crate::records::note::LedgerNote;
 use crate::records::proposal::{
-    LintDelta, Proposal, ProposalFileState, ProposalState, ProposalSummary,
+    LintDelta, Proposal, ProposalFileState, ProposalState, ProposalSummary, first_line,
 };
 use crate::session::{LedgerSession, LedgerWork};
 use crate::sqlite::{CreatedSkillRow, LedgerTransaction, NewAuditEntry, StoredProposal};
@@ -42,7 +38,7 @@ impl LedgerSession<'_> {
     /// Fills an unused database from the files next to it.
     pub(crate) fn rebuild(&mut self, moved_to: Option<PathBuf>) -> Result<(), LedgerError> {
         let (found, unreadable) = read_proposal_files(&self.ledger.data_dir.join(PROPOSALS));
-        let (created, lost) = match created_skills::read_mirror(&self.ledger.data_dir) {
+        let (created, lost) = match read_mirror(&self.ledger.data_dir) {
             Mirror::Lines(created) => (created, false),
             // Every ledger has a copy of these records: without it, the lost database may have had
             // some.
@@ -250,7 +246,7 @@ fn mark_unrestorable(
 ) -> Result<(), LedgerError> {
     stored.proposal.summary.state = ProposalState::Stale;
     let summary = &stored.proposal.summary;
-    let event = LedgerEvent::ProposalStale(to_proposal_event(&stored.proposal, ""));
+    let event = LedgerEvent::ProposalStale(stored.proposal.to_event(""));
     let changed = work.append_audit(&NewAuditEntry {
         action: "proposal.stale",
         skill_id: Some(&summary.skill_id),

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::proposals::propose::MAX_OPEN_TOTAL;
 use crate::records::error::{LedgerError, LedgerErrorKind};
+use crate::records::limits::MAX_OPEN_TOTAL;
 use crate::records::note::LedgerNote;
 use crate::records::proposal::{ProposalFileState, ProposalState};
 use crate::session::LedgerSession;

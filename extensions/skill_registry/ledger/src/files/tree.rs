@@ -9,8 +9,7 @@ use skill_catalog::{FileTree, Skill, SkillFile};
 use skill_format::Digest;
 use skillhost_files::jail::{self, JailError, RelPath};
 
-use crate::files::place::SkillDirectory;
-use crate::files::place::jail_error;
+use crate::files::place::{SkillDirectory, jail_error};
 use crate::records::error::LedgerError;
 use crate::records::version::VersionFile;
 

@@ -4,21 +4,17 @@ use serde_json::json;
 use skill_catalog::{Advice, NextStep, Snapshot};
 use skill_format::Digest;
 
-use crate::changes::apply::mark_stale;
-use crate::changes::apply::record_version;
+use crate::changes::record::{mark_stale, record_version};
 use crate::files::place::ProposalTarget;
-use crate::files::tree::read_tree;
+use crate::files::tree::{CapturedTree, read_tree};
 use crate::ledger::Ledger;
-use crate::proposals::propose::check_reason;
-use crate::proposals::propose::to_proposal_event;
-use crate::proposals::revise::find_target;
-use crate::proposals::revise::log_action;
-use crate::proposals::revise::require_state;
-use crate::records::error::{LedgerError, LedgerErrorKind};
+use crate::proposals::stored::{find_target, log_action, require_state};
+use crate::records::error::{LedgerError, LedgerErrorKind, rebase_advice};
 use crate::records::event::LedgerEvent;
+use crate::records::limits::check_reason;
 use crate::records::proposal::{ApplyOutcome, HumanActor, ProposalDecision, ProposalState};
 use crate::records::version::VersionAuthor;
-use crate::session::LedgerSession;
+use crate::session::{LedgerSession, LedgerWork};
 use crate::sqlite::{ChangeIntent, IntentFile, StoredProposal};
 
 impl Ledger {
@@ -88,7 +84,7 @@ impl LedgerSession<'_> {
         LedgerError::new(
             LedgerErrorKind::Stale,
             format!("{} has changed since the proposal was made", target.location().display()),
-            crate::records::error::rebase_advice(&summary.id.to_string()),
+            rebase_advice(&summary.id),
         )
     }
 
@@ -102,62 +98,22 @@ impl LedgerSession<'_> {
         let captured = read_tree(&target.place)?;
         let summary = &stored.proposal.summary;
         let path = target.path.to_string();
-        let (id, new_digest) = (summary.id.clone(), summary.new_digest);
-        let now = captured.file(&path);
+        let file = IntentFile {
+            path: path.clone(),
+            old: summary.base_digest,
+            new: Some(summary.new_digest),
+            // A proposal changes text only; the executable bits stay.
+            mode: captured.file(&path).map_or(0, |file| file.mode),
+        };
+        let author = VersionAuthor::Agent(summary.author.clone());
         let mut intent = ChangeIntent {
-            seq: 0,
-            id: String::new(),
-            skill_id: target.skill_id.clone(),
-            root: target.place.root.clone(),
-            root_path: target.place.root_path.clone(),
-            place: target.place.rel.clone(),
-            before: None,
             proposal: Some(summary.id.clone()),
-            by: actor.name.clone(),
-            via: actor.via.to_owned(),
             reason: reason.map(str::to_owned),
-            author: VersionAuthor::Agent(summary.author.clone()),
-            files: vec![IntentFile {
-                path: path.clone(),
-                old: summary.base_digest,
-                new: Some(summary.new_digest),
-                // A proposal changes text only; the executable bits stay.
-                mode: now.map_or(0, |file| file.mode),
-            }],
+            files: vec![file],
+            ..ChangeIntent::for_person(actor, &target.skill_id, &target.place, author)
         };
         let mut events = self.change(|work| {
-            // Read again by its digest: a damaged stored text must never reach the skill.
-            let Some(new) = work.verified(new_digest, Some(&captured))? else {
-                let step = NextStep::RejectProposal { id: id.to_string() };
-                let otherwise = Advice::from("reject it with ").with_step(step);
-                let what = format!("proposal {id} of `{}`", target.skill_id);
-                let path = target.location();
-                return Err(LedgerError::damaged_text(&what, &path, new_digest, otherwise));
-            };
-            work.add_blobs([(new_digest, &*new)])?;
-            // The current files become a version first, so that a rollback finds direct edits.
-            work.add_blobs(captured.contents())?;
-            let external = VersionAuthor::External;
-            let (before, edited) =
-                record_version(work, &target.skill_id, &target.place, &captured, &external)?;
-            intent.before = before;
-            stored.proposal.summary.state = ProposalState::Approved;
-            stored.proposal.decided = Some(ProposalDecision {
-                by: actor.name.clone(),
-                at_ms: work.now_ms(),
-                reason: reason.map(str::to_owned),
-            });
-            let event =
-                LedgerEvent::ProposalApproved(to_proposal_event(&stored.proposal, &actor.name));
-            let summary = &stored.proposal.summary;
-            let detail = json!({
-                "base": summary.base_digest, "new": summary.new_digest, "reason": reason,
-            });
-            let changed =
-                log_action(work, &stored, actor, "proposal.approved", Some(&event), detail)?;
-            work.save(&mut stored, changed)?;
-            work.add_intent(&mut intent, changed)?;
-            Ok(edited.into_iter().chain([event]).collect::<Vec<_>>())
+            record_approval(work, &mut stored, target, &captured, actor, &mut intent)
         })?;
         // Outside of the transaction: the decision has to survive a crash while files are written.
         let finished = self.execute(&intent)?;
@@ -171,4 +127,45 @@ impl LedgerSession<'_> {
             events,
         })
     }
+}
+
+/// Records a decision and the intent that follows from it, with all texts that they refer to.
+fn record_approval(
+    work: &LedgerWork<'_, '_>,
+    stored: &mut StoredProposal,
+    target: &ProposalTarget,
+    captured: &CapturedTree,
+    actor: &HumanActor,
+    intent: &mut ChangeIntent,
+) -> Result<Vec<LedgerEvent>, LedgerError> {
+    let new_digest = stored.proposal.summary.new_digest;
+    // Read again by its digest: a damaged stored text must never reach the skill.
+    let Some(new) = work.verified(new_digest, Some(captured))? else {
+        let id = &stored.proposal.summary.id;
+        let step = NextStep::RejectProposal { id: id.clone() };
+        let otherwise = Advice::from("reject it with ").with_step(step);
+        let what = format!("proposal {id} of `{}`", target.skill_id);
+        return Err(LedgerError::damaged_text(&what, &target.location(), new_digest, otherwise));
+    };
+    work.add_blobs([(new_digest, &*new)])?;
+    // The current files become a version first, so that a rollback finds direct edits.
+    work.add_blobs(captured.contents())?;
+    let external = VersionAuthor::External;
+    let (before, edited) =
+        record_version(work, &target.skill_id, &target.place, captured, &external)?;
+    intent.before = before;
+    stored.proposal.summary.state = ProposalState::Approved;
+    stored.proposal.decided = Some(ProposalDecision {
+        by: actor.name.clone(),
+        at_ms: work.now_ms(),
+        reason: intent.reason.clone(),
+    });
+    let event = LedgerEvent::ProposalApproved(stored.proposal.to_event(&actor.name));
+    let summary = &stored.proposal.summary;
+    let detail =
+        json!({"base": summary.base_digest, "new": summary.new_digest, "reason": intent.reason});
+    let changed = log_action(work, stored, actor, "proposal.approved", Some(&event), detail)?;
+    work.save(stored, changed)?;
+    work.add_intent(intent, changed)?;
+    Ok(edited.into_iter().chain([event]).collect())
 }

@@ -5,25 +5,18 @@ use skill_catalog::{Advice, AgentAuthor, NextStep, Snapshot};
 use skill_diff::{self, DiffError, FuzzNote};
 use skill_format::{Digest, FILE_LIMIT};
 
-use crate::examine::examine_change;
-use crate::examine::{ChangeExamination, DigestedText};
-use crate::files::place::ProposalTarget;
-use crate::files::place::unknown_skill;
+use crate::examine::{ChangeExamination, DigestedText, examine_change};
+use crate::files::place::{ProposalTarget, unknown_skill};
 use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};
-use crate::records::event::{LedgerEvent, ProposalEvent};
+use crate::records::event::LedgerEvent;
+use crate::records::limits::{MAX_OPEN_PER_SKILL, MAX_OPEN_TOTAL, check_reason};
 use crate::records::proposal::{
     Proposal, ProposalFileState, ProposalState, ProposalSummary, ProposeOutcome, ProposeRequest,
+    first_line,
 };
 use crate::session::LedgerWork;
 use crate::sqlite::{NewAuditEntry, StoredProposal};
-
-/// The maximum number of undecided proposals: for one skill, and in all.
-const MAX_OPEN_PER_SKILL: u64 = 50;
-pub(crate) const MAX_OPEN_TOTAL: u64 = 500;
-
-/// The largest justification or reason, in bytes.
-pub(crate) const MAX_REASON: usize = 8 << 10;
 
 /// The maximum number of pieces of evidence of a proposal, and the maximum bytes of each.
 const MAX_EVIDENCE: usize = 20;
@@ -147,18 +140,6 @@ fn check_request(request: &ProposeRequest) -> Result<(), LedgerError> {
     }
 }
 
-/// Checks the length of a reason; `what` names it in the message.
-pub(crate) fn check_reason(what: &str, text: &str) -> Result<(), LedgerError> {
-    if text.len() <= MAX_REASON {
-        return Ok(());
-    }
-    Err(LedgerError::new(
-        LedgerErrorKind::TooLarge,
-        format!("{what} has {} bytes, at most {MAX_REASON} are possible", text.len()),
-        "shorten it",
-    ))
-}
-
 /// Makes the new text of a file.
 fn make_new_text(
     target: &ProposalTarget,
@@ -209,7 +190,8 @@ struct DraftProposal<'a> {
 
 impl DraftProposal<'_> {
     fn record(self, work: &LedgerWork<'_, '_>) -> Result<ProposeOutcome, LedgerError> {
-        let skill_id = self.target.skill_id.as_str();
+        let Self { target, author, .. } = self;
+        let skill_id = target.skill_id.as_str();
         let base_digest = self.base.as_ref().map(|base| base.digest);
         let new_digest = Digest::compute(self.new.as_bytes());
         for waiting in work.undecided_proposals(skill_id)? {
@@ -224,9 +206,36 @@ impl DraftProposal<'_> {
         check_quota(work, skill_id)?;
         work.add_blobs(self.base.iter().map(|base| (base.digest, base.text.as_bytes())))?;
         work.add_blobs([(new_digest, self.new.as_bytes())])?;
+        let mut stored = self.into_stored(work, base_digest, new_digest)?;
+        let event = LedgerEvent::ProposalCreated(stored.proposal.to_event(&author.agent_id));
+        let changed = work.append_audit(&NewAuditEntry {
+            action: "proposal.created",
+            by: &author.agent_id,
+            via: "agent",
+            skill_id: Some(skill_id),
+            proposal: Some(&stored.proposal.summary.id),
+            event: Some(&event),
+            detail: json!({
+                "path": target.path.as_str(), "base": base_digest, "new": new_digest,
+                "author": author,
+            }),
+            ..NewAuditEntry::default()
+        })?;
+        work.add(&mut stored, changed)?;
+        Ok(to_outcome(work, stored, false, event))
+    }
+
+    /// Makes the row of the proposal, with a new id and an unused file name.
+    fn into_stored(
+        self,
+        work: &LedgerWork<'_, '_>,
+        base_digest: Option<Digest>,
+        new_digest: Digest,
+    ) -> Result<StoredProposal, LedgerError> {
+        let skill_id = self.target.skill_id.as_str();
         let ChangeExamination { diff, added, removed, flags, lint, tokens } = self.examined;
         let justification = self.request.justification.clone();
-        let mut stored = StoredProposal {
+        Ok(StoredProposal {
             proposal: Proposal {
                 summary: ProposalSummary {
                     id: work.new_id()?,
@@ -262,26 +271,7 @@ impl DraftProposal<'_> {
             // Replaced by `LedgerWork::add`, which renders the file.
             file_digest: new_digest,
             file_before: None,
-        };
-        let event = LedgerEvent::ProposalCreated(to_proposal_event(
-            &stored.proposal,
-            &self.author.agent_id,
-        ));
-        let changed = work.append_audit(&NewAuditEntry {
-            action: "proposal.created",
-            by: &self.author.agent_id,
-            via: "agent",
-            skill_id: Some(skill_id),
-            proposal: Some(&stored.proposal.summary.id),
-            event: Some(&event),
-            detail: json!({
-                "path": self.target.path.as_str(), "base": base_digest, "new": new_digest,
-                "author": self.author,
-            }),
-            ..NewAuditEntry::default()
-        })?;
-        work.add(&mut stored, changed)?;
-        Ok(to_outcome(work, stored, false, event))
+        })
     }
 
     /// Counts one more proposal of the same change.
@@ -292,10 +282,7 @@ impl DraftProposal<'_> {
     ) -> Result<ProposeOutcome, LedgerError> {
         let mut stored = work.find(id)?;
         stored.proposal.summary.count += 1;
-        let event = LedgerEvent::ProposalCreated(to_proposal_event(
-            &stored.proposal,
-            &self.author.agent_id,
-        ));
+        let event = LedgerEvent::ProposalCreated(stored.proposal.to_event(&self.author.agent_id));
         // The new reasons go into the audit log only: reviewed texts must not change unnoticed.
         let changed = work.append_audit(&NewAuditEntry {
             action: "proposal.repeated",
@@ -345,22 +332,4 @@ fn to_outcome(
     let proposal = work.complete(stored);
     let Proposal { summary, file, fuzz, lint, .. } = proposal;
     ProposeOutcome { proposal: summary, merged, file, event, fuzz, lint }
-}
-
-/// Returns the first line of a text, for lists.
-pub(crate) fn first_line(text: &str) -> String {
-    text.trim().lines().next().unwrap_or_default().to_owned()
-}
-
-/// Creates the payload of an event about a proposal.
-pub(crate) fn to_proposal_event(proposal: &Proposal, by: &str) -> ProposalEvent {
-    let summary = &proposal.summary;
-    ProposalEvent {
-        proposal: summary.id.clone(),
-        skill_id: summary.skill_id.clone(),
-        path: summary.path.clone(),
-        new_digest: summary.new_digest,
-        by: by.to_owned(),
-        version: proposal.version,
-    }
 }

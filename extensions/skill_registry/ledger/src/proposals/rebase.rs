@@ -4,14 +4,9 @@ use serde_json::json;
 use skill_catalog::Snapshot;
 
 use crate::examine::DigestedText;
-use crate::files::place::ProposalTarget;
-use crate::files::place::find_skill;
+use crate::files::place::{ProposalTarget, find_skill};
 use crate::ledger::Ledger;
-use crate::proposals::revise::base_text;
-use crate::proposals::revise::find_target;
-use crate::proposals::revise::log_action;
-use crate::proposals::revise::replace_text;
-use crate::proposals::revise::require_state;
+use crate::proposals::stored::{base_text, find_target, log_action, replace_text, require_state};
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::proposal::{HumanActor, Proposal, ProposalDrift, ProposalState, RebaseOutcome};
 use crate::session::LedgerSession;

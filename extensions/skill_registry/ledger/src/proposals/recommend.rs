@@ -5,9 +5,7 @@ use skill_catalog::{Snapshot, TrustLevel};
 use skill_format::{Digest, Severity};
 
 use crate::ledger::Ledger;
-use crate::proposals::propose::to_proposal_event;
-use crate::proposals::revise::log_action;
-use crate::proposals::revise::require_state;
+use crate::proposals::stored::{log_action, require_state};
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::event::LedgerEvent;
 use crate::records::proposal::{ApplyOutcome, HumanActor, ProposalState, Recommendation};
@@ -32,8 +30,7 @@ impl Ledger {
                 let stored = work.find(id)?;
                 require_state(&stored, &[ProposalState::Open], "reviewed")?;
                 check_reviewer(&stored, digest, agent)?;
-                let event =
-                    LedgerEvent::ProposalRecommended(to_proposal_event(&stored.proposal, agent));
+                let event = LedgerEvent::ProposalRecommended(stored.proposal.to_event(agent));
                 let actor = HumanActor { name: agent.clone(), via: "agent" };
                 let detail = json!({"new": digest, "recommendation": recommendation});
                 let action = "proposal.recommended";

@@ -8,7 +8,7 @@ use skill_catalog::AgentAuthor;
 use skill_diff::{FuzzNote, MergeConflict};
 use skill_format::{Digest, Severity};
 
-use crate::records::event::LedgerEvent;
+use crate::records::event::{LedgerEvent, ProposalEvent};
 
 /// The person that made a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -247,6 +247,26 @@ pub struct Proposal {
     pub file: PathBuf,
     /// The state of that file.
     pub file_state: ProposalFileState,
+}
+
+impl Proposal {
+    /// Creates the payload of an event about the proposal that `by` caused.
+    pub(crate) fn to_event(&self, by: &str) -> ProposalEvent {
+        let summary = &self.summary;
+        ProposalEvent {
+            proposal: summary.id.clone(),
+            skill_id: summary.skill_id.clone(),
+            path: summary.path.clone(),
+            new_digest: summary.new_digest,
+            by: by.to_owned(),
+            version: self.version,
+        }
+    }
+}
+
+/// Returns the first line of a text, for lists.
+pub(crate) fn first_line(text: &str) -> String {
+    text.trim().lines().next().unwrap_or_default().to_owned()
 }
 
 /// The state of a proposal's file.

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, ffi};
 use skill_format::Digest;
 
 use super::{DbResult, LedgerTransaction, SqlDigest};
-use crate::search_rows::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};
+use crate::records::catalog_row::{CatalogHit, CatalogRow, CatalogTerm, FIELDS};
 
 /// The maximum number of ranked rows.
 const MAX_RANKED: usize = 200;

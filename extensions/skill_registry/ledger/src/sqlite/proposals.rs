@@ -8,7 +8,7 @@ use skill_format::Digest;
 use super::{DbResult, LedgerTransaction, SqlDigest, SqlJson};
 use crate::records::proposal::{
     LintDelta, Proposal, ProposalDecision, ProposalFileState, ProposalFilter, ProposalState,
-    ProposalSummary, Recommendation, ReviewFlag,
+    ProposalSummary, Recommendation, ReviewFlag, first_line,
 };
 
 /// A proposal with the digests of its file.
@@ -277,7 +277,7 @@ fn stored_from_row(row: &Row<'_>) -> rusqlite::Result<StoredProposal> {
         state: state_from_row(row, 4)?,
         created_ms: row.get(5)?,
         author: row.get::<_, SqlJson<AgentAuthor>>(6)?.0,
-        justification_line: justification.trim().lines().next().unwrap_or_default().to_owned(),
+        justification_line: first_line(&justification),
         base_digest: row.get::<_, Option<SqlDigest>>(8)?.map(|hash| hash.0),
         new_digest: row.get::<_, SqlDigest>(9)?.0,
         added: count(10)? as usize,

@@ -4,7 +4,7 @@ use skill_format::Digest;
 use ulid::Ulid;
 
 use super::{DbResult, LedgerTransaction, SqlDigest};
-use crate::retention::{PruneReport, RetentionRule};
+use crate::records::retention::{PruneReport, RetentionRule};
 
 /// A day in milliseconds.
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;

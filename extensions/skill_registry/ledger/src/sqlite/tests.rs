@@ -1,5 +1,5 @@
 use super::*;
-use crate::search_rows::{CatalogRow, CatalogTerm};
+use crate::records::catalog_row::{CatalogRow, CatalogTerm};
 
 fn stamp(now_ms: i64) -> ChangeStamp {
     ChangeStamp { now_ms, instance: "here".to_owned() }
