@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{
-    Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior,
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Params, Row, Transaction,
+    TransactionBehavior,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -95,8 +96,7 @@ impl LedgerDatabase {
             conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
         }
         // WAL lets readers of other processes go on while one writes; FULL syncs each commit, so
-        // that
-        // an approved change survives a power loss.
+        // that an approved change survives a power loss.
         conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "FULL")?;
         conn.pragma_update(None, "foreign_keys", true)?;
@@ -265,6 +265,23 @@ pub(crate) fn sidecar_paths(path: &Path) -> [PathBuf; 2] {
 }
 
 impl LedgerTransaction<'_> {
+    /// Returns the rows of a query, converted.
+    fn select_rows<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        convert: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> DbResult<Vec<T>> {
+        let mut statement = self.tx.prepare(sql)?;
+        let rows = statement.query_map(values, convert)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Returns the texts that a query selects, one a row.
+    fn select_texts(&self, sql: &str, values: impl Params) -> DbResult<Vec<String>> {
+        self.select_rows(sql, values, |row| row.get(0))
+    }
+
     /// Returns the time of the transaction.
     pub(crate) fn now_ms(&self) -> i64 {
         self.stamp.now_ms
@@ -282,8 +299,7 @@ impl LedgerTransaction<'_> {
             random(now)
         } else {
             // The same millisecond or an earlier one: the last id plus one. It overflows only if
-            // its random
-            // part was at its maximum.
+            // its random part was at its maximum.
             last.increment().unwrap_or_else(|_| random(last.timestamp_ms() + 1))
         };
         self.save_last_id(&id.to_string())?;

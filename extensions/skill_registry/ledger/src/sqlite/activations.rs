@@ -36,14 +36,11 @@ impl LedgerTransaction<'_> {
 
     /// Sums up the reads by skill, the most read skill first.
     pub(crate) fn activation_stats(&self, since_ms: i64) -> DbResult<Vec<SkillStats>> {
-        let mut statement = self.tx.prepare(
-            "SELECT skill_id, sum(kind = 'skill') AS reads, sum(kind = 'resource'),
+        let sql = "SELECT skill_id, sum(kind = 'skill') AS reads, sum(kind = 'resource'),
                  count(DISTINCT agent_id), count(DISTINCT session_id), sum(tokens), max(at_ms)
              FROM activations WHERE at_ms >= ?1
-             GROUP BY skill_id ORDER BY reads DESC, skill_id",
-        )?;
-        let rows = statement.query_map([since_ms], stats_from_row)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+             GROUP BY skill_id ORDER BY reads DESC, skill_id";
+        self.select_rows(sql, [since_ms], stats_from_row)
     }
 }
 

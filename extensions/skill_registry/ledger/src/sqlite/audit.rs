@@ -66,9 +66,7 @@ impl LedgerTransaction<'_> {
             sql.push_str(&format!(" AND at_ms >= ?{}", values.len()));
         }
         sql.push_str(" ORDER BY seq DESC LIMIT ?2");
-        let mut statement = self.tx.prepare(&sql)?;
-        let rows = statement.query_map(values.as_slice(), entry_from_row)?;
-        let mut entries = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+        let mut entries = self.select_rows(&sql, values.as_slice(), entry_from_row)?;
         // Read backwards, so that the limit keeps the newest ones.
         entries.reverse();
         Ok(entries)
@@ -87,11 +85,9 @@ impl LedgerTransaction<'_> {
     pub(crate) fn events_since(&self, seq: u64) -> DbResult<(u64, Vec<LedgerEvent>)> {
         let last: i64 =
             self.tx.query_row("SELECT coalesce(max(seq), 0) FROM audit", [], |row| row.get(0))?;
-        let mut statement = self.tx.prepare(
-            "SELECT action, event FROM audit
-             WHERE seq > ?1 AND instance <> ?2 AND event IS NOT NULL ORDER BY seq",
-        )?;
-        let rows = statement.query_map((seq as i64, &self.stamp.instance), |row| {
+        let sql = "SELECT action, event FROM audit
+             WHERE seq > ?1 AND instance <> ?2 AND event IS NOT NULL ORDER BY seq";
+        let events = self.select_rows(sql, (seq as i64, &self.stamp.instance), |row| {
             let action: String = row.get(0)?;
             // The type of an event is not stored: the action of its entry implies it.
             Ok(match action.as_str() {
@@ -103,7 +99,6 @@ impl LedgerTransaction<'_> {
                 _ => LedgerEvent::ProposalStale(json_column(row)?),
             })
         })?;
-        let events = rows.collect::<rusqlite::Result<Vec<_>>>()?;
         Ok((last as u64, events))
     }
 }

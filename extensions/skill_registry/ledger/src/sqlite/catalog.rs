@@ -14,10 +14,9 @@ const MAX_RANKED: usize = 200;
 impl LedgerTransaction<'_> {
     /// Returns the skills that have a row, with the digest of its text.
     pub(crate) fn catalog_rows(&self) -> DbResult<Vec<(String, Digest)>> {
-        let mut statement = self.tx.prepare("SELECT skill_id, digest FROM catalog")?;
-        let rows =
-            statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, SqlDigest>(1)?.0)))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.select_rows("SELECT skill_id, digest FROM catalog", [], |row| {
+            Ok((row.get(0)?, row.get::<_, SqlDigest>(1)?.0))
+        })
     }
 
     /// Replaces the rows of some skills and removes others. If the index turns out to be damaged,

@@ -64,9 +64,7 @@ impl LedgerTransaction<'_> {
     /// Returns the records of skills that agents created, sorted by id.
     pub(crate) fn all_created(&self) -> DbResult<Vec<CreatedSkillRow>> {
         let sql = "SELECT skill_id, author, approved, approved_by FROM created ORDER BY skill_id";
-        let mut statement = self.tx.prepare(sql)?;
-        let rows = statement.query_map([], row_to_created)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.select_rows(sql, [], row_to_created)
     }
 }
 

@@ -87,19 +87,15 @@ impl LedgerTransaction<'_> {
 
     /// Returns the changes that are not complete, the oldest first.
     pub(crate) fn pending_intents(&self) -> DbResult<Vec<ChangeIntent>> {
-        let mut statement = self.tx.prepare(
+        let sql =
             "SELECT seq, id, skill_id, root, root_path, place, before, proposal, by, via, reason,
                  author
-             FROM intents WHERE state = 'pending' ORDER BY seq",
-        )?;
-        let rows = statement.query_map([], intent_from_row)?;
-        let mut intents = rows.collect::<rusqlite::Result<Vec<_>>>()?;
-        let mut statement = self.tx.prepare(
-            "SELECT path, old, new, mode FROM intent_files WHERE intent = ?1 ORDER BY position",
-        )?;
+             FROM intents WHERE state = 'pending' ORDER BY seq";
+        let mut intents = self.select_rows(sql, [], intent_from_row)?;
+        let sql =
+            "SELECT path, old, new, mode FROM intent_files WHERE intent = ?1 ORDER BY position";
         for intent in &mut intents {
-            let rows = statement.query_map([intent.seq as i64], file_from_row)?;
-            intent.files = rows.collect::<rusqlite::Result<_>>()?;
+            intent.files = self.select_rows(sql, [intent.seq as i64], file_from_row)?;
         }
         Ok(intents)
     }

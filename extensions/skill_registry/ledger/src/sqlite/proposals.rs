@@ -148,12 +148,9 @@ impl LedgerTransaction<'_> {
 
     /// Returns up to `limit` ids with a prefix, the newest first.
     pub(crate) fn proposal_ids(&self, start: &str, limit: usize) -> DbResult<Vec<String>> {
-        let mut statement = self.tx.prepare(
-            "SELECT id FROM proposals WHERE substr(id, 1, length(?1)) = ?1
-             ORDER BY id DESC LIMIT ?2",
-        )?;
-        let rows = statement.query_map((start, limit as i64), |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let sql = "SELECT id FROM proposals WHERE substr(id, 1, length(?1)) = ?1
+             ORDER BY id DESC LIMIT ?2";
+        self.select_texts(sql, (start, limit as i64))
     }
 
     /// Returns the id of the proposal with a number.
@@ -179,10 +176,7 @@ impl LedgerTransaction<'_> {
         }
         sql.push_str(" ORDER BY seq");
         // The values and their numbers in the text are added together, in the same order.
-        let mut statement = self.tx.prepare(&sql)?;
-        let rows = statement.query_map(values.as_slice(), stored_from_row)?;
-        let list = rows.map(|stored| stored.map(|stored| stored.proposal.summary));
-        Ok(list.collect::<rusqlite::Result<_>>()?)
+        self.select_rows(&sql, values.as_slice(), |row| Ok(stored_from_row(row)?.proposal.summary))
     }
 
     /// Returns the undecided proposals of a skill, the oldest first.
@@ -191,8 +185,7 @@ impl LedgerTransaction<'_> {
             "SELECT id, path, state, base, new FROM proposals
              WHERE skill_id = ?1 AND {WAITING} ORDER BY seq"
         );
-        let mut statement = self.tx.prepare(&sql)?;
-        let rows = statement.query_map([skill_id], |row| {
+        self.select_rows(&sql, [skill_id], |row| {
             Ok(UndecidedProposal {
                 id: row.get(0)?,
                 path: row.get(1)?,
@@ -200,26 +193,20 @@ impl LedgerTransaction<'_> {
                 base: row.get::<_, Option<SqlDigest>>(3)?.map(|hash| hash.0),
                 new: row.get::<_, SqlDigest>(4)?.0,
             })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
     }
 
     /// Returns the ids of the open proposals whose texts are not stored.
     pub(crate) fn proposals_without_text(&self) -> DbResult<Vec<String>> {
-        let mut statement = self.tx.prepare(
-            "SELECT id FROM proposals WHERE state = 'open'
-                 AND NOT EXISTS (SELECT 1 FROM blobs WHERE digest = new) ORDER BY seq",
-        )?;
-        let rows = statement.query_map([], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let sql = "SELECT id FROM proposals WHERE state = 'open'
+                 AND NOT EXISTS (SELECT 1 FROM blobs WHERE digest = new) ORDER BY seq";
+        self.select_texts(sql, [])
     }
 
     /// Returns the ids of the most recently changed proposals.
     pub(crate) fn recently_changed_ids(&self, limit: usize) -> DbResult<Vec<String>> {
         let sql = "SELECT id FROM proposals ORDER BY changed DESC LIMIT ?1";
-        let mut statement = self.tx.prepare(sql)?;
-        let rows = statement.query_map([limit as i64], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.select_texts(sql, [limit as i64])
     }
 
     /// Counts the undecided proposals: of a skill, and in total.

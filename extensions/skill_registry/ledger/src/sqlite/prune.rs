@@ -107,18 +107,15 @@ impl LedgerTransaction<'_> {
 
     /// Returns the last version of each skill with the digest of its SKILL.md.
     pub(crate) fn last_texts(&self) -> DbResult<Vec<(String, Option<Digest>)>> {
-        let mut statement = self.tx.prepare(
-            "SELECT last.skill_id, (
+        let sql = "SELECT last.skill_id, (
                  SELECT digest FROM version_files AS files
                  WHERE files.version = last.seq AND path IN ('SKILL.md', 'skill.md')
                  ORDER BY path LIMIT 1)
              FROM (SELECT skill_id, max(number) AS number FROM versions GROUP BY skill_id) AS newest
              JOIN versions AS last
-             ON last.skill_id = newest.skill_id AND last.number = newest.number",
-        )?;
-        let rows = statement.query_map([], |row| {
+             ON last.skill_id = newest.skill_id AND last.number = newest.number";
+        self.select_rows(sql, [], |row| {
             Ok((row.get(0)?, row.get::<_, Option<SqlDigest>>(1)?.map(|hash| hash.0)))
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
     }
 }

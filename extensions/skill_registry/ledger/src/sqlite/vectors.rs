@@ -8,10 +8,7 @@ impl LedgerTransaction<'_> {
     /// Returns the vectors of a model, by the digest of the text.
     pub(crate) fn vectors(&self, model: &str) -> DbResult<Vec<(Digest, Vec<u8>)>> {
         let sql = "SELECT digest, vectors FROM vectors WHERE model = ?1";
-        let mut statement = self.tx.prepare(sql)?;
-        let rows =
-            statement.query_map([model], |row| Ok((row.get::<_, SqlDigest>(0)?.0, row.get(1)?)))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.select_rows(sql, [model], |row| Ok((row.get::<_, SqlDigest>(0)?.0, row.get(1)?)))
     }
 
     /// Stores vectors of a model, and replaces those of the same text.

@@ -119,9 +119,7 @@ impl LedgerTransaction<'_> {
     /// Returns the versions of a skill, the oldest first.
     pub(crate) fn versions(&self, skill_id: &str) -> DbResult<Vec<StoredVersion>> {
         let sql = format!("SELECT {COLUMNS} FROM versions WHERE skill_id = ?1 ORDER BY number");
-        let mut statement = self.tx.prepare(&sql)?;
-        let rows = statement.query_map([skill_id], version_from_row)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.select_rows(&sql, [skill_id], version_from_row)
     }
 
     /// Finds a version of a skill; the last one if `number` is `None`.
@@ -140,10 +138,9 @@ impl LedgerTransaction<'_> {
 
     /// Returns the files of a version, sorted by path, without their contents.
     pub(crate) fn version_listing(&self, seq: u64) -> DbResult<Vec<VersionFile>> {
-        let mut statement = self.tx.prepare(
-            "SELECT path, mode, size, digest FROM version_files WHERE version = ?1 ORDER BY path",
-        )?;
-        let rows = statement.query_map([seq as i64], |row| {
+        let sql =
+            "SELECT path, mode, size, digest FROM version_files WHERE version = ?1 ORDER BY path";
+        self.select_rows(sql, [seq as i64], |row| {
             Ok(VersionFile {
                 path: row.get(0)?,
                 mode: row.get(1)?,
@@ -151,16 +148,13 @@ impl LedgerTransaction<'_> {
                 digest: row.get::<_, SqlDigest>(3)?.0,
                 content: Arc::default(),
             })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        })
     }
 
     /// Returns the ids of the latest proposals whose new text has a digest.
     pub(crate) fn proposals_making(&self, new: Digest) -> DbResult<Vec<String>> {
         let sql = "SELECT id FROM proposals WHERE new = ?1 ORDER BY seq DESC LIMIT 16";
-        let mut statement = self.tx.prepare(sql)?;
-        let rows = statement.query_map([SqlDigest(new)], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.select_texts(sql, [SqlDigest(new)])
     }
 
     /// Returns the number of the version before another one.
@@ -174,9 +168,7 @@ impl LedgerTransaction<'_> {
     /// Returns the ids of the skills that have a version, sorted.
     pub(crate) fn versioned_skills(&self) -> DbResult<Vec<String>> {
         let sql = "SELECT DISTINCT skill_id FROM versions ORDER BY skill_id";
-        let mut statement = self.tx.prepare(sql)?;
-        let rows = statement.query_map([], |row| row.get(0))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        self.select_texts(sql, [])
     }
 }
 
