@@ -100,6 +100,7 @@ impl TextCache {
     }
 
     /// Returns the bytes in use.
+    #[cfg(test)]
     pub(crate) fn used_bytes(&self) -> u64 {
         self.lock().used
     }

@@ -191,12 +191,6 @@ impl Snapshot {
         self.states.unmatched(&self.skills.iter().map(|skill| skill.id.as_str()))
     }
 
-    /// Returns the globs of a scope that match no skill.
-    #[must_use]
-    pub fn unmatched_globs(&self, scope: AgentScope<'_>) -> Vec<UnmatchedPattern> {
-        self.view(scope).unmatched(self)
-    }
-
     /// Returns the view of a scope, computed once.
     pub fn view(&self, scope: AgentScope<'_>) -> &CatalogView {
         self.views.get(self, scope)

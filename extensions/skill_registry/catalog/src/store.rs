@@ -119,12 +119,6 @@ impl Store {
         self.clock.now()
     }
 
-    /// Returns the size of the last good texts in bytes.
-    #[must_use]
-    pub fn cached_bytes(&self) -> u64 {
-        self.cache.used_bytes()
-    }
-
     /// Sets the skills that agents created; publishes a new snapshot if they changed.
     pub fn set_created(&self, created: CreatedSkills) {
         // A concurrent pass would replace this snapshot with one built from the previous state.

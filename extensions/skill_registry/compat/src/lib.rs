@@ -5,14 +5,13 @@
 //! - [`extended`]: the declarations of the SkillsCraft specification.
 //! - `eligibility`, [`graph`]: the consequences of these declarations, for one skill and for a
 //!   catalog.
-//! - [`role`] and [`predicates`]: labels of skills and evidence about their files.
+//! - [`role`]: labels of skills.
 //!
 //! Invariants for every input: no function panics, and the same input has the same result.
 
 mod eligibility;
 pub mod extended;
 pub mod graph;
-pub mod predicates;
 pub mod reference;
 pub mod role;
 

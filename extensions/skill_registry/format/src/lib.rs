@@ -53,8 +53,8 @@ pub use render::{
     sanitize_line, shorten_description, wrap_content,
 };
 pub use skill::{
-    AllowedTools, Frontmatter, ParsedSkill, SkillText, infer_core_type, parse_head, parse_skill,
-    parse_with_fences,
+    AllowedTools, Frontmatter, ParsedSkill, SkillText, infer_core_type, is_valid_name, parse_head,
+    parse_skill, parse_with_fences,
 };
 pub use split::{FRONTMATTER_LIMIT, FrontmatterFences, HeadStatus, find_fences, find_head};
 pub use text::{DecodedText, FILE_LIMIT, decode_file};

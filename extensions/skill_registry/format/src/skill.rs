@@ -19,6 +19,7 @@ use crate::tree;
 pub use core_schema::infer_core_type;
 use findings::DiagnosticCollector;
 pub use frontmatter::{AllowedTools, Frontmatter};
+pub use name::is_valid_name;
 use yaml_tree::Value;
 
 /// The outcome of parsing a SKILL.md.

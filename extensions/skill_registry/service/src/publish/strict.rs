@@ -7,11 +7,8 @@
 
 use serde_json::{Map, Number, Value as Json};
 use serde_yaml::Value as Yaml;
-use skill_format::{FRONTMATTER_LIMIT, Severity, find_fences, sanitize_line, tree};
+use skill_format::{FRONTMATTER_LIMIT, Severity, find_fences, is_valid_name, sanitize_line, tree};
 use yaml_tree::{Value, YamlStyle};
-
-/// The longest `name` in bytes, which are its characters.
-const MAX_NAME: usize = 64;
 
 /// The longest `description`, in UTF-16 code units: no language counts more.
 const MAX_DESCRIPTION: usize = 1_024;
@@ -126,7 +123,7 @@ fn check_fields(frontmatter: &Map<String, Json>) -> Result<(), String> {
     let name = text("name")?.ok_or("`name` is missing")?;
     if !is_valid_name(name) {
         return Err(format!(
-            "the name `{}` is not lower-case letters, digits and single hyphens, at most {MAX_NAME}",
+            "the name `{}` is not lower-case letters, digits and single hyphens, at most 64",
             sanitize_line(name)
         ));
     }
@@ -162,14 +159,6 @@ fn check_length(field: &str, text: &str, limit: usize) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("`{field}` has {length} characters, more than {limit}"))
-}
-
-/// Returns whether a name is valid by the Agent Skills specification.
-fn is_valid_name(name: &str) -> bool {
-    let is_word = |word: &str| {
-        !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
-    };
-    name.len() <= MAX_NAME && name.split('-').all(is_word)
 }
 
 /// Returns whether a plain scalar may be a boolean, a number or a date to a parser of YAML 1.1.

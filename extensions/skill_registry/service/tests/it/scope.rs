@@ -178,7 +178,8 @@ fn scope_applies_to_every_access() {
         catalog: CatalogScope::Globs { include: &include, exclude: &exclude },
         bound: &[],
     };
-    let unmatched = store.snapshot().unmatched_globs(scope);
+    let snapshot = store.snapshot();
+    let unmatched = snapshot.view(scope).unmatched(&snapshot);
     assert_eq!(
         serde_json::to_value(unmatched).unwrap(),
         json!([
