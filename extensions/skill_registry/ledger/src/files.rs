@@ -1,6 +1,7 @@
 //! The files of skills and of proposals.
 
 pub(crate) mod created_mirror;
+pub(crate) mod data_file;
 pub(crate) mod place;
 pub(crate) mod proposal_file;
 pub(crate) mod swap;

@@ -1,7 +1,7 @@
 //! The ledger: proposals of agents, decisions of people, and the versions of skills.
 //!
 //! A call takes the lock of the data directory, opens the database, completes interrupted changes,
-//! does its work and releases everything again; see [`crate::session`]. A change of a skill's files
+//! does its work and releases everything again; see `open.rs`. A change of a skill's files
 //! is recorded as an intent first, then made file by file ([`crate::files::swap`]), then recorded as
 //! a version; see [`crate::changes::apply`].
 

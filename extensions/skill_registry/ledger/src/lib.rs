@@ -18,6 +18,7 @@ mod keep;
 mod last_good;
 mod ledger;
 mod observe;
+mod open;
 mod peek;
 mod proposals;
 mod read;

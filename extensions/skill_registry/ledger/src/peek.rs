@@ -42,20 +42,6 @@ impl Ledger {
         done.map_err(|error| error.with_path(&path))
     }
 
-    /// Runs `work` in a session or, where the ledger cannot be written, reads it as it is.
-    pub(crate) fn with_or_peek<T: Default>(
-        &self,
-        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        if self.read_only {
-            return self.peek(work);
-        }
-        match self.with_session(&work) {
-            Err(error) if error.is_unwritable() => self.peek(work),
-            done => done,
-        }
-    }
-
     fn peek_into<T>(
         &self,
         db: LedgerDatabase,

@@ -1,21 +1,21 @@
-//! A session: exclusive access to the open ledger for one operation.
+//! A session, which is the open ledger for one operation, and its transactions.
 
 use std::cell::RefCell;
+use std::fs;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::path::PathBuf;
 
 use skill_catalog::{Advice, NextStep, suggest_similar};
 use skill_format::Digest;
-use skillhost_files::{DirectoryLock, create_private_dir, fault, with_suffix};
 use skillhost_payload::format_compact_time;
 
+use crate::files::data_file::write_file;
 use crate::files::proposal_file;
 use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::note::LedgerNote;
 use crate::records::proposal::{Proposal, ProposalFileState};
-use crate::sqlite::{self, ChangeStamp, LedgerDatabase, LedgerTransaction, StoredProposal};
+use crate::sqlite::{ChangeStamp, LedgerDatabase, LedgerTransaction, StoredProposal};
 
 /// The minimum length of an abbreviated proposal id, in characters.
 const MIN_PREFIX: usize = 6;
@@ -40,91 +40,6 @@ pub(crate) struct LedgerWork<'t, 'c> {
 }
 
 impl Ledger {
-    /// Runs `work` in a session. If the database turns out to be damaged, it is rebuilt and the
-    /// work is repeated.
-    pub(crate) fn with_session<T>(
-        &self,
-        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        if self.read_only {
-            return Err(self.read_only_error());
-        }
-        let made = fault::failpoint("dir.create").and_then(|()| create_private_dir(&self.data_dir));
-        made.map_err(|error| LedgerError::io("made", &self.data_dir, &error))?;
-        // The lock comes before the database: SQLite's own locks do not cover the files of skills.
-        let lock = DirectoryLock::acquire(&self.data_dir, self.wait)?;
-        let done = match self.attempt(&lock, None, &work) {
-            Err(error) if error.is_corrupt() => {
-                // Once only: if the rebuilt database is damaged as well, the disk is at fault.
-                let moved_to = self.move_aside()?;
-                self.attempt(&lock, Some(moved_to), &work)
-            }
-            done => done,
-        };
-        drop(lock);
-        done.map_err(|error| error.with_path(&self.database()))
-    }
-
-    /// Runs `work` if a ledger exists; creates none. A ledger that cannot be written is read as it
-    /// is.
-    pub(crate) fn with_existing_session<T: Default>(
-        &self,
-        work: impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        if self.read_only {
-            return self.peek(work);
-        }
-        // The proposal files suffice: a lost database is rebuilt from them.
-        let exists = self.database().exists() || self.proposals_dir().exists();
-        if !exists {
-            return Ok(T::default());
-        }
-        self.with_or_peek(work)
-    }
-
-    fn attempt<T>(
-        &self,
-        lock: &DirectoryLock,
-        moved_to: Option<PathBuf>,
-        work: &impl Fn(&mut LedgerSession<'_>) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        // A crash may have damaged the database; the check costs too much for every session.
-        let suspect = !lock.left_by.is_empty();
-        let (db, unused) = LedgerDatabase::open(&self.database(), self.wait, suspect)?;
-        let mut session = LedgerSession { ledger: self, db, stamp: self.stamp(), peeks: false };
-        if unused {
-            session.rebuild(moved_to)?;
-        }
-        // Before the work, so that it never sees a half-written skill.
-        session.recover(&lock.left_by)?;
-        if unused || !session.is_mirrored() {
-            session.mirror_created()?;
-        }
-        // Last: if the recovery fails, the next session has to repeat it.
-        lock.clear_stale_holders();
-        work(&mut session)
-    }
-
-    /// Renames a damaged database; no part of it is deleted.
-    fn move_aside(&self) -> Result<PathBuf, LedgerError> {
-        let path = self.database();
-        let suffix = format!(".corrupt-{}", format_compact_time(self.stamp().now_ms));
-        let mut target = with_suffix(&path, &suffix);
-        while target.exists() {
-            target = with_suffix(&target, "-again");
-        }
-        let failed = |error: io::Error| LedgerError::io("moved aside", &path, &error);
-        // The sidecar files go first: the new database must never be opened with them.
-        for (from, to) in sqlite::sidecar_paths(&path).iter().zip(sqlite::sidecar_paths(&target)) {
-            match fs::rename(from, to) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-                _ => {}
-            }
-        }
-        fs::rename(&path, &target).map_err(failed)?;
-        Ok(target)
-    }
-
     /// Adds the state of its file to a proposal from the database.
     fn with_file_state(&self, stored: StoredProposal) -> Proposal {
         let state = self.file_state(&stored);
@@ -315,34 +230,4 @@ pub(crate) fn proposal_not_found(id: &str, similar: Vec<String>) -> LedgerError 
         Advice::from(NextStep::ListProposals)
             .with_text(" lists them; give the id, a prefix of it or the number"),
     )
-}
-
-/// Writes a file of the data directory atomically.
-pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    fs::create_dir_all(dir)?;
-    let mut hidden = std::ffi::OsString::from(".tmp-");
-    hidden.push(name);
-    let temporary = dir.join(hidden);
-    // Synced before the rename: after a power loss the name must not refer to an empty file.
-    let written = (|| {
-        fault::failpoint("text.create")?;
-        let mut file = fs::File::create(&temporary)?;
-        fault::write_all(&mut file, text.as_bytes())?;
-        fault::failpoint("text.sync")?;
-        file.sync_all()?;
-        fault::failpoint("text.rename")?;
-        fs::rename(&temporary, path)
-    })();
-    if written.is_err() {
-        // The first error is returned; a leftover file is swept later.
-        let _ = fs::remove_file(&temporary);
-        return written;
-    }
-    fault::failpoint("text.dir")?;
-    #[cfg(unix)]
-    fs::File::open(dir)?.sync_all()?;
-    Ok(())
 }

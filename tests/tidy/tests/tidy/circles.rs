@@ -19,7 +19,6 @@ use super::{read, rust_files};
 /// The files of each crate that are in a circle larger than a module and one child.
 const FILES_IN_CIRCLES: &[(&str, usize)] = &[
     ("extensions/skill_registry/commands", 7),
-    ("extensions/skill_registry/ledger", 10),
     ("kernel/host", 7),
     ("kernel/manifest", 3),
     ("kernel/mcp", 9),

@@ -9,9 +9,10 @@ use skill_catalog::AgentAuthor;
 use skill_format::Digest;
 use skillhost_payload::format_compact_time;
 
+use crate::files::data_file::write_file;
 use crate::records::error::LedgerError;
 use crate::records::note::LedgerNote;
-use crate::session::{LedgerSession, write_file};
+use crate::session::LedgerSession;
 use crate::sqlite::CreatedSkillRow;
 
 /// The copy of these records, so that no skill becomes approved because the database is lost.
