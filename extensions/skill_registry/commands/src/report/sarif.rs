@@ -1,16 +1,13 @@
 //! SARIF 2.1.0 (OASIS), for code scanning.
 //!
 //! Results are streamed; the rules that they name follow in the same run. JSON objects are
-//! unordered, so only the list of rules has to be kept.
+//! unordered, so only the list of rules has to be kept. The objects are written out here, with their
+//! fields in alphabetical order: a crate with all types of the standard compiles longer than this one.
 
 use std::io::{self, Write};
 use std::path::{Component, Path};
 
-use serde_sarif::sarif::{
-    ArtifactLocation, Invocation, Location, Message, MultiformatMessageString, Notification,
-    PhysicalLocation, Region, ReportingConfiguration, ReportingDescriptor, Result as Found,
-    ResultLevel, Tool, ToolComponent,
-};
+use serde_json::{Value, json};
 use skill_format::{Diagnostic, Severity};
 use skill_rules::{Profile, RuleLevel};
 use skillhost_terminal::json_text;
@@ -25,7 +22,7 @@ pub(super) struct SarifWriter {
     /// The ids of the rules, in the order of their first results.
     rules: Vec<&'static str>,
     /// The paths that could not be checked.
-    unread: Vec<Notification>,
+    unread: Vec<Value>,
 }
 
 impl SarifWriter {
@@ -33,18 +30,18 @@ impl SarifWriter {
         Self { profile, has_entries: false, rules: Vec::new(), unread: Vec::new() }
     }
 
-    fn result(&mut self, path: &Path, found: &Diagnostic) -> Found {
+    fn result(&mut self, path: &Path, found: &Diagnostic) -> Value {
         let index = self.rules.iter().position(|&rule| rule == found.rule).unwrap_or_else(|| {
             self.rules.push(found.rule);
             self.rules.len() - 1
         });
-        Found::builder()
-            .rule_id(found.rule)
-            .rule_index(index as i64)
-            .level(level(found.severity))
-            .message(message(found))
-            .locations(vec![location(path, Some(found))])
-            .build()
+        json!({
+            "level": level(found.severity),
+            "locations": [location(path, Some(found))],
+            "message": message(found),
+            "ruleId": found.rule,
+            "ruleIndex": index,
+        })
     }
 
     /// Writes the separator before the next result.
@@ -76,11 +73,11 @@ impl ReportWriter for SarifWriter {
         _out: &mut dyn Write,
     ) -> io::Result<()> {
         self.unread.extend(checked.diagnostics().map(|found| {
-            Notification::builder()
-                .level("error")
-                .message(message(found))
-                .locations(vec![location(checked.path, None)])
-                .build()
+            json!({
+                "level": "error",
+                "locations": [location(checked.path, None)],
+                "message": message(found),
+            })
         }));
         Ok(())
     }
@@ -89,17 +86,19 @@ impl ReportWriter for SarifWriter {
         if !self.has_entries {
             self.separate(out)?;
         }
-        let driver = ToolComponent::builder()
-            .name("skillhost")
-            .semantic_version(env!("CARGO_PKG_VERSION"))
-            .rules(self.rules.iter().map(|rule| descriptor(rule, self.profile)).collect::<Vec<_>>())
-            .build();
-        let tool = Tool::builder().driver(driver).build();
+        let rules: Vec<_> = self.rules.iter().map(|rule| descriptor(rule, self.profile)).collect();
+        let tool = json!({
+            "driver": {
+                "name": "skillhost",
+                "rules": rules,
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+            },
+        });
         let unread = std::mem::take(&mut self.unread);
-        let invocation = Invocation::builder()
-            .execution_successful(unread.is_empty())
-            .tool_execution_notifications(unread)
-            .build();
+        let invocation = json!({
+            "executionSuccessful": unread.is_empty(),
+            "toolExecutionNotifications": unread,
+        });
         writeln!(
             out,
             "],\"tool\":{},\"invocations\":{}}}]}}",
@@ -109,28 +108,24 @@ impl ReportWriter for SarifWriter {
     }
 }
 
-fn descriptor(id: &str, profile: Profile) -> ReportingDescriptor {
-    let text = |text: &str| MultiformatMessageString::builder().text(text).build();
+fn descriptor(id: &str, profile: Profile) -> Value {
     let Some(rule) = skill_rules::find_rule(id) else {
-        return ReportingDescriptor::builder().id(id).build();
+        return json!({ "id": id });
     };
-    let help = MultiformatMessageString::builder()
-        .text(rule.docs.trim())
-        .markdown(rule.docs.trim())
-        .build();
     let default = match rule.levels.level_for(profile) {
         RuleLevel::Error => "error",
         RuleLevel::Warning => "warning",
         RuleLevel::Note => "note",
         RuleLevel::Off => "none",
     };
-    ReportingDescriptor::builder()
-        .id(id)
-        .short_description(text(rule.summary))
-        .full_description(text(&what_it_does(rule.docs)))
-        .help(help)
-        .default_configuration(ReportingConfiguration::builder().level(default).build())
-        .build()
+    let help = rule.docs.trim();
+    json!({
+        "defaultConfiguration": { "level": default },
+        "fullDescription": { "text": what_it_does(rule.docs) },
+        "help": { "markdown": help, "text": help },
+        "id": id,
+        "shortDescription": { "text": rule.summary },
+    })
 }
 
 /// Returns the first section of a rule's page, on one line.
@@ -140,20 +135,20 @@ fn what_it_does(docs: &str) -> String {
     section.join(" ").trim().to_owned()
 }
 
-fn level(severity: Severity) -> ResultLevel {
+fn level(severity: Severity) -> &'static str {
     match severity {
-        Severity::Error => ResultLevel::Error,
-        Severity::Warning => ResultLevel::Warning,
-        Severity::Note => ResultLevel::Note,
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
     }
 }
 
-fn message(found: &Diagnostic) -> Message {
+fn message(found: &Diagnostic) -> Value {
     let text = match &found.help {
         Some(help) => format!("{}\nhelp: {help}", found.message),
         None => found.message.clone(),
     };
-    Message::builder().text(literal(&text)).build()
+    json!({ "text": literal(&text) })
 }
 
 /// Escapes quoted text that would be read as a link (SARIF 2.1.0, 3.11.6) or a placeholder
@@ -170,16 +165,15 @@ fn literal(text: &str) -> String {
     text
 }
 
-fn location(path: &Path, found: Option<&Diagnostic>) -> Location {
-    let mut place = PhysicalLocation::builder()
-        .artifact_location(ArtifactLocation::builder().uri(uri(path)).build())
-        .build();
+fn location(path: &Path, found: Option<&Diagnostic>) -> Value {
+    let mut place = json!({ "artifactLocation": { "uri": uri(path) } });
     if let Some(found) = found.filter(|found| found.line > 0) {
-        let mut region = Region::builder().start_line(i64::from(found.line)).build();
-        region.start_column = (found.column > 0).then_some(i64::from(found.column));
-        place.region = Some(region);
+        place["region"] = match found.column {
+            0 => json!({ "startLine": found.line }),
+            column => json!({ "startColumn": column, "startLine": found.line }),
+        };
     }
-    Location::builder().physical_location(place).build()
+    json!({ "physicalLocation": place })
 }
 
 /// Converts a path to a URI reference (RFC 3986), relative to the working directory if the path is.
