@@ -171,7 +171,8 @@ fn copy_sdk(root: &Path, to: &Path) -> Result<()> {
     vendor(to)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+/// Copies a file and creates the directories above it.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<()> {
     if let Some(folder) = to.parent() {
         fs::create_dir_all(folder)?;
     }

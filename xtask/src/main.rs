@@ -43,7 +43,7 @@ enum XtaskCommand {
     Install(install::InstallArgs),
     /// Create a tar archive of the installed files
     Package,
-    /// Measure a cold build, crate by crate; fails above a limit
+    /// Measure a cold build, crate by crate, and changes of a line; fails above a limit
     BuildTimes(build_times::BuildTimesArgs),
     /// Check licences, sources and advisories, where cargo-deny is installed
     Deny,
@@ -64,6 +64,9 @@ enum XtaskCommand {
 }
 
 fn main() -> ExitCode {
+    if let Some(log) = std::env::var_os(build_times::COMPILER_LOG) {
+        return build_times::run_compiler(&log);
+    }
     let result = match XtaskCli::parse().command {
         XtaskCommand::Demo => demo::cmd_demo(),
         XtaskCommand::Flow(args) => demo::cmd_flow(&args),

@@ -4,7 +4,8 @@ use std::ffi::OsStr;
 use std::process::Command;
 use std::time::Instant;
 
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use serde::{Deserialize, Serialize};
 
 use crate::workspace::{Result, root};
@@ -65,12 +66,19 @@ pub(crate) fn measure_command(command: &[String]) -> Result<()> {
     }
     let wall_ms = started.elapsed().as_secs_f64() * 1e3;
     let used = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let ms =
-        |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3;
-    let cpu_ms = ms(used.user_time()) + ms(used.system_time());
-    let usage = CommandUsage { cpu_ms, wall_ms, peak_kib: used.max_rss() };
+    let usage = CommandUsage { cpu_ms: cpu_ms(&used), wall_ms, peak_kib: used.max_rss() };
     println!("{}", serde_json::to_string(&usage)?);
     Ok(())
+}
+
+fn cpu_ms(used: &Usage) -> f64 {
+    let ms = |time: TimeVal| time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3;
+    ms(used.user_time()) + ms(used.system_time())
+}
+
+/// Returns the CPU time of all children that have ended, and of theirs, in milliseconds.
+pub(crate) fn children_cpu_ms() -> Result<f64> {
+    Ok(cpu_ms(&getrusage(UsageWho::RUSAGE_CHILDREN)?))
 }
 
 /// Runs one command in a process of its own that measures it.
