@@ -1,0 +1,80 @@
+//! The JSON of every payload as earlier programs and libraries write it.
+//!
+//! The files hold one value per line. Never edit them: whoever was compiled before reads and writes
+//! exactly this. A new optional field must not appear in them.
+
+use serde::Serialize;
+use serde::de::Deserialize;
+use skillhost_payload::{
+    ActivateSkillRequest, ActiveSkill, AgentAnswer, AgentTask, BuildInfo, CallContext, CallOrigin,
+    CatalogScope, EffectRequest, EmbedRequest, EmbeddingModelInfo, ErrorKind, Event, ExtensionInit,
+    HandleEventRequest, PublishedBody, PublishedDetails, PublishedDetailsRequest, PublishedEntry,
+    PublishedPrompt, PublishedPromptRequest, PublishedRequest, PublishedSkills,
+    PublishedUriRequest, ReviewDecision, ReviewOffer, ReviewRequest, RunTaskRequest, SecretRequest,
+    SecretValue, SkillContent, SkillCreatedReport, SkillGeneration, SkillRef, SkillRequest,
+    SubscribeRequest, SubscriptionId, ToolCall, ToolEffect, ToolOutput, ToolSpec, UserNotice,
+};
+
+/// Parses every line as a type and writes it again.
+fn check<'a, T: Serialize + Deserialize<'a>>(shape: &str, lines: &'a str) {
+    assert!(lines.ends_with('\n'), "{shape}");
+    for line in lines.lines() {
+        let value: T =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{shape}: {error}: {line}"));
+        assert_eq!(serde_json::to_string(&value).unwrap(), line, "{shape}");
+    }
+}
+
+macro_rules! check_shapes {
+    ($($shape:literal: $type:ty,)+) => {
+        $( check::<$type>($shape, include_str!(concat!("wire/", $shape, ".jsonl"))); )+
+    };
+}
+
+#[test]
+fn earlier_payloads_round_trip() {
+    check_shapes! {
+        "activate_skill": ActivateSkillRequest,
+        "active_skill": ActiveSkill,
+        "agent_answer": AgentAnswer,
+        "agent_task": AgentTask,
+        "build_info": BuildInfo,
+        "call_context": CallContext,
+        "call_origin": CallOrigin,
+        "catalog_scope": CatalogScope,
+        "effect_request": EffectRequest,
+        "embed_request": EmbedRequest<'_>,
+        "error_kind": ErrorKind,
+        "event": Event,
+        "extension_init": ExtensionInit,
+        "generation": SkillGeneration,
+        "handle_event": HandleEventRequest,
+        "model_info": EmbeddingModelInfo,
+        "notice": UserNotice,
+        "published_body": PublishedBody,
+        "published_details": PublishedDetails,
+        "published_details_request": PublishedDetailsRequest,
+        "published_entry": PublishedEntry,
+        "published_prompt": PublishedPrompt,
+        "published_prompt_request": PublishedPromptRequest,
+        "published_request": PublishedRequest,
+        "published_skills": PublishedSkills,
+        "published_uri_request": PublishedUriRequest,
+        "review_decision": ReviewDecision,
+        "review_offer": ReviewOffer,
+        "review_request": ReviewRequest,
+        "run_task": RunTaskRequest,
+        "secret_request": SecretRequest,
+        "secret_value": SecretValue,
+        "skill_content": SkillContent,
+        "skill_created": SkillCreatedReport,
+        "skill_ref": SkillRef,
+        "skill_request": SkillRequest<'_>,
+        "subscribe": SubscribeRequest,
+        "subscription_id": SubscriptionId,
+        "tool_call": ToolCall,
+        "tool_effect": ToolEffect,
+        "tool_output": ToolOutput,
+        "tool_spec": ToolSpec,
+    }
+}
