@@ -10,6 +10,7 @@ mod control;
 mod dependencies;
 mod embeddings;
 mod events;
+mod frozen;
 mod handlers;
 mod ledger;
 mod lifecycle;
