@@ -13,7 +13,7 @@ use skill_commands::{ExportArgs, SkillCommand};
 use skillhost_terminal::GlobalArgs;
 
 pub(crate) use events::{EventCommand, TailArgs};
-pub(crate) use mcp::{LabelledRoot, McpArgs, McpClient, McpCommand, ServeArgs};
+pub(crate) use mcp::{LabeledRoot, McpArgs, McpClient, McpCommand, ServeArgs};
 pub(crate) use models::{CheckArgs, ModelCommand};
 pub(crate) use talk::{AskArgs, ChatArgs, ChatSessionArgs, ThreadCommand};
 

@@ -41,8 +41,8 @@ pub(crate) enum McpCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Additional directory with skills to serve; may be repeated
-    #[arg(long = "root", value_name = "LABEL=PATH", value_parser = labelled_root)]
-    pub(crate) roots: Vec<LabelledRoot>,
+    #[arg(long = "root", value_name = "LABEL=PATH", value_parser = labeled_root)]
+    pub(crate) roots: Vec<LabeledRoot>,
     /// Address, or port of 127.0.0.1, to serve many clients over HTTP; an address other than
     /// loopback requires a bearer token
     #[arg(long, value_name = "ADDR", value_parser = http_address)]
@@ -85,15 +85,15 @@ fn http_address(text: &str) -> Result<SocketAddr, String> {
 
 /// A labeled directory with skills.
 #[derive(Debug, Clone)]
-pub(crate) struct LabelledRoot {
+pub(crate) struct LabeledRoot {
     pub(crate) label: String,
     pub(crate) path: PathBuf,
 }
 
-fn labelled_root(text: &str) -> Result<LabelledRoot, String> {
+fn labeled_root(text: &str) -> Result<LabeledRoot, String> {
     match text.split_once('=') {
         Some((label, path)) if !label.is_empty() && !path.is_empty() => {
-            Ok(LabelledRoot { label: label.to_owned(), path: path.into() })
+            Ok(LabeledRoot { label: label.to_owned(), path: path.into() })
         }
         _ => Err("a root is given as LABEL=PATH, such as team=../team-skills".to_owned()),
     }

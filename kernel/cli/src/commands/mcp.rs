@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{LabelledRoot, McpArgs, McpCommand, ServeArgs};
+use crate::cli::{LabeledRoot, McpArgs, McpCommand, ServeArgs};
 use crate::kernel_session::open_models;
 use folder::DirectoryBackend;
 
@@ -58,7 +58,7 @@ fn prepare(session: &CliContext, args: &ServeArgs) -> Result<Served, CliError> {
             add_roots(session, &home, &mut settings, &args.roots)?;
             Ok(Served::Home(home, Box::new(settings)))
         }
-        None => Ok(Served::Folders(parse_labelled_roots(session, &args.roots)?)),
+        None => Ok(Served::Folders(parse_labeled_roots(session, &args.roots)?)),
     }
 }
 
@@ -191,11 +191,11 @@ fn stop_on_signal() -> Result<CancellationToken, CliError> {
 }
 
 /// Parses the roots from the command line; skills in them are untrusted.
-fn parse_labelled_roots(
+fn parse_labeled_roots(
     session: &CliContext,
-    roots: &[LabelledRoot],
+    roots: &[LabeledRoot],
 ) -> Result<Vec<skill_catalog::SkillRoot>, CliError> {
-    let root = |root: &LabelledRoot| {
+    let root = |root: &LabeledRoot| {
         let path = session.environment.current_dir.join(&root.path);
         if !path.is_dir() {
             let message = format!("{}: no such directory", path.display());
@@ -213,7 +213,7 @@ fn add_roots(
     session: &CliContext,
     home: &Home,
     settings: &mut Settings,
-    roots: &[LabelledRoot],
+    roots: &[LabeledRoot],
 ) -> Result<(), CliError> {
     if roots.is_empty() {
         return Ok(());
@@ -227,7 +227,7 @@ fn add_roots(
         _ => None,
     });
     let all_roots = all.get_or_insert_default();
-    all_roots.extend(parse_labelled_roots(session, roots)?.iter().map(|root| json!(root)));
+    all_roots.extend(parse_labeled_roots(session, roots)?.iter().map(|root| json!(root)));
     let registry = settings.extensions.entry(REGISTRY.to_owned()).or_default();
     registry.insert("roots".to_owned(), json!(all));
     Ok(())
