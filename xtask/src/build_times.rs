@@ -1,4 +1,4 @@
-//! `cargo xtask build-times`: how long the product takes to compile, cold and after a change.
+//! `cargo xtask build-times`: the compile times of the product, cold and after a change.
 //!
 //! Cargo calls this program in place of the compiler, so that the CPU time of each crate is known;
 //! elapsed time depends on what else is compiled at the same moment.

@@ -21,12 +21,12 @@ use crate::install::{BuildProfile, build_product, lay_out};
 use crate::workspace::{Result, target};
 
 /// The timeout of one step.
-const PATIENCE: Duration = Duration::from_secs(20);
+const STEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The task of the agent.
 const TASK: &str = "Review the echo extension for best practices";
 
-/// Builds in release and shows the main job.
+/// Builds in release and shows the main workflow.
 pub(crate) fn cmd_demo() -> Result<()> {
     build_product(BuildProfile::Release)?;
     let demo = DemoHome::new()?;
@@ -266,8 +266,8 @@ impl DemoHome {
             if text.contains(wanted) {
                 return Ok(text);
             }
-            if started.elapsed() > PATIENCE {
-                return Err(format!("no output said {wanted:?} within {PATIENCE:?}").into());
+            if started.elapsed() > STEP_TIMEOUT {
+                return Err(format!("no output said {wanted:?} within {STEP_TIMEOUT:?}").into());
             }
             thread::sleep(Duration::from_millis(100));
         }
@@ -298,7 +298,7 @@ impl RunningKernel {
     }
 
     fn wait_for(&self, wanted: &str) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let line = self

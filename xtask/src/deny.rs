@@ -1,4 +1,4 @@
-//! `cargo xtask deny`: licences, sources and known vulnerabilities, offline.
+//! `cargo xtask deny`: licenses, sources and known vulnerabilities, offline.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

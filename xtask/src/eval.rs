@@ -1,4 +1,4 @@
-//! `cargo xtask eval`: measures the product's own search on labelled tasks.
+//! `cargo xtask eval`: measures the product's own search on labeled tasks.
 
 mod block;
 mod data;
@@ -35,7 +35,7 @@ pub(crate) struct EvalArgs {
     /// The catalog: JSON lines, also packed by Zstandard [default: skills.jsonl.zst of the data]
     #[arg(long, value_name = "FILE")]
     skills: Option<PathBuf>,
-    /// The labelled tasks: JSON lines [default: queries_dev.jsonl of the data]
+    /// The labeled tasks: JSON lines [default: queries_dev.jsonl of the data]
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
     /// Write the hits of a ranker in the full catalog: a JSON object of ids for each query
@@ -167,12 +167,12 @@ fn compare(
     }
 }
 
-/// Prints the share of queries whose catalog block has a line for a labelled skill.
+/// Prints the share of queries whose catalog block has a line for a labeled skill.
 fn blocks(skills: &[LabelledSkill], queries: &[LabelledQuery]) {
     let shown = block::listed_in_block(skills, queries, &Ranker::standard());
     let share = shown.iter().filter(|&&shown| shown).count() as f64 / shown.len().max(1) as f64;
     println!(
-        "\na labelled skill in the prompt, {} skills, {} characters: {:.1} %",
+        "\na labeled skill in the prompt, {} skills, {} characters: {:.1} %",
         block::SIZE.min(skills.len()),
         block::BUDGET,
         share * 100.0

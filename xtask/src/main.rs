@@ -29,25 +29,25 @@ struct XtaskCli {
 
 #[derive(Debug, Subcommand)]
 enum XtaskCommand {
-    /// Build everything in release and show the main job on a copy of sandbox/
+    /// Build everything in release and show a session on a copy of sandbox/
     Demo,
-    /// Run the end of the demo with a real model
+    /// Run the last steps of the demo with a real model
     Flow(demo::FlowArgs),
     /// Run everything CI runs: fmt, clippy, tests, doc tests
     Test,
-    /// Measure against the floor; prints a table and never fails on a number
+    /// Measure and compare with a minimal program; no number fails it
     Bench(bench::BenchArgs),
-    /// Measure the skill search on labelled tasks
+    /// Measure the skill search on labeled tasks
     Eval(eval::EvalArgs),
     /// Install the binary, libraries, manifests, skills and the SDK's sources
     Install(install::InstallArgs),
     /// Create a tar archive of the installed files
     Package,
-    /// Measure a cold build, crate by crate, and changes of a line; fails above a limit
+    /// Measure a cold build and rebuilds after a change; fail above a limit
     BuildTimes(build_times::BuildTimesArgs),
-    /// Check licences, sources and advisories, where cargo-deny is installed
+    /// Check licenses, sources and advisories, if cargo-deny is installed
     Deny,
-    /// Try `skillhost mcp` with other people's clients, installed from npm and PyPI; needs network
+    /// Test `skillhost mcp` with third-party clients; requires a network
     Peers(peers::PeersArgs),
     /// Create the vocabulary of skill-tokens from OpenAI's `o200k_base.tiktoken`
     O200k {

@@ -123,7 +123,7 @@ fn needed_elsewhere<'l>(lock: &'l Lock, present: &BTreeSet<(&str, &str)>) -> Vec
     let is_present = |locked: &&Locked| present.contains(&(&*locked.name, &*locked.version));
     let needed: BTreeSet<_> =
         lock.package.iter().filter(is_present).flat_map(|locked| &locked.dependencies).collect();
-    // A dependency is its name, with the version behind it where there are several.
+    // A dependency is its name, with the version after it where there are several.
     let is_needed = |locked: &&Locked| {
         needed.contains(&locked.name)
             || needed.contains(&format!("{} {}", locked.name, locked.version))

@@ -15,7 +15,7 @@ pub(super) const SIZE: usize = 1_000;
 /// The characters that the block may have.
 pub(super) const BUDGET: usize = 8_000;
 
-/// Returns for each query whether the block of a session's first prompt has a line for a labelled
+/// Returns for each query whether the block of a session's first prompt has a line for a labeled
 /// skill.
 pub(super) fn listed_in_block(
     skills: &[LabelledSkill],

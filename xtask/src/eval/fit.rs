@@ -1,6 +1,6 @@
-//! Weights of a linear ranker from labelled queries.
+//! Weights of a linear ranker from labeled queries.
 //!
-//! The loss of one query is listwise: the cross-entropy between the labelled candidates and the
+//! The loss of one query is listwise: the cross-entropy between the labeled candidates and the
 //! softmax of all candidates' scores. Features are divided by their standard deviation first, so
 //! that one penalty on the squared weights fits all of them. The loss is convex; L-BFGS finds its
 //! least value.
@@ -19,7 +19,7 @@ const FLAT: f64 = 1e-7;
 pub(super) struct TrainingExample {
     /// The candidates' features, one candidate after the other.
     pub(super) features: Vec<f64>,
-    /// `true` for each labelled candidate.
+    /// `true` for each labeled candidate.
     pub(super) relevant: Vec<bool>,
     /// The weight of the query.
     pub(super) weight: f64,
@@ -42,10 +42,10 @@ impl TrainingExample {
         self.features.chunks(self.width().max(1))
     }
 
-    /// Adds the loss and its slope. A query without a labelled candidate adds zero.
+    /// Adds the loss and its slope. A query without a labeled candidate adds zero.
     fn add(&self, weights: &[f64], scores: &mut Vec<f64>, slope: &mut [f64]) -> f64 {
-        let labelled = self.relevant.iter().filter(|&&relevant| relevant).count() as f64;
-        if labelled == 0.0 {
+        let labeled = self.relevant.iter().filter(|&&relevant| relevant).count() as f64;
+        if labeled == 0.0 {
             return 0.0;
         }
         scores.clear();
@@ -55,7 +55,7 @@ impl TrainingExample {
         let sum: f64 = scores.iter().map(|score| (score - most).exp()).sum();
         let mut loss = 0.0;
         for ((row, &score), &relevant) in self.rows().zip(scores.iter()).zip(&self.relevant) {
-            let wanted = if relevant { 1.0 / labelled } else { 0.0 };
+            let wanted = if relevant { 1.0 / labeled } else { 0.0 };
             let share = (score - most).exp() / sum;
             loss -= wanted * (score - most - sum.ln());
             let pull = self.weight * (share - wanted);
@@ -188,7 +188,7 @@ mod tests {
     use super::super::random::SplitMix64;
     use super::*;
 
-    /// Queries with five candidates each, of which the one that `teacher` scores highest is labelled.
+    /// Queries with five candidates each, of which the one that `teacher` scores highest is labeled.
     fn taught(teacher: &[f64], count: usize) -> Vec<TrainingExample> {
         let mut random = SplitMix64::new(3);
         (0..count)
@@ -232,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn unlabelled_or_weightless_query_adds_zero() {
+    fn unlabeled_or_weightless_query_adds_zero() {
         let mut examples = taught(&[1.0, -2.0], 40);
         let before = fit_weights(&examples.iter().collect::<Vec<_>>(), 1e-2);
-        let mut unlabelled = examples[0].clone();
-        unlabelled.relevant.fill(false);
-        unlabelled.weight = 0.0;
-        examples.push(unlabelled);
+        let mut unlabeled = examples[0].clone();
+        unlabeled.relevant.fill(false);
+        unlabeled.weight = 0.0;
+        examples.push(unlabeled);
         let after = fit_weights(&examples.iter().collect::<Vec<_>>(), 1e-2);
         for (before, after) in before.iter().zip(&after) {
             assert!((before - after).abs() < 0.05, "{before} {after}");

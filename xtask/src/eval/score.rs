@@ -16,20 +16,20 @@ impl RankingMetrics {
     /// The names of the numbers, in order.
     pub(super) const NAMES: [&str; 6] = ["R@1", "R@3", "R@5", "R@10", "MRR", "nDCG@10"];
 
-    /// Measures one query: the share of its labelled skills in the first k (for k = 1 one suffices),
+    /// Measures one query: the share of its labeled skills in the first k (for k = 1 one suffices),
     /// the reciprocal rank of the first among 100, and binary nDCG at 10.
     pub(super) fn compute<S: AsRef<str>>(relevant: &[String], ranked: &[S]) -> Self {
-        let labelled: HashSet<&str> = relevant.iter().map(String::as_str).collect();
-        let fits = |id: &S| labelled.contains(id.as_ref());
+        let labeled: HashSet<&str> = relevant.iter().map(String::as_str).collect();
+        let fits = |id: &S| labeled.contains(id.as_ref());
         let share = |k: usize| {
             let found = ranked.iter().take(k).filter(|id| fits(id)).count();
-            found as f64 / if k == 1 { labelled.len().min(1) } else { labelled.len() }.max(1) as f64
+            found as f64 / if k == 1 { labeled.len().min(1) } else { labeled.len() }.max(1) as f64
         };
         let gain = |rank: usize| 1.0 / (rank as f64 + 2.0).log2();
         let first = ranked.iter().take(100).position(fits);
         let found: f64 =
             (0..ranked.len().min(10)).filter(|&rank| fits(&ranked[rank])).map(gain).sum();
-        let best: f64 = (0..labelled.len().min(10)).map(gain).sum();
+        let best: f64 = (0..labeled.len().min(10)).map(gain).sum();
         Self([
             share(1),
             share(3),
