@@ -29,7 +29,7 @@ pub struct Sandbox {
     pub(crate) writing: Mutex<()>,
 }
 
-/// An entry of the sandbox that may be there or not.
+/// An entry of the sandbox that may or may not exist.
 pub(crate) struct EntryPath {
     /// The directory it lies in.
     pub(crate) dir: Dir,
@@ -67,7 +67,7 @@ impl Sandbox {
         Ok(dir)
     }
 
-    /// Opens the directory that a path lies in, which is there.
+    /// Opens the parent directory of a path, which must exist.
     pub(crate) fn open_entry(&self, path: &SandboxPath) -> Result<EntryPath, ExtensionError> {
         self.walk(path, &mut |dir, component| step(dir, component))
     }
@@ -290,7 +290,7 @@ fn refuse_private(
     Ok(())
 }
 
-/// Returns the identity of the directory behind a name.
+/// Returns the identity of the directory that a name refers to.
 fn read_identity(dir: &Dir, name: &str) -> Option<(u64, u64)> {
     let metadata = dir.symlink_metadata(name).ok()?;
     metadata.is_dir().then(|| (metadata.dev(), metadata.ino()))

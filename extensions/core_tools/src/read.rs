@@ -15,7 +15,7 @@ use crate::text::{self, FILE_LIMIT};
 /// The default of the number of lines.
 const LINES: u64 = 2_000;
 
-/// The most bytes of text that one answer carries.
+/// The maximum bytes of text in one result.
 const PAGE: usize = 48 << 10;
 
 /// The arguments of `read_file`.

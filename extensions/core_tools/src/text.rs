@@ -1,4 +1,4 @@
-//! The distinction of texts from other files.
+//! Detection of text files.
 
 use sha2::{Digest as _, Sha256};
 use skillhost_sdk::{ErrorKind, ExtensionError};
@@ -8,7 +8,7 @@ use crate::path::SandboxPath;
 /// The largest file, in bytes, that is read or written.
 pub(crate) const FILE_LIMIT: usize = 4 << 20;
 
-/// First bytes by which a kind of file is known.
+/// The first bytes of kinds of files that are not text.
 const MAGIC: [(&[u8], &str); 12] = [
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),

@@ -214,7 +214,7 @@ impl std::fmt::Debug for Thread {
     }
 }
 
-/// Returns a new id; later ids sort behind earlier ones.
+/// Returns a new id; later ids sort after earlier ones.
 fn new_id() -> String {
     Ulid::generate().to_string().to_lowercase()
 }

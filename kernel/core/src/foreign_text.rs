@@ -150,7 +150,7 @@ fn opens_tag(c: char) -> bool {
     matches!(c, '<' | '\u{ff1c}' | '\u{fe64}')
 }
 
-/// Returns whether the text behind a `<` is the rest of a tag with a reserved name for a reader who
+/// Returns whether the text after a `<` is the rest of a tag with a reserved name for a reader who
 /// ignores hidden characters, case and full width.
 fn is_reserved(after: &str) -> bool {
     let visible = after.chars().filter(|c| !c.is_control() && !is_hidden(*c) && !is_joiner(*c));

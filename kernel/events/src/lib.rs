@@ -7,7 +7,7 @@
 //!
 //! The guarantees hold whenever the process ends: an appended event is stored; a delivery that was
 //! not acknowledged is repeated, so a handler may see an event more than once; attempts are counted
-//! before they start, so a handler that ends the process is not retried for ever.
+//! before they start, so a handler that ends the process is not retried forever.
 //!
 //! Several processes may append to one file at once; one of them delivers. An [`EventBus`] also
 //! passes events on to the listeners in its process.

@@ -12,7 +12,7 @@ pub trait AppendSink: Send + Sync {
     /// The system's error.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Removes all bytes behind a length.
+    /// Removes all bytes after a length.
     ///
     /// # Errors
     /// The system's error.
@@ -74,7 +74,7 @@ impl AppendLog {
     }
 }
 
-/// Splits a log into complete lines and returns their length in bytes: bytes behind the last line
+/// Splits a log into complete lines and returns their length in bytes: bytes after the last line
 /// break were being written when the process or the machine ended.
 #[must_use]
 pub fn split_complete_lines(bytes: &[u8]) -> (Vec<&[u8]>, usize) {

@@ -1,4 +1,4 @@
-//! Paths beside a file.
+//! Paths next to a file.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The URI under which SQLite opens a file that nobody writes.
+//! The URI under which SQLite opens a file that no process writes.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The home: where things are, the settings, secrets and manifests in it, and the approvals of a
-//! person for what agents have written.
+//! The home: its directories, the settings, secrets and manifests in it, and a person's approvals of
+//! the code that agents have written.
 //!
 //! [`Home::find`] finds it and [`trust()`] records that it may be used; [`Settings`] reads
 //! `skillhost.yaml`, [`discover_manifests`] the manifests, [`Approvals`] the decisions of a person.

@@ -1,4 +1,4 @@
-//! The formats of texts in a manifest.
+//! The formats of strings in a manifest.
 
 use globset::Glob;
 

@@ -1,4 +1,4 @@
-//! The MCP server: tools, skills, resources and prompts for every other agent.
+//! The MCP server: tools, skills, resources and prompts for any MCP client.
 //!
 //! [`McpServer`] implements the protocol on top of a [`Backend`]. [`KernelBackend`] serves the
 //! tools and skills of a loaded kernel. [`serve_stdio`] and [`http::serve_http`] connect a server

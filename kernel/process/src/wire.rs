@@ -84,7 +84,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
                     }
                 }
             };
-            // A write to a process that does not read would block for ever.
+            // A write to a process that does not read would block forever.
             tokio::select! {
                 () = writing => {}
                 () = close.cancelled() => {}

@@ -280,7 +280,7 @@ async fn hanging_process_is_killed() {
     let first = running_pid(&process).await;
     let limit = Duration::from_millis(100);
     tokio::time::timeout(limit, call(&process, "hang", "")).await.unwrap_err();
-    // This call waits behind the hanging one and fails with the reason of the kill.
+    // This call waits for the hanging one and fails with the reason of the kill.
     let error = call(&process, "echo", "x").await.unwrap_err();
     assert!(
         error.message.contains("did not respond for 200 ms after a cancelled call"),

@@ -44,7 +44,7 @@ pub(crate) struct LineRange<'a> {
     pub(crate) source: &'a str,
     /// The byte offset of the first line in it.
     pub(crate) start: usize,
-    /// The byte offset behind the last line.
+    /// The byte offset after the last line.
     pub(crate) end: usize,
     /// The line of the file of the first line, counted from 1.
     pub(crate) line: u32,
@@ -399,7 +399,7 @@ impl<'a> ValueBuilder<'a> {
     }
 }
 
-/// Returns a comma with the blanks and comments behind it.
+/// Returns a comma with the blanks and comments after it.
 fn trailing_comma(text: &str) -> &str {
     let mut rest = text[1..].trim_start();
     while rest.starts_with('#') {

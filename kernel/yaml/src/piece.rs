@@ -129,7 +129,7 @@ fn quoted_length(fragment: YamlFragment<'_>, indent: usize, known_keys: &[&str])
         let head = fragment_head(line, indent, FragmentKind::Field, known_keys);
         head.is_some_and(|(key, _)| known_keys.contains(&key))
     };
-    // Text behind the closing quote, or a swallowed known field, means an unpaired quote.
+    // Text after the closing quote, or a swallowed known field, means an unpaired quote.
     let is_comment = after.starts_with([' ', '\t']) && after.trim_start().starts_with('#');
     if (after.is_empty() || is_comment) && !swallowed.into_iter().any(swallows) { end } else { 0 }
 }

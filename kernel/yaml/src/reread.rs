@@ -164,7 +164,7 @@ impl RecoveryReader<'_> {
         self.notices.push(Notice::new(kind, error.span));
         let text = piece.lines.text();
         let blanks = text[piece.value_at..].len() - text[piece.value_at..].trim_start().len();
-        // An empty first line has no text to point at, so the position is that behind the colon.
+        // An empty first line has no text to point at, so the position is that after the colon.
         let at = if first.is_empty() { piece.value_at } else { piece.value_at + blanks };
         Value::Scalar(Scalar {
             text: join_value_text(first, rest),

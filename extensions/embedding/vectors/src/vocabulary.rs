@@ -43,7 +43,7 @@ impl PieceVocabulary {
             at += line.len() as u32;
             let (continues, piece) = split_prefix(trim_line_end(line));
             longest = longest.max(piece.len());
-            // A second piece with the same text is stored behind the first and never found.
+            // A second piece with the same text is stored after the first and never found.
             let mut slot = hash_piece(continues, piece) as usize & mask;
             while slots[slot] != FREE {
                 slot = (slot + 1) & mask;

@@ -76,7 +76,7 @@ pub enum DiffError {
         line: usize,
         /// The line of the diff, without its first character.
         expected: String,
-        /// The line of the base; `None` behind its end.
+        /// The line of the base; `None` after its end.
         found: Option<String>,
     },
     /// No line of a hunk is in the text.

@@ -116,7 +116,7 @@ impl FileNames {
     }
 }
 
-/// Returns the name behind a `*** ` mark of the other patch format.
+/// Returns the name after a `*** ` mark of the other patch format.
 fn marked_name(line: &str) -> Option<String> {
     let verbs = ["*** Update File: ", "*** Add File: ", "*** Delete File: "];
     verbs.iter().find_map(|verb| line.strip_prefix(verb)).map(names::parse_name)

@@ -31,7 +31,7 @@ struct MergeSide<'t> {
     edits: Vec<MergeEdit>,
     /// The number of merged edits.
     next: usize,
-    /// The distance of a line of the side from that of the base behind them.
+    /// The distance of a line of the side from that of the base after them.
     shift: isize,
 }
 

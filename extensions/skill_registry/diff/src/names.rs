@@ -35,7 +35,7 @@ pub(crate) fn match_name(name: &str, path: &str) -> NameMatch {
     }
 }
 
-/// Parses the name behind `--- ` or `+++ `: it ends before a tab, or is quoted.
+/// Parses the name after `--- ` or `+++ `: it ends before a tab, or is quoted.
 pub(crate) fn parse_name(text: &str) -> String {
     let text = text.trim_end_matches('\r');
     if let Some(quoted) = text.trim_end().strip_prefix('"') {
@@ -44,7 +44,7 @@ pub(crate) fn parse_name(text: &str) -> String {
     text.split('\t').next().unwrap_or_default().trim().to_owned()
 }
 
-/// Parses the two names behind `diff --git `; `None` if they cannot be separated.
+/// Parses the two names after `diff --git `; `None` if they cannot be separated.
 pub(crate) fn parse_git_names(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     if let Some(quoted) = text.strip_prefix('"') {

@@ -73,7 +73,7 @@ struct DiffParser<'d, 'p> {
     named: Vec<String>,
     /// `true` if a hunk may start without a header.
     headless: bool,
-    /// The line behind a hunk that may have more lines.
+    /// The line after a hunk that may have more lines.
     loose_end: Option<usize>,
 }
 
@@ -394,7 +394,7 @@ impl<'d> DiffParser<'d, '_> {
     fn remove_newline(&self, lines: &mut [HunkLine<'d>]) {
         let Some(last) = lines.last_mut() else { return };
         if last.end == LineEnding::CrLf && !self.parsed.crlf {
-            // Without a newline behind it, the `\r` belongs to the line.
+            // Without a newline after it, the `\r` belongs to the line.
             let start = last.text.as_ptr() as usize - self.diff.as_ptr() as usize;
             last.text = &self.diff[start..=start + last.text.len()];
         }
@@ -460,7 +460,7 @@ pub(crate) fn parse_hunk_header(header: &str) -> Option<HunkHeader> {
 }
 
 /// Returns the number of trailing empty lines that make the hunk as long as its header says; the
-/// others are the space behind the hunk. `None` if no number fits.
+/// others are the space after the hunk. `None` if no number fits.
 fn trailing_blank_count(lines: &[HunkLine<'_>], numbers: HunkHeader) -> Option<usize> {
     let bare = lines.iter().rev().take_while(|line| line.bare).count();
     let count = |not| lines.iter().filter(|line| line.tag != not).count();
@@ -468,7 +468,7 @@ fn trailing_blank_count(lines: &[HunkLine<'_>], numbers: HunkHeader) -> Option<u
     (0..=bare).find(|count| (old + count, new + count) == (numbers.old, numbers.new))
 }
 
-/// Removes trailing blank lines behind a hunk and adds its notes; returns whether the hunk may have
+/// Removes trailing blank lines after a hunk and adds its notes; returns whether the hunk may have
 /// more lines, because its header does not confirm the count.
 fn finish_hunk(hunk: &mut Hunk<'_>, numbers: Option<HunkHeader>) -> bool {
     let blanks = numbers.and_then(|numbers| trailing_blank_count(&hunk.lines, numbers));

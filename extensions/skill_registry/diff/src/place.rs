@@ -96,7 +96,7 @@ impl<'b, 't> HunkSearch<'b, 't> {
     /// Finds the position of the next hunk.
     ///
     /// # Errors
-    /// Returns an error if no position fits, if several do, or if the only one is not behind the
+    /// Returns an error if no position fits, if several do, or if the only one is not after the
     /// earlier hunks.
     pub(crate) fn find_placement(&mut self, hunk: &Hunk<'_>) -> Result<HunkPlacement, DiffError> {
         self.hunk += 1;

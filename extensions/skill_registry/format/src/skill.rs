@@ -53,7 +53,7 @@ impl SkillText<'_> {
 /// Parses the frontmatter and applies the loading rules.
 ///
 /// `dir_name` is the name of the skill's directory. The bytes may end right after the closing
-/// fence: in a UTF-8 file no byte behind it is read.
+/// fence: in a UTF-8 file no byte after it is read.
 #[must_use]
 pub fn parse_head(dir_name: &str, bytes: &[u8]) -> ParsedSkill {
     // UTF-16 is decoded as a complete file, because fences are searched as UTF-8 bytes.

@@ -45,7 +45,7 @@ pub fn find_head(bytes: &[u8]) -> HeadStatus {
 pub struct FrontmatterFences {
     /// The bytes between them.
     pub yaml: Range<usize>,
-    /// The byte offset of the body, behind the line of the closing fence.
+    /// The byte offset of the body, after the line of the closing fence.
     pub body_start: usize,
     /// The line of the opening fence, counted from 1.
     pub open_line: u32,
@@ -235,7 +235,7 @@ impl FenceSearch {
 impl FrontmatterFences {
     /// Creates fences that were found by other rules than those of [`find_fences`].
     ///
-    /// `yaml` are the bytes between them, `body_start` is behind the closing one, and the opening
+    /// `yaml` are the bytes between them, `body_start` is after the closing one, and the opening
     /// one is on line `open_line`.
     #[must_use]
     pub fn new(yaml: Range<usize>, body_start: usize, open_line: u32) -> Self {

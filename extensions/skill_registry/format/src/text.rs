@@ -84,7 +84,7 @@ fn decode_utf16(content: &[u8], unit: ByteOrder) -> Result<DecodedText<'static>,
         return Err(encoding_error("truncated UTF-16 character at the end".to_owned()));
     }
     let mut text = String::with_capacity(content.len());
-    // The content starts behind the byte order mark of two bytes.
+    // The content starts after the byte order mark of two bytes.
     let mut offset = 2;
     for decoded in char::decode_utf16(pairs.iter().map(|&pair| unit(pair))) {
         let Ok(character) = decoded else {

@@ -12,7 +12,7 @@
 //! - A block (`|`, `>`) stays a block of its kind. Any other text over several lines becomes a
 //!   block `>-` with the line breaks of its author. No line is broken or joined otherwise.
 //! - Values in brackets or braces stay unchanged.
-//! - Comments stay with the field below them, or behind their value; a group of comments at the top
+//! - Comments stay with the field below them, or after their value; a group of comments at the top
 //!   before a blank line stays at the top. Several blank lines become one.
 //! - A field that is not valid YAML is written as the text that loading recovers from it.
 

@@ -1,7 +1,7 @@
 //! Comments that suppress findings: `# skillhost: allow(rule)` in the frontmatter and
 //! `<!-- skillhost: allow(rule) -->` in the body.
 //!
-//! A comment in the frontmatter, on a line of its own or behind a value, applies to the whole file.
+//! A comment in the frontmatter, on a line of its own or after a value, applies to the whole file.
 //! A comment in the body applies to the next block if it has lines of its own, else to its line.
 //! Errors are never suppressed. An unused suppression is itself a finding.
 
@@ -140,7 +140,7 @@ fn frontmatter_suppressions(skill: &SkillDocument<'_>) -> Vec<Suppression> {
     suppressions
 }
 
-/// Returns `true` if a `#` starts a comment: without the text behind it, the tree is the same.
+/// Returns `true` if a `#` starts a comment: without the text after it, the tree is the same.
 fn is_comment(
     skill: &SkillDocument<'_>,
     line: &str,
@@ -200,7 +200,7 @@ fn is_alone(text: &str, open: usize, end: usize) -> bool {
 }
 
 fn line_range(skill: &SkillDocument<'_>, range: &Range<usize>) -> Range<u32> {
-    // Block ranges include the blank lines behind the block.
+    // Block ranges include the blank lines after the block.
     let content = skill.text()[range.clone()].trim_end().len();
     let Span { line: first, .. } = skill.span_at(range.start);
     let last = skill.span_at(range.start + content.saturating_sub(1));

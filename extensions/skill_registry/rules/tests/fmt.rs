@@ -258,7 +258,7 @@ fn portable_never_overwrites() {
 const KEYS: [&str; 9] =
     ["name", "description", "license", "metadata", "tags", "version", "x-one", "two words", "'on'"];
 
-/// A strategy for a value in some style, as written behind its key, with the numbers of its
+/// A strategy for a value in some style, as written after its key, with the numbers of its
 /// comments.
 fn value() -> impl Strategy<Value = String> {
     let text = "[a-z][a-zé0-9 ',.()/-]{0,18}[a-z.]";
@@ -288,7 +288,7 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A field: key, value, and whether it has a comment above it, a comment behind it, and a blank
+/// A field: key, value, and whether it has a comment above it, a comment after it, and a blank
 /// line above it.
 type Field = (usize, String, bool, bool, bool);
 

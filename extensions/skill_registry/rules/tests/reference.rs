@@ -150,7 +150,7 @@ fn torture_set_matches_reference_verdicts() {
     }
 }
 
-/// Returns the properties of a skill with this frontmatter behind name and description, as JSON.
+/// Returns the properties of a skill with this frontmatter after name and description, as JSON.
 fn json(yaml: &str) -> String {
     let text = format!("---\nname: n\ndescription: d\n{yaml}\n---\n");
     properties(&text).and_then(|read| read.to_json()).unwrap_or_else(|error| error.to_string())

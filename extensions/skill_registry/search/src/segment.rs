@@ -62,7 +62,7 @@ pub(crate) struct DocumentEntry {
 pub(crate) struct FieldLayout {
     /// The first position of the body.
     pub(crate) body: u16,
-    /// The first position behind the terms of the field body.
+    /// The first position after the terms of the field body.
     pub(crate) body_end: u16,
     /// The first position of the cut end.
     pub(crate) tail: u16,
@@ -90,7 +90,7 @@ impl FieldCounts {
         (self.0 >> Self::SHIFT[field]) & ((1 << Self::BITS[field]) - 1)
     }
 
-    /// Returns whether no field has the term, so that it occurs only in a section behind the field body.
+    /// Returns whether no field has the term, so that it occurs only in a section after the field body.
     pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }

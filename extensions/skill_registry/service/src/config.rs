@@ -48,7 +48,7 @@ impl RegistryConfig {
     /// Converts the settings into options for a home.
     ///
     /// `share_dir` is the shared directory of an installed copy; its `skills` become the last root,
-    /// labelled `shipped`, unless settings use that label themselves.
+    /// labeled `shipped`, unless settings use that label themselves.
     #[must_use]
     pub fn options(&self, home: &Path, share_dir: Option<&Path>) -> StoreOptions {
         let mut roots: Vec<SkillRoot> = self.roots.clone();

@@ -8,8 +8,8 @@ use regex_automata::{Anchored, Input};
 /// The pattern of o200k_base: its alternatives in order, up to the one with a look-ahead.
 ///
 /// Source: tiktoken, `tiktoken_ext/openai_public.py`. Its last two alternatives, `\s+(?!\S)|\s+`,
-/// depend on the text behind a run of blanks, which a regular expression cannot express. Here they
-/// are three: blanks at the end of the text; blanks with one more behind them, which is excluded
+/// depend on the text after a run of blanks, which a regular expression cannot express. Here they
+/// are three: blanks at the end of the text; blanks with one more after them, which is excluded
 /// from the match afterwards; blanks.
 const BEFORE_BLANKS: [&str; 6] = [
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",

@@ -1,4 +1,4 @@
-//! The entries of a thread, and what they mean to callers.
+//! The entries of a thread, as stored and as seen by callers.
 
 use serde::{Deserialize, Serialize};
 use skillhost_payload::SkillRef;

@@ -52,7 +52,7 @@ fn line_checksum(bytes: &[u8]) -> String {
 
 /// Appends checksum and line break to a JSON object.
 pub(super) fn with_checksum(mut line: Vec<u8>) -> Vec<u8> {
-    // Removes the closing brace; the last field is added behind the others.
+    // Removes the closing brace; the last field is added after the others.
     line.pop();
     let sum = line_checksum(&line);
     line.extend_from_slice(CHECKSUM);

@@ -41,7 +41,7 @@ impl ThreadState {
             ThreadEntry::Skill { skill, in_messages } => self.activate(skill, in_messages),
             ThreadEntry::Compacted { summary, keep_from } => {
                 self.messages.splice(..keep_from, [Message::User { text: summary }]);
-                // The summary is message 0, so every kept message moves to one place behind it.
+                // The summary is message 0, so every kept message moves to one place after it.
                 self.remap_skill_messages(|at| at.checked_sub(keep_from).map(|behind| behind + 1));
             }
             ThreadEntry::ResultsElided { before } => {

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 /// A version: numbers separated by periods, such as `2`, `2.40` or `v1.2.3-beta.1`.
 ///
 /// Versions are ordered as in Semantic Versioning 2.0.0, for any number of components: `2` equals
-/// `2.0.0`, `2.9` is older than `2.10`, and `1.0-beta` is older than `1.0`. Build metadata behind a
+/// `2.0.0`, `2.9` is older than `2.10`, and `1.0-beta` is older than `1.0`. Build metadata after a
 /// `+` is ignored.
 #[derive(Clone, Debug)]
 pub struct ToolVersion {

@@ -97,7 +97,7 @@ pub(super) fn to_reference_error(error: StrictYamlError) -> ReferenceError {
     }
 }
 
-/// Converts a mark to a position in the file; the frontmatter starts behind the first `---`.
+/// Converts a mark to a position in the file; the frontmatter starts after the first `---`.
 pub(super) fn to_span(mark: ScanMark) -> Span {
     // The rest of the fence line is the first line of the YAML text.
     let fence = if mark.line == 0 { 3 } else { 0 };

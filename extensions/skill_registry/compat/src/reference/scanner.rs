@@ -50,7 +50,7 @@ pub(super) enum TokenKind {
     Comment,
 }
 
-/// The comments attached to a token: behind it and before it.
+/// The comments attached to a token: after it and before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TokenComments {
     pub(super) post: bool,
@@ -169,7 +169,7 @@ impl YamlScanner {
     pub(super) fn take_token(&mut self) -> Result<YamlToken, StrictYamlError> {
         self.fetch_tokens()?;
         self.attach_comments()?;
-        // The library attaches a comment behind a scalar, or behind `:` on the same line, to that
+        // The library attaches a comment after a scalar, or after `:` on the same line, to that
         // token.
         if let [Some(first), Some(second)] = [self.tokens.front(), self.tokens.get(1)]
             && second.kind == TokenKind::Comment
@@ -238,7 +238,7 @@ impl YamlScanner {
             }
             comments.pre = true;
         }
-        // The comment behind a `:` must be available together with the token.
+        // The comment after a `:` must be available together with the token.
         if !self.done && self.tokens.len() < 2 {
             self.fetch_token()?;
         }
@@ -264,7 +264,7 @@ impl YamlScanner {
         if self.tokens.is_empty() {
             return Ok(true);
         }
-        // The first token is incomplete as long as a `:` behind it could make it a key.
+        // The first token is incomplete as long as a `:` after it could make it a key.
         self.discard_stale_key()?;
         Ok(self.key.is_some_and(|key| key.token == self.taken))
     }
@@ -411,7 +411,7 @@ impl YamlScanner {
                         break;
                     }
                 }
-                // The library counts the empty lines behind a comment as part of it.
+                // The library counts the empty lines after a comment as part of it.
                 while self.line_break().is_some() {}
                 self.allow_key = true;
                 return Some(start);

@@ -1,4 +1,4 @@
-//! The catalog: one line per skill for every prompt (design: the catalog, L1).
+//! The catalog: one line per skill for every prompt, the first of the three levels of a skill.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -34,7 +34,7 @@ pub struct SkillInstructions<'a> {
 }
 
 /// Renders the result of `read_skill`: a line with the cost, the body in its element, the
-/// resources, and the required skills (design: tools, `read_skill`).
+/// resources, and the required skills.
 ///
 /// For a skill of more than [`LARGE_SKILL`] tokens, the second line is a notice of its size.
 #[must_use]
@@ -117,7 +117,7 @@ fn escape_element_tags(body: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns whether the text behind a `<` is the element's name, ignoring case and separators.
+/// Returns whether the text after a `<` is the element's name, ignoring case and separators.
 fn is_element_name(after: &str) -> bool {
     // A model may read `< / skill_content` as a tag, although XML does not.
     let is_separator = |c: char| c.is_whitespace() || c.is_control() || c == '/';

@@ -106,7 +106,7 @@ impl SessionLines {
     }
 
     /// Renders the lines so far and appends those of another prompt: the best matches that have no
-    /// line yet behind `new:`, the removed skills behind `removed:`.
+    /// line yet after `new:`, the removed skills after `removed:`.
     ///
     /// The new text starts with the lines so far, byte for byte. Returns `None` if it exceeds the
     /// budget: the caller must then render a new block.

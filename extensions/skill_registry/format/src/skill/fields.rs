@@ -131,7 +131,7 @@ impl FieldReader<'_> {
         }
     }
 
-    /// Reports ` #` behind a description: the author may not know that it starts a comment.
+    /// Reports ` #` after a description: the author may not know that it starts a comment.
     fn report_comment(&mut self, span: Span) {
         let index = usize::try_from(span.line - self.first_line).unwrap_or(usize::MAX);
         let line = self.source.lines().nth(index).unwrap_or_default();

@@ -132,7 +132,7 @@ fn uses_joiners(c: char) -> bool {
     matches!(u32::from(c), 0x600..=0x8FF | 0x900..=0xDFF | 0xE00..=0x109F | 0x1780..=0x18AF | 0xFB50..=0xFDFF | 0xFE70..=0xFEFE | 0xA800..=0xABFF)
 }
 
-/// Returns `true` if a joiner is between two characters that it can join, or behind a letter of a
+/// Returns `true` if a joiner is between two characters that it can join, or after a letter of a
 /// script in which it also ends words.
 fn is_valid_joiner(before: Option<char>, c: char, after: Option<char>) -> bool {
     let emoji = |c: char| c.is_emoji_char_or_emoji_component() && !c.is_ascii();
@@ -162,7 +162,7 @@ fn is_valid_selector(before: Option<char>, c: char) -> bool {
     }
 }
 
-/// Returns `true` if the text behind a black flag is a flag sequence: three to six letters or
+/// Returns `true` if the text after a black flag is a flag sequence: three to six letters or
 /// digits as tags, and the closing tag.
 fn is_flag(rest: &str) -> bool {
     let tags = rest

@@ -15,7 +15,7 @@ pub(super) struct DraftNode {
     pub(super) shape: ValueShape,
     /// The comments and blank lines above it.
     pub(super) leading: Vec<StandaloneLine>,
-    /// The comments behind it on its line.
+    /// The comments after it on its line.
     pub(super) trailing: Vec<String>,
     /// The comments in its brackets or braces.
     inside: Vec<StandaloneLine>,
@@ -43,7 +43,7 @@ pub(super) enum ValueShape {
     Block(DraftChildren),
 }
 
-/// The fields of a map or the items of a list, and the lines behind the last one.
+/// The fields of a map or the items of a list, and the lines after the last one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DraftChildren {
     pub(super) list: bool,
@@ -184,7 +184,7 @@ impl DraftBuilder<'_> {
                 let end = self.layout.next_line(self.source, at);
                 (raw_text_lines(self.source, at, end), end)
             }
-            // The parser gives a missing value a position somewhere behind it, so the key's is
+            // The parser gives a missing value a position somewhere after it, so the key's is
             // used.
             YamlStyle::Plain | YamlStyle::Alias if scalar.text.is_empty() => (Vec::new(), start),
             YamlStyle::Plain | YamlStyle::Alias => {
@@ -253,7 +253,7 @@ struct NodeStart {
     column: usize,
 }
 
-/// Attaches every comment and blank line to a node: a comment behind a value to that value, a line
+/// Attaches every comment and blank line to a node: a comment after a value to that value, a line
 /// above a node to that node, and a line indented like the fields of a map that ends there to the
 /// end of that map.
 fn attach_comments(
@@ -336,7 +336,7 @@ fn place_line(
 enum CommentPlacement<'a> {
     /// The line goes above the node at the path.
     Above(&'a [usize]),
-    /// The line goes behind the last node of the map or list that contains the node at the path.
+    /// The line goes after the last node of the map or list that contains the node at the path.
     Behind(&'a [usize]),
 }
 

@@ -75,7 +75,7 @@ fn hoist_comments(node: &mut DraftNode) {
             node.leading.append(&mut first.leading);
         }
     }
-    // Only one comment fits behind a value.
+    // Only one comment fits after a value.
     while node.trailing.len() > 1 {
         node.leading.push(StandaloneLine::Comment(node.trailing.remove(0)));
     }
@@ -111,7 +111,7 @@ fn print_value(
                     out.push_str(&header);
                     out.push_str(&behind);
                     out.push('\n');
-                    // With `|+`, a blank line behind the block would change its text.
+                    // With `|+`, a blank line after the block would change its text.
                     out.keeps_blanks = header.ends_with('+');
                     lines.iter().for_each(|line| push_line(line, indent + INDENT, &mut out.text));
                 }

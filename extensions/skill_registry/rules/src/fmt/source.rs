@@ -104,7 +104,7 @@ pub(super) struct BlockScalar {
     pub(super) chomp: &'static str,
     /// The lines without their indentation.
     pub(super) lines: Vec<String>,
-    /// The first byte behind it; trailing blank lines are included only if they belong to the text.
+    /// The first byte after it; trailing blank lines are included only if they belong to the text.
     pub(super) end: usize,
     header_comment: Option<usize>,
 }
@@ -195,7 +195,7 @@ impl<'a> SourceLayout<'a> {
         key: Option<&'a Scalar>,
     ) {
         match value {
-            // The parser gives a missing value a position somewhere behind it.
+            // The parser gives a missing value a position somewhere after it.
             Value::Scalar(scalar) if value.is_empty() && scalar.style == YamlStyle::Plain => {}
             Value::Scalar(scalar) => self.add_scalar(source, scalar, key),
             Value::Sequence(sequence) => {
@@ -276,7 +276,7 @@ fn push_comment(
     end
 }
 
-/// Returns the first byte behind a scalar, and stores the comments inside its extent.
+/// Returns the first byte after a scalar, and stores the comments inside its extent.
 fn skip_opaque(
     source: &FrontmatterSource<'_>,
     layout: &SourceLayout<'_>,

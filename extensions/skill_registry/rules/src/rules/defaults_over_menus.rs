@@ -80,7 +80,7 @@ pub(super) static RULE: Rule = Rule {
 ## What it does
 Searches for sentences that offer three or more options (`you can use A, or B, or C`) or explicitly
 leave the choice open (`pick any of these`, `whichever you prefer`) in a paragraph without a default
-or a condition, and for similar lists of options behind a label such as `Options:`. Choices of the
+or a condition, and for similar lists of options after a label such as `Options:`. Choices of the
 user are accepted.
 
 ## Why is this bad?
@@ -152,7 +152,7 @@ fn find_menu(passage: &TextPassage) -> Option<usize> {
     (has_or && options >= 3 && !decided(&words)).then_some(words[first].at)
 }
 
-/// Returns the offset of a list of options, if there is one: at least three names behind a label
+/// Returns the offset of a list of options, if there is one: at least three names after a label
 /// such as `Options:`.
 fn find_menu_list(passages: &[TextPassage], index: usize) -> Option<usize> {
     let label = &passages[index];
@@ -179,7 +179,7 @@ fn find_menu_list(passages: &[TextPassage], index: usize) -> Option<usize> {
     });
     let decided = rest
         .iter()
-        // The paragraphs behind the list often name the default.
+        // The paragraphs after the list often name the default.
         .take(count + 2)
         .any(|passage| split_words(&passage.lower).any(|word| DECIDING_WORDS.contains(&word.text)));
     (count >= 3 && named && !decided).then_some(0)

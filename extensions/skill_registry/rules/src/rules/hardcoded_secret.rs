@@ -9,7 +9,7 @@ use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::subject::SkillDocument;
 
-/// Prefixes of keys of well-known services, with the minimum number of letters and digits behind.
+/// Prefixes of keys of well-known services, with the minimum number of letters and digits that follow.
 const KEYS: [(&str, usize, &str); 12] = [
     ("sk-ant-", 32, "an Anthropic key"),
     ("sk-proj-", 32, "an OpenAI key"),

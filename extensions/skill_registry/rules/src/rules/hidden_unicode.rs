@@ -20,7 +20,7 @@ pub(super) static RULE: Rule = Rule {
 Searches the complete file for tag characters, bidirectional overrides and isolates, zero-width
 characters, fillers, control characters and runs of variation selectors, and decodes the text of tag
 characters. Joiners in emoji and in the scripts that need them, direction marks next to text that is
-written from right to left, and a single variation selector behind a character are accepted.
+written from right to left, and a single variation selector after a character are accepted.
 
 `--fix` removes zero-width characters from the text of the body. Other characters have to be reviewed
 by the author.

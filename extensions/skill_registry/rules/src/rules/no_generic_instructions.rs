@@ -166,7 +166,7 @@ fn is_empty_advice(lower: &str) -> bool {
     is_adverb && !second.apart
 }
 
-/// Returns `true` if a phrase is an instruction without specific text behind it.
+/// Returns `true` if a phrase is an instruction without specific text after it.
 fn is_generic(passage: &TextPassage, words: &[TextWord<'_>], first: usize, end: usize) -> bool {
     let text = &passage.text;
     let quoted = text[..words[first].at].ends_with(['"', '\'', '\u{201C}', '\u{2018}', '/']);

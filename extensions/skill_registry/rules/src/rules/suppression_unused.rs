@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
 ## What it does
 Reports suppressions without a matching finding. There are two kinds of suppressions:
 
-- In the frontmatter, the comment `# skillhost: allow(rule, rule)`, on a line of its own or behind a
+- In the frontmatter, the comment `# skillhost: allow(rule, rule)`, on a line of its own or after a
   value, applies to the whole file.
 - In the body, the comment `<!-- skillhost: allow(rule) -->` on a line of its own applies to the
   next block (a heading, a paragraph, a list, a table, a block of code); within a line, to that line.

@@ -17,7 +17,7 @@ Reports a fence of backticks or tildes that opens a block of code which extends 
 file.
 
 ## Why is this bad?
-A reader treats all text behind the fence as code. The cause is often an example with inner fences:
+A reader treats all text after the fence as code. The cause is often an example with inner fences:
 the first of them closes the outer one, and from there on code and text are swapped.
 
 ## Bad

@@ -40,7 +40,7 @@ pub(super) fn select_candidates(
 }
 
 /// Returns the scores of all documents by slot, and the live documents with a term of the query,
-/// even if only behind the end of a field.
+/// even if only after the end of a field.
 fn score_documents(resolved: &ResolvedQuery<'_>) -> (Vec<f64>, Vec<ScoredDocument>) {
     let state = resolved.state;
     let mut scores = vec![0.0; state.places.len()];

@@ -43,7 +43,7 @@ mod tests {
             (&[1], &[], 0, false),
             (&[1, 8], &[3, 9], 0, true),
             (&[10, 12, 14], &[11, 13, 15], 3, false),
-            // The second term is behind the field's end.
+            // The second term is after the field's end.
             (&[15], &[16], 0, false),
             (&[30], &[31], 1, false),
             // A term that follows itself.

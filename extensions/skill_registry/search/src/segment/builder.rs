@@ -137,7 +137,7 @@ impl SegmentBuilder {
             for posting in range {
                 let (term, counts) = self.postings.items[posting];
                 let term = numbers[term as usize];
-                // Terms only behind the end of the body do not count in document frequencies.
+                // Terms only after the end of the body do not count in document frequencies.
                 if !counts.is_empty() {
                     segment.frequencies[term as usize] += 1;
                     segment.terms.items.push(term);

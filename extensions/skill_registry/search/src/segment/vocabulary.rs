@@ -10,7 +10,7 @@ pub(crate) struct TermDictionary {
 }
 
 impl TermDictionary {
-    /// Appends a term, which must sort behind the last one; returns its number.
+    /// Appends a term, which must sort after the last one; returns its number.
     pub(super) fn push(&mut self, term: &str) -> u32 {
         debug_assert!(self.is_empty() || self.get(self.len() - 1) < term);
         self.text.push_str(term);

@@ -46,7 +46,7 @@ impl YamlScanner {
             }
         }
         let token = self.push_scalar(start, text, true);
-        // The library treats a line break behind a scalar as a comment on it.
+        // The library treats a line break after a scalar as a comment on it.
         if spaces.starts_with('\n') {
             token.comments.get_or_insert_default().post = true;
         }
@@ -263,11 +263,11 @@ impl YamlScanner {
                 text.push(' ');
             }
         }
-        // Without an indicator, the last line break is kept, but not the empty lines behind it.
+        // Without an indicator, the last line break is kept, but not the empty lines after it.
         if keep != Some(false) {
             text.extend(last_break);
         }
-        // Dropped empty lines count as a comment behind the scalar.
+        // Dropped empty lines count as a comment after the scalar.
         let trails = keep != Some(true) && !breaks.is_empty();
         if keep == Some(true) {
             text.push_str(&breaks);
