@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use skill_format::sanitize_line;
+use skillhost_payload::ErrorKind;
 
 use crate::advice::Advice;
 
@@ -39,24 +40,6 @@ pub enum StoreError {
         /// The cause.
         source: std::io::Error,
     },
-}
-
-/// The kinds of errors of the registry's tools, as named on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorKind {
-    /// The skill or the file does not exist.
-    NotFound,
-    /// The arguments do not match the schema of the tool.
-    InvalidArgument,
-    /// The caller may not have this.
-    Denied,
-    /// The file is over a limit.
-    TooLarge,
-    /// The state moved in between.
-    Conflict,
-    /// The disk failed.
-    Io,
 }
 
 /// An error of a tool, with a hint.

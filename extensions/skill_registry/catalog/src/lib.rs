@@ -56,7 +56,7 @@ pub use collect::{
     FoundItem, FoundProblem, FoundSkill, ProblemKind, ResourceContent, SkillFiles, find_skills,
 };
 pub use created::{AgentAuthor, CreatedSkill, CreatedSkills};
-pub use error::{ErrorKind, RegistryError, StoreError};
+pub use error::{RegistryError, StoreError};
 pub use event::SkillEvent;
 pub use generation::GenerationFile;
 pub use options::{ScanLimits, SkillRoot, StoreOptions, TrustLevel};

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use skill_format::{Diagnostic, Digest, Frontmatter, Severity, TokenCount};
 use skillhost_files::jail::{self, JailError, RelPath};
+use skillhost_payload::ErrorKind;
 
 use crate::cache::ValidText;
 use crate::disk::stat_file;
-use crate::error::{ErrorKind, RegistryError};
+use crate::error::RegistryError;
 use crate::problem::ProblemDraft;
 use crate::reading::{FileBytes, ReadOutcome, ValidSkill, parse_complete, read_bytes};
 use crate::signature::FileSignature;

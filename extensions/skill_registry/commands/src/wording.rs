@@ -1,14 +1,13 @@
 //! The errors of the registry, with commands for the steps that they advise.
 
-use skill_catalog::{ErrorKind as RegistryErrorKind, NextStep, RegistryError};
-use skillhost_payload::ErrorKind;
+use skill_catalog::{NextStep, RegistryError};
 use skillhost_terminal::CliError;
 
 /// Converts an error of the registry or of its ledger.
 pub(crate) fn registry_error(error: impl Into<RegistryError>) -> CliError {
     let error = error.into();
     let hint = error.hint.to_words(to_command);
-    CliError::from_kind(to_call_kind(error.kind), &error.message, &hint)
+    CliError::from_kind(error.kind, &error.message, &hint)
 }
 
 /// Returns the command that takes a step.
@@ -22,16 +21,5 @@ fn to_command(step: &NextStep) -> String {
         NextStep::ReviewProposals => "`skillhost skill proposal review`".to_owned(),
         NextStep::RebaseProposal { id } => format!("`skillhost skill proposal rebase {id}`"),
         NextStep::RejectProposal { id } => format!("`skillhost skill proposal reject {id}`"),
-    }
-}
-
-fn to_call_kind(kind: RegistryErrorKind) -> ErrorKind {
-    match kind {
-        RegistryErrorKind::NotFound => ErrorKind::NotFound,
-        RegistryErrorKind::InvalidArgument => ErrorKind::InvalidArgument,
-        RegistryErrorKind::Denied => ErrorKind::Denied,
-        RegistryErrorKind::TooLarge => ErrorKind::TooLarge,
-        RegistryErrorKind::Conflict => ErrorKind::Conflict,
-        RegistryErrorKind::Io => ErrorKind::Io,
     }
 }

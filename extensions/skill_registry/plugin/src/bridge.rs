@@ -17,9 +17,7 @@ pub(crate) fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
 /// Converts an error of the registry into one of the kernel.
 pub(crate) fn to_extension_error(error: impl Into<RegistryError>) -> ExtensionError {
     let error = error.into();
-    // Both name their kinds as they are on the wire.
-    let kind = serde_json::from_value(json!(error.kind)).unwrap_or(ErrorKind::Failed);
-    ExtensionError::new(kind, error.message).with_hint(error.hint.to_string())
+    ExtensionError::new(error.kind, error.message).with_hint(error.hint.to_string())
 }
 
 /// Converts a result into the kernel's type.

@@ -73,8 +73,8 @@ impl SkillPublisher {
     /// Builds the entry of one skill.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`](skill_catalog::ErrorKind::NotFound) if its directory is gone, [`ErrorKind::Io`](skill_catalog::ErrorKind::Io) if it cannot be read and
-    /// no good text of it is held.
+    /// [`NotFound`](skillhost_payload::ErrorKind::NotFound) if its directory is gone,
+    /// [`Io`](skillhost_payload::ErrorKind::Io) if it cannot be read and no good text of it is held.
     pub fn entry(
         &self,
         store: &Store,

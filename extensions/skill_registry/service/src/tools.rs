@@ -9,12 +9,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use skill_catalog::{
-    Advice, Audience, CreatedSkill, ErrorKind, NextStep, RegistryError, ScanProblem, Skill,
-    SkillSource, SkillState, Snapshot, SourceState, Store, TrustLevel,
+    Advice, Audience, CreatedSkill, NextStep, RegistryError, ScanProblem, Skill, SkillSource,
+    SkillState, Snapshot, SourceState, Store, TrustLevel,
 };
 use skill_format::{TokenCount, sanitize_line};
 use skill_ledger::{SkillAccess, current_digests};
-use skillhost_payload::SkillContent;
+use skillhost_payload::{ErrorKind, SkillContent};
 
 mod activate;
 mod list;

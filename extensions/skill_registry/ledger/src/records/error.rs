@@ -3,9 +3,10 @@
 use std::io;
 use std::path::Path;
 
-use skill_catalog::{Advice, ErrorKind, NextStep, RegistryError};
+use skill_catalog::{Advice, NextStep, RegistryError};
 use skill_format::Digest;
 use skillhost_files::LockError;
+use skillhost_payload::ErrorKind;
 
 /// The reason of a ledger error, more detailed than [`ErrorKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,11 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cap_fs_ext::DirExt;
 use cap_std::fs::{Dir, File};
-use skill_catalog::{Audience, ErrorKind, FileSignature, RegistryError, Skill, Snapshot, Store};
+use skill_catalog::{Audience, FileSignature, RegistryError, Skill, Snapshot, Store};
 use skill_format::{Digest, mime_type};
 use skillhost_files::jail::{self, JailError, RelPath};
 use skillhost_files::temporary::{is_leftover, is_leftover_path, is_temporary};
-use skillhost_payload::{PublishedBody, PublishedContent, PublishedEntry};
+use skillhost_payload::{ErrorKind, PublishedBody, PublishedContent, PublishedEntry};
 
 use super::limits::MAX_BYTES;
 use super::listed::{HIDDEN, SKILL_MD, signature};

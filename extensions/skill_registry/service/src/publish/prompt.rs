@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use skill_catalog::{Audience, ErrorKind, RegistryError, SkillState, Snapshot, Store};
+use skill_catalog::{Audience, RegistryError, SkillState, Snapshot, Store};
 use skill_format::Digest;
-use skillhost_payload::PublishedPrompt;
+use skillhost_payload::{ErrorKind, PublishedPrompt};
 
 use super::argument::{read_arguments, substitute_arguments};
 use super::uri::published_skill;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use skill_catalog::{Audience, ErrorKind, RegistryError, Skill, Snapshot};
+use skill_catalog::{Audience, RegistryError, Skill, Snapshot};
+use skillhost_payload::ErrorKind;
 
 use super::listed::SKILL_MD;
 use crate::tools::find_visible;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use skill_catalog::{Audience, ErrorKind, RegistryError, SkillState, Snapshot, Store, TrustLevel};
+use skill_catalog::{Audience, RegistryError, SkillState, Snapshot, Store, TrustLevel};
 use skill_format::AllowedTools;
 use skill_ledger::Ledger;
-use skillhost_payload::ActiveSkill;
+use skillhost_payload::{ActiveSkill, ErrorKind};
 
 use super::{bound_content, check_approved, find_visible};
 

@@ -24,10 +24,9 @@ const MAX_RESOURCES: usize = 100;
 /// Required skills are named and not loaded.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`](skill_catalog::ErrorKind::NotFound) for an unknown id,
-/// [`ErrorKind::NotFound`](skill_catalog::ErrorKind::NotFound) for an unknown id,
-/// [`ErrorKind::Denied`](skill_catalog::ErrorKind::Denied) if a model requests a skill that is for users
-/// only, [`ErrorKind::Io`](skill_catalog::ErrorKind::Io) if its text cannot be read and no good one is
+/// [`ErrorKind::NotFound`](skillhost_payload::ErrorKind::NotFound) for an unknown id,
+/// [`ErrorKind::Denied`](skillhost_payload::ErrorKind::Denied) if a model requests a skill that is for users
+/// only, [`ErrorKind::Io`](skillhost_payload::ErrorKind::Io) if its text cannot be read and no good one is
 /// cached.
 pub fn read_skill(
     store: &Store,

@@ -7,12 +7,13 @@ use base64::engine::general_purpose::STANDARD;
 use cap_std::fs::{Dir, Metadata};
 use serde_json::json;
 use skill_catalog::{
-    Advice, Audience, ErrorKind, FileTree, NextStep, RegistryError, Snapshot, suggest_similar,
+    Advice, Audience, FileTree, NextStep, RegistryError, Snapshot, suggest_similar,
 };
 use skill_format::{ResourceKind, TokenCount, mime_type};
 use skill_ledger::SkillAccess;
 use skillhost_files::jail::{self, JailError, RelPath, RelPathError};
 use skillhost_files::temporary::is_leftover_path;
+use skillhost_payload::ErrorKind;
 
 use super::{ReadResourceArgs, ToolAnswer, find_visible};
 

@@ -5,13 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use skill_catalog::{
-    AgentScope, Audience, CatalogScope, ErrorKind, RegistryError, SkillState, Store, SystemClock,
-    TrustLevel,
+    AgentScope, Audience, CatalogScope, RegistryError, SkillState, Store, SystemClock, TrustLevel,
 };
 use skill_format::{Digest, TokenCount};
 use skill_ledger::{HumanActor, Ledger, LedgerErrorKind, LedgerSync};
 use skill_service::activate_skill;
-use skillhost_payload::{ActiveSkill, SkillContent};
+use skillhost_payload::{ActiveSkill, ErrorKind, SkillContent};
 
 use crate::desk::{Desk, agent, person};
 use crate::scene::Scene;

@@ -291,7 +291,7 @@ fn broken_unread_file_stays_listed() {
     assert_eq!(ids(&store), ["demo"]);
     let snapshot = store.snapshot();
     let error = store.read(snapshot.get("demo").unwrap()).unwrap_err();
-    assert_eq!(error.kind, skill_catalog::ErrorKind::Io);
+    assert_eq!(error.kind, skillhost_payload::ErrorKind::Io);
     assert!(error.message.contains("no good text is held"), "{error}");
 }
 

@@ -4,8 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
-use skill_catalog::{Audience, ErrorKind};
+use skill_catalog::Audience;
 use skill_service::{ReadResourceArgs, read_skill_resource};
+use skillhost_payload::ErrorKind;
 
 use crate::scene::{Scene, assert_quiet, events, findings, id, ids, skill_text};
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use proptest::prelude::*;
-use skill_catalog::{Audience, ErrorKind, Store};
+use skill_catalog::{Audience, Store};
 use skill_service::{ReadResourceArgs, read_skill_resource};
+use skillhost_payload::ErrorKind;
 use test_support::legal_paths;
 
 use crate::scene::Scene;

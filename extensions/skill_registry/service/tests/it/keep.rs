@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skill_catalog::{AgentScope, Audience, ErrorKind, Store};
+use skill_catalog::{AgentScope, Audience, Store};
 use skill_ledger::{ActivationLog, LedgerErrorKind, LedgerSync, ProposalState};
 use skill_service::{
     ListSkillsArgs, ReadSkillArgs, ReviewPolicy, list_skills, propose_skill_update, read_skill,
     skill_content,
 };
+use skillhost_payload::ErrorKind;
 
 use crate::desk::{Desk, agent, person, reading, text, wish};
 use crate::scene::id;

@@ -1,7 +1,7 @@
 //! Complete workflows of proposals.
 
 use serde_json::json;
-use skill_catalog::{ErrorKind, GenerationFile};
+use skill_catalog::GenerationFile;
 use skill_diff::FuzzKind;
 use skill_format::Digest;
 use skill_ledger::{
@@ -9,6 +9,7 @@ use skill_ledger::{
     ProposalFileState, ProposalFilter, ProposalState, ProposalSummary, ProposeRequest, ReviewFlag,
     VersionAuthor, VersionEvent,
 };
+use skillhost_payload::ErrorKind;
 
 use crate::desk::{Desk, NOON, agent, person, text, wish};
 use crate::scene::id;

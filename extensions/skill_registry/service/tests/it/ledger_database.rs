@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use skill_catalog::ErrorKind;
 use skill_ledger::{AuditFilter, LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState};
+use skillhost_payload::ErrorKind;
 
 use crate::desk::{Desk, NOON, person, text, wish};
 

@@ -3,11 +3,12 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use skill_catalog::{Audience, ErrorKind, find_skills};
+use skill_catalog::{Audience, find_skills};
 use skill_ledger::LedgerErrorKind;
 use skill_service::{
     ReadResourceArgs, ReadSkillArgs, SkillPublisher, read_skill, read_skill_resource,
 };
+use skillhost_payload::ErrorKind;
 
 use crate::desk::{Desk, agent, person, text, wish};
 use crate::scene::{id, ids, set_mtime};

@@ -5,8 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use skill_catalog::{Audience, ErrorKind, Store, TrustLevel};
+use skill_catalog::{Audience, Store, TrustLevel};
 use skill_service::{ReadResourceArgs, ReadSkillArgs, read_skill, read_skill_resource};
+use skillhost_payload::ErrorKind;
 
 use crate::scene::{Scene, assert_quiet, body, findings, ids};
 

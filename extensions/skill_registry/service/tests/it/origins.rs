@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use skill_catalog::{AgentScope, Audience, ErrorKind, Store};
+use skill_catalog::{AgentScope, Audience, Store};
 use skill_ledger::{LedgerNote, LedgerSync};
 use skill_service::{ListSkillsArgs, list_skills, skill_content};
+use skillhost_payload::ErrorKind;
 
 use crate::desk::{Desk, agent, person, text};
 use crate::scene::id;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::json;
-use skill_catalog::{Audience, ErrorKind, Store};
+use skill_catalog::{Audience, Store};
 use skill_format::Digest;
 use skill_service::{
     ManifestFile, SkillEntry, SkillPublication, SkillPublisher, locate_uri, published_directory,
     read_published,
 };
-use skillhost_payload::{PublishedContent, PublishedEntry};
+use skillhost_payload::{ErrorKind, PublishedContent, PublishedEntry};
 
 use crate::scene::{Scene, tick};
 

@@ -5,15 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skill_catalog::{
-    AgentScope, Audience, CatalogScope, ErrorKind, Skill, SkillState, Snapshot, Store,
-};
+use skill_catalog::{AgentScope, Audience, CatalogScope, Skill, SkillState, Snapshot, Store};
 use skill_search::Ranker;
 use skill_service::{
     BlockRequest, CatalogBlocks, ListSkillsArgs, RankedSkills, ReadResourceArgs, ReadSkillArgs,
     SkillQuery, SkillSearcher, explain_catalog, list_skills, read_skill, read_skill_resource,
     skill_content, tool_specs,
 };
+use skillhost_payload::ErrorKind;
 
 use crate::scene::Scene;
 

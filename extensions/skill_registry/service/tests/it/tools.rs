@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use skill_catalog::{AgentScope, Audience, ErrorKind, Store, TrustLevel};
+use skill_catalog::{AgentScope, Audience, Store, TrustLevel};
 use skill_format::Digest;
 use skill_service::{
     ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, list_skills, read_skill, read_skill_resource,
     skill_content,
 };
-use skillhost_payload::SkillContent;
+use skillhost_payload::{ErrorKind, SkillContent};
 
 use crate::scene::{Scene, skill_text};
 

@@ -194,14 +194,6 @@ fn parsed<T: serde::de::DeserializeOwned>(
     })
 }
 
-/// Converts a registry value to the kernel's type, which has the same wire format.
-fn convert_json<T: serde::de::DeserializeOwned>(
-    value: &impl serde::Serialize,
-) -> Result<T, BackendError> {
-    let value = serde_json::to_value(value).and_then(serde_json::from_value);
-    value.map_err(|error| json_error(&error))
-}
-
 fn json_error(error: &serde_json::Error) -> BackendError {
     BackendError { kind: ErrorKind::Failed, message: error.to_string(), hint: String::new() }
 }
@@ -213,7 +205,5 @@ fn output(answer: ToolAnswer) -> Result<ToolOutput, BackendError> {
 }
 
 fn to_backend_error(error: RegistryError) -> BackendError {
-    // Both kinds serialize to the same wire names.
-    let kind = convert_json(&error.kind).unwrap_or(ErrorKind::Failed);
-    BackendError { kind, message: error.message, hint: error.hint.to_string() }
+    BackendError { kind: error.kind, message: error.message, hint: error.hint.to_string() }
 }
