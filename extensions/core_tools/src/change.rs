@@ -5,13 +5,14 @@ use std::sync::PoisonError;
 
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 use skillhost_files::jail::sync_directory;
+use skillhost_files::temporary::unique_temporary_name;
 use skillhost_sdk::{ErrorKind, ExtensionError};
 
 use crate::jail::{CreatedDirectories, EntryError, EntryPath, Sandbox};
 use crate::path::SandboxPath;
 use crate::read::{self, CurrentText};
 use crate::skill;
-use crate::temporary::{sweep, temporary_name};
+use crate::temporary::sweep;
 use crate::text::{self, FILE_LIMIT};
 
 /// The new text of one file.
@@ -212,7 +213,7 @@ fn conflict_error(path: &SandboxPath) -> ExtensionError {
 fn stage(dir: &Dir, bytes: &[u8], mode: Option<Permissions>) -> io::Result<String> {
     // A leftover file does no harm: the sweep removes it.
     let _ = sweep(dir);
-    let name = temporary_name();
+    let name = unique_temporary_name();
     let mut options = OpenOptions::new();
     // `create_new` does not follow a link that waits under this name.
     options.write(true).create_new(true);
@@ -257,11 +258,13 @@ pub(crate) fn rename_new(from: &Dir, old: &str, to: &Dir, new: &str) -> io::Resu
 mod tests {
     use std::fs;
 
+    use skillhost_files::sha256_hex;
+
     use super::*;
 
     fn edit(path: &str, base: Option<&str>, new: &str) -> FileEdit {
         let path = SandboxPath::new(path).unwrap();
-        let digest = base.map(|base| text::sha256_hex(base.as_bytes()));
+        let digest = base.map(|base| sha256_hex(base.as_bytes()));
         let old = base.unwrap_or_default().to_owned();
         FileEdit { path, base: digest, old, new: new.to_owned() }
     }

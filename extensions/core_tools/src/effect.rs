@@ -2,6 +2,7 @@
 
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
+use skillhost_files::sha256_hex;
 use skillhost_sdk::{
     ChangeKind, EffectChange, ErrorKind, ExtensionError, Result, ToolEffect, serde_json,
 };
@@ -9,7 +10,7 @@ use skillhost_sdk::{
 use crate::change::ChangeSet;
 use crate::jail::{EntryPath, FileEntryKind, Sandbox, classify_entry};
 use crate::path::SandboxPath;
-use crate::{read, text};
+use crate::read;
 
 /// A collector of changes up to the display limit.
 #[derive(Default)]
@@ -125,7 +126,7 @@ impl Collector {
 
     fn finish(self) -> ToolEffect {
         let bytes = serde_json::to_vec(&self.changes).unwrap_or_default();
-        ToolEffect { digest: text::sha256_hex(&bytes), changes: self.changes, hidden: self.hidden }
+        ToolEffect { digest: sha256_hex(&bytes), changes: self.changes, hidden: self.hidden }
     }
 }
 

@@ -1,17 +1,16 @@
-//! The jail of the sandbox's files: no path leads out of it.
+//! The jail of the sandbox's files: no path leads out of it, into private data or into a skill.
 //!
-//! A path is first accepted or rejected as text. Then every component is opened relative to the
-//! previous one, without following a link, and the descriptor that was examined is the one that is
-//! used. So no directory can be replaced by a link between check and use.
+//! Every component of a path is opened as [`skillhost_files::jail`] does it: relative to the
+//! previous one and without following a link. Between two steps this module looks whether the next
+//! directory may be entered at all.
 
 use std::io::{self, ErrorKind as IoKind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt, OpenOptionsSyncExt};
-use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, Metadata, OpenOptions};
-use skillhost_files::jail::sync_directory;
+use cap_fs_ext::MetadataExt;
+use cap_std::fs::{Dir, File, Metadata};
+use skillhost_files::jail::{self, JailError};
 use skillhost_sdk::{ErrorKind, ExtensionError};
 
 use crate::path::SandboxPath;
@@ -46,9 +45,7 @@ impl Sandbox {
 
     /// Opens the sandbox itself. Links in its own path are the operator's.
     pub(crate) fn open_root(&self) -> Result<Dir, ExtensionError> {
-        // The path of the home is the operator's, so its links are followed; every later step is
-        // not.
-        Dir::open_ambient_dir(&self.root, ambient_authority()).map_err(|error| {
+        jail::open_root(&self.root).map_err(|error| {
             ExtensionError::new(ErrorKind::Io, format!("the sandbox cannot be opened: {error}"))
                 .with_hint("ask the operator: the home has no usable directory `sandbox`")
         })
@@ -159,17 +156,7 @@ impl EntryPath {
 
     /// Opens the entry, a regular file, and examines the open file.
     pub(crate) fn open_file(&self) -> Result<(File, Metadata), EntryError> {
-        let mut options = OpenOptions::new();
-        // Non-blocking, because opening a FIFO would wait for a writer.
-        options.read(true).follow(FollowSymlinks::No).nonblock(true);
-        let opened = self.dir.open_with(&self.name, &options);
-        let file = opened.map_err(|error| to_entry_error(&self.dir, &self.name, error))?;
-        // The metadata of the open file cannot be changed by a rename in between.
-        let metadata = file.metadata()?;
-        match classify_entry(&metadata) {
-            FileEntryKind::File => Ok((file, metadata)),
-            kind => Err(EntryError::Not { is: kind }),
-        }
+        Ok(jail::open_regular(&self.dir, &self.name)?)
     }
 
     /// Opens the entry, a directory.
@@ -221,13 +208,21 @@ pub(crate) enum EntryError {
     Io(io::Error),
 }
 
+impl From<JailError> for EntryError {
+    fn from(error: JailError) -> Self {
+        match error {
+            JailError::NotFound => Self::NotFound,
+            JailError::Link => Self::Not { is: FileEntryKind::Link },
+            JailError::Directory => Self::Not { is: FileEntryKind::Directory },
+            JailError::NotRegular => Self::Not { is: FileEntryKind::Special },
+            JailError::Io(error) => Self::Io(error),
+        }
+    }
+}
+
 impl From<io::Error> for EntryError {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            // All three mean that no file of this name can exist.
-            IoKind::NotFound | IoKind::NotADirectory | IoKind::InvalidFilename => Self::NotFound,
-            _ => Self::Io(error),
-        }
+        JailError::from(error).into()
     }
 }
 
@@ -320,7 +315,7 @@ pub(crate) fn has_skill_file(dir: &Dir) -> io::Result<bool> {
 }
 
 fn step(dir: &Dir, component: &str) -> Result<Dir, EntryError> {
-    dir.open_dir_nofollow(component).map_err(|error| to_entry_error(dir, component, error))
+    jail::open_component(dir, component).map_err(|error| explain(error, dir, component))
 }
 
 fn step_or_make(
@@ -328,32 +323,20 @@ fn step_or_make(
     component: &str,
     made: &mut CreatedDirectories,
 ) -> Result<Dir, EntryError> {
-    match step(dir, component) {
-        Err(EntryError::NotFound) => {}
-        stepped => return stepped,
-    }
-    // Not `create_dir_all`: each level is opened without following links.
-    match dir.create_dir(component) {
-        Ok(()) => {
-            made.0.push((dir.try_clone()?, component.to_owned()));
-            // The new directory survives a crash only after its parent is synced.
-            sync_directory(dir)?;
-        }
-        // A concurrent writer has created it; the step below still checks its type.
-        Err(error) if error.kind() == IoKind::AlreadyExists => {}
-        Err(error) => return Err(error.into()),
-    }
-    step(dir, component)
+    let record = |dir: &Dir| {
+        made.0.push((dir.try_clone()?, component.to_owned()));
+        Ok(())
+    };
+    jail::open_or_create_component(dir, component, record)
+        .map_err(|error| explain(error, dir, component))
 }
 
-/// Determines the reason why a component could not be opened; only the message depends on it.
-fn to_entry_error(dir: &Dir, component: &str, error: io::Error) -> EntryError {
-    match dir.symlink_metadata(component).map(|metadata| classify_entry(&metadata)) {
-        Ok(is @ (FileEntryKind::Link | FileEntryKind::Special)) => EntryError::Not { is },
-        Ok(is) if matches!(error.kind(), IoKind::NotADirectory | IoKind::IsADirectory) => {
-            EntryError::Not { is }
-        }
-        Ok(_) => EntryError::Io(error),
-        Err(_) => error.into(),
+/// Names a file where a directory was expected. The jail reports the directory as missing, and a
+/// model would create it.
+fn explain(error: JailError, dir: &Dir, component: &str) -> EntryError {
+    let is_file = || dir.symlink_metadata(component).is_ok_and(|metadata| metadata.is_file());
+    match error {
+        JailError::NotFound if is_file() => EntryError::Not { is: FileEntryKind::File },
+        error => error.into(),
     }
 }

@@ -31,7 +31,7 @@ use skillhost_sdk::{EffectProvider, SkillClient, ToolEffect, tokio};
 pub use jail::Sandbox;
 pub use list::{ListArgs, list_directory};
 pub use patch::{PatchArgs, apply_patch};
-pub use path::{SandboxPath, SandboxPathError};
+pub use path::SandboxPath;
 pub use paths::{DeleteArgs, MoveArgs, delete_path, move_path};
 pub use plan::WritePlan;
 pub use read::{ReadArgs, read_file};

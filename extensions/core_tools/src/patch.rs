@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use skill_diff::DiffError;
+use skillhost_files::sha256_hex;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
@@ -68,7 +69,7 @@ pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<WritePlan, Ext
     for edit in edits.into_values() {
         let created = edit.base.is_none();
         lines.push(format!("{} `{}`", if created { "created" } else { "changed" }, edit.path));
-        let digest = crate::text::sha256_hex(edit.new.as_bytes());
+        let digest = sha256_hex(edit.new.as_bytes());
         files.push(json!({"path": edit.path.as_str(), "created": created, "digest": digest}));
         change.add(edit)?;
     }

@@ -4,6 +4,7 @@ use std::io::Read as _;
 
 use cap_fs_ext::MetadataExt as _;
 use cap_std::fs::Metadata;
+use skillhost_files::sha256_hex;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ExtensionError, json};
 
@@ -96,7 +97,7 @@ pub(crate) fn read_text(
     if bytes.len() > FILE_LIMIT {
         return Err(text::too_large(path, bytes.len() as u64));
     }
-    let digest = text::sha256_hex(&bytes);
+    let digest = sha256_hex(&bytes);
     Ok(CurrentText { text: text::decode_text(path, bytes)?, digest, metadata })
 }
 

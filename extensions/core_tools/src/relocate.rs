@@ -4,6 +4,7 @@ use std::io::ErrorKind as IoKind;
 use std::sync::PoisonError;
 
 use skillhost_files::jail::sync_directory;
+use skillhost_files::temporary::unique_temporary_name;
 use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
 use crate::change::rename_new;
@@ -15,7 +16,6 @@ use crate::jail::{
 use crate::path::SandboxPath;
 use crate::result::ToolResult;
 use crate::skill::{DirectoryContents, inspect_directory};
-use crate::temporary::temporary_name;
 
 /// Directories of the sandbox that cannot be moved or deleted.
 const FIXED: [&str; 2] = ["skills", "extensions"];
@@ -36,7 +36,7 @@ pub(crate) fn remove(
         (FileEntryKind::Directory, 0) => location.dir.remove_dir(&location.name).map_err(failed)?,
         (FileEntryKind::Directory, _) => {
             // The entry is renamed first: no reader sees a half-deleted directory.
-            let hidden = temporary_name();
+            let hidden = unique_temporary_name();
             location.dir.rename(&location.name, &location.dir, &hidden).map_err(failed)?;
             location.dir.remove_dir_all(&hidden).map_err(failed)?;
         }

@@ -1,8 +1,6 @@
-//! The temporary entries next to written files: their names, and the removal of those of killed
-//! writers.
+//! The removal of the temporary entries that killed writers left next to written files.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cap_std::fs::Dir;
@@ -13,14 +11,6 @@ const MAX_AGE: Duration = Duration::from_secs(60 * 60);
 
 /// The number of entries of a directory that one sweep looks at.
 const MAX_SWEPT: usize = 10_000;
-
-/// Returns a name that no other write of this or another process uses.
-pub(crate) fn temporary_name() -> String {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    // The skill registry leaves such entries out of skills.
-    skillhost_files::temporary::temporary_name(&number.to_string())
-}
 
 /// Removes the temporary entries that killed writers left in a directory.
 pub(crate) fn sweep(dir: &Dir) -> io::Result<()> {
@@ -42,8 +32,8 @@ pub(crate) fn sweep(dir: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns whether [`temporary_name`] of this or an earlier version makes such a name. Those of the
-/// skill registry's ledger have another form and are removed by the ledger.
+/// Returns whether a tool of this or an earlier version gives an entry such a name. Those of the skill
+/// registry's ledger have another form and are removed by the ledger.
 fn is_of_process(name: &str) -> bool {
     if name.starts_with(".core-tools-") {
         return name.ends_with(".tmp");
@@ -58,13 +48,14 @@ mod tests {
     use std::time::SystemTime;
 
     use cap_std::ambient_authority;
+    use skillhost_files::temporary::unique_temporary_name;
 
     use super::*;
 
     #[test]
     fn sweep_removes_old_entries_only() {
         let temp = tempfile::tempdir().unwrap();
-        let (young, old) = (temporary_name(), temporary_name());
+        let (young, old) = (unique_temporary_name(), unique_temporary_name());
         let ledger = ".skillhost-tmp-01KXYZ0000000000000000000A-0";
         for name in [&*young, &*old, ".core-tools-7-0.tmp", ledger, "a.tmp"] {
             fs::write(temp.path().join(name), "half").unwrap();

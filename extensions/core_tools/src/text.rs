@@ -1,6 +1,5 @@
 //! Detection of text files.
 
-use sha2::{Digest as _, Sha256};
 use skillhost_sdk::{ErrorKind, ExtensionError};
 
 use crate::path::SandboxPath;
@@ -23,11 +22,6 @@ const MAGIC: [(&[u8], &str); 12] = [
     (b"\xff\xfe", "a text in UTF-16"),
     (b"\xfe\xff", "a text in UTF-16"),
 ];
-
-/// Returns the sha256 of bytes, hexadecimal.
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// Decodes bytes as a text.
 ///

@@ -1,5 +1,6 @@
 //! `write_file` and `write_files`.
 
+use skillhost_files::sha256_hex;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
@@ -10,7 +11,6 @@ use crate::path::SandboxPath;
 use crate::plan::WritePlan;
 use crate::read::CurrentText;
 use crate::result::ToolResult;
-use crate::text;
 
 /// The digest value that means a missing file.
 const ABSENT: &str = "none";
@@ -44,7 +44,7 @@ pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<WritePlan, Exte
         return Err(ExtensionError::new(ErrorKind::Conflict, message)
             .with_hint("read_file shows the text and its digest as they are now"));
     }
-    let (digest, size) = (text::sha256_hex(args.content.as_bytes()), args.content.len());
+    let (digest, size) = (sha256_hex(args.content.as_bytes()), args.content.len());
     let verb = if base.is_none() { "Created" } else { "Replaced" };
     let lines = args.content.lines().count();
     let done = ToolResult {
@@ -102,7 +102,7 @@ pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<WritePlan
             read_current(sandbox, &path)?.map_or((None, String::new()), split_contents);
         let created = base.is_none();
         lines.push(format!("{} `{path}`", if created { "created" } else { "replaced" }));
-        let digest = text::sha256_hex(content.as_bytes());
+        let digest = sha256_hex(content.as_bytes());
         files.push(json!({"path": path.as_str(), "created": created, "digest": digest}));
         change.add(FileEdit { path, base, old, new: content.clone() })?;
     }

@@ -1,4 +1,4 @@
-//! The jail of a skill's files: no path leads out of it.
+//! The jail of files that others name: no path leads out of it.
 //!
 //! A path is first accepted or rejected as text. Then every component is opened relative to the
 //! previous one, without following a link, and the descriptor that was examined is the one that is
@@ -14,10 +14,10 @@ use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use crate::fault;
 
-/// A path below a skill's directory that cannot lead out of it as text.
+/// A path below a directory that cannot lead out of it as text.
 ///
 /// Components are separated by `/`. Escapes are not decoded: `%2e%2e` is a name like any other.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RelPath(Box<str>);
 
 /// The reason why a path is rejected before any access to the disk.
@@ -35,6 +35,9 @@ pub enum RelPathError {
     /// The path has a NUL.
     #[error("a path cannot contain NUL")]
     Nul,
+    /// The path has a control character, such as NUL or a line break.
+    #[error("a path cannot contain control characters")]
+    Control,
     /// The path has a backslash.
     #[error("a path cannot contain a backslash")]
     Backslash,
@@ -63,6 +66,23 @@ impl RelPath {
     /// # Errors
     /// Fails with the first rule the path breaks.
     pub fn new(path: &str) -> Result<Self, RelPathError> {
+        Self::check(path, |c| c == '\0', RelPathError::Nul)
+    }
+
+    /// Checks a path as [`RelPath::new`] does, and rejects every control character in it, not only
+    /// NUL: such a path is displayed on one line.
+    ///
+    /// # Errors
+    /// Fails with the first rule the path breaks.
+    pub fn new_printable(path: &str) -> Result<Self, RelPathError> {
+        Self::check(path, char::is_control, RelPathError::Control)
+    }
+
+    fn check(
+        path: &str,
+        is_forbidden: fn(char) -> bool,
+        forbidden: RelPathError,
+    ) -> Result<Self, RelPathError> {
         let bytes = path.as_bytes();
         if path.is_empty() {
             return Err(RelPathError::Empty);
@@ -70,8 +90,8 @@ impl RelPath {
         if path.len() > Self::MAX_BYTES {
             return Err(RelPathError::TooLong(path.len()));
         }
-        if bytes.contains(&0) {
-            return Err(RelPathError::Nul);
+        if path.contains(is_forbidden) {
+            return Err(forbidden);
         }
         if bytes.contains(&b'\\') {
             return Err(RelPathError::Backslash);
@@ -105,8 +125,13 @@ impl RelPath {
         &self.0
     }
 
-    /// Splits the path into the directories and the file.
-    fn split(&self) -> (impl Iterator<Item = &str>, &str) {
+    /// Returns the components.
+    pub fn components(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/')
+    }
+
+    /// Splits the path into the directories and the last name.
+    pub fn split(&self) -> (impl Iterator<Item = &str>, &str) {
         let (parents, last) = self.0.rsplit_once('/').unwrap_or(("", &self.0));
         (parents.split('/').filter(|component| !component.is_empty()), last)
     }
@@ -144,16 +169,24 @@ impl From<io::Error> for JailError {
     }
 }
 
+/// Opens a directory of the operator, in which a jail is. Links in its own path are followed.
+///
+/// # Errors
+/// The system's error.
+pub fn open_root(path: &Path) -> io::Result<Dir> {
+    Dir::open_ambient_dir(path, ambient_authority())
+}
+
 /// Opens a directory below a root, component by component; creates missing ones if `make` is set.
 pub fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, JailError> {
     if make {
         // Links in the root's own path are the operator's.
         std::fs::create_dir_all(root)?;
     }
-    let mut dir = Dir::open_ambient_dir(root, ambient_authority())?;
+    let mut dir = open_root(root)?;
     for component in rel.split('/') {
         dir = if make {
-            open_or_create_component(&dir, component)?
+            open_or_create_component(&dir, component, |_| Ok(()))?
         } else {
             open_component(&dir, component)?
         };
@@ -173,7 +206,7 @@ pub fn open_parent<'p>(
     for component in parents {
         let above = inner.as_ref().unwrap_or(dir);
         inner = Some(if make {
-            open_or_create_component(above, component)?
+            open_or_create_component(above, component, |_| Ok(()))?
         } else {
             open_component(above, component)?
         });
@@ -184,7 +217,15 @@ pub fn open_parent<'p>(
 /// Opens a regular file below a directory and examines the open file.
 pub fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), JailError> {
     let (inner, name) = open_parent(dir, path, false)?;
-    let dir = inner.as_ref().unwrap_or(dir);
+    open_regular(inner.as_ref().unwrap_or(dir), name)
+}
+
+/// Opens a regular file in a directory and examines the open file.
+///
+/// # Errors
+/// [`JailError::Link`], [`JailError::Directory`] and [`JailError::NotRegular`] for an entry of
+/// another type, [`JailError::NotFound`] without an entry, [`JailError::Io`] if the system fails.
+pub fn open_regular(dir: &Dir, name: &str) -> Result<(File, Metadata), JailError> {
     let mut options = OpenOptions::new();
     // Non-blocking, because opening a FIFO would wait for a writer.
     options.read(true).follow(FollowSymlinks::No).nonblock(true);
@@ -200,16 +241,27 @@ pub fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), JailErro
     Ok((file, metadata))
 }
 
-/// Opens a directory in a directory; creates and syncs it if it is missing.
-fn open_or_create_component(dir: &Dir, component: &str) -> Result<Dir, JailError> {
+/// Opens a directory in a directory; creates and syncs it if it is missing. `record` is called
+/// with the parent of a directory that this call created, before anything else can fail.
+///
+/// # Errors
+/// Those of [`open_component`], of the creation and of `record`.
+pub fn open_or_create_component(
+    dir: &Dir,
+    component: &str,
+    record: impl FnOnce(&Dir) -> io::Result<()>,
+) -> Result<Dir, JailError> {
     match dir.symlink_metadata(component) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fault::failpoint("dir.create")?;
             match dir.create_dir(component) {
-                // A concurrent process may have created it; the open below checks its type.
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
-                _ => sync_directory(dir)?,
+                Ok(()) => record(dir)?,
+                // A concurrent process has created it; the open below checks its type.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error.into()),
             }
+            // The new directory survives a crash only after its parent is synced.
+            sync_directory(dir)?;
         }
         _ => {}
     }
@@ -225,7 +277,12 @@ pub fn sync_directory(dir: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-fn open_component(dir: &Dir, component: &str) -> Result<Dir, JailError> {
+/// Opens a directory in a directory without following a link.
+///
+/// # Errors
+/// [`JailError::Link`] and [`JailError::NotRegular`] for an entry of another type,
+/// [`JailError::NotFound`] without an entry and for a file, [`JailError::Io`] if the system fails.
+pub fn open_component(dir: &Dir, component: &str) -> Result<Dir, JailError> {
     dir.open_dir_nofollow(component).map_err(|error| explain(dir, component, error))
 }
 
@@ -270,6 +327,12 @@ mod tests {
         ];
         for (path, error) in cases {
             assert_eq!(RelPath::new(path), Err(error), "{path}");
+            let error = if error == RelPathError::Nul { RelPathError::Control } else { error };
+            assert_eq!(RelPath::new_printable(path), Err(error), "{path}");
+        }
+        for path in ["a\nb", "a\u{9b}b"] {
+            assert!(RelPath::new(path).is_ok());
+            assert_eq!(RelPath::new_printable(path), Err(RelPathError::Control));
         }
     }
 

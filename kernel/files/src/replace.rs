@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
@@ -93,7 +92,7 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), ReplaceErrorK
     }
     // A leftover file does no harm: the next writer in the directory removes it.
     let _ = temporary::sweep(&dir, false);
-    let temporary = temporary_name();
+    let temporary = temporary::unique_temporary_name();
     let written =
         write(&dir, &temporary, &before, new).map_err(ReplaceErrorKind::Io).and_then(|()| {
             // The last moment to detect a concurrent write.
@@ -123,14 +122,6 @@ fn open(dir: &Dir, name: &OsStr) -> Result<(File, Metadata), ReplaceErrorKind> {
     })?;
     let metadata = file.metadata()?;
     if metadata.is_file() { Ok((file, metadata)) } else { Err(ReplaceErrorKind::NotRegular) }
-}
-
-/// Returns a name that no other write of this or another process uses.
-fn temporary_name() -> String {
-    static NUMBER: AtomicU32 = AtomicU32::new(0);
-    // Only uniqueness matters, so no ordering is required.
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    temporary::temporary_name(&number.to_string())
 }
 
 fn write(dir: &Dir, temporary: &str, old: &Metadata, new: &[u8]) -> io::Result<()> {

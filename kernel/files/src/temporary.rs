@@ -8,6 +8,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cap_std::ambient_authority;
@@ -38,6 +39,15 @@ enum TemporaryOwner {
 #[must_use]
 pub fn temporary_name(rest: &str) -> String {
     format!("{TEMPORARY_PREFIX}{}-{rest}", std::process::id())
+}
+
+/// Returns a name for a temporary file that no other write of this or another process uses.
+#[must_use]
+pub fn unique_temporary_name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    // Only uniqueness matters, so no ordering is required.
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    temporary_name(&number.to_string())
 }
 
 /// Returns whether a name is that of a temporary file or directory of this program.

@@ -236,7 +236,6 @@ fn paths_of_others_are_opened_in_jails() {
     assert_exact("files opened by their path", &["std::fs", "tokio::fs"], &told, &exempt);
     let opens = naming(&["ambient_authority"], &["kernel", "extensions"], &[]);
     let allowed = [
-        "extensions/core_tools/src/jail.rs",
         // Directories that commands name, and roots.
         "extensions/skill_registry/catalog/src/collect",
         "extensions/skill_registry/catalog/src/disk",

@@ -260,6 +260,7 @@ pub(crate) fn to_registry_error(error: RelPathError) -> RegistryError {
         | RelPathError::TooLong(_)
         | RelPathError::TooDeep(_)
         | RelPathError::Nul
+        | RelPathError::Control
         | RelPathError::EmptyComponent => ErrorKind::InvalidArgument,
         RelPathError::Backslash
         | RelPathError::Absolute
