@@ -1,6 +1,6 @@
 //! The specifications of the tools for models.
 
-use skillhost_sdk::{ApprovalPolicy, ToolSpec, Value, json};
+use skillhost_sdk::{ApprovalPolicy, ToolSpec, json, object_schema};
 
 use crate::patch::FILES;
 
@@ -106,13 +106,4 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
 
 fn requiring_approval(spec: ToolSpec) -> ToolSpec {
     spec.needs_approval(ApprovalPolicy::UnlessGranted)
-}
-
-fn object_schema(properties: &Value, required: &[&str]) -> Value {
-    json!({
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    })
 }

@@ -39,4 +39,4 @@ pub use skill::{
     SkillRequest, skill_interface,
 };
 pub use timestamp::{format_compact_time, format_minute, format_rfc3339, format_second};
-pub use tool::{ApprovalPolicy, ToolAudience, ToolCall, ToolOutput, ToolSpec};
+pub use tool::{ApprovalPolicy, ToolAudience, ToolCall, ToolOutput, ToolSpec, object_schema};

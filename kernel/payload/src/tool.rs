@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::context::CallContext;
 use crate::skill::SkillRef;
@@ -14,11 +15,11 @@ pub struct ToolSpec {
     /// The purpose and the use of the tool, for the model.
     pub description: String,
     /// The JSON Schema of the arguments, an object.
-    pub input_schema: serde_json::Value,
+    pub input_schema: Value,
     /// The JSON Schema of the structured result, an object; the result is as complete as the text.
     // A client may pass only one of the two to its model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<serde_json::Value>,
+    pub output_schema: Option<Value>,
     /// The tool has no side effects.
     #[serde(default)]
     pub read_only: bool,
@@ -31,6 +32,18 @@ pub struct ToolSpec {
     /// The callers that the tool is offered to.
     #[serde(default)]
     pub audience: ToolAudience,
+}
+
+/// Returns the JSON Schema of an object with these properties and no others, for the arguments or the
+/// structured result of a tool.
+#[must_use]
+pub fn object_schema(properties: &Value, required: &[&str]) -> Value {
+    json!({
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": false,
+    })
 }
 
 /// The condition under which a tool call requires approval.

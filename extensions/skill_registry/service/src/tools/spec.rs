@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use skill_catalog::{Audience, Snapshot};
-use skillhost_payload::{ApprovalPolicy, ToolAudience, ToolSpec};
+use skillhost_payload::{ApprovalPolicy, ToolAudience, ToolSpec, object_schema};
 
 use super::values;
 
@@ -129,15 +129,6 @@ fn propose_schema() -> Value {
 
 const EXPLAIN: &str = "Explains which skills an agent sees for a prompt, why others are missing, \
     and which parts of the catalog in its prompt are cut.";
-
-fn object_schema(properties: &Value, required: &[&str]) -> Value {
-    json!({
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    })
-}
 
 fn skill_id_schema(snapshot: &Snapshot, audience: Audience<'_>) -> Value {
     let mut schema = json!({ "type": "string", "description": "The skill, as in the catalog" });

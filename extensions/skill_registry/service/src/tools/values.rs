@@ -4,6 +4,7 @@
 //! them to a model.
 
 use serde_json::{Value, json};
+use skillhost_payload::object_schema;
 
 fn text_schema(description: &str) -> Value {
     json!({ "type": "string", "description": description })
@@ -29,13 +30,8 @@ fn either_type(one: &str, other: &str, description: &str) -> Value {
 /// Returns the schema of an object with these fields and no others, all required except for `but`.
 fn closed_object(properties: &Value, but: &[&str]) -> Value {
     let names = properties.as_object().into_iter().flatten().map(|(name, _)| name);
-    let required: Vec<_> = names.filter(|name| !but.contains(&name.as_str())).cloned().collect();
-    json!({
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false,
-    })
+    let required: Vec<_> = names.map(String::as_str).filter(|name| !but.contains(name)).collect();
+    object_schema(properties, &required)
 }
 
 /// Returns the schema of the value of `list_skills`.
