@@ -1,10 +1,9 @@
-//! The border between the registry and the kernel: threads, errors, results, events and log lines.
+//! The border between the registry and the kernel: threads, errors, results and log lines.
 
 use skill_catalog::RegistryError;
 use skill_service::{LogMessage, ToolAnswer};
 use skillhost_sdk::prelude::*;
-use skillhost_sdk::serde::Serialize;
-use skillhost_sdk::{serde_json, tokio};
+use skillhost_sdk::tokio;
 
 /// Runs work that blocks on the disk on a thread where it delays no other call.
 ///
@@ -22,14 +21,12 @@ pub(crate) fn to_extension_error(error: impl Into<RegistryError>) -> ExtensionEr
 
 /// Converts a result into the kernel's type.
 pub(crate) fn to_tool_output(answer: ToolAnswer) -> Result<ToolOutput> {
-    ToolOutput::text(answer.text).with_structured(&answer.structured)
-}
-
-/// Creates an event without a context.
-pub(crate) fn new_event(topic: &str, payload: &impl Serialize) -> Result<Event> {
-    let payload = serde_json::value::to_raw_value(payload)
-        .map_err(|error| ExtensionError::failed(error.to_string()))?;
-    Ok(Event::new(topic, "", payload))
+    let skill = answer.skill();
+    let output = ToolOutput::text(answer.text).with_structured(&answer.structured)?;
+    Ok(match skill {
+        Some((skill_id, digest)) => output.with_skill(skill_id, digest),
+        None => output,
+    })
 }
 
 /// Logs the messages.

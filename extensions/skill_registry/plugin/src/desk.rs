@@ -9,17 +9,16 @@ use skill_ledger::{
     ActivationLog, Ledger, LedgerError, LedgerOutcome, LedgerSync, SkillAccess, SkillActivation,
 };
 use skill_service::{
-    BlockRequest, LogMessage, ProposalReviewer, RegistryConfig, SkillFinder, apply_decision,
-    load_offer, propose_with_events,
+    LogMessage, ProposalReviewer, RegistryConfig, SkillFinder, apply_decision, audience_of,
+    author_of, load_offer, propose_with_events, to_ledger_events,
 };
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::select;
 use skillhost_sdk::tokio::sync::{Mutex, Notify};
 use skillhost_sdk::tokio::time::sleep;
-use skillhost_sdk::{ReviewDecision, ReviewOffer};
+use skillhost_sdk::{ReviewDecision, ReviewOffer, serde_json};
 
-use crate::bridge::{log_messages, new_event, run_blocking, to_extension_error, to_tool_output};
-use crate::caller::{audience_of, author_of, scope_of};
+use crate::bridge::{log_messages, run_blocking, to_extension_error, to_tool_output};
 
 /// The maximum delay before readings are written.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
@@ -61,17 +60,6 @@ impl RegistryState {
         Ok(Self { cx, store, finder, ledger, keeper, log, reviewer, reviewing, unsent, full })
     }
 
-    /// Builds the catalog request of a turn.
-    pub(crate) fn block_request<'a>(
-        &self,
-        cx: &'a CallContext,
-        prompt: &'a str,
-    ) -> BlockRequest<'a> {
-        let budget_chars = self.finder.config().budget_chars(cx.context_window);
-        let (session_id, agent_id) = (&*cx.session_id, &*cx.agent_id);
-        BlockRequest { scope: scope_of(cx), session_id, agent_id, prompt, budget_chars }
-    }
-
     /// Records a proposal and publishes its event.
     pub(crate) async fn propose(&self, cx: &CallContext, args: ToolArgs<'_>) -> Result<ToolOutput> {
         let (author, request) = (author_of(cx), args.parse()?);
@@ -96,9 +84,7 @@ impl RegistryState {
 
     /// Logs the notes of a ledger operation.
     fn log_notes<T>(&self, done: std::result::Result<T, LedgerError>) -> Result<T> {
-        let notes = self.ledger.take_notes();
-        let outcome = LedgerOutcome { notes, ..LedgerOutcome::default() };
-        log_messages(&LogMessage::from_outcome(&outcome));
+        log_messages(&LogMessage::from_notes(&self.ledger.take_notes()));
         done.map_err(to_extension_error)
     }
 
@@ -138,21 +124,13 @@ impl RegistryState {
     /// Publishes as [`RegistryState::publish_outcome`] does, within the context of a call.
     async fn publish_outcome_for(&self, cx: Option<&CallContext>, kept: LedgerOutcome) {
         log_messages(&LogMessage::from_outcome(&kept));
-        let correlation_id = cx.and_then(|cx| cx.correlation_id.clone());
-        let events = kept.events.iter().map(|event| {
-            let correlation_id = correlation_id.clone();
-            new_event(event.topic(), event).map(|news| Event {
-                key: event.key(),
-                correlation_id,
-                ..news
-            })
-        });
-        self.publish(events.collect()).await;
+        let correlation_id = cx.and_then(|cx| cx.correlation_id.as_deref());
+        self.publish(to_ledger_events(&kept, correlation_id)).await;
     }
 
     /// Publishes events in order, after those that could not be published before. If the disk is
     /// full or the kernel shuts down, they stay queued.
-    pub(crate) async fn publish(&self, events: Vec<Result<Event>>) {
+    pub(crate) async fn publish(&self, events: Vec<serde_json::Result<Event>>) {
         let mut unsent = self.unsent.lock().await;
         for event in events {
             match event {

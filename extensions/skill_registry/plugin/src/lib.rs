@@ -5,7 +5,6 @@
 //! that watches the directories, and as the provider through which `uses_skills` is bound.
 
 mod bridge;
-mod caller;
 mod desk;
 mod meaning;
 mod review;
@@ -16,7 +15,9 @@ use std::collections::BTreeMap;
 
 use skill_catalog::{GenerationFile, RegistryError};
 use skill_ledger::SkillAccess;
-use skill_service::{ChangeLog, SkillPublication, activate_skill, skill_content, tool_specs};
+use skill_service::{
+    ChangeLog, SkillPublication, activate_skill, audience_of, skill_content, tool_specs,
+};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::{
     ActiveSkill, PublishedBody, PublishedDetails, PublishedEntry, PublishedPrompt, PublishedSkills,
@@ -24,7 +25,6 @@ use skillhost_sdk::{
 };
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error};
-use crate::caller::audience_of;
 use crate::desk::RegistryState;
 use crate::meaning::EmbeddingSearch;
 use crate::watch::SkillWatcher;
@@ -102,12 +102,12 @@ impl ContextProvider for SkillRegistry {
     }
 
     fn ready_context(&self, cx: &CallContext, prompt: &str) -> Option<Option<Arc<str>>> {
-        self.registry.finder.cached_block(&self.registry.block_request(cx, prompt))
+        self.registry.finder.cached_block(&self.registry.finder.block_request(cx, prompt))
     }
 
     async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>> {
         let (snapshot, turn) =
-            (self.registry.store.snapshot(), self.registry.block_request(cx, prompt));
+            (self.registry.store.snapshot(), self.registry.finder.block_request(cx, prompt));
         let near = self.meaning.score_similarity(&snapshot, prompt).await;
         Ok(run_blocking(|| self.registry.finder.block(&snapshot, &turn, near.as_ref())))
     }

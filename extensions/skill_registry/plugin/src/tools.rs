@@ -1,10 +1,11 @@
 //! The registry's tools and the audience of their results.
 
-use skill_service::{ExplainCatalogArgs, ListSkillsArgs, read_skill, read_skill_resource};
+use skill_service::{
+    ExplainCatalogArgs, ListSkillsArgs, audience_of, read_skill, read_skill_resource,
+};
 use skillhost_sdk::prelude::*;
 
 use crate::bridge::{run_blocking, to_extension_error, to_tool_output};
-use crate::caller::audience_of;
 use crate::desk::RegistryState;
 use crate::meaning::EmbeddingSearch;
 
@@ -29,7 +30,7 @@ pub(crate) async fn call_explain_catalog(
 ) -> Result<ToolOutput> {
     let (snapshot, args) = (of.registry.store.snapshot(), args.parse::<ExplainCatalogArgs>()?);
     let near = of.score_similarity(&snapshot, &args.prompt).await;
-    let turn = of.registry.block_request(cx, &args.prompt);
+    let turn = of.registry.finder.block_request(cx, &args.prompt);
     to_tool_output(run_blocking(|| of.registry.finder.explain(&snapshot, &turn, near.as_ref())))
 }
 
@@ -47,15 +48,10 @@ pub(crate) fn call_read(
         "read_skill_resource" => read_skill_resource(&snapshot, audience, &args.parse()?),
         other => return Err(ExtensionError::not_found(format!("no tool `{other}`"))),
     };
-    let mut answer = answer.map_err(to_extension_error)?;
-    let skill = answer.skill();
-    if let Some(read) = answer.read.take() {
+    let answer = answer.map_err(to_extension_error)?;
+    if let Some(read) = answer.read.clone() {
         of.finder.record_read(&cx.session_id, &cx.agent_id, &read);
         of.record_access(cx, read);
     }
-    let output = to_tool_output(answer)?;
-    Ok(match skill {
-        Some((skill_id, digest)) => output.with_skill(skill_id, digest),
-        None => output,
-    })
+    to_tool_output(answer)
 }

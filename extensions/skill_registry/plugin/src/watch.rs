@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use skill_catalog::{PollReport, Store};
 use skill_ledger::LedgerEvent;
-use skill_service::ChangeLog;
+use skill_service::{ChangeLog, to_skill_events};
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio;
 use skillhost_sdk::tokio::sync::Notify;
 
-use crate::bridge::{log_messages, new_event, run_blocking};
+use crate::bridge::{log_messages, run_blocking};
 use crate::desk::RegistryState;
 use crate::review;
 
@@ -76,10 +76,7 @@ impl SkillWatcher {
         if report.changed || report.full_pass {
             self.changed.notify_one();
             log_messages(&self.news.messages_since(&before, &self.registry.store.snapshot()));
-            let events = report.events.iter();
-            self.registry
-                .publish(events.map(|event| new_event(event.topic(), event)).collect())
-                .await;
+            self.registry.publish(to_skill_events(&report.events)).await;
         }
         let proposed = kept.events.iter().any(LedgerEvent::is_proposal);
         self.registry.publish_outcome(kept).await;

@@ -7,8 +7,10 @@ use std::time::Duration;
 use skill_catalog::{Audience, Skill, Snapshot, Store};
 use skill_ledger::{Ledger, LedgerError, SkillAccess};
 use skill_search::{EmbeddingSimilarity, Ranker};
+use skillhost_payload::CallContext;
 
 use crate::block::{BlockRequest, CatalogBlocks, explain_catalog};
+use crate::caller::scope_of;
 use crate::config::{RegistryConfig, SearchEmbeddings};
 use crate::search::{EmbeddingVectors, RankedSkills, SimilarityScores, SkillQuery, SkillSearcher};
 use crate::tools::{ListSkillsArgs, SearchContext, ToolAnswer, search_skills};
@@ -55,6 +57,14 @@ impl SkillFinder {
     #[must_use]
     pub fn uses_embeddings(&self) -> bool {
         self.config.search_embeddings == SearchEmbeddings::Auto
+    }
+
+    /// Builds the request for the catalog block of a turn.
+    #[must_use]
+    pub fn block_request<'a>(&self, context: &'a CallContext, prompt: &'a str) -> BlockRequest<'a> {
+        let budget_chars = self.config.budget_chars(context.context_window);
+        let (session_id, agent_id) = (&*context.session_id, &*context.agent_id);
+        BlockRequest { scope: scope_of(context), session_id, agent_id, prompt, budget_chars }
     }
 
     /// Returns the block of a turn where it is at hand, without waiting; see [`CatalogBlocks::cached_block`].

@@ -24,7 +24,9 @@
 //! Nothing here writes: the ledger of `skill-ledger` changes skills.
 
 mod block;
+mod caller;
 mod config;
+mod events;
 mod finder;
 mod news;
 mod publish;
@@ -33,7 +35,9 @@ mod search;
 mod tools;
 
 pub use block::{BlockRequest, CatalogBlocks, MatchFn, explain_catalog};
+pub use caller::{audience_of, author_of};
 pub use config::{RegistryConfig, SearchEmbeddings};
+pub use events::{to_ledger_events, to_skill_events};
 pub use finder::SkillFinder;
 pub use news::{ChangeLog, LogMessage};
 pub use publish::{

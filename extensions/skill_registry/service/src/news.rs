@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use skill_catalog::{ScanProblem, Snapshot};
 use skill_format::{Digest, LARGE_SKILL, Severity, SkillId, sanitize_line};
-use skill_ledger::LedgerOutcome;
+use skill_ledger::{LedgerNote, LedgerOutcome};
 
 /// A line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +27,17 @@ impl LogMessage {
     /// Returns the messages for the notes and the error of a ledger operation.
     #[must_use]
     pub fn from_outcome(outcome: &LedgerOutcome) -> Vec<Self> {
-        let notes = outcome.notes.iter().map(ToString::to_string);
-        let trouble = outcome.trouble.iter();
-        let trouble =
-            trouble.map(|error| format!("the ledger cannot be used: {error}; {}", error.hint()));
-        notes.chain(trouble).map(|text| Self::warning(&text)).collect()
+        let mut messages = Self::from_notes(&outcome.notes);
+        messages.extend(outcome.trouble.iter().map(|error| {
+            Self::warning(&format!("the ledger cannot be used: {error}; {}", error.hint()))
+        }));
+        messages
+    }
+
+    /// Returns the messages for the notes of a ledger operation.
+    #[must_use]
+    pub fn from_notes(notes: &[LedgerNote]) -> Vec<Self> {
+        notes.iter().map(|note| Self::warning(&note.to_string())).collect()
     }
 }
 

@@ -1,0 +1,37 @@
+//! The caller of the registry, from the kernel's call context.
+
+use serde_json::json;
+use skill_catalog::{AgentAuthor, AgentScope, Audience, CatalogScope};
+use skillhost_payload::{CallContext, CallOrigin, CatalogScope as CallerScope};
+
+/// Returns the audience of a call: operators also see skills that are not offered to models.
+#[must_use]
+pub fn audience_of(context: &CallContext) -> Audience<'_> {
+    match context.origin {
+        CallOrigin::Operator => Audience::Operator,
+        CallOrigin::Agent | CallOrigin::Mcp => Audience::Agent(scope_of(context)),
+    }
+}
+
+/// Returns the author of what a call writes.
+#[must_use]
+pub fn author_of(context: &CallContext) -> AgentAuthor {
+    AgentAuthor {
+        agent_id: context.agent_id.clone(),
+        session_id: context.session_id.clone(),
+        turn_id: context.turn_id.clone(),
+        // As on the wire.
+        origin: json!(context.origin).as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+/// Returns the skill scope of a call's agent.
+pub(crate) fn scope_of(context: &CallContext) -> AgentScope<'_> {
+    let catalog = match &context.catalog {
+        CallerScope::All => CatalogScope::All,
+        CallerScope::Declared => CatalogScope::Declared,
+        CallerScope::None => CatalogScope::None,
+        CallerScope::Globs { include, exclude } => CatalogScope::Globs { include, exclude },
+    };
+    AgentScope { catalog, bound: &context.uses_skills }
+}
