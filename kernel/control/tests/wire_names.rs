@@ -1,0 +1,81 @@
+//! The names on the socket: a client of another version reads and writes the same.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use skillhost_control::{
+    AgentStatus, ClientMessage, ControlRequest, ControlResponse, InstructionLayerKind,
+    ServerMessage,
+};
+
+/// Reads lines as another version of the program writes them, and writes them again.
+fn assert_stable<T: Serialize + DeserializeOwned>(lines: &[&str]) {
+    for line in lines {
+        let expected: Value = serde_json::from_str(line).unwrap();
+        let message: T = serde_json::from_str(line).unwrap();
+        assert_eq!(serde_json::to_value(&message).unwrap(), expected);
+    }
+}
+
+#[test]
+fn request_names_are_stable() {
+    assert_stable::<ControlRequest>(&[
+        r#"{"command": "reload", "id": "e"}"#,
+        r#"{"command": "preview_build", "id": "e"}"#,
+        r#"{"command": "build", "id": "e", "sha256": "s", "surface": "terminal"}"#,
+        r#"{"command": "build", "id": "e", "sha256": "s", "surface": "channel"}"#,
+        r#"{"command": "build", "id": "e", "sha256": "s", "surface": "command_line"}"#,
+        r#"{"command": "roll_back", "id": "e"}"#,
+        r#"{"command": "turn", "agent": "a", "prompt": "p"}"#,
+        r#"{"command": "invoke_for", "agent": "a", "tool": "t", "arguments": "{}"}"#,
+        r#"{"command": "tools", "agent": null}"#,
+        r#"{"command": "agents"}"#,
+        r#"{"command": "agent", "id": "a"}"#,
+        r#"{"command": "talk", "message_id": "i", "thread": "t", "agent": "a", "text": "Hi",
+            "model": "p/m"}"#,
+        r#"{"command": "attach", "thread": "t"}"#,
+        r#"{"command": "activate", "thread": "t", "skill": "s"}"#,
+        r#"{"command": "report"}"#,
+        r#"{"command": "diagnose"}"#,
+        r#"{"command": "schedules"}"#,
+        r#"{"command": "run_schedule", "id": "e/s"}"#,
+    ]);
+    let line = r#"{"command": "invoke", "context": {"agent_id": "a", "session_id": "", "turn_id": "",
+        "call_id": 1}, "tool": "t", "arguments": "{}"}"#;
+    let request: ControlRequest = serde_json::from_str(line).unwrap();
+    assert_eq!(serde_json::to_value(&request).unwrap()["command"], "invoke");
+}
+
+#[test]
+fn response_names_are_stable() {
+    assert_stable::<ControlResponse>(&[
+        r#"{"done": {"id": "e"}}"#,
+        r#"{"failed": {"kind": "not_found", "message": "m", "hint": "h"}}"#,
+    ]);
+    assert_stable::<AgentStatus>(&[r#""ready""#, r#""error""#]);
+    assert_stable::<InstructionLayerKind>(&[r#""prompt""#, r#""skill""#, r#""inline""#]);
+}
+
+#[test]
+fn message_names_are_stable() {
+    assert_stable::<ServerMessage>(&[
+        r#"{"hears": {"message_id": "i", "thread": "t", "agent": "a", "text": "Hi"}}"#,
+        r#"{"given_up": {"id": 1}}"#,
+        r#"{"ending": {"again": true}}"#,
+        r#"{"ask": {"id": 1, "request": {"agent_id": "a", "tool": "t", "extension": "e",
+            "arguments": "{}", "destructive": false, "always": false}}}"#,
+        r#"{"ask_secret": {"id": 1, "request": {"agent_id": "a", "name": "N",
+            "extensions": ["e"], "reason": "r"}}}"#,
+        r#"{"run_event": {"event": "restart", "agent_id": "a", "reason": "r"}}"#,
+        r#"{"run_event": {"event": "tool_begun", "agent_id": "a", "tool": "t",
+            "arguments": "{}"}}"#,
+        r#"{"run_event": {"event": "tool_ended", "agent_id": "a", "tool": "t",
+            "is_error": false, "summary": "s"}}"#,
+        r#"{"run_event": {"event": "used", "agent_id": "a", "model": "m",
+            "usage": {"input": 1, "output": 2, "cached": 0, "estimated": false}}}"#,
+    ]);
+    assert_stable::<ClientMessage>(&[
+        r#"{"no_secret": {"id": 1, "reason": "r"}}"#,
+        r#"{"secret": {"id": 1, "value": "v"}}"#,
+    ]);
+}
