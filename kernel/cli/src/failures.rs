@@ -1,9 +1,9 @@
 //! The errors of a kernel in this process, as errors of the command line.
 
+use skillhost_agents::RunError;
 use skillhost_control::SupervisorLockError;
 use skillhost_conversation::ModelErrorKind;
 use skillhost_core::KernelError;
-use skillhost_kernel::RunError;
 use skillhost_terminal::{CliError, exit};
 
 /// Converts an error of the kernel.

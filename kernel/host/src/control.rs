@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use skillhost_agents::{RunError, TurnRequest};
 use skillhost_control::{
     ControlRequest, ControlResponse, LINE_LIMIT, check_peer, prepare_directory, with_timeout,
     write_line,
@@ -23,8 +24,6 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::kernel::Kernel;
-use crate::runtime::RunError;
-use crate::turn::TurnRequest;
 use talk::MessageRequest;
 
 mod answers;
@@ -191,7 +190,7 @@ pub async fn execute_request(
             to_raw_json(&kernel.agents().invoke_for_agent(&agent, &tool, &arguments).await?)
         }
         ControlRequest::Invoke { context, tool, arguments } => {
-            to_raw_json(&kernel.agents().invoke_tool_as(context, &tool, &arguments).await?)
+            to_raw_json(&kernel.agents().invoke_tool(context, &tool, &arguments).await?)
         }
         ControlRequest::Tools { agent } => {
             to_raw_json(&answers::list_tools(kernel, agent.as_deref()).await?)

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use skillhost_agents::{AgentRuntime, RunGate, kernel_tool_table};
 use skillhost_control::{LoadReport, ScheduleRunOutcome, ScheduleSummary, ServerMessage};
 use skillhost_core::{
     ExtensionHost, ExtensionHostOptions, HostServices, KernelError, StateObserver,
@@ -12,12 +13,9 @@ use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
-use crate::agent_runtime::AgentRuntime;
 use crate::conversations::MessageChannels;
 use crate::options::BootOptions;
 use crate::restart::RestartCoordinator;
-use crate::run_gate::RunGate;
-use crate::runtime::kernel_tools::kernel_tool_table;
 use crate::scheduler::ScheduleService;
 use crate::serving::EventDelivery;
 use crate::user_message::{UserMessageHandler, UserMessages};

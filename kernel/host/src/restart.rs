@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use skillhost_agents::{RunGate, RunSessions};
 use skillhost_control::LoadReport;
 use skillhost_core::KernelLimits;
 use skillhost_core::foreign_text::sanitize_line;
@@ -18,9 +19,6 @@ use skillhost_home::{Home, LoadRejection, now_ms};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::sync::watch;
-
-use crate::run_gate::RunGate;
-use crate::runtime::session::RunSessions;
 
 /// The length limit of a stored reason, in characters.
 const REASON: usize = 500;

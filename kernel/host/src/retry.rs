@@ -2,12 +2,11 @@
 
 use std::time::Instant;
 
+use skillhost_agents::{AgentRuntime, WeakAgentRuntime};
 use skillhost_core::{ExtensionHost, KernelError};
 use skillhost_home::LoadPhase;
 use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 use tokio_util::sync::CancellationToken;
-
-use crate::agent_runtime::{AgentRuntime, WeakAgentRuntime};
 
 /// Retries each process extension that failed at its start: after 1, 2, 4 and 8 seconds. `ext
 /// doctor` reports the next attempt.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use skillhost_agents::{AgentRuntime, WeakAgentRuntime};
 use skillhost_control::{LastRun, ScheduleRunOutcome, ScheduleSummary};
 use skillhost_core::{KernelError, KernelState, StateObserver};
 use skillhost_events::ScheduleRun;
@@ -18,8 +19,6 @@ use skillhost_payload::{
     AgentTask, CallContext, CallError, CallOrigin, ErrorKind, Event, RunTaskRequest,
     scheduler_interface,
 };
-
-use crate::agent_runtime::{AgentRuntime, WeakAgentRuntime};
 
 mod clockwork;
 

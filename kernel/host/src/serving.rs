@@ -12,6 +12,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use serde_json::json;
+use skillhost_agents::AgentRuntime;
 use skillhost_core::{KernelState, StateObserver};
 use skillhost_events::{DeadLetter, topic};
 use skillhost_files::create_private_dir;
@@ -19,7 +20,6 @@ use skillhost_payload::{CallError, ErrorKind, Event};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent_runtime::AgentRuntime;
 use crate::bus::BuiltinHandler;
 
 mod delivering;

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use skillhost_agents::{AgentRuntime, RunError, RunRequest};
 use skillhost_control::{MessageError, ServerMessage, UserMessage};
 use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
 use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
 use skillhost_payload::{CallError, ErrorKind, Event};
 
-use crate::agent_runtime::AgentRuntime;
 use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::conversations::{MessageChannel, MessageChannels};
 use crate::restart::RestartCoordinator;
-use crate::runtime::{RunError, RunRequest};
 use crate::serving::EventDelivery;
 
 /// The payload of `agent.replied`.

@@ -113,7 +113,7 @@ async fn calls(home: &Path, folder: &Path) -> Result<Boundary, Box<dyn Error>> {
             let arguments = format!("{{\"skill_id\":\"{id}\"}}");
             let context = operator.clone();
             let started = Instant::now();
-            let output = kernel.agents().invoke_tool_as(context, "read_skill", &arguments).await?;
+            let output = kernel.agents().invoke_tool(context, "read_skill", &arguments).await?;
             let elapsed = started.elapsed().as_secs_f64() * 1e6;
             let started = Instant::now();
             let args: ReadSkillArgs = serde_json::from_str(&arguments)?;

@@ -106,7 +106,7 @@ fn ask(home: &Path) -> Result<(u64, Vec<f64>), Box<dyn Error>> {
         let texts: Vec<_> = (0..1_000).flat_map(|_| QUERIES).collect();
         let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
         let arguments = serde_json::json!({ "texts": texts }).to_string();
-        let output = kernel.agents().invoke_tool_as(context, "ask", &arguments).await?;
+        let output = kernel.agents().invoke_tool(context, "ask", &arguments).await?;
         kernel.shutdown().await;
         let times = output.structured.ok_or("the asker gives no times")?;
         Ok((timings.copy_us + timings.elf_us + timings.open_us, serde_json::from_str(times.get())?))

@@ -1,9 +1,9 @@
 //! `skillhost ask`: one turn of an agent, hop 1 and hop 6.
 
 use serde_json::{Value, json};
+use skillhost_agents::DEFAULT_AGENT;
 use skillhost_control::ControlRequest;
 use skillhost_conversation::{Message, ThreadStore};
-use skillhost_kernel::DEFAULT_AGENT;
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, DIM, display_safe, exit, text_or_stdin,
 };

@@ -11,13 +11,6 @@ use tokio::io::BufReader;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::kernel::Kernel;
-use crate::runtime::RunError;
-
-impl From<RunError> for MessageError {
-    fn from(error: RunError) -> Self {
-        Self { what: error.code().to_owned(), error: error.into() }
-    }
-}
 
 /// Serves one message connection until it ends or the client disconnects.
 pub(super) async fn serve_messages(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use skillhost_agents::AgentRuntime;
 use skillhost_core::KernelState;
 use skillhost_events::{Delivery, Subscriber, to_event, topic};
 use skillhost_manifest::{EventHandler, EventSubscription, ExtensionId, Manifest};
@@ -15,7 +16,6 @@ use skillhost_payload::{
 };
 
 use super::templates::{render_event_template, summary_line};
-use crate::agent_runtime::AgentRuntime;
 use crate::bus::{BuiltinHandler, HandlerOutcome};
 
 /// The table of handlers, by subscriber id.

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use minijinja::context;
 use minijinja::value::{Enumerator, Object, ObjectRepr};
 use serde_json::Value;
+use skillhost_agents::render_template;
 use skillhost_core::foreign_text::sanitize;
 use skillhost_events::StoredEvent;
 use skillhost_payload::{CallError, ErrorKind};
-
-use crate::templates::render_template;
 
 /// The size limit of a rendered text, in bytes.
 const MAX_TEXT_BYTES: usize = 64 * 1024;

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use skillhost_agents::AgentRuntime;
 use skillhost_core::KernelError;
 use skillhost_events::topic;
 use skillhost_home::{McpReviewMode, McpSettings};
-use skillhost_kernel::AgentRuntime;
 use skillhost_payload::{
     CallContext, CallError, CallOrigin, CatalogScope, Event, PublishedBody, PublishedDetails,
     PublishedEntry, PublishedSkills, ReviewOffer, ToolOutput, ToolSpec,

@@ -1,9 +1,10 @@
 //! Agents and the extension that provides their skills.
 
 use serde_json::json;
+use skillhost_agents::TurnRequest;
 use skillhost_control::InstructionLayerKind;
 use skillhost_core::{KernelError, KernelLimits};
-use skillhost_kernel::{Kernel, TurnRequest};
+use skillhost_kernel::Kernel;
 use test_support::TestHome;
 
 use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, patient};

@@ -1,8 +1,8 @@
 //! Tool calls: arguments, results, containment of errors.
 
 use serde_json::json;
+use skillhost_agents::TurnRequest;
 use skillhost_core::{KernelError, KernelLimits};
-use skillhost_kernel::TurnRequest;
 use skillhost_payload::{CallContext, CallOrigin, CatalogScope, ErrorKind};
 use test_support::TestHome;
 
@@ -37,7 +37,7 @@ async fn task_panic_stays_in_extension() {
 async fn tool_error_keeps_kind_and_hint() {
     let rig = Rig::boot(home_with("a", "")).await;
     let call =
-        |arguments: &'static str| rig.kernel.agents().invoke_tool_as(operator(), "a", arguments);
+        |arguments: &'static str| rig.kernel.agents().invoke_tool(operator(), "a", arguments);
     let error = |error: KernelError| (error.kind(), error.to_string(), error.hint());
     let triple = |kind, message: &str, hint: &str| (kind, message.to_owned(), hint.to_owned());
 
@@ -54,7 +54,7 @@ async fn tool_error_keeps_kind_and_hint() {
         triple(ErrorKind::InvalidArgument, "arguments: missing field `topic`", schema)
     );
 
-    let unknown = rig.kernel.agents().invoke_tool_as(operator(), "aa", "{}").await.unwrap_err();
+    let unknown = rig.kernel.agents().invoke_tool(operator(), "aa", "{}").await.unwrap_err();
     assert_eq!(
         error(unknown),
         triple(
@@ -82,12 +82,8 @@ async fn call_context_arrives_complete() {
         correlation_id: Some("message-7".into()),
         approved_effect: None,
     };
-    let output = rig
-        .kernel
-        .agents()
-        .invoke_tool_as(sent.clone(), "a", r#"{"do": "context"}"#)
-        .await
-        .unwrap();
+    let output =
+        rig.kernel.agents().invoke_tool(sent.clone(), "a", r#"{"do": "context"}"#).await.unwrap();
     assert_eq!(output.text, "a");
     let seen: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     // The kernel assigns the numbers of calls.
@@ -96,7 +92,7 @@ async fn call_context_arrives_complete() {
 
     // Without a deadline the kernel's own limit applies.
     let output =
-        rig.kernel.agents().invoke_tool_as(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
+        rig.kernel.agents().invoke_tool(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
     let next: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     let call_id = next.call_id;
     assert!(call_id > seen.call_id);
@@ -139,7 +135,7 @@ async fn turn_identifies_agent_to_extensions() {
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn receives the same caller, and so does a nested one.
     let deed = json!({"do": "call", "tool": "a", "arguments": {"do": "context"}}).to_string();
-    let output = rig.kernel.agents().invoke_tool_as(turn.context, "a", &deed).await.unwrap();
+    let output = rig.kernel.agents().invoke_tool(turn.context, "a", &deed).await.unwrap();
     let below: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     assert_eq!(below, CallContext { call_id: below.call_id, ..expected });
     assert!(below.call_id > seen.call_id);
@@ -152,7 +148,7 @@ async fn slow_call_is_dropped_in_extension() {
     let gate = Gate::open(&home);
     let rig = Rig::boot(home).await;
     let limited = CallContext { deadline_ms: Some(2_000), ..operator() };
-    let call = rig.kernel.agents().invoke_tool_as(limited, "a", r#"{"do": "act", "act": "hang"}"#);
+    let call = rig.kernel.agents().invoke_tool(limited, "a", r#"{"do": "act", "act": "hang"}"#);
     let (answer, held) = tokio::join!(call, gate.reached("a a"));
     let error = answer.unwrap_err();
     assert_eq!(
@@ -173,7 +169,7 @@ async fn abandoned_call_is_dropped() {
     let deed = json!({"do": "call", "tool": "b", "arguments": {"do": "act", "act": "hang"}});
     let kernel = rig.kernel.clone();
     let call = tokio::spawn(async move {
-        kernel.agents().invoke_tool_as(operator(), "a", &deed.to_string()).await
+        kernel.agents().invoke_tool(operator(), "a", &deed.to_string()).await
     });
     let held = gate.reached("b b").await;
     call.abort();
@@ -195,7 +191,7 @@ async fn blocking_extension_delays_no_other() {
         let kernel = rig.kernel.clone();
         let context = CallContext { deadline_ms: Some(20_000), ..operator() };
         calls.push(tokio::spawn(async move {
-            kernel.agents().invoke_tool_as(context, "a", r#"{"do": "act", "act": "block"}"#).await
+            kernel.agents().invoke_tool(context, "a", r#"{"do": "act", "act": "block"}"#).await
         }));
         if call < 2 {
             blocked.push(gate.reached("a a").await);
@@ -207,7 +203,7 @@ async fn blocking_extension_delays_no_other() {
     // Its own call ends, too: the kernel enforces the limit, not the extension.
     let hurried = CallContext { deadline_ms: Some(300), ..operator() };
     let error =
-        rig.kernel.agents().invoke_tool_as(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
+        rig.kernel.agents().invoke_tool(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     // The shutdown takes only its limits, although the threads never return.
     calls.into_iter().for_each(|call| call.abort());
@@ -246,7 +242,7 @@ async fn operator_tool_is_hidden_from_models() {
     for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
         let model = CallContext { origin, ..CallContext::default() };
         let error =
-            rig.kernel.agents().invoke_tool_as(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
+            rig.kernel.agents().invoke_tool(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
         assert_eq!(
             (error.kind(), &*error.to_string()),
             (ErrorKind::NotFound, "tool `a` not found")

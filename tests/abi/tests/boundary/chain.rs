@@ -1,7 +1,7 @@
 //! The context chain: order, limits, skipped providers.
 
+use skillhost_agents::TurnRequest;
 use skillhost_core::{ContextBlock, ContextOutcome, KernelError, KernelLimits};
-use skillhost_kernel::TurnRequest;
 use skillhost_payload::ErrorKind;
 use test_support::TestHome;
 

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use skillhost_agents::TurnRequest;
 use skillhost_core::ContextOutcome;
 use skillhost_events::topic;
-use skillhost_kernel::TurnRequest;
 use skillhost_payload::{CallContext, ErrorKind};
 use test_support::{TestHome, example_library};
 
@@ -39,12 +39,12 @@ async fn earlier_library_loads() {
     assert_eq!(old.interfaces, ["skill"]);
 
     let agents = rig.kernel.agents();
-    let greeted = agents.invoke_tool_as(operator(), "greet", r#"{"name": "you"}"#).await.unwrap();
+    let greeted = agents.invoke_tool(operator(), "greet", r#"{"name": "you"}"#).await.unwrap();
     assert_eq!(greeted.text, "Hello, you, operator.");
     let structured: Value = serde_json::from_str(greeted.structured.unwrap().get()).unwrap();
     assert_eq!(structured, json!({"text": "Hello, you, operator.", "build": "frozen"}));
     assert_eq!(greeted.skill.unwrap().skill_id, "manners");
-    let error = agents.invoke_tool_as(operator(), "greet", "{}").await.unwrap_err();
+    let error = agents.invoke_tool(operator(), "greet", "{}").await.unwrap_err();
     assert_eq!(
         (error.kind(), error.to_string(), error.hint()),
         (ErrorKind::InvalidArgument, "no name".to_owned(), "give one".to_owned())
@@ -71,7 +71,7 @@ async fn earlier_library_calls_kernel() {
     let mut events = rig.kernel.events().subscribe_all();
     let agents = rig.kernel.agents();
     let call = async |tool: &str, arguments: Value| {
-        agents.invoke_tool_as(operator(), tool, &arguments.to_string()).await
+        agents.invoke_tool(operator(), tool, &arguments.to_string()).await
     };
     let relayed = json!({"name": "new", "arguments": {"do": "build"}});
     assert_eq!(call("relay", relayed).await.unwrap().text, "relayed: misbehave");
@@ -85,7 +85,7 @@ async fn earlier_library_calls_kernel() {
     // `relay` is for operators only, `announce` requires an approval.
     let by_agent = CallContext { agent_id: "guide".into(), ..CallContext::default() };
     for tool in ["relay", "announce"] {
-        let error = agents.invoke_tool_as(by_agent.clone(), tool, "{}").await.unwrap_err();
+        let error = agents.invoke_tool(by_agent.clone(), tool, "{}").await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Denied), "{error}");
     }
     rig.kernel.shutdown().await;
@@ -106,7 +106,7 @@ async fn earlier_library_lives_and_ends() {
     let mut events = rig.kernel.events().subscribe_all();
     rig.kernel.agents().reload("well").await.unwrap();
     next(&mut events, topic::RELOADED).await;
-    let hello = rig.kernel.agents().invoke_tool_as(operator(), "greet", r#"{"name": "all"}"#).await;
+    let hello = rig.kernel.agents().invoke_tool(operator(), "greet", r#"{"name": "all"}"#).await;
     assert_eq!(hello.unwrap().text, "Hello, all, operator.");
     rig.kernel.shutdown().await;
     let record = rig.record();

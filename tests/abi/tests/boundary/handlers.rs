@@ -209,7 +209,7 @@ async fn one_kernel_delivers_per_home() {
     let refused = other.start_event_delivery().await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
     let deed = json!({"do": "emit", "topic": "work", "payload": {"then": "heard"}}).to_string();
-    other.agents().invoke_tool_as(crate::rig::operator(), "a", &deed).await.unwrap();
+    other.agents().invoke_tool(crate::rig::operator(), "a", &deed).await.unwrap();
     let heard = next(&mut events, "heard").await;
     assert_eq!((heard.id, heard.correlation_id.as_deref()), (2, Some("event-1")));
     other.shutdown().await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use skill_catalog::{AgentAuthor, Snapshot, Store, SystemClock};
 use skill_ledger::{HumanActor, Ledger, ProposalFilter, ProposalState};
 use skill_service::RegistryConfig;
-use skillhost_kernel::TurnRequest;
+use skillhost_agents::TurnRequest;
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind};
 use test_support::{TestHome, library};
 
@@ -51,7 +51,7 @@ fn ada() -> HumanActor {
 
 async fn text(rig: &Rig, tool: &str, arguments: Value) -> String {
     let (context, arguments) = (call("guide", CallOrigin::Agent), arguments.to_string());
-    let output = rig.kernel.agents().invoke_tool_as(context, tool, &arguments).await;
+    let output = rig.kernel.agents().invoke_tool(context, tool, &arguments).await;
     output.expect("the tool answers").text
 }
 
@@ -225,7 +225,7 @@ async fn no_tool_changes_approval_state() {
                 let context = call("guide", origin);
                 // Most calls fail; only their effects count here.
                 let _ =
-                    rig.kernel.agents().invoke_tool_as(context, name, &arguments.to_string()).await;
+                    rig.kernel.agents().invoke_tool(context, name, &arguments.to_string()).await;
             }
         }
     }

@@ -174,7 +174,7 @@ async fn dropped_kernel_does_not_wait() {
     let call = tokio::spawn(async move {
         kernel
             .agents()
-            .invoke_tool_as(crate::rig::operator(), "a", r#"{"do": "act", "act": "block"}"#)
+            .invoke_tool(crate::rig::operator(), "a", r#"{"do": "act", "act": "block"}"#)
             .await
     });
     let held = gate.reached("a a").await;

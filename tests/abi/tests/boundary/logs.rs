@@ -85,7 +85,7 @@ async fn log_events_keep_call_and_filter() {
     let rig = Rig::boot(home_with("talks", "")).await;
     rig.done("talks", json!({"do": "log", "text": "hello"})).await;
     let context = r#"{"do": "context"}"#;
-    let output = rig.kernel.agents().invoke_tool_as(operator(), "talks", context).await.unwrap();
+    let output = rig.kernel.agents().invoke_tool(operator(), "talks", context).await.unwrap();
     let after: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
 
     let mut lines = log.of("talks");

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
+use skillhost_agents::TurnRequest;
 use skillhost_core::KernelLimits;
 use skillhost_events::topic;
 use skillhost_home::{Home, HomeSource, Installation, Settings};
-use skillhost_kernel::{BootOptions, Kernel, TurnRequest};
+use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_payload::ErrorKind;
 use test_support::{TestHome, example_library};
 
@@ -144,10 +145,7 @@ async fn active_call_finishes_on_old_build() {
     let call = tokio::spawn({
         let kernel = rig.kernel.clone();
         async move {
-            kernel
-                .agents()
-                .invoke_tool_as(operator(), "a", r#"{"do": "await", "topic": "go"}"#)
-                .await
+            kernel.agents().invoke_tool(operator(), "a", r#"{"do": "await", "topic": "go"}"#).await
         }
     });
     drop(gate.reached("a a").await);
@@ -176,7 +174,7 @@ async fn endless_call_is_cancelled_with_build() {
     let call = tokio::spawn({
         let kernel = rig.kernel.clone();
         async move {
-            kernel.agents().invoke_tool_as(operator(), "a", r#"{"do": "act", "act": "hang"}"#).await
+            kernel.agents().invoke_tool(operator(), "a", r#"{"do": "act", "act": "hang"}"#).await
         }
     });
     let held = gate.reached("a a").await;

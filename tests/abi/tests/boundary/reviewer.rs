@@ -97,11 +97,8 @@ async fn propose(rig: &Rig, body: &str) -> String {
     };
     let text = TEA.replace("Boil water.", body);
     let wish = json!({"skill_id": "tea", "new_content": text, "justification": "Better."});
-    let made = rig
-        .kernel
-        .agents()
-        .invoke_tool_as(context, "propose_skill_update", &wish.to_string())
-        .await;
+    let made =
+        rig.kernel.agents().invoke_tool(context, "propose_skill_update", &wish.to_string()).await;
     let made = made.expect("it is recorded").structured.expect("a value");
     let made: Value = serde_json::from_str(made.get()).expect("JSON");
     made["proposal"].as_str().expect("an id").to_owned()
@@ -143,7 +140,7 @@ async fn reviewer_approval_applies_with_setting() {
     let id = propose(&rig, "Boil milk.").await;
     next(&mut events, "skill.proposal.applied").await;
     assert_eq!(stored(&rig, &id).state, ProposalState::Applied);
-    let read = rig.kernel.agents().invoke_tool_as(
+    let read = rig.kernel.agents().invoke_tool(
         CallContext::default(),
         "read_skill",
         r#"{"skill_id": "tea"}"#,

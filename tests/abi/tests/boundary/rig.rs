@@ -88,7 +88,7 @@ impl Rig {
     pub(crate) async fn tool(&self, id: &str, deed: Value) -> Result<String, KernelError> {
         self.kernel
             .agents()
-            .invoke_tool_as(operator(), id, &deed.to_string())
+            .invoke_tool(operator(), id, &deed.to_string())
             .await
             .map(|output| output.text)
     }

@@ -24,7 +24,7 @@ fn home(config: &str) -> TestHome {
 async fn search(rig: &Rig, query: &str) -> String {
     let arguments = json!({ "query": query }).to_string();
     let output =
-        rig.kernel.agents().invoke_tool_as(Default::default(), "list_skills", &arguments).await;
+        rig.kernel.agents().invoke_tool(Default::default(), "list_skills", &arguments).await;
     output.expect("a search never fails").text
 }
 

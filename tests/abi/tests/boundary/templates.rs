@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
+use skillhost_agents::TurnRequest;
 use skillhost_events::topic;
-use skillhost_kernel::TurnRequest;
 use test_support::{TestHome, example_library};
 
 use crate::rig::{Rig, misbehaving};

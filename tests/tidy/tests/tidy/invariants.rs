@@ -58,6 +58,7 @@ fn kernel_has_no_skill_knowledge() {
         "kernel/conversation/src",
         "kernel/control/src",
         "kernel/core/src",
+        "kernel/agents/src",
         "kernel/host/src",
         "kernel/manifest/src",
         "kernel/events/src",
@@ -88,13 +89,13 @@ fn kernel_has_no_skill_knowledge() {
 
 #[test]
 fn tools_are_called_in_one_place() {
-    let host = ["kernel/core/src", "kernel/host/src"];
-    let dispatch = ["kernel/host/src/runtime/dispatch.rs"];
+    let host = ["kernel/core/src", "kernel/agents/src", "kernel/host/src"];
+    let dispatch = ["kernel/agents/src/runtime/dispatch.rs"];
     assert_exact("tools called past the dispatcher", &["instance.invoke("], &host, &dispatch);
     let bodies = ["plugin.invoke(", "process.invoke(", "tools.invoke("];
     let below = [
         // The tools of the kernel and of agents have no instance.
-        "kernel/host/src/runtime/dispatch.rs",
+        "kernel/agents/src/runtime/dispatch.rs",
         "kernel/core/src/instance.rs",
         "kernel/core/src/process/load.rs",
         "kernel/core/src/abi.rs",
@@ -140,6 +141,7 @@ fn kernel_opens_its_own_data_only() {
     let crates = [
         "kernel/home/src",
         "kernel/core/src",
+        "kernel/agents/src",
         "kernel/host/src",
         "kernel/builder/src",
         "kernel/process/src",
@@ -228,11 +230,12 @@ fn paths_of_others_are_opened_in_jails() {
         "extensions/skill_registry/service/src/publish",
         "extensions/skill_registry/service/src/publish.rs",
         "extensions/skill_registry/plugin/src",
-        "kernel/host/src/runtime",
+        "kernel/agents/src/runtime",
         "kernel/mcp/src",
     ];
     // One makes the folder of an id, one asks whether two names are one folder.
-    let exempt = ["kernel/host/src/runtime/create_agent.rs", "kernel/host/src/runtime/effect.rs"];
+    let exempt =
+        ["kernel/agents/src/runtime/create_agent.rs", "kernel/agents/src/runtime/effect.rs"];
     assert_exact("files opened by their path", &["std::fs", "tokio::fs"], &told, &exempt);
     let opens = naming(&["ambient_authority"], &["kernel", "extensions"], &[]);
     let allowed = [
@@ -243,7 +246,7 @@ fn paths_of_others_are_opened_in_jails() {
         "extensions/skill_registry/ledger/src/changes/apply.rs",
         "kernel/builder/src/files.rs",
         "kernel/files/src",
-        "kernel/host/src/agent_files.rs",
+        "kernel/agents/src/agent_files.rs",
     ];
     let is_jail = |finding: &String| {
         finding.split(' ').next().is_some_and(|path| in_any(Path::new(path), &allowed))

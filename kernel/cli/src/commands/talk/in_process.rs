@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
+use skillhost_agents::{DEFAULT_AGENT, RunError, RunRequest};
 use skillhost_control::ControlRequest;
 use skillhost_conversation::{RunOutcome, Thread, ThreadStore};
+use skillhost_kernel::Kernel;
 use skillhost_kernel::control::execute_request;
-use skillhost_kernel::{DEFAULT_AGENT, Kernel, RunError, RunRequest};
 use skillhost_payload::SkillRef;
 use skillhost_terminal::{CliContext, CliError};
 use tokio_util::sync::CancellationToken;

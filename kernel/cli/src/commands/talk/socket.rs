@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
+use skillhost_agents::DEFAULT_AGENT;
 use skillhost_control::{
     AgentDetails, ClientMessage, ControlRequest, LoadReport, MessageConnection, ServerMessage,
     SupervisorLock, UserMessage, is_gone,
 };
 use skillhost_conversation::{Channel, RunOutcome, ThreadStore};
 use skillhost_home::Home;
-use skillhost_kernel::DEFAULT_AGENT;
 use skillhost_payload::SkillRef;
 use skillhost_terminal::{
     CliContext, CliError, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, exit, parse_answer,

@@ -147,7 +147,7 @@ async fn approval_requires_run_or_operator() {
         let call = |origin| {
             let context =
                 CallContext { origin, session_id: "session".into(), ..CallContext::default() };
-            stage.rig.kernel.agents().invoke_tool_as(context, "a", r#"{"do": "say", "text": "x"}"#)
+            stage.rig.kernel.agents().invoke_tool(context, "a", r#"{"do": "say", "text": "x"}"#)
         };
         for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
             let error = call(origin).await.unwrap_err();
@@ -184,7 +184,7 @@ async fn guessed_session_grants_no_approval() {
     };
     let client = async {
         drop(gate.reached("b b").await);
-        let error = stage.rig.kernel.agents().invoke_tool_as(context, "a", "{}").await.unwrap_err();
+        let error = stage.rig.kernel.agents().invoke_tool(context, "a", "{}").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied);
         stage.rig.done("b", json!({"do": "emit", "topic": "go", "payload": 1})).await;
     };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use skillhost_agents::{ExhaustedLimit, RunError};
 use skillhost_conversation::{ApprovalDecision, ModelToolCall};
-use skillhost_kernel::{ExhaustedLimit, RunError};
 use skillhost_sdk::CancellationToken;
 use test_support::TestHome;
 use tokio::sync::Notify;

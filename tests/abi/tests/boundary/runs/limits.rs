@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use skillhost_agents::{ExhaustedLimit, RunError};
 use skillhost_conversation::{Message, ModelErrorKind, ModelToolCall, ThreadError};
-use skillhost_kernel::{ExhaustedLimit, RunError};
 use tokio::sync::Notify;
 
 use super::stage::{

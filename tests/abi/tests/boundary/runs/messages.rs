@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use skillhost_agents::{RunError, RunRequest};
 use skillhost_conversation::{MessageStatus, Thread, ThreadStore};
 use skillhost_core::KernelLimits;
 use skillhost_events::topic;
-use skillhost_kernel::{RunError, RunRequest};
 use skillhost_payload::Event;
 use tokio::sync::Notify;
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::{Value, json};
+use skillhost_agents::{RunError, RunRequest};
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, Message, ModelError, ModelErrorKind, ModelMetadata,
     ModelProvider, ModelReply, ModelRequest, ModelSource, ModelToolCall, ReplyChunk, RunEvent,
@@ -11,7 +12,7 @@ use skillhost_conversation::{
 };
 use skillhost_core::KernelLimits;
 use skillhost_home::{Home, HomeSource, Settings, TokenPrice};
-use skillhost_kernel::{BootOptions, Kernel, RunError, RunRequest};
+use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_sdk::{CancellationToken, async_trait};
 use test_support::TestHome;
 use tokio::sync::Notify;

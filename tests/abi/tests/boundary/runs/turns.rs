@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use skillhost_agents::{RunError, RunRequest};
 use skillhost_conversation::{ModelRequest, ModelTool, RunOutcome, ThreadStore};
 use skillhost_core::KernelLimits;
-use skillhost_kernel::{RunError, RunRequest};
 use skillhost_payload::ErrorKind;
 use skillhost_sdk::CancellationToken;
 use tokio::sync::Notify;

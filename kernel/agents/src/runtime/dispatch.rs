@@ -15,6 +15,7 @@ use skillhost_payload::{
 
 use super::session::RunSession;
 use crate::agent_runtime::AgentRuntime;
+use crate::turn::TurnRequest;
 
 /// A resolved tool with its implementation.
 struct ResolvedTool {
@@ -36,8 +37,12 @@ struct Call<'a> {
 }
 
 impl AgentRuntime {
-    /// Calls a tool with arguments as JSON text.
-    pub(crate) async fn invoke_tool(
+    /// Calls a tool with arguments as JSON text, in the name of the context's caller.
+    ///
+    /// # Errors
+    /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error,
+    /// or of the kind [`ErrorKind::Denied`](skillhost_payload::ErrorKind) without the required approval.
+    pub async fn invoke_tool(
         &self,
         mut context: CallContext,
         name: &str,
@@ -66,6 +71,22 @@ impl AgentRuntime {
                 Ok(plugin.invoke(&context, name, arguments, prepared).await?)
             }
         }
+    }
+
+    /// Calls an operator's tool about an agent: with the context of the agent's calls, in a session
+    /// of its own.
+    ///
+    /// # Errors
+    /// As for [`AgentRuntime::invoke_tool`], and [`KernelError::NotFound`] for an unknown agent.
+    pub async fn invoke_for_agent(
+        &self,
+        agent: &str,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ToolOutput, KernelError> {
+        let agent = self.refresh_agent(agent).await?;
+        let request = TurnRequest { origin: CallOrigin::Operator, ..TurnRequest::default() };
+        self.invoke_tool(self.call_context(&agent, &request), name, arguments).await
     }
 
     /// Prepares a call before its approval. An operator's own call needs no preview.
@@ -99,8 +120,8 @@ impl AgentRuntime {
     /// approved together with its program.
     ///
     /// # Errors
-    /// As for [`AgentRuntime::invoke_tool_as`]; [`ErrorKind::NotFound`] for a tool of another extension.
-    pub(crate) async fn invoke_scheduled(
+    /// As for [`AgentRuntime::invoke_tool`]; [`ErrorKind::NotFound`] for a tool of another extension.
+    pub async fn invoke_scheduled(
         &self,
         owner: &ExtensionId,
         context: &CallContext,

@@ -10,7 +10,7 @@ use skillhost_core::{
 };
 use skillhost_home::{ADDED, DiscoveredManifest};
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{CallContext, CallOrigin, ToolOutput, skill_interface};
+use skillhost_payload::{CallContext, CallOrigin, skill_interface};
 
 use crate::agent_runtime::AgentRuntime;
 use crate::instructions::{InstructionResolver, catalog_scope, find_missing_tools};
@@ -122,36 +122,6 @@ impl AgentRuntime {
         self.model_source().resolve_model(wanted.or(own), id)
     }
 
-    /// Calls a tool with arguments as JSON text, in the name of the context's caller.
-    ///
-    /// # Errors
-    /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error,
-    /// or of the kind [`ErrorKind::Denied`](skillhost_payload::ErrorKind) without the required approval.
-    pub async fn invoke_tool_as(
-        &self,
-        context: CallContext,
-        name: &str,
-        arguments: &str,
-    ) -> Result<ToolOutput, KernelError> {
-        self.invoke_tool(context, name, arguments).await
-    }
-
-    /// Calls an operator's tool about an agent: with the context of the agent's calls, in a session
-    /// of its own.
-    ///
-    /// # Errors
-    /// As for [`AgentRuntime::invoke_tool_as`], and [`KernelError::NotFound`] for an unknown agent.
-    pub async fn invoke_for_agent(
-        &self,
-        agent: &str,
-        name: &str,
-        arguments: &str,
-    ) -> Result<ToolOutput, KernelError> {
-        let agent = self.refresh_agent(agent).await?;
-        let request = TurnRequest { origin: CallOrigin::Operator, ..TurnRequest::default() };
-        self.invoke_tool_as(self.call_context(&agent, &request), name, arguments).await
-    }
-
     /// Composes one turn: the agent's instructions and every provider's block.
     ///
     /// # Errors
@@ -171,7 +141,9 @@ impl AgentRuntime {
         Ok(ComposedTurn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
     }
 
-    pub(crate) fn call_context(&self, agent: &Agent, request: &TurnRequest) -> CallContext {
+    /// Returns the context of the calls of one turn.
+    #[must_use]
+    pub fn call_context(&self, agent: &Agent, request: &TurnRequest) -> CallContext {
         let settings = agent.agent_manifest();
         let turn = self.extensions().next_call_id();
         CallContext {

@@ -32,3 +32,8 @@ pub(super) fn parse_args<T: DeserializeOwned>(arguments: &str) -> Result<T, Call
     serde_json::from_str(arguments)
         .map_err(|error| CallError::new(ErrorKind::InvalidArgument, format!("arguments: {error}")))
 }
+
+/// Returns the error of a call during the shutdown.
+pub(super) fn shutdown_error() -> CallError {
+    CallError::new(ErrorKind::Unavailable, "the kernel shuts down")
+}

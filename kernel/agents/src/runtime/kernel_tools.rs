@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::json;
 use skillhost_core::{BuildPlan, KernelError, Plugin, PreparedCall, ToolTable};
 use skillhost_home::KERNEL_OWNER;
-use skillhost_manifest::{ExtensionId, Manifest};
-use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_manifest::ExtensionId;
+use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ToolOutput, ToolSpec};
 
 use super::create_agent::AgentPlan;
 use super::session::RunSession;
-use super::tool_spec::{new_spec, no_run_error, parse_args, text_output};
+use super::tool_spec::{new_spec, no_run_error, parse_args, shutdown_error, text_output};
 use super::{
     build_extension, configure_extension, extensions_doctor, request_restart, request_secure_input,
 };
@@ -81,31 +81,6 @@ fn kernel_tool_specs() -> Vec<ToolSpec> {
     ]
 }
 
-/// Returns the spec of an agent with `integration_mode: tool`, which other agents call as a tool.
-pub(crate) fn agent_alias_spec(manifest: &Manifest) -> ToolSpec {
-    let about = match manifest.description.as_str() {
-        "" => &manifest.name,
-        description => description,
-    };
-    new_spec(
-        manifest.id.as_str(),
-        &format!(
-            "Delegates a task to the agent `{}` and waits for its reply. {about}",
-            manifest.id
-        ),
-        json!({
-            "type": "object",
-            "properties": {"task": {
-                "type": "string", "minLength": 1,
-                "description": "The task, complete in itself: the agent sees no message of this \
-                                thread."
-            }},
-            "required": ["task"],
-            "additionalProperties": false
-        }),
-    )
-}
-
 trait ReadOnlySpec {
     fn into_read_only(self) -> Self;
 }
@@ -119,11 +94,6 @@ impl ReadOnlySpec for ToolSpec {
 #[derive(Deserialize)]
 struct DelegateTaskArgs {
     agent_id: String,
-    task: String,
-}
-
-#[derive(Deserialize)]
-struct AliasTaskArgs {
     task: String,
 }
 
@@ -157,24 +127,14 @@ struct KernelTools {
     agents: WeakAgentRuntime,
 }
 
-/// The agents that other agents call as tools: each tool has the name of its agent.
-struct AgentAliases {
-    agents: WeakAgentRuntime,
-}
-
 /// Returns the table of the kernel's own tools.
-pub(crate) fn kernel_tool_table(agents: &AgentRuntime) -> ToolTable {
+pub fn kernel_tool_table(agents: &AgentRuntime) -> ToolTable {
     let owner = ExtensionId::new(KERNEL_OWNER).expect("the id is valid");
     let plugin: Arc<dyn Plugin> = Arc::new(KernelTools { agents: agents.downgrade() });
     let mut table = ToolTable::default();
     let added = table.add_builtin(&owner, &plugin, &kernel_tool_specs());
     added.expect("the kernel's tools have valid names and schemas");
     table
-}
-
-/// Returns the plugin of the tools that are agents.
-pub(crate) fn agent_alias_plugin(agents: &AgentRuntime) -> Arc<dyn Plugin> {
-    Arc::new(AgentAliases { agents: agents.downgrade() })
 }
 
 #[async_trait]
@@ -225,40 +185,6 @@ impl Plugin for KernelTools {
             }
             PlannedWork::None => agents.call_kernel_tool(session, context, name, arguments).await,
         }
-    }
-}
-
-#[async_trait]
-impl Plugin for AgentAliases {
-    async fn tools(&self, _: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
-        Ok(Vec::new())
-    }
-
-    async fn prepare(
-        &self,
-        context: &CallContext,
-        _: &str,
-        _: &str,
-    ) -> Result<PreparedCall, CallError> {
-        let agents = self.agents.upgrade().ok_or_else(shutdown_error)?;
-        let plan = Box::new(agents.session_for(context));
-        Ok(PreparedCall { plan: Some(plan), ..PreparedCall::default() })
-    }
-
-    /// Delegates a task to the agent that the tool is named after.
-    async fn invoke(
-        &self,
-        context: &CallContext,
-        agent_id: &str,
-        arguments: &str,
-        prepared: PreparedCall,
-    ) -> Result<ToolOutput, CallError> {
-        let agents = self.agents.upgrade().ok_or_else(shutdown_error)?;
-        let session =
-            prepared.plan.and_then(|plan| plan.downcast::<Option<Arc<RunSession>>>().ok());
-        let session = session.and_then(|session| *session).ok_or_else(no_run_error)?;
-        let AliasTaskArgs { task } = parse_args(arguments)?;
-        Ok(agents.delegate(session, context, agent_id, task).await)
     }
 }
 
@@ -326,10 +252,6 @@ impl AgentRuntime {
             lines => lines.join("\n"),
         }
     }
-}
-
-fn shutdown_error() -> CallError {
-    CallError::new(ErrorKind::Unavailable, "the kernel shuts down")
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use skillhost_conversation::{Channel, RunEntry, RunHeader, RunOutcome, Thread, T
 use skillhost_core::{Agent, PinnedInstance};
 use skillhost_manifest::Manifest;
 use skillhost_payload::{
-    AgentAnswer, AgentTask, CallContext, CallError, CallOrigin, ErrorKind, SkillRef,
-    skill_interface,
+    AgentAnswer, AgentTask, CallError, CallOrigin, ErrorKind, SkillRef, skill_interface,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -112,7 +111,7 @@ impl AgentRuntime {
     ///
     /// # Errors
     /// The run's error, as that of a tool call.
-    pub(crate) async fn run_task(&self, task: AgentTask) -> Result<AgentAnswer, CallError> {
+    pub async fn run_task(&self, task: AgentTask) -> Result<AgentAnswer, CallError> {
         let AgentTask { context, agent_id, task } = task;
         let agent = self.refresh_agent(&agent_id).await.map_err(CallError::from)?;
         let caller = self.session_for(&context);
@@ -142,15 +141,6 @@ impl AgentRuntime {
         let mut thread = Thread::in_memory(&agent_id);
         let outcome = self.start_run(&mut thread, spec).await.map_err(CallError::from)?;
         Ok(AgentAnswer { text: outcome.text, run_id: outcome.run_id })
-    }
-
-    /// Returns the run that a call belongs to. Only agents have runs: the session id of an MCP
-    /// client has no meaning here.
-    pub(super) fn session_for(&self, context: &CallContext) -> Option<Arc<RunSession>> {
-        match context.origin {
-            CallOrigin::Agent => self.run_sessions().find(&context.session_id),
-            CallOrigin::Operator | CallOrigin::Mcp => None,
-        }
     }
 
     /// Sets up a run, awaits it and records its outcome.

@@ -30,7 +30,7 @@ impl AgentRuntime {
     /// Calls an exported tool with arguments as JSON text.
     ///
     /// # Errors
-    /// As for [`AgentRuntime::invoke_tool_as`]; a tool that is not exported is reported as not found.
+    /// As for [`AgentRuntime::invoke_tool`]; a tool that is not exported is reported as not found.
     pub async fn invoke_exported(
         &self,
         context: CallContext,
@@ -48,7 +48,7 @@ impl AgentRuntime {
             Some(similar) => {
                 Err(KernelError::NotFound { what: "tool", id: name.to_owned(), similar })
             }
-            None => self.invoke_tool_as(context, name, arguments).await,
+            None => self.invoke_tool(context, name, arguments).await,
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The state of a restart, as runs see it.
 #[derive(Default)]
-pub(crate) struct RunGate {
+pub struct RunGate {
     closed: AtomicBool,
     /// Cancelled when the time for draining is over.
     over: CancellationToken,
@@ -18,17 +18,17 @@ pub(crate) struct RunGate {
 
 impl RunGate {
     /// Makes runs that can continue after a restart stop before their next turn.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
     }
 
     /// Returns whether runs that can continue after a restart must stop now.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
     /// Ends every run that ignored the drain.
-    pub(crate) fn end_runs(&self) {
+    pub fn end_runs(&self) {
         self.over.cancel();
     }
 
@@ -39,12 +39,12 @@ impl RunGate {
 
     /// Sets the notice about the restart that this kernel was started for. Of several calls, the
     /// first one counts.
-    pub(crate) fn set_notice(&self, text: String) {
+    pub fn set_notice(&self, text: String) {
         let _ = self.notice.set(text);
     }
 
     /// Returns the notice for resumed runs, or `None` without a requested restart.
-    pub(crate) fn resume_notice(&self, nonce: &str) -> Option<String> {
+    pub fn resume_notice(&self, nonce: &str) -> Option<String> {
         self.notice.get().map(|text| kernel_element("notice", nonce, text))
     }
 }

@@ -14,7 +14,7 @@ use super::reporter::RunReporter;
 
 /// Every active run, and the approvals that last longer than one run.
 #[derive(Default)]
-pub(crate) struct RunSessions {
+pub struct RunSessions {
     running: Mutex<HashMap<String, Arc<RunSession>>>,
     /// Notified whenever a run has ended.
     ended: Notify,
@@ -62,12 +62,12 @@ impl RunSessions {
     }
 
     /// Waits until every run that continues after a restart has stopped.
-    pub(crate) async fn wait_for_durable_runs(&self) {
+    pub async fn wait_for_durable_runs(&self) {
         self.wait_until_none(|session| session.durable).await;
     }
 
     /// Waits until no run is active.
-    pub(crate) async fn wait_until_idle(&self) {
+    pub async fn wait_until_idle(&self) {
         self.wait_until_none(|_| true).await;
     }
 
@@ -87,7 +87,7 @@ impl RunSessions {
     }
 
     /// Removes the approvals of a root thread when its client leaves.
-    pub(crate) fn clear_approvals(&self, root_thread_id: &str) {
+    pub fn clear_approvals(&self, root_thread_id: &str) {
         lock_unpoisoned(&self.approvals).retain(|(root, _, _)| root != root_thread_id);
     }
 

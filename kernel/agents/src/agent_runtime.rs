@@ -4,9 +4,10 @@ use std::sync::{Arc, Weak};
 
 use skillhost_conversation::ModelSource;
 use skillhost_core::{ExtensionBuilder, ExtensionHost};
+use skillhost_payload::{CallContext, CallOrigin};
 
 use crate::run_gate::RunGate;
-use crate::runtime::session::RunSessions;
+use crate::runtime::session::{RunSession, RunSessions};
 
 /// The agents of a kernel: their turns and runs, and the one way to every tool.
 ///
@@ -18,7 +19,7 @@ pub struct AgentRuntime {
 
 /// A handle that does not keep the runtime alive.
 #[derive(Clone)]
-pub(crate) struct WeakAgentRuntime {
+pub struct WeakAgentRuntime {
     shared: Weak<AgentShared>,
 }
 
@@ -35,7 +36,7 @@ struct AgentShared {
 
 impl AgentRuntime {
     /// Creates the runtime of a host's agents.
-    pub(crate) fn new(
+    pub fn new(
         extensions: Arc<ExtensionHost>,
         models: Arc<dyn ModelSource>,
         builder: Arc<dyn ExtensionBuilder>,
@@ -70,22 +71,35 @@ impl AgentRuntime {
         &self.shared.gate
     }
 
-    pub(crate) fn run_sessions(&self) -> &Arc<RunSessions> {
+    /// Returns the active runs.
+    #[must_use]
+    pub fn run_sessions(&self) -> &Arc<RunSessions> {
         &self.shared.sessions
+    }
+
+    /// Returns the run that a call belongs to. Only agents have runs: the session id of an MCP
+    /// client has no meaning here.
+    pub(crate) fn session_for(&self, context: &CallContext) -> Option<Arc<RunSession>> {
+        match context.origin {
+            CallOrigin::Agent => self.run_sessions().find(&context.session_id),
+            CallOrigin::Operator | CallOrigin::Mcp => None,
+        }
     }
 
     pub(crate) fn config_lock(&self) -> &tokio::sync::Mutex<()> {
         &self.shared.configuring
     }
 
-    pub(crate) fn downgrade(&self) -> WeakAgentRuntime {
+    /// Returns a handle that does not keep the runtime alive.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakAgentRuntime {
         WeakAgentRuntime { shared: Arc::downgrade(&self.shared) }
     }
 }
 
 impl WeakAgentRuntime {
     /// Returns the runtime, or `None` while the kernel shuts down.
-    pub(crate) fn upgrade(&self) -> Option<AgentRuntime> {
+    pub fn upgrade(&self) -> Option<AgentRuntime> {
         self.shared.upgrade().map(|shared| AgentRuntime { shared })
     }
 }

@@ -14,11 +14,11 @@ use skillhost_home::{DiscoveredManifest, DiscoveryResult, LoadPhase, LoadRejecti
 use skillhost_manifest::{ExtensionId, ExtensionKind, IntegrationMode, Manifest};
 
 use crate::agent_runtime::AgentRuntime;
-use crate::runtime::kernel_tools::{agent_alias_plugin, agent_alias_spec};
+use crate::runtime::agent_alias::{agent_alias_plugin, agent_alias_spec};
 
 impl AgentRuntime {
     /// Loads every possible extension in dependency order, then resolves the agents.
-    pub(crate) async fn load_all(&self, found: DiscoveryResult) {
+    pub async fn load_all(&self, found: DiscoveryResult) {
         let LoadedManifests { manifests, mut state, mut report, agents } =
             self.extensions().load_all(found).await;
         let agents = self.wire_agents(&mut state, &mut report, &manifests, &agents);
@@ -101,8 +101,10 @@ impl AgentRuntime {
     /// Loads the new build of an extension in parallel with the old one, switches, and shuts the old
     /// one down after its calls. No call is lost: those in flight finish on the old build. An
     /// extension that is not loaded is started, together with those that were rejected because of
-    /// it. The settings are read again from
-    /// [`BootOptions::settings_file`](crate::BootOptions::settings_file) and apply to the new build.
+    /// it. The settings are read again from [`ExtensionHost::settings_file`] and apply to the new
+    /// build.
+    ///
+    /// [`ExtensionHost::settings_file`]: skillhost_core::ExtensionHost::settings_file
     ///
     /// # Errors
     /// [`KernelError::NotFound`] for an unknown extension; [`KernelError::NotReloaded`] if the new
@@ -118,7 +120,7 @@ impl AgentRuntime {
 
     /// Starts an extension that is not loaded, and those that were rejected because of it. The
     /// caller holds the lock for changes.
-    pub(crate) async fn start_missing(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
+    pub async fn start_missing(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
         let started = Instant::now();
         let id = ExtensionId::new(id).map_err(|_| self.extensions().unknown_extension_error(id))?;
         let settings = self.extensions().reload_settings(&id)?;

@@ -5,11 +5,13 @@
 //! [`lineage`]. Every caller's tool calls go through [`dispatch`]; [`session`]
 //! holds the run that a call belongs to.
 
+use skillhost_control::MessageError;
 use skillhost_conversation::{ModelError, ModelErrorKind, ThreadError};
 use skillhost_core::KernelError;
 use skillhost_payload::ErrorKind;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) mod agent_alias;
 mod arguments;
 mod asking;
 mod begin;
@@ -172,6 +174,12 @@ impl RunError {
             Self::ContextOverflow { .. } => "overflow",
             Self::Thread(_) => "thread",
         }
+    }
+}
+
+impl From<RunError> for MessageError {
+    fn from(error: RunError) -> Self {
+        Self { what: error.code().to_owned(), error: error.into() }
     }
 }
 

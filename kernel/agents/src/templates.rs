@@ -17,26 +17,27 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A rendered text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Rendered {
-    pub(crate) text: String,
+pub struct RenderedTemplate {
+    /// The text, cut at the limit.
+    pub text: String,
     /// True if the text was cut at the limit.
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
 }
 
 /// A function that reads a template by name; `None` if the file does not exist.
-pub(crate) type TemplateLoader =
+pub type TemplateLoader =
     Box<dyn Fn(&str) -> Result<Option<String>, minijinja::Error> + Send + Sync>;
 
 /// Renders the template `name`, within limits, on a blocking thread.
 ///
 /// # Errors
 /// One line with the reason.
-pub(crate) async fn render_template(
+pub async fn render_template(
     loader: TemplateLoader,
     name: &'static str,
     variables: Value,
     limit: usize,
-) -> Result<Rendered, String> {
+) -> Result<RenderedTemplate, String> {
     let work = tokio::task::spawn_blocking(move || {
         render_blocking(loader, name, variables, limit)
             .map_err(|error| describe_template_error(&error))
@@ -53,7 +54,7 @@ fn render_blocking(
     name: &str,
     variables: Value,
     limit: usize,
-) -> Result<Rendered, minijinja::Error> {
+) -> Result<RenderedTemplate, minijinja::Error> {
     let mut environment = Environment::new();
     // A misspelled variable is an error and not an empty text.
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -74,7 +75,7 @@ fn render_blocking(
             String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned()
         }
     };
-    Ok(Rendered { text, is_cut: output.is_cut })
+    Ok(RenderedTemplate { text, is_cut: output.is_cut })
 }
 
 /// A sink that accepts a limited number of bytes and then fails.
@@ -111,7 +112,7 @@ fn describe_template_error(error: &minijinja::Error) -> String {
 mod tests {
     use super::*;
 
-    async fn render(template: &'static str, limit: usize) -> Result<Rendered, String> {
+    async fn render(template: &'static str, limit: usize) -> Result<RenderedTemplate, String> {
         let loader = Box::new(|_: &str| Ok(Some(template.to_owned())));
         render_template(loader, "x", minijinja::context! { text => "ä".repeat(10) }, limit).await
     }
@@ -126,11 +127,11 @@ mod tests {
 
     #[tokio::test]
     async fn long_output_is_cut() {
-        let cut = |text: &str| Rendered { text: text.to_owned(), is_cut: true };
+        let cut = |text: &str| RenderedTemplate { text: text.to_owned(), is_cut: true };
         assert_eq!(render("{{ text }}", 5).await, Ok(cut("ää")));
         let endless = "{% for a in range(100000) %}{{ text }}{% endfor %}";
         assert_eq!(render(endless, 20).await, Ok(cut(&"ä".repeat(10))));
-        let complete = Rendered { text: "ä".repeat(10), is_cut: false };
+        let complete = RenderedTemplate { text: "ä".repeat(10), is_cut: false };
         assert_eq!(render("{{ text }}", 20).await, Ok(complete));
     }
 }

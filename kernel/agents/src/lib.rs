@@ -1,0 +1,22 @@
+//! The agents of a kernel: their turns and runs, and the one way to every tool.
+//!
+//! Starting points: [`AgentRuntime`] is the handle; `turn` composes the request of a turn, `runtime`
+//! has the runs. The extensions below are those of [`skillhost_core`].
+
+mod agent_files;
+mod agent_loading;
+mod agent_runtime;
+mod exported;
+mod instructions;
+mod run_gate;
+mod runtime;
+mod templates;
+mod turn;
+
+pub use agent_runtime::{AgentRuntime, WeakAgentRuntime};
+pub use run_gate::RunGate;
+pub use runtime::kernel_tools::kernel_tool_table;
+pub use runtime::session::RunSessions;
+pub use runtime::{ExhaustedLimit, RunError, RunRequest};
+pub use templates::{RenderedTemplate, TemplateLoader, render_template};
+pub use turn::{ComposedTurn, DEFAULT_AGENT, TurnRequest};
