@@ -4,6 +4,8 @@ mod events;
 mod mcp;
 mod models;
 mod talk;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
@@ -281,22 +283,4 @@ pub(crate) struct ManArgs {
 pub(crate) struct CompletionsArgs {
     /// Shell
     pub(crate) shell: Shell,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn verbosity_sets_log_filter() {
-        let filter = |args: &[&str]| {
-            let args = ["skillhost", "config"].iter().chain(args);
-            Cli::try_parse_from(args).unwrap().global.log_filter().to_owned()
-        };
-        assert_eq!(filter(&["-q"]), "error");
-        assert_eq!(filter(&["-v"]), "info");
-        assert_eq!(filter(&["-vv"]), "debug");
-        assert_eq!(filter(&["--log", "x=trace"]), "x=trace");
-        assert!(Cli::try_parse_from(["skillhost", "config", "-q", "-v"]).is_err());
-    }
 }

@@ -12,6 +12,7 @@ mod error;
 mod event;
 mod host;
 mod library;
+mod operator_command;
 mod published;
 mod review;
 mod schedule;
@@ -27,6 +28,7 @@ pub use error::{CallError, ErrorKind};
 pub use event::{Event, HandleEventRequest, SubscribeRequest, SubscriptionId, event_interface};
 pub use host::{SecretRequest, SecretValue, UserNotice, host_method};
 pub use library::{BuildInfo, ExtensionInit};
+pub use operator_command::OperatorCommand;
 pub use published::{
     PublishedArgument, PublishedBody, PublishedContent, PublishedDetails, PublishedDetailsRequest,
     PublishedEntry, PublishedFile, PublishedPrompt, PublishedPromptRequest, PublishedRequest,

@@ -28,10 +28,10 @@ const SHORT_FILES: &[(&str, usize)] = &[
 ];
 
 /// Lines of code, without blank lines, comments and tests: what is frozen within a version of the
-/// contract, the shapes that may grow, and the wiring.
+/// contract, the shapes that may grow with the commands that hints name, and the wiring.
 const SHORT_SOURCES: &[(&[&str], usize)] = &[
     (&["kernel/contract/src"], 150),
-    (&["kernel/payload/src"], 630),
+    (&["kernel/payload/src"], 770),
     (&["extensions/skill_registry/plugin/src"], 570),
 ];
 
