@@ -1,7 +1,7 @@
 //! The tools that manifests export to external clients.
 
 use skillhost_control::OwnedTool;
-use skillhost_core::{Instance, KernelError};
+use skillhost_core::{Instance, KernelError, NamedObject};
 use skillhost_home::suggest_similar;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallError, ToolOutput};
@@ -46,7 +46,7 @@ impl AgentRuntime {
         };
         match unknown {
             Some(similar) => {
-                Err(KernelError::NotFound { what: "tool", id: name.to_owned(), similar })
+                Err(KernelError::NotFound { what: NamedObject::Tool, id: name.to_owned(), similar })
             }
             None => self.invoke_tool(context, name, arguments).await,
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::Value;
-use skillhost_payload::{CallError, ErrorKind, ToolSpec};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand, ToolSpec};
 
 use crate::mistakes::{MAX_MISTAKES, describe_mistake, truncate};
 
@@ -51,7 +51,7 @@ impl ArgumentCheck {
         let listed = mistakes[..mistakes.len().min(MAX_MISTAKES)].join("; ");
         Err(invalid(
             format!("arguments of `{name}` are not valid: {listed}{more}"),
-            "see the tool's input schema: skillhost tool list --json".to_owned(),
+            format!("see the tool's input schema: {}", OperatorCommand::PrintToolSchemas),
         ))
     }
 

@@ -1,7 +1,33 @@
 //! The errors of a call into an extension, and of the kernel itself.
 
+use std::fmt;
+
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
+
+/// A kind of object that callers name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedObject {
+    /// A tool.
+    Tool,
+    /// An agent.
+    Agent,
+    /// An extension.
+    Extension,
+    /// A schedule.
+    Schedule,
+}
+
+impl fmt::Display for NamedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tool => "tool",
+            Self::Agent => "agent",
+            Self::Extension => "extension",
+            Self::Schedule => "schedule",
+        })
+    }
+}
 
 /// The error of an operation of the kernel.
 #[derive(Debug, thiserror::Error)]
@@ -9,8 +35,8 @@ pub enum KernelError {
     /// No tool, agent or extension of that name is loaded.
     #[error("{what} `{id}` not found")]
     NotFound {
-        /// `tool`, `agent` or `extension`.
-        what: &'static str,
+        /// The kind of object.
+        what: NamedObject,
         /// The requested name.
         id: String,
         /// Up to three similar names.
@@ -73,11 +99,11 @@ impl KernelError {
     pub fn hint(&self) -> String {
         match self {
             Self::NotFound { what, similar, .. } => {
-                let list = match *what {
-                    "tool" => "skillhost tool list",
-                    "agent" => "skillhost agent list",
-                    "schedule" => "skillhost schedule list",
-                    _ => "skillhost ext list",
+                let list = match what {
+                    NamedObject::Tool => OperatorCommand::ListTools,
+                    NamedObject::Agent => OperatorCommand::ListAgents,
+                    NamedObject::Schedule => OperatorCommand::ListSchedules,
+                    NamedObject::Extension => OperatorCommand::ListExtensions,
                 };
                 match similar.as_slice() {
                     [] => format!("see: {list}"),
@@ -104,14 +130,14 @@ impl From<KernelError> for CallError {
 
 #[cfg(test)]
 mod tests {
-    use super::KernelError;
+    use super::{KernelError, NamedObject};
 
     #[test]
     fn not_found_hint_names_list_command() {
         let hint = |what| KernelError::NotFound { what, id: "x".into(), similar: vec![] }.hint();
-        assert_eq!(hint("tool"), "see: skillhost tool list");
-        assert_eq!(hint("agent"), "see: skillhost agent list");
-        assert_eq!(hint("schedule"), "see: skillhost schedule list");
-        assert_eq!(hint("extension"), "see: skillhost ext list");
+        assert_eq!(hint(NamedObject::Tool), "see: skillhost tool list");
+        assert_eq!(hint(NamedObject::Agent), "see: skillhost agent list");
+        assert_eq!(hint(NamedObject::Schedule), "see: skillhost schedule list");
+        assert_eq!(hint(NamedObject::Extension), "see: skillhost ext list");
     }
 }

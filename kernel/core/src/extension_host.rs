@@ -14,7 +14,7 @@ use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallError, ExtensionInit, ToolSpec};
 use tokio::sync::MutexGuard;
 
-use crate::error::KernelError;
+use crate::error::{KernelError, NamedObject};
 use crate::foreign_text::sanitize_tool;
 use crate::instance::{Instance, PinnedInstance};
 use crate::limits::KernelLimits;
@@ -335,7 +335,7 @@ impl ExtensionHost {
         let rejected = state.report.rejected.iter().map(|rejection| rejection.id.as_str());
         let known = state.instances.keys().map(ExtensionId::as_str).chain(rejected);
         let similar = suggest_similar(id, known);
-        KernelError::NotFound { what: "extension", id: id.to_owned(), similar }
+        KernelError::NotFound { what: NamedObject::Extension, id: id.to_owned(), similar }
     }
 
     /// Starts an instance's service; an error at its end is published as an event.

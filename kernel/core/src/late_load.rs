@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use skillhost_control::LoadReport;
 use skillhost_home::{DiscoveredManifest, LoadPhase, LoadRejection, RESERVED_IDS, Settings};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::OperatorCommand;
 
 use crate::context_chain::ContextChain;
 use crate::extension_host::ExtensionHost;
@@ -44,7 +45,8 @@ impl ExtensionHost {
         }
         let state = self.state.load_full();
         if let Some(missing) = missing_dependency(&state, found) {
-            let hint = format!("start it first: skillhost ext reload {missing}");
+            let start = OperatorCommand::ReloadExtension { id: missing.as_str() };
+            let hint = format!("start it first: {start}");
             return Err(plan(format!("depends on `{missing}`, which is not loaded"), &hint));
         }
         let instance = self.load(found, settings).await?;

@@ -45,7 +45,7 @@ pub use context_chain::{
     ContextBlock, ContextChain, ContextOutcome, PinnedChain, SEPARATOR, compose_system_prompt,
 };
 pub use elf::ElfError;
-pub use error::KernelError;
+pub use error::{KernelError, NamedObject};
 pub use extension_host::{ExtensionHost, ExtensionHostOptions};
 pub use instance::{Instance, PinnedInstance};
 pub use late_load::{ManifestMap, missing_dependency};

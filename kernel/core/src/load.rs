@@ -11,7 +11,7 @@ use skillhost_home::{
 };
 use skillhost_manifest::plan::{self, PlanError, UnmetReason};
 use skillhost_manifest::{ExtensionId, ExtensionKind};
-use skillhost_payload::ToolSpec;
+use skillhost_payload::{OperatorCommand, ToolSpec};
 
 use crate::abi;
 use crate::blocking::spawn_blocking;
@@ -61,7 +61,9 @@ impl ExtensionHost {
                     phase: LoadPhase::Plan,
                     reason: lines.join("\n"),
                     hint: match known {
-                        Some(known) => format!("see `{}` in: skillhost ext doctor", known.id),
+                        Some(known) => {
+                            format!("see `{}` in: {}", known.id, OperatorCommand::CheckExtensions)
+                        }
                         None => "correct depends_on in the manifest, or install and enable what \
                                  it names"
                             .to_owned(),
@@ -145,7 +147,7 @@ impl ExtensionHost {
         Some(ExtensionLoadError {
             phase: LoadPhase::Plan,
             reason: format!("depends on `{missing}`, which could not be loaded"),
-            hint: format!("see `{missing}` in: skillhost ext doctor"),
+            hint: format!("see `{missing}` in: {}", OperatorCommand::CheckExtensions),
         })
     }
 
@@ -318,7 +320,8 @@ fn check_approved_tools(
             changes => format!("its tools have changed since they were approved: {changes}"),
         },
     };
-    let hint = format!("review and approve it: skillhost ext approve {}", record.id);
+    let approve = OperatorCommand::ApproveExtension { id: &record.id };
+    let hint = format!("review and approve it: {approve}");
     Err(ExtensionLoadError { phase: LoadPhase::Approve, reason, hint })
 }
 

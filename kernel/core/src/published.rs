@@ -3,9 +3,10 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skillhost_payload::{
-    CallContext, CallError, ErrorKind, PublishedBody, PublishedDetails, PublishedDetailsRequest,
-    PublishedEntry, PublishedPrompt, PublishedPromptRequest, PublishedRequest, PublishedSkills,
-    PublishedUriRequest, ReviewDecision, ReviewOffer, ReviewRequest, skill_interface,
+    CallContext, CallError, ErrorKind, OperatorCommand, PublishedBody, PublishedDetails,
+    PublishedDetailsRequest, PublishedEntry, PublishedPrompt, PublishedPromptRequest,
+    PublishedRequest, PublishedSkills, PublishedUriRequest, ReviewDecision, ReviewOffer,
+    ReviewRequest, skill_interface,
 };
 
 use crate::extension_host::ExtensionHost;
@@ -138,7 +139,7 @@ async fn call_skill_provider<T: DeserializeOwned>(
 ) -> Result<T, CallError> {
     let provider = find_skill_provider(host).ok_or_else(|| {
         CallError::new(ErrorKind::Unavailable, "no extension provides skills")
-            .with_hint("see: skillhost ext doctor")
+            .with_hint(format!("see: {}", OperatorCommand::CheckExtensions))
     })?;
     let request = serde_json::to_vec(request).map_err(|error| CallError::protocol_error(&error))?;
     let limit = host.limits.tool;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use skillhost_control::{LoadReport, ReloadOutcome};
 use skillhost_events::topic;
 use skillhost_home::{DiscoveredManifest, LoadPhase, Settings};
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 
 use crate::blocking::spawn_blocking;
 use crate::context_chain::ContextChain;
@@ -145,11 +145,11 @@ fn stale_library_error(found: &DiscoveredManifest) -> Option<ExtensionLoadError>
     // The author's own directory, even if the loaded library is in a copy of it.
     let folder = found.path.parent()?;
     let (current, newer) = loader::newer_build(found.manifest.entrypoint()?, folder)?;
-    let id = &found.manifest.id;
+    let build = OperatorCommand::BuildExtension { id: found.manifest.id.as_str() };
     Some(ExtensionLoadError {
         phase: LoadPhase::Probe,
         reason: format!("{} is newer than {}, which is loaded", newer.display(), current.display()),
-        hint: format!("install the new one: skillhost ext build {id}; or remove it"),
+        hint: format!("install the new one: {build}; or remove it"),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use skillhost_control::LoadReport;
 use skillhost_home::LoadRejection;
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 
 use crate::error::KernelError;
 
@@ -24,7 +24,7 @@ pub fn explain_missing_tool(report: &LoadReport, tool: &str, error: KernelError)
              {phase}: {reason}"
         );
         let error = CallError::new(ErrorKind::NotFound, message).with_hint(hint.clone());
-        return error.with_extra_hint("see: skillhost ext doctor").into();
+        return error.with_extra_hint(&format!("see: {}", OperatorCommand::CheckExtensions)).into();
     }
     // Tools of an extension that was rejected before it listed them are unknown; only their
     // prefix can match.
@@ -36,7 +36,8 @@ pub fn explain_missing_tool(report: &LoadReport, tool: &str, error: KernelError)
     let Some(LoadRejection { id, phase, .. }) = likely else { return error };
     let more = format!(
         "the extension `{id}`, which may have it, was rejected in phase {phase}; \
-         see: skillhost ext doctor"
+         see: {}",
+        OperatorCommand::CheckExtensions
     );
     let hint = error.hint();
     let error = CallError::new(ErrorKind::NotFound, error.to_string()).with_hint(hint);
@@ -51,6 +52,7 @@ mod tests {
     use skillhost_home::LoadPhase;
 
     use super::*;
+    use crate::error::NamedObject;
 
     fn report() -> LoadReport {
         let rejection = |id: &str| LoadRejection {
@@ -68,8 +70,11 @@ mod tests {
     }
 
     fn explained(tool: &str) -> (String, String) {
-        let missing =
-            KernelError::NotFound { what: "tool", id: tool.to_owned(), similar: Vec::new() };
+        let missing = KernelError::NotFound {
+            what: NamedObject::Tool,
+            id: tool.to_owned(),
+            similar: Vec::new(),
+        };
         let error = explain_missing_tool(&report(), tool, missing);
         assert_eq!(error.kind(), ErrorKind::NotFound);
         (error.to_string(), error.hint())

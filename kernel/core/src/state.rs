@@ -10,7 +10,7 @@ use skillhost_payload::ToolSpec;
 
 use crate::agent::Agent;
 use crate::context_chain::ContextChain;
-use crate::error::KernelError;
+use crate::error::{KernelError, NamedObject};
 use crate::instance::{Instance, PinnedInstance};
 use crate::tools::{ToolError, ToolTable};
 
@@ -73,7 +73,7 @@ impl KernelState {
                     hint: rejection.hint.clone(),
                 },
                 _ => KernelError::NotFound {
-                    what: "agent",
+                    what: NamedObject::Agent,
                     id: id.to_owned(),
                     similar: suggest_similar(id, self.agents.keys().map(ExtensionId::as_str)),
                 },

@@ -10,7 +10,7 @@ use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallError, CallOrigin, ToolAudience, ToolSpec};
 
 use crate::argument_check::{ArgumentCheck, schema_mistake};
-use crate::error::KernelError;
+use crate::error::{KernelError, NamedObject};
 use crate::instance::Instance;
 use crate::plugin::Plugin;
 
@@ -223,7 +223,7 @@ impl ToolTable {
             _ => {
                 let offered = self.entries.iter().filter(|(_, entry)| entry.is_offered_to(origin));
                 let similar = suggest_similar(name, offered.map(|(name, _)| name.as_str()));
-                Err(KernelError::NotFound { what: "tool", id: name.to_owned(), similar })
+                Err(KernelError::NotFound { what: NamedObject::Tool, id: name.to_owned(), similar })
             }
         }
     }

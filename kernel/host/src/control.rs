@@ -18,7 +18,7 @@ use skillhost_control::{
 };
 use skillhost_conversation::ThreadStore;
 use skillhost_core::KernelError;
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -140,7 +140,10 @@ async fn handle_connection(
         Ok(request) => to_response(execute_request(kernel, request).await),
         Err(error) => ControlResponse::Failed(
             CallError::new(ErrorKind::Protocol, format!("request is not valid: {error}"))
-                .with_hint("restart `skillhost run` if its version differs"),
+                .with_hint(format!(
+                    "restart `{}` if its version differs",
+                    OperatorCommand::RunKernel
+                )),
         ),
     };
     with_timeout(limit, write_line(&mut write, &reply)).await

@@ -17,7 +17,7 @@ use skillhost_events::{EventBus, topic};
 use skillhost_files::{create_private_dir, write_atomically};
 use skillhost_home::{Home, LoadRejection, now_ms};
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{CallError, ErrorKind, Event};
+use skillhost_payload::{CallError, ErrorKind, Event, OperatorCommand};
 use tokio::sync::watch;
 
 /// The length limit of a stored reason, in characters.
@@ -90,7 +90,10 @@ impl RestartCoordinator {
     fn enter_request(&self, reason: &str, by: &str) -> Result<(), CallError> {
         if !self.supervised {
             return Err(CallError::new(ErrorKind::Unavailable, "restart requires a supervisor")
-                .with_hint("start the kernel with: skillhost run --supervised"));
+                .with_hint(format!(
+                    "start the kernel with: {}",
+                    OperatorCommand::RunSupervisedKernel
+                )));
         }
         let mut requested = Ok(());
         self.phase.send_if_modified(|phase| {

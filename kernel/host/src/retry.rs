@@ -5,6 +5,7 @@ use std::time::Instant;
 use skillhost_agents::{AgentRuntime, WeakAgentRuntime};
 use skillhost_core::{ExtensionHost, KernelError};
 use skillhost_home::LoadPhase;
+use skillhost_payload::OperatorCommand;
 use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 use tokio_util::sync::CancellationToken;
 
@@ -45,7 +46,8 @@ async fn note_retry(host: &ExtensionHost, id: &str, next: &RestartDecision) {
     let line = match next {
         RestartDecision::Restart(wait) => format!("{RETRY} in {} ms", wait.as_millis()),
         RestartDecision::Stop(tries) => format!(
-            "restart limit reached after {tries} failures; to retry: skillhost ext reload {id}"
+            "restart limit reached after {tries} failures; to retry: {}",
+            OperatorCommand::ReloadExtension { id }
         ),
     };
     host.update_rejection(id, |rejection| {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use skillhost_agents::{AgentRuntime, WeakAgentRuntime};
 use skillhost_control::{LastRun, ScheduleRunOutcome, ScheduleSummary};
-use skillhost_core::{KernelError, KernelState, StateObserver};
+use skillhost_core::{KernelError, KernelState, NamedObject, StateObserver};
 use skillhost_events::ScheduleRun;
 use skillhost_home::suggest_similar;
 use skillhost_manifest::{Manifest, ScheduleAction};
@@ -109,7 +109,11 @@ impl ScheduleService {
         let all = env.jobs();
         let Some(job) = all.iter().find(|job| job.id == id) else {
             let similar = suggest_similar(id, all.iter().map(|job| job.id.as_str()));
-            return Err(KernelError::NotFound { what: "schedule", id: id.to_owned(), similar });
+            return Err(KernelError::NotFound {
+                what: NamedObject::Schedule,
+                id: id.to_owned(),
+                similar,
+            });
         };
         Ok(self.scheduler.run_now(&*env, job).await?)
     }

@@ -9,7 +9,7 @@ use skillhost_agents::{AgentRuntime, RunError, RunRequest};
 use skillhost_control::{MessageError, ServerMessage, UserMessage};
 use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
 use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
-use skillhost_payload::{CallError, ErrorKind, Event};
+use skillhost_payload::{CallError, ErrorKind, Event, OperatorCommand};
 
 use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::conversations::{MessageChannel, MessageChannels};
@@ -232,7 +232,8 @@ async fn run_message(
 /// Returns the error of a message whose delivery ended the kernel too often, or failed too often.
 fn dead_letter_reply(dead: &DeadLetter) -> MessageReply {
     let message = format!("delivery failed after {} attempts: {}", dead.attempts, dead.error);
-    let hint = format!("send it again, or run: skillhost event retry {}", dead.id);
+    let retry = OperatorCommand::RetryDelivery { delivery: dead.id };
+    let hint = format!("send it again, or run: {retry}");
     let error = CallError::new(ErrorKind::Failed, message).with_hint(hint);
     MessageReply::Error(MessageError { what: "dead".to_owned(), error })
 }

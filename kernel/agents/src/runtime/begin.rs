@@ -7,7 +7,8 @@ use skillhost_conversation::{Channel, RunEntry, RunHeader, RunOutcome, Thread, T
 use skillhost_core::{Agent, PinnedInstance};
 use skillhost_manifest::Manifest;
 use skillhost_payload::{
-    AgentAnswer, AgentTask, CallError, CallOrigin, ErrorKind, SkillRef, skill_interface,
+    AgentAnswer, AgentTask, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillRef,
+    skill_interface,
 };
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -88,7 +89,7 @@ impl AgentRuntime {
         let provider = self.skill_provider(&agent.manifest).ok_or_else(|| {
             RunError::Agent(
                 CallError::new(ErrorKind::Unavailable, "no extension provides skills")
-                    .with_hint("see: skillhost ext doctor")
+                    .with_hint(format!("see: {}", OperatorCommand::CheckExtensions))
                     .into(),
             )
         })?;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use skillhost_core::KernelError;
+use skillhost_core::{KernelError, NamedObject};
 use skillhost_home::{
     discover_manifests, load_overrides, overrides_path, store_overrides, suggest_similar,
 };
@@ -108,7 +108,7 @@ impl AgentRuntime {
         let known = found.manifests.get(id).or_else(|| found.unapproved.get(id));
         let Some(manifest) = known.map(|found| &found.manifest) else {
             let similar = suggest_similar(id, found.manifests.keys().map(|id| id.as_str()));
-            let (what, id) = ("extension", skillhost_core::mistakes::truncate(id, 100));
+            let (what, id) = (NamedObject::Extension, skillhost_core::mistakes::truncate(id, 100));
             return Err(KernelError::NotFound { what, id, similar }.into());
         };
         if manifest.agent().is_some() {

@@ -10,7 +10,8 @@ use skillhost_core::{
 };
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
-    ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, ToolOutput, skill_interface,
+    ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, ToolOutput,
+    skill_interface,
 };
 
 use super::session::RunSession;
@@ -146,10 +147,11 @@ impl AgentRuntime {
             let message =
                 format!("tool `{name}` requires approval, but a schedule has no approval channel");
             return Err(CallError::new(ErrorKind::Denied, message)
-                .with_hint(
+                .with_hint(format!(
                     "schedule a tool that requires none, or a `task` of the library; to call it \
-                     yourself: skillhost tool call",
-                )
+                     yourself: {}",
+                    OperatorCommand::CallTool { name: None }
+                ))
                 .into());
         }
         found.entry.arguments.check(arguments)?;
@@ -312,5 +314,9 @@ fn no_approver_error(tool: &str) -> CallError {
         ErrorKind::Denied,
         format!("tool `{tool}` requires approval, but no approval channel is available"),
     )
-    .with_hint(format!("approve it in `skillhost chat`, or run: skillhost tool call {tool}"))
+    .with_hint(format!(
+        "approve it in `{}`, or run: {}",
+        OperatorCommand::StartChat,
+        OperatorCommand::CallTool { name: Some(tool) }
+    ))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
-use skillhost_core::{BuildPlan, KernelError, Plugin, PreparedCall, ToolTable};
+use skillhost_core::{BuildPlan, KernelError, NamedObject, Plugin, PreparedCall, ToolTable};
 use skillhost_home::KERNEL_OWNER;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ToolOutput, ToolSpec};
@@ -215,7 +215,7 @@ impl AgentRuntime {
                 Ok(text_output(self.request_secure_input(&session, parse_args(arguments)?).await?))
             }
             other => Err(KernelError::NotFound {
-                what: "tool",
+                what: NamedObject::Tool,
                 id: other.to_owned(),
                 similar: Vec::new(),
             }

@@ -14,7 +14,9 @@ use skillhost_home::{
     DiscoveredManifest, Home, LoadPhase, MANIFEST, PrivateDirectory, Settings, copies_of,
     read_extension_files,
 };
-use skillhost_payload::{BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_payload::{
+    BuildInfo, CallContext, CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec,
+};
 
 use super::{ProcessExtension, ProcessSpec, process_home as process_home_of};
 use crate::blocking::spawn_blocking;
@@ -206,7 +208,8 @@ fn open_private_copy(
     if let Some(pinned) = manifest.sha256.map(|pinned| to_hex(&pinned)).filter(|pin| pin != actual)
     {
         let reason = format!("the sha256 of its files is {actual}, the manifest pins {pinned}");
-        let hint = format!("review its files, then: skillhost ext build {id}");
+        let build = OperatorCommand::BuildExtension { id: id.as_str() };
+        let hint = format!("review its files, then: {build}");
         return Err(to_error(reason, hint));
     }
     Ok(folder)

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use skillhost_events::ScheduleRun;
 use skillhost_manifest::{CronSchedule, ExtensionId, ScheduleAction, ScheduleSpec};
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -151,7 +151,7 @@ impl Scheduler {
         let Some(running) = self.mark_running(&job.id, due) else {
             let message = format!("`{}` is already running", job.id);
             return Err(CallError::new(ErrorKind::Conflict, message)
-                .with_hint("wait for its end; see: skillhost event tail"));
+                .with_hint(format!("wait for its end; see: {}", OperatorCommand::ShowEvents)));
         };
         self.run(env, job, running).await
     }
