@@ -14,8 +14,9 @@ use crate::builder::{
     CargoExtensionBuilder, remove_older_sources, require_tool_list, run_blocking,
 };
 use crate::details::write_details;
-use crate::error::{BuildError, PolicyViolation};
+use crate::error::BuildError;
 use crate::files;
+use crate::manifest::{manifest_violation, parse_manifest_of};
 use crate::place::{BuildLock, BuildPaths, write_files};
 use crate::trial;
 
@@ -93,24 +94,10 @@ fn check_unchanged(place: &BuildPaths, plan: &ApprovalPlan) -> Result<(), BuildE
 }
 
 fn plan_approval(home: &Home, id: &ExtensionId) -> Result<ApprovalPlan, BuildError> {
-    let violation = |what: String, remedy: &str| {
-        let file = "manifest.yaml".to_owned();
-        BuildError::PolicyViolations(vec![PolicyViolation {
-            file,
-            line: None,
-            what,
-            remedy: remedy.to_owned(),
-        }])
-    };
     let files = read_extension_files(&BuildPaths::new(home, id.as_str()).source_dir())?;
     let text = files::file_text(&files, "manifest.yaml")
-        .ok_or_else(|| violation("not found or not text".to_owned(), "write one"))?;
-    let manifest = skillhost_manifest::parse_manifest(text)
-        .map_err(|errors| violation(errors.to_string(), "see skillhost schema manifest"))?;
-    if manifest.id != *id {
-        let what = format!("id is `{}`, but the directory is `{id}`", manifest.id);
-        return Err(violation(what, "give both the same name"));
-    }
+        .ok_or_else(|| manifest_violation("not found or not text", "write one"))?;
+    let manifest = parse_manifest_of(id, text)?;
     let (what, actual) = match manifest.entrypoint().map(library_file_name) {
         Some(name) => match files.iter().find(|file| file.path == name) {
             Some(library) => (format!("`{name}`"), sha256_hex(&library.bytes)),

@@ -18,10 +18,11 @@ use skillhost_payload::{CallError, ErrorKind};
 
 use crate::compile::compile_crate;
 use crate::details::write_details;
-use crate::error::{BuildError, PolicyViolation};
+use crate::error::BuildError;
 use crate::files;
 use crate::install::{self, NewBuild, RecoveryOutcome};
 use crate::installed::{installed_files, with_manifest};
+use crate::manifest::parse_manifest_of;
 use crate::pin::set_pin;
 use crate::place::{BuildLock, BuildPaths, built_ids, remove_directory, write_files};
 use crate::policy;
@@ -276,22 +277,9 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
 
 /// Reads and checks all files of a build.
 fn plan_build(home: &Home, id: &ExtensionId, allow: &[String]) -> Result<BuildPlan, BuildError> {
-    let violation = |what: String, remedy: &str| {
-        BuildError::PolicyViolations(vec![PolicyViolation {
-            file: "manifest.yaml".to_owned(),
-            line: None,
-            what,
-            remedy: remedy.to_owned(),
-        }])
-    };
     let path = BuildPaths::new(home, id.as_str()).manifest();
     let text = fs::read_to_string(&path).map_err(BuildError::io(&path))?;
-    let manifest = skillhost_manifest::parse_manifest(&text)
-        .map_err(|errors| violation(errors.to_string(), "see skillhost schema manifest"))?;
-    if manifest.id != *id {
-        let what = format!("id is `{}`, but the directory is `{id}`", manifest.id);
-        return Err(violation(what, "give both the same name"));
-    }
+    let manifest = parse_manifest_of(id, &text)?;
     let files = read_files(home, &manifest)?;
     // The manifest was read twice; the checks above are valid only for the same text.
     if files::file_text(&files, "manifest.yaml") != Some(&text) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use skillhost_files::TreeError;
 use skillhost_home::{ApprovalsError, LoadPhase};
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 use skillhost_sandbox::LaunchError;
 
 /// A violation of the build policy.
@@ -249,8 +249,9 @@ impl BuildError {
             Self::Busy => "wait for the other build".to_owned(),
             Self::Unsettled { source, .. } => source.hint(),
             Self::NoLibrary { id, name } => format!(
-                "build it: skillhost ext build {id}\nor copy one that you have built to it, such as \
-                 target/release/{name}"
+                "build it: {}\nor copy one that you have built to it, such as \
+                 target/release/{name}",
+                OperatorCommand::BuildExtension { id }
             ),
             Self::OtherPin { .. } => "correct or remove `sha256` in the manifest".to_owned(),
             Self::Approvals(error) => error.hint(),

@@ -14,6 +14,7 @@ mod error;
 mod files;
 mod install;
 mod installed;
+mod manifest;
 mod messages;
 mod pin;
 mod place;

@@ -1,6 +1,8 @@
 //! The errors of the journal.
 
-use skillhost_payload::{CallError, ErrorKind};
+use std::borrow::Cow;
+
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 
 /// An error of a journal operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -8,7 +10,7 @@ use skillhost_payload::{CallError, ErrorKind};
 pub struct JournalError {
     kind: JournalErrorKind,
     message: String,
-    hint: &'static str,
+    hint: Cow<'static, str>,
 }
 
 /// The kind of a journal error.
@@ -36,9 +38,9 @@ impl JournalError {
     pub(crate) fn new(
         kind: JournalErrorKind,
         message: impl Into<String>,
-        hint: &'static str,
+        hint: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { kind, message: message.into(), hint }
+        Self { kind, message: message.into(), hint: hint.into() }
     }
 
     /// Returns the kind of the error.
@@ -49,8 +51,8 @@ impl JournalError {
 
     /// Returns the remedy, as an imperative; may be empty.
     #[must_use]
-    pub fn hint(&self) -> &'static str {
-        self.hint
+    pub fn hint(&self) -> &str {
+        &self.hint
     }
 
     pub(crate) fn io(operation: &str, error: &std::io::Error) -> Self {
@@ -60,7 +62,8 @@ impl JournalError {
 
     pub(crate) fn unknown_dead_letter(delivery: i64) -> Self {
         let message = format!("dead letter {delivery} not found");
-        Self::new(JournalErrorKind::NotFound, message, "see: skillhost event dead-letters")
+        let hint = format!("see: {}", OperatorCommand::ListDeadLetters);
+        Self::new(JournalErrorKind::NotFound, message, hint)
     }
 
     pub(crate) fn worker_stopped() -> Self {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use skillhost_files::files_digest;
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::OperatorCommand;
 
 use crate::approvals::{
     ApprovalRecord, Approvals, ApprovalsError, MANIFEST, changed_files, read_extension_files,
@@ -130,12 +131,16 @@ pub fn approval_hint(found: &DiscoveredManifest) -> String {
     // An approval would fail without a library; a build records one, too.
     match library.is_some_and(|path| fs::symlink_metadata(path).is_err()) {
         true => build_hint(id),
-        false => format!("review and approve it: skillhost ext approve {id}"),
+        false => {
+            let approve = OperatorCommand::ApproveExtension { id: id.as_str() };
+            format!("review and approve it: {approve}")
+        }
     }
 }
 
 fn build_hint(id: &ExtensionId) -> String {
-    format!("review, build and approve it: skillhost ext build {id}")
+    let build = OperatorCommand::BuildExtension { id: id.as_str() };
+    format!("review, build and approve it: {build}")
 }
 
 fn to_rejection(found: &DiscoveredManifest, error: AdmissionError) -> LoadRejection {

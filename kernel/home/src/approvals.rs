@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use skillhost_files::{create_private_dir, split_complete_lines};
+use skillhost_payload::OperatorCommand;
 
 use crate::home::Home;
 
@@ -64,6 +65,9 @@ pub enum ApprovalsError {
     },
 }
 
+/// The command that approves an extension.
+const APPROVE: OperatorCommand<'_> = OperatorCommand::ApproveExtension { id: "ID" };
+
 impl ApprovalsError {
     /// Returns a hint.
     #[must_use]
@@ -71,8 +75,7 @@ impl ApprovalsError {
         match self {
             Self::Io { .. } => "check that it may be read and written".to_owned(),
             Self::Damaged { path, .. } => format!(
-                "move {} away, then review and approve each extension again: skillhost ext approve \
-                 ID",
+                "move {} away, then review and approve each extension again: {APPROVE}",
                 path.display()
             ),
         }
@@ -212,11 +215,10 @@ pub fn retire_installed_record(home: &Home) -> Option<String> {
     let path = home.data_dir("kernel").join("installed.json");
     fs::symlink_metadata(&path).ok()?;
     fs::rename(&path, path.with_extension("json.retired")).ok()?;
-    Some(
+    Some(format!(
         "approvals of earlier versions no longer count: review each extension in \
-         sandbox/extensions and approve it again: skillhost ext approve ID"
-            .to_owned(),
-    )
+         sandbox/extensions and approve it again: {APPROVE}"
+    ))
 }
 
 fn io_error(path: &Path, source: io::Error) -> ApprovalsError {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use skillhost_files::{LinkPolicy, irregular_kind, read_beginning};
 use skillhost_manifest::{ExtensionId, Manifest};
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 
 use crate::admission::Admission;
 use crate::discovered::DiscoveredManifest;
@@ -285,8 +285,10 @@ fn read_manifests(
                         id: directory_name(&dir),
                         phase: LoadPhase::Parse,
                         reason: lines.join("\n"),
-                        hint: "correct the manifest; skillhost schema manifest prints its schema"
-                            .to_owned(),
+                        hint: format!(
+                            "correct the manifest; {} prints its schema",
+                            OperatorCommand::PrintManifestSchema
+                        ),
                         manifest: path,
                     });
                 }

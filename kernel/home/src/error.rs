@@ -86,46 +86,6 @@ pub enum HomeError {
     },
 }
 
-impl HomeError {
-    /// Returns a hint.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self {
-            Self::NotFound => "create one: skillhost init DIR".to_owned(),
-            Self::Missing { path } | Self::NoSandbox { path } => {
-                format!("make it one: skillhost init {}", path.display())
-            }
-            Self::Untrusted { path } => format!(
-                "review its manifests and extensions, then: skillhost trust {} (or --trust-home for this call)",
-                path.display()
-            ),
-            Self::Changed { path, .. } => format!(
-                "review its manifests and extensions again, then: skillhost trust {0}; \
-                 or remove it: skillhost trust --remove {0}",
-                path.display()
-            ),
-            Self::WorldWritable { path } => {
-                format!("remove that permission: chmod o-w {}", path.display())
-            }
-            Self::UnsafeRecord { path, .. } => format!(
-                "check that each line is yours, then: chmod go-w {0}; or remove the file \
-                 and trust each home again",
-                path.display()
-            ),
-            Self::DamagedRecord { .. } => {
-                "remove the line, then trust that home again: skillhost trust DIR".to_owned()
-            }
-            Self::LinkedDirectory { home, .. } => format!(
-                "replace it with a directory; or look where it leads, then: skillhost trust {}",
-                home.display()
-            ),
-            Self::Io { .. } => "check that it exists and may be read and written".to_owned(),
-            Self::NoStateDir => "set HOME, or use --trust-home".to_owned(),
-            Self::Unrecordable { .. } => "rename the directory, or use --trust-home".to_owned(),
-        }
-    }
-}
-
 /// The reason why a previously trusted home is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HomeChange {

@@ -13,6 +13,7 @@ use skillhost_conversation::{
 use skillhost_home::{
     ModelDefinition, ModelsSettings, ProviderProtocol, ProviderSettings, suggest_similar,
 };
+use skillhost_payload::OperatorCommand;
 
 use crate::keys::KeySource;
 use crate::retry::{RetryTimer, SystemRetryTimer};
@@ -193,8 +194,9 @@ impl ModelRegistry {
                     ModelLookupError::new(
                         format!("provider `{name}` not found"),
                         format!(
-                            "{}see skillhost model list, or add the provider to the settings",
-                            near.unwrap_or_default()
+                            "{}see {}, or add the provider to the settings",
+                            near.unwrap_or_default(),
+                            OperatorCommand::ListModels
                         ),
                     )
                 }

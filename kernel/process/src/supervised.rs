@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use skillhost_core::{ProcessExtension, ProcessSpec};
-use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_payload::{CallContext, CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec};
 use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -85,7 +85,11 @@ impl SupervisedProcess {
                     "the process of `{id}` crashed {crashes} times and reached the restart limit; \
                      the last time it {why}"
                 ),
-                format!("correct it, then: skillhost ext build {id} and skillhost ext reload {id}"),
+                format!(
+                    "correct it, then: {} and {}",
+                    OperatorCommand::BuildExtension { id },
+                    OperatorCommand::ReloadExtension { id }
+                ),
             ),
             ProcessState::Stopped => (format!("`{id}` has stopped"), String::new()),
         };

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use skillhost_payload::OperatorCommand;
 
 use crate::error::{ExtensionError, Result};
 
@@ -34,8 +35,10 @@ impl<'a> ToolArgs<'a> {
             // The position in a one-line JSON text is useless to a model; the field name suffices.
             let message = error.to_string();
             let message = message.split(" at line ").next().unwrap_or(&message);
-            ExtensionError::invalid_argument(format!("arguments: {message}"))
-                .with_hint("see the tool's input schema: skillhost tool list --json")
+            ExtensionError::invalid_argument(format!("arguments: {message}")).with_hint(format!(
+                "see the tool's input schema: {}",
+                OperatorCommand::PrintToolSchemas
+            ))
         })
     }
 

@@ -5,7 +5,7 @@ use std::io;
 use serde_json::{Value, json};
 use skillhost_control::MessageError;
 use skillhost_conversation::ThreadError;
-use skillhost_home::{ApprovalsError, HomeError, SettingsError};
+use skillhost_home::{ApprovalsError, SettingsError};
 use skillhost_payload::{CallError, ErrorKind};
 
 use crate::exit;
@@ -134,18 +134,6 @@ impl From<MessageError> for CliError {
             ("model", _) => Self { code: exit::FINDINGS, ..failed },
             _ => failed,
         }
-    }
-}
-
-impl From<HomeError> for CliError {
-    fn from(error: HomeError) -> Self {
-        let code = match error {
-            HomeError::NotFound | HomeError::Missing { .. } | HomeError::NoSandbox { .. } => {
-                exit::NOT_FOUND
-            }
-            _ => exit::IO,
-        };
-        Self::new(code, error.to_string()).with_hint(error.hint())
     }
 }
 

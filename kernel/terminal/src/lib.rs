@@ -5,6 +5,7 @@ mod arguments;
 mod context;
 mod error;
 pub mod exit;
+mod home_error;
 mod input;
 mod output;
 mod sanitize;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use serde_json::json;
+use skillhost_payload::OperatorCommand;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -96,7 +97,8 @@ pub(super) fn read_cargo_toml(
     reader.library(document.get("lib").map(Spanned::get_ref), entrypoint, &mut recipe);
     for table in ["package", "lib"] {
         if !document.contains_key(table) {
-            reader.report(0..0, format!("[{table}] is required"), "see skillhost ext new");
+            let remedy = format!("see {}", OperatorCommand::CreateExtension);
+            reader.report(0..0, format!("[{table}] is required"), &remedy);
         }
     }
     let package = document.get("package").and_then(|package| package.get_ref().as_table());

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use skillhost_payload::ErrorKind;
+use skillhost_payload::{ErrorKind, OperatorCommand};
 
 /// An error returned when a thread cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +64,9 @@ pub enum ThreadError {
     },
 }
 
+/// The command that lists threads.
+const LIST: OperatorCommand<'_> = OperatorCommand::ListThreads;
+
 impl ThreadError {
     /// Returns the kind of error, as for a tool call.
     #[must_use]
@@ -81,12 +84,11 @@ impl ThreadError {
     pub fn hint(&self) -> String {
         match self {
             Self::BadId { .. } => {
-                "use 1 to 64 lower-case letters, digits and hyphens\nsee: skillhost thread list"
-                    .to_owned()
+                format!("use 1 to 64 lower-case letters, digits and hyphens\nsee: {LIST}")
             }
             Self::NotFound { similar, .. } => match similar.as_slice() {
-                [] => "see: skillhost thread list".to_owned(),
-                ids => format!("did you mean {}?\nsee: skillhost thread list", ids.join(", ")),
+                [] => format!("see: {LIST}"),
+                ids => format!("did you mean {}?\nsee: {LIST}", ids.join(", ")),
             },
             Self::Busy { .. } => {
                 "end the other chat, or start a new thread without --thread".to_owned()

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use skillhost_payload::OperatorCommand;
+
 /// The reason why settings could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -47,7 +49,7 @@ impl SettingsError {
             Self::Io { .. } => "check that the file may be read".to_owned(),
             Self::Invalid { nearest: Some(key), .. } => format!("did you mean `{key}`?"),
             Self::Invalid { .. } | Self::Environment { .. } => {
-                "see the valid keys: skillhost schema settings".to_owned()
+                format!("see the valid keys: {}", OperatorCommand::PrintSettingsSchema)
             }
         }
     }
