@@ -2,6 +2,7 @@
 
 use cap_fs_ext::DirExt as _;
 use cap_std::fs::Dir;
+use skillhost_payload::OperatorCommand;
 use skillhost_sdk::{CallContext, ErrorKind, ExtensionError, Result, SkillClient};
 
 use crate::jail::{FileEntryKind, Sandbox, classify_entry, has_skill_file, is_skill_file};
@@ -123,7 +124,8 @@ pub(crate) async fn report_written_skills(
     for id in ids {
         said.push_str(&format!(
             "\n`{id}` is a new skill, not approved: it grants nothing and cannot be bound until a \
-             person approves it with `skillhost skill approve {id}`."
+             person approves it with `{}`.",
+            OperatorCommand::ApproveSkill { id, digest: None }
         ));
         if let Some(registry) = registry
             && let Err(error) = registry.skill_created(cx, id).await

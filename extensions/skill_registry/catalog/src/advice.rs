@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
+use skillhost_payload::OperatorCommand;
 
 /// A step that models take with a tool and users with a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,23 @@ pub enum NextStep {
         /// The proposal's id.
         id: String,
     },
+}
+
+impl NextStep {
+    /// Returns the command that takes the step.
+    #[must_use]
+    pub fn command(&self) -> OperatorCommand<'_> {
+        match self {
+            Self::ListSkills => OperatorCommand::ListSkills,
+            Self::ReadSkill => OperatorCommand::ShowSkill,
+            Self::ShowHistory => OperatorCommand::ShowSkillHistory,
+            Self::RollBackSkill { id } => OperatorCommand::RollBackSkill { id },
+            Self::ListProposals => OperatorCommand::ListProposals,
+            Self::ReviewProposals => OperatorCommand::ReviewProposals { id: None },
+            Self::RebaseProposal { id } => OperatorCommand::RebaseProposal { id },
+            Self::RejectProposal { id } => OperatorCommand::RejectProposal { id },
+        }
+    }
 }
 
 /// A part of an advice.
@@ -115,11 +133,6 @@ fn to_model_words(step: &NextStep) -> String {
     match step {
         NextStep::ListSkills => "list_skills".to_owned(),
         NextStep::ReadSkill => "read_skill".to_owned(),
-        NextStep::ShowHistory => "`skill history`".to_owned(),
-        NextStep::RollBackSkill { id } => format!("`skill rollback {id}`"),
-        NextStep::ListProposals => "`skill proposal list --all`".to_owned(),
-        NextStep::ReviewProposals => "`skill proposal review`".to_owned(),
-        NextStep::RebaseProposal { id } => format!("`skill proposal rebase {id}`"),
-        NextStep::RejectProposal { id } => format!("`skill proposal reject {id}`"),
+        step => format!("`{:#}`", step.command()),
     }
 }

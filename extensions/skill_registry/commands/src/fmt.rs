@@ -7,8 +7,9 @@ use serde_json::json;
 use similar::{ChangeTag, TextDiff};
 use skill_catalog::{FoundProblem, FoundSkill, SkillFiles};
 use skill_format::{decode_file, find_fences};
-use skill_rules::fmt::{FmtOptions, format_skill};
+use skill_rules::fmt::{FmtErrorKind, FmtOptions, format_skill};
 use skillhost_files::{ReplaceError, replace_file};
+use skillhost_payload::OperatorCommand;
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
 };
@@ -139,7 +140,7 @@ fn format_file(
             let problem = FmtProblem {
                 line: refusal.line,
                 message: refusal.to_string(),
-                help: refusal.reason.help().to_owned(),
+                help: format_hint(&refusal.reason),
                 code: exit::FINDINGS,
             };
             return FmtRecord::from_problem(display_path, FmtStatus::Refused, problem);
@@ -283,4 +284,21 @@ fn print_summary(output: Output, summary: &FmtSummary) -> Result<(), CliError> {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     if parts.is_empty() { Ok(()) } else { output.print_line(parts.join(", ")) }
+}
+
+/// Returns the hint on a file that cannot be formatted.
+fn format_hint(reason: &FmtErrorKind) -> String {
+    let hint = match reason {
+        FmtErrorKind::NoFields { .. } => {
+            return format!("see: {}", OperatorCommand::ValidateSkills);
+        }
+        FmtErrorKind::Ambiguous { .. } => "write it in plain YAML, or put the text in quotes",
+        FmtErrorKind::Gap => "write one `key: value` per line, nested less deeply",
+        FmtErrorKind::Control { .. } => "remove it",
+        FmtErrorKind::LongKey => "shorten the key",
+        FmtErrorKind::MetadataNotMap => "write `key: value` lines below `metadata`",
+        FmtErrorKind::Taken { .. } => "remove one of the two",
+        FmtErrorKind::Inexact => "report the file as a bug; it was not changed",
+    };
+    hint.to_owned()
 }

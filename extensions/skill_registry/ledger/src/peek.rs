@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::{fs, io};
 
+use skillhost_payload::OperatorCommand;
+
 use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::session::LedgerSession;
@@ -56,8 +58,11 @@ impl Ledger {
         LedgerError::new(
             LedgerErrorKind::Denied,
             message,
-            "inspect its manifests, extensions and skills, then run `skillhost trust`; after that, \
-             `skill` commands can change it",
+            format!(
+                "inspect its manifests, extensions and skills, then run `{}`; after that, `skill` \
+                 commands can change it",
+                OperatorCommand::TrustHome { dir: None }
+            ),
         )
     }
 }

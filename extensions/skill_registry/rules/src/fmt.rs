@@ -77,7 +77,6 @@ pub struct FmtError {
 
 /// The reason for a formatting error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum FmtErrorKind {
     /// There is no frontmatter, or it is not a map.
     #[error("{found}")]
@@ -120,21 +119,6 @@ pub enum FmtErrorKind {
 impl FmtErrorKind {
     fn at_line(self, line: u32) -> FmtError {
         FmtError { line, reason: self }
-    }
-
-    /// Returns a hint on how to fix the error.
-    #[must_use]
-    pub fn help(&self) -> &'static str {
-        match self {
-            Self::NoFields { .. } => "see: skillhost skill validate",
-            Self::Ambiguous { .. } => "write it in plain YAML, or put the text in quotes",
-            Self::Gap => "write one `key: value` per line, nested less deeply",
-            Self::Control { .. } => "remove it",
-            Self::LongKey => "shorten the key",
-            Self::MetadataNotMap => "write `key: value` lines below `metadata`",
-            Self::Taken { .. } => "remove one of the two",
-            Self::Inexact => "report the file as a bug; it was not changed",
-        }
     }
 }
 

@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use skill_format::{Severity, find_fences, tree};
+use skillhost_payload::OperatorCommand;
 use yaml_tree::{Scalar, Span, Value, YamlStyle};
 
 use crate::rule::{Finding, FindingSink, RuleCheck};
@@ -79,7 +80,8 @@ fn report_suppression(
     let (reporter, message, help) = match known {
         None => {
             let near = nearest_rule(id).map(|id| format!("did you mean `{id}`?"));
-            let help = near.unwrap_or_else(|| "`skillhost skill rules` lists them".to_owned());
+            let help =
+                near.unwrap_or_else(|| format!("`{}` lists them", OperatorCommand::ListRules));
             (&suppression_unknown::RULE, format!("there is no rule `{id}`"), help)
         }
         // A catalog rule runs after this check, so its suppressions cannot be judged here.

@@ -214,7 +214,7 @@ fn unsafe_input_is_rejected_with_line() {
         let error = format_skill(&format!("---\n{yaml}---\n"), FmtOptions::default()).unwrap_err();
         assert_eq!(error.line, line, "{yaml} {error}");
         assert!(error.to_string().contains(message), "{error}");
-        assert!(error.reason != FmtErrorKind::Inexact && !error.reason.help().is_empty());
+        assert_ne!(error.reason, FmtErrorKind::Inexact);
     }
     for (text, line, message) in [
         ("", 0, "the file is empty"),

@@ -14,7 +14,7 @@ use skill_catalog::{
 };
 use skill_format::{TokenCount, sanitize_line};
 use skill_ledger::{SkillAccess, current_digests};
-use skillhost_payload::{ErrorKind, SkillContent};
+use skillhost_payload::{ErrorKind, OperatorCommand, SkillContent};
 
 mod activate;
 mod list;
@@ -121,7 +121,10 @@ pub fn skill_content(
             format!(
                 "`{id}` is off: skillhost.yaml has extensions.skill_registry.skills.{setting}: off"
             ),
-            format!("run `skillhost skill enable {}`, or do not bind the skill", skill.id()),
+            format!(
+                "run `{}`, or do not bind the skill",
+                OperatorCommand::EnableSkill { id: skill.id().as_str() }
+            ),
         ));
     }
     if skill.trust() == TrustLevel::Untrusted {
@@ -164,11 +167,12 @@ fn check_approved(
     if created.approved == Some(tree) && read == Some(source.digest) {
         return Ok(());
     }
-    let id = skill.id();
+    let (id, tree) = (skill.id(), tree.to_string());
+    let approve = OperatorCommand::ApproveSkill { id: id.as_str(), digest: Some(&tree) };
     Err(RegistryError::new(
         ErrorKind::Denied,
         format!("`{id}` was created by {} and is not approved as it is now", created.author_line()),
-        format!("inspect its files, then run: skillhost skill approve {id} --digest {tree}"),
+        format!("inspect its files, then run: {approve}"),
     ))
 }
 

@@ -162,7 +162,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("skill-search", &[]),
     ("skill-format", &["yaml-tree"]),
     ("skill-compat", &["skill-format", "yaml-tree"]),
-    ("skill-rules", &["skill-compat", "skill-format", "yaml-tree"]),
+    ("skill-rules", &["skill-compat", "skill-format", "skillhost-payload", "yaml-tree"]),
     ("skill-catalog", &["skill-format", "skillhost-files", "skillhost-payload"]),
     (
         "skill-ledger",
@@ -212,7 +212,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skill-registry",
         &["skill-service", "skill-ledger", "skill-catalog", "skill-format", "skillhost-sdk"],
     ),
-    ("core_tools", &["skillhost-sdk", "skillhost-files", "skill-diff"]),
+    ("core_tools", &["skillhost-sdk", "skillhost-files", "skillhost-payload", "skill-diff"]),
     ("skillhost-echo", &["skillhost-sdk"]),
     ("skillhost-embedding", &["skillhost-sdk", "word-vectors"]),
     ("word-vectors", &[]),

@@ -3,6 +3,7 @@
 use serde_json::json;
 use skill_catalog::{Snapshot, TrustLevel};
 use skill_format::{Digest, Severity};
+use skillhost_payload::OperatorCommand;
 
 use crate::ledger::Ledger;
 use crate::proposals::stored::{log_action, require_state};
@@ -87,7 +88,7 @@ impl Ledger {
             return Err(LedgerError::new(
                 LedgerErrorKind::Denied,
                 format!("only a person approves proposal {id}: {why}"),
-                format!("run `skillhost skill proposal review {id}`"),
+                format!("run `{}`", OperatorCommand::ReviewProposals { id: Some(id) }),
             ));
         }
         let actor = HumanActor { name: agent.clone(), via: "agent" };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use skillhost_payload::OperatorCommand;
 
 /// An observation or repair that the ledger made during a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -96,15 +97,20 @@ impl fmt::Display for LedgerNote {
                     )?,
                     None => f.write_str("the database was missing; it was")?,
                 }
-                write!(f, " rebuilt from the proposal files: {proposals} proposals are open again")?;
+                write!(
+                    f,
+                    " rebuilt from the proposal files: {proposals} proposals are open again"
+                )?;
                 if !unreadable.is_empty() {
                     write!(f, ", {} files are not valid proposals", unreadable.len())?;
                 }
                 Ok(())
             }
-            Self::OriginsLost => f.write_str(
+            Self::OriginsLost => write!(
+                f,
                 "the records of skills that agents created were lost: no skill grants tools or can be \
-                 bound until it is approved with `skillhost skill approve ID`",
+                 bound until it is approved with `{}`",
+                OperatorCommand::ApproveSkill { id: "ID", digest: None }
             ),
             Self::Finished { skill_id, .. } => {
                 write!(f, "an interrupted change of `{skill_id}` was completed")

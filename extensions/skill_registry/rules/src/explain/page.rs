@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use skillhost_payload::OperatorCommand;
+
 use super::{FencedBlock, InfoString, MarkdownPart, split_blocks};
 use crate::profile::{Profile, RuleLevel};
 use crate::rule::{Rule, RuleGroup};
@@ -17,13 +19,16 @@ pub fn render_page(rule: &Rule) -> String {
 /// Renders one document with a table per group and the pages of all rules.
 #[must_use]
 pub fn render_all_pages(rules: &[&Rule]) -> String {
-    let mut text = "# Rules\n\n\
+    let (validate, lint) = (OperatorCommand::ValidateSkills, OperatorCommand::LintSkills);
+    let show = OperatorCommand::ShowRule { rule: "RULE" };
+    let mut text = format!(
+        "# Rules\n\n\
         Generated from the rules; `UPDATE_DOCS=1 cargo test -p skill-rules` updates it.\n\n\
-        `skillhost skill validate` runs the rules of the first group that read only the \
+        `{validate}` runs the rules of the first group that read only the \
         frontmatter and the number of lines, and the rules that are errors in the profile. \
-        `skillhost skill lint` runs all rules. `skillhost skill rules RULE` prints a page of \
-        this document. In the examples, `{{text*n}}` is the text n times.\n"
-        .to_owned();
+        `{lint}` runs all rules. `{show}` prints a page of \
+        this document. In the examples, `{{{{text*n}}}}` is the text n times.\n"
+    );
     for (group, title) in GROUPS {
         let _ = write!(
             text,
@@ -73,7 +78,8 @@ fn write_rule(rule: &Rule, marks: &str, text: &mut String) {
         text.push_str("\nLoading does not check it.\n");
     }
     if rule.fixable {
-        text.push_str("\n`skillhost skill fmt` or `skillhost skill lint --fix` fixes it.\n");
+        let (format, fix) = (OperatorCommand::FormatSkills, OperatorCommand::FixSkills);
+        let _ = write!(text, "\n`{format}` or `{fix}` fixes it.\n");
     }
     text.push('\n');
     match split_blocks(rule.docs.trim_start()) {

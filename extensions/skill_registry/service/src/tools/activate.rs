@@ -5,7 +5,7 @@ use std::path::Path;
 use skill_catalog::{Audience, RegistryError, SkillState, Snapshot, Store, TrustLevel};
 use skill_format::AllowedTools;
 use skill_ledger::Ledger;
-use skillhost_payload::{ActiveSkill, ErrorKind};
+use skillhost_payload::{ActiveSkill, ErrorKind, OperatorCommand};
 
 use super::{bound_content, check_approved, find_visible};
 
@@ -31,7 +31,10 @@ pub fn activate_skill(
     if snapshot.state(skill) == SkillState::Off {
         return denied(
             format!("`{id}` is off"),
-            format!("run `skillhost skill enable {}` to enable it", skill.id()),
+            format!(
+                "run `{}` to enable it",
+                OperatorCommand::EnableSkill { id: skill.id().as_str() }
+            ),
         );
     }
     if audience == Audience::Operator && !skill.is_user_invocable() {
