@@ -3,6 +3,8 @@
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/commands.rs"]
+mod commands;
 #[path = "tidy/edges.rs"]
 mod edges;
 #[path = "tidy/exports.rs"]

@@ -14,7 +14,7 @@ use super::{none, read, rust_files};
 const CONDITIONAL_TYPES: &[(&str, &str)] = &[("extensions/skill_registry/catalog", "RootDir")];
 
 /// The sources of the product, without tests and templates.
-fn product_sources() -> impl Iterator<Item = PathBuf> {
+pub(super) fn product_sources() -> impl Iterator<Item = PathBuf> {
     rust_files().filter(|path| {
         let parts: Vec<_> = path.components().map(|part| part.as_os_str()).collect();
         let is_product = ["kernel", "extensions", "xtask"].iter().any(|top| parts[0] == *top);
@@ -45,7 +45,7 @@ struct SourceItems {
     in_trait_impl: bool,
 }
 
-fn is_test_only(attributes: &[syn::Attribute]) -> bool {
+pub(super) fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute.meta.require_list().is_ok_and(|list| {
