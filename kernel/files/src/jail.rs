@@ -178,6 +178,9 @@ pub fn open_root(path: &Path) -> io::Result<Dir> {
 }
 
 /// Opens a directory below a root, component by component; creates missing ones if `make` is set.
+///
+/// # Errors
+/// Those of [`open_component`], or of [`open_or_create_component`] if `make` is set.
 pub fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, JailError> {
     if make {
         // Links in the root's own path are the operator's.
@@ -196,6 +199,9 @@ pub fn open_below(root: &Path, rel: &str, make: bool) -> Result<Dir, JailError> 
 
 /// Opens the parent directory of a skill's file and returns the file's name; creates missing
 /// directories if `make` is set. `None` means the skill's directory itself.
+///
+/// # Errors
+/// As [`open_below`].
 pub fn open_parent<'p>(
     dir: &Dir,
     path: &'p RelPath,
@@ -215,6 +221,9 @@ pub fn open_parent<'p>(
 }
 
 /// Opens a regular file below a directory and examines the open file.
+///
+/// # Errors
+/// Those of [`open_component`] and [`open_regular`].
 pub fn open_file(dir: &Dir, path: &RelPath) -> Result<(File, Metadata), JailError> {
     let (inner, name) = open_parent(dir, path, false)?;
     open_regular(inner.as_ref().unwrap_or(dir), name)
@@ -269,6 +278,9 @@ pub fn open_or_create_component(
 }
 
 /// Syncs the entries of a directory to the disk.
+///
+/// # Errors
+/// The system's error.
 pub fn sync_directory(dir: &Dir) -> io::Result<()> {
     fault::failpoint("dir.sync")?;
     // Directories can be synced on Unix only.
