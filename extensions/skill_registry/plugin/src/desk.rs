@@ -10,7 +10,7 @@ use skill_ledger::{
 };
 use skill_service::{
     LogMessage, ProposalReviewer, RegistryConfig, SkillFinder, apply_decision, audience_of,
-    author_of, load_offer, propose_with_events, to_ledger_events,
+    author_of, load_offer, propose_skill_update, to_ledger_events,
 };
 use skillhost_sdk::prelude::*;
 use skillhost_sdk::tokio::select;
@@ -66,7 +66,14 @@ impl RegistryState {
         let snapshot = self.store.snapshot();
         let policy = self.finder.config().review.policy;
         let (made, kept) = run_blocking(|| {
-            propose_with_events(&self.ledger, &snapshot, audience_of(cx), &author, &request, policy)
+            propose_skill_update(
+                &self.ledger,
+                &snapshot,
+                audience_of(cx),
+                &author,
+                &request,
+                policy,
+            )
         });
         self.publish_outcome_for(Some(cx), kept).await;
         to_tool_output(made.map_err(to_extension_error)?)
@@ -150,8 +157,10 @@ impl RegistryState {
                     break;
                 }
             }
+            // Removed after the attempt: a cancelled call must not lose it.
             unsent.pop_front();
         }
+        // A disk that stays full must not fill the memory as well.
         let over = unsent.len().saturating_sub(MOST_UNSENT);
         if over > 0 {
             tracing::warn!(over, "the oldest events that could not be published are dropped");

@@ -6,13 +6,19 @@ use skill_catalog::SkillEvent;
 use skill_ledger::LedgerOutcome;
 use skillhost_payload::Event;
 
-/// Returns the events of a poll, each with an error if it cannot be serialized.
+/// Returns the events of a poll.
+///
+/// # Errors
+/// An event that cannot be serialized is an error of its own; the others are complete.
 pub fn to_skill_events(events: &[SkillEvent]) -> Vec<serde_json::Result<Event>> {
     events.iter().map(|event| new_event(event.topic(), event)).collect()
 }
 
-/// Returns the events of a ledger operation, each with an error if it cannot be serialized.
-/// `correlation_id` is that of the call that caused the operation.
+/// Returns the events of a ledger operation. `correlation_id` is that of the call that caused the
+/// operation.
+///
+/// # Errors
+/// An event that cannot be serialized is an error of its own; the others are complete.
 pub fn to_ledger_events(
     outcome: &LedgerOutcome,
     correlation_id: Option<&str>,

@@ -100,6 +100,7 @@ impl SkillFinder {
 
     /// Records that a session received content of a skill.
     pub fn record_read(&self, session_id: &str, agent_id: &str, read: &SkillAccess) {
+        // Another file of a skill does not replace its line in the block.
         if read.path.is_none() {
             self.blocks.record_read(session_id, agent_id, &read.skill_id);
         }
@@ -127,6 +128,7 @@ impl SkillFinder {
     /// the error of the ledger.
     #[must_use]
     pub fn warning(&self, ledger: Option<LedgerError>) -> Option<(String, String)> {
+        // Only one is reported; what makes results wrong comes before what makes them worse.
         let snapshot = self.store.snapshot();
         let status = |message: String, hint: &str| Some((message, hint.to_owned()));
         if let Some(partial) = snapshot.partial() {
@@ -159,6 +161,7 @@ impl SkillFinder {
         let many = snapshot.skills().len() > self.config.l1_full_limit;
         if many {
             self.searcher.build_index(&self.store, snapshot);
+            // After the index, which answers queries in the meantime.
             let _kept = self.searcher.sync_catalog(&self.store, snapshot);
         }
         many

@@ -54,6 +54,6 @@ pub use search::{
 };
 pub use tools::{
     ExplainCatalogArgs, ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, SearchContext, ToolAnswer,
-    activate_skill, list_skills, matching_skills, propose_skill_update, propose_with_events,
-    read_skill, read_skill_resource, search_skills, skill_content, tool_specs,
+    activate_skill, list_skills, matching_skills, propose_skill_update, read_skill,
+    read_skill_resource, search_skills, skill_content, tool_specs,
 };

@@ -27,7 +27,7 @@ mod values;
 
 pub use activate::activate_skill;
 pub use list::{list_skills, matching_skills};
-pub use propose::{propose_skill_update, propose_with_events};
+pub use propose::propose_skill_update;
 pub use read::read_skill;
 pub use resource::read_skill_resource;
 pub(crate) use resource::to_registry_error;

@@ -69,6 +69,7 @@ pub fn explain_catalog(
     let view = snapshot.view(turn.scope);
     let picked = BlockCandidates::new(snapshot, view, &[], search);
     let full = view.catalog(snapshot, turn.budget_chars);
+    // The condition of the block itself, so that the explanation is true of it.
     let full = full.filter(|catalog| blocks.lists_all(view, catalog));
     let lists_all = full.is_some();
     let (report, ids): (Option<RenderReport>, Vec<String>) = match full {
@@ -104,6 +105,7 @@ pub fn explain_catalog(
                 bound: view.is_bound(snapshot, skill),
                 visible,
                 in_block,
+                // The first reason that applies is the one to remove first.
                 absent: match state {
                     _ if in_block => None,
                     SkillState::Off => Some(OmissionReason::Off),

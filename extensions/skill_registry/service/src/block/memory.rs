@@ -63,6 +63,7 @@ impl SessionMemory {
     /// Remembers that a session read a skill.
     pub(super) fn record_read(&mut self, session_id: &str, agent_id: &str, skill_id: &str) {
         let read = &mut self.entry(session_id, agent_id).read;
+        // Moved to the end, so that the skills read last are kept.
         read.retain(|id| **id != *skill_id);
         if read.len() == READ {
             read.remove(0);
@@ -74,6 +75,7 @@ impl SessionMemory {
         self.now += 1;
         let key = key(session_id, agent_id);
         if self.sessions.len() == SESSIONS && !self.sessions.contains_key(&key) {
+            // A pass over all of them, but only when a new session begins.
             let oldest = self.sessions.iter().min_by_key(|(_, (last, _))| *last);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
                 self.sessions.remove(&oldest);

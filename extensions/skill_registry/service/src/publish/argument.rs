@@ -24,6 +24,7 @@ pub(super) fn read_arguments(frontmatter: &Frontmatter) -> Vec<PublishedArgument
         }
         None => Vec::new(),
     };
+    // A prompt cannot have two arguments of one name; the first one counts, as in the frontmatter.
     let mut seen = Vec::new();
     arguments.retain(|argument| {
         let first = !seen.contains(&argument.name);
@@ -52,6 +53,7 @@ fn of_item(item: &Value) -> Option<PublishedArgument> {
 
 fn of_pair(name: &str, value: &Value) -> PublishedArgument {
     let Value::Mapping(map) = value else {
+        // An item of a plain list is its own name, which would describe nothing.
         let description = value.as_str().filter(|text| !text.is_empty() && *text != name);
         return PublishedArgument { description: description.map(str::to_owned), ..named(name) };
     };
@@ -85,6 +87,7 @@ pub(crate) fn substitute_arguments(body: &str, arguments: &[(&str, &str)]) -> St
             arguments.iter().find(|(name, _)| *name == &word[1..]).map(|(_, value)| *value)
         };
         used |= value.is_some();
+        // A word that names no argument, such as a price, stays.
         text.push_str(value.unwrap_or(word));
         rest = &rest[word.len()..];
     }

@@ -4,18 +4,18 @@ use serde_json::json;
 use skill_catalog::{AgentAuthor, Audience, RegistryError, Snapshot};
 use skill_format::sanitize_line;
 use skill_ledger::{
-    Ledger, LedgerErrorKind, LedgerEvent, LedgerOutcome, ProposeOutcome, ProposeRequest,
-    unknown_skill_for,
+    Ledger, LedgerErrorKind, LedgerOutcome, ProposeOutcome, ProposeRequest, unknown_skill_for,
 };
 
 use super::{ToolAnswer, find_visible};
 use crate::reviewing::ReviewPolicy;
 
 /// Records an agent's proposal. Returns the result for the agent, which depends on the policy, and
-/// the event to publish, unless the same proposal was already open.
+/// what is to be published: the event, unless the same proposal was already open, and the notes.
 ///
 /// # Errors
-/// Those of [`Ledger::propose`]; those of reading the skill, if the audience may not read it.
+/// The result has those of [`Ledger::propose`], and those of reading the skill, if the audience may
+/// not read it. The notes are there in any case.
 pub fn propose_skill_update(
     ledger: &Ledger,
     snapshot: &Snapshot,
@@ -23,7 +23,25 @@ pub fn propose_skill_update(
     author: &AgentAuthor,
     request: &ProposeRequest,
     policy: ReviewPolicy,
-) -> Result<(ToolAnswer, Option<LedgerEvent>), RegistryError> {
+) -> (Result<ToolAnswer, RegistryError>, LedgerOutcome) {
+    let made = record_proposal(ledger, snapshot, audience, author, request);
+    let mut outcome = LedgerOutcome { notes: ledger.take_notes(), ..LedgerOutcome::default() };
+    let answer = made.map(|made| {
+        let answer = to_tool_answer(&made, policy);
+        // The event of an open proposal was published when it was made.
+        outcome.events.extend((!made.merged).then_some(made.event));
+        answer
+    });
+    (answer, outcome)
+}
+
+fn record_proposal(
+    ledger: &Ledger,
+    snapshot: &Snapshot,
+    audience: Audience<'_>,
+    author: &AgentAuthor,
+    request: &ProposeRequest,
+) -> Result<ProposeOutcome, RegistryError> {
     let id = &*request.skill_id;
     let exists = snapshot.get(id).is_some();
     if exists {
@@ -34,7 +52,7 @@ pub fn propose_skill_update(
         LedgerErrorKind::NotFound if !exists => unknown_skill_for(audience, snapshot, id),
         _ => error,
     })?;
-    Ok((to_tool_answer(&made, policy), (!made.merged).then_some(made.event)))
+    Ok(made)
 }
 
 /// Returns the next step for the author of a proposal.
@@ -48,24 +66,6 @@ fn next_step(policy: ReviewPolicy) -> &'static str {
              it is."
         }
     }
-}
-
-/// Records a proposal like [`propose_skill_update`], with the events and notes to publish.
-pub fn propose_with_events(
-    ledger: &Ledger,
-    snapshot: &Snapshot,
-    audience: Audience<'_>,
-    author: &AgentAuthor,
-    request: &ProposeRequest,
-    policy: ReviewPolicy,
-) -> (Result<ToolAnswer, RegistryError>, LedgerOutcome) {
-    let made = propose_skill_update(ledger, snapshot, audience, author, request, policy);
-    let (answer, event) = match made {
-        Ok((answer, event)) => (Ok(answer), event),
-        Err(error) => (Err(error), None),
-    };
-    let events = event.into_iter().collect();
-    (answer, LedgerOutcome { events, notes: ledger.take_notes(), ..LedgerOutcome::default() })
 }
 
 fn to_tool_answer(made: &ProposeOutcome, policy: ReviewPolicy) -> ToolAnswer {

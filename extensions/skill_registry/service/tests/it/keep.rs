@@ -221,36 +221,36 @@ fn propose_reports_tolerated_deviations() {
     let mut request = wish("beads", "");
     request.new_content = None;
     request.diff = Some("```diff\n@@ -9,9 +9,9 @@\n one\n-two\n+2\n three\n```\n".to_owned());
-    let (answer, event) = propose_skill_update(
+    let (answer, outcome) = propose_skill_update(
         &desk.ledger,
         &snapshot,
         Audience::Model,
         &agent(),
         &request,
         ReviewPolicy::Human,
-    )
-    .unwrap();
-    assert_eq!(event.unwrap().topic(), "skill.proposal.created");
+    );
+    let answer = answer.unwrap();
+    let topics: Vec<_> = outcome.events.iter().map(|event| event.topic()).collect();
+    assert_eq!(topics, ["skill.proposal.created"]);
     for note in ["marks around the diff were dropped", "its header had wrong line counts"] {
         assert!(answer.text.contains(note), "{}", answer.text);
     }
     assert!(answer.structured["fuzz"].as_array().unwrap().len() >= 2, "{answer:?}");
-    let again = propose_skill_update(
+    let (again, outcome) = propose_skill_update(
         &desk.ledger,
         &snapshot,
         Audience::Model,
         &agent(),
         &request,
         ReviewPolicy::Human,
-    )
-    .unwrap();
-    assert_eq!((again.1, &again.0.structured["count"]), (None, &json!(2)));
+    );
+    assert_eq!((outcome.events, &again.unwrap().structured["count"]), (vec![], &json!(2)));
     for (policy, decides) in [
         (ReviewPolicy::Human, "a person decides"),
         (ReviewPolicy::AgentRecommends, "a person decides"),
         (ReviewPolicy::AgentApproves, "a reviewing agent or a person decides"),
     ] {
-        let made = propose_skill_update(
+        let (made, _) = propose_skill_update(
             &desk.ledger,
             &snapshot,
             Audience::Model,
@@ -258,7 +258,7 @@ fn propose_reports_tolerated_deviations() {
             &request,
             policy,
         );
-        let next = made.unwrap().0.structured["next"].to_string();
+        let next = made.unwrap().structured["next"].to_string();
         assert!(next.contains(decides), "{next}");
     }
 }
