@@ -21,7 +21,7 @@ fn check<'a, T: Serialize + Deserialize<'a>>(shape: &str, lines: &'a str) {
     for line in lines.lines() {
         let value: T =
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{shape}: {error}: {line}"));
-        assert_eq!(serde_json::to_string(&value).unwrap(), line, "{shape}");
+        assert_eq!(serde_json::to_string(&value).ok().as_deref(), Some(line), "{shape}");
     }
 }
 
