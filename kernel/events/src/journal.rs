@@ -11,7 +11,7 @@ use crate::error::{JournalError, JournalErrorKind};
 use crate::event::{
     ClaimedDeliveries, DeadLetter, NewEvent, ScheduleRun, StoredEvent, Subscriber, TailQuery,
 };
-use crate::place;
+use crate::journal_file;
 use crate::store::{JournalResult, JournalStore};
 
 /// The retention limits of the journal.
@@ -396,14 +396,14 @@ impl JournalWorker {
     }
 
     fn set_store(&mut self, store: Option<JournalStore>) {
-        self.identity = place::file_identity(&self.path);
+        self.identity = journal_file::file_identity(&self.path);
         self.store = store;
     }
 
     /// Closes the file if another process has quarantined it.
     // Events written to a quarantined file would never be delivered.
     fn close_if_moved(&mut self) {
-        if self.store.is_some() && self.identity != place::file_identity(&self.path) {
+        if self.store.is_some() && self.identity != journal_file::file_identity(&self.path) {
             self.store = None;
         }
     }
@@ -427,7 +427,7 @@ impl JournalWorker {
     fn reopen(&mut self, examine: bool) -> JournalResult<()> {
         // Closed first: a file cannot be renamed while it is open on some platforms.
         self.store = None;
-        let (store, quarantined) = place::open_journal(&self.path, examine)?;
+        let (store, quarantined) = journal_file::open_journal(&self.path, examine)?;
         if let Some(quarantined) = quarantined {
             tracing::error!(
                 path = %quarantined.display(),

@@ -17,7 +17,7 @@ mod clock;
 mod error;
 mod event;
 mod journal;
-mod place;
+mod journal_file;
 mod store;
 
 pub use bus::{EventBus, to_event, topic};

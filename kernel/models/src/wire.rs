@@ -3,9 +3,9 @@
 mod failure;
 mod frames;
 mod names;
+mod reasoning_cache;
 mod reply;
 mod request;
-mod thoughts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ use frames::FrameObserver;
 use reply::ProviderReply;
 use request::{ProviderRequest, RequestTranslator};
 
+pub(crate) use reasoning_cache::ReasoningCache;
 pub(crate) use reply::estimate_usage;
-pub(crate) use thoughts::ReasoningCache;
 
 /// The maximum length of a reply, in bytes.
 const MAX_REPLY: usize = 8 << 20;

@@ -21,11 +21,11 @@
 //! ```
 
 mod build;
+mod field_recovery;
+mod fragment;
 mod notice;
-mod piece;
 mod print;
 mod read;
-mod reread;
 mod strict;
 mod tree;
 

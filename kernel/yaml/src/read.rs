@@ -1,8 +1,8 @@
 //! The recovering reader.
 
 use crate::build::{self, LineRange, ParseBudget, ParsedDocument, YamlError};
+use crate::field_recovery;
 use crate::notice::{MISSING_BLANK, Notice, NoticeKind, excerpt};
-use crate::reread;
 use crate::tree::{MappingEntry, Scalar, Span, Value, YamlStyle, repeated_keys};
 
 /// A parsed text with its notices.
@@ -74,7 +74,7 @@ fn recover_tree(
     known_keys: &[&str],
     budget: &mut ParseBudget,
 ) -> Option<RecoveredTree> {
-    let (root, notices, gap) = reread::recover_fields(lines, error, known_keys, budget)?;
+    let (root, notices, gap) = field_recovery::recover_fields(lines, error, known_keys, budget)?;
     Some(RecoveredTree { root: Value::Mapping(root), notices, gap })
 }
 

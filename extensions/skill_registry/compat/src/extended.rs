@@ -19,7 +19,7 @@
 //! - Other tools use `security`, `tests` and `tools` with other meanings. Under a short key, a
 //!   value counts only if it has one of the type's own fields (`tools: Read, Grep` and
 //!   `tools: {bash: true}` are ignored); under a type's name it always counts.
-//! - The tree has no types: `true` is a text to be parsed. If the specification requires a text and
+//! - The tree has no types: `true` is a string to be parsed. If the specification requires a string and
 //!   YAML would read a number or a boolean, only profile `skillscraft` reports it.
 
 mod composition;
@@ -485,15 +485,15 @@ metadata:
                 "7:3 security.unknownField: `security` has no field `colour`",
                 "3:17 security.type: `security.capabilities` is a map, not a list",
                 "4:20 security.type: `security.requiresNetwork` is neither true nor false; it is not used",
-                "5:18 security.type: `security.modifiesFiles` is a text, not true or false",
+                "5:18 security.type: `security.modifiesFiles` is a string, not true or false",
                 "6:20 security.value: `security.fileSystemScope` cannot be `home`",
-                "8:16 tests.type: `tests[0]` is a text, not a map",
+                "8:16 tests.type: `tests[0]` is a string, not a map",
                 "11:14 tools.value: `Bash(git` is not the name of a tool",
                 "12:7 tools.required: `tools.dependencies[1]` has no `required`",
-                "12:29 tools.type: `tools.dependencies[1].purpose` is a number, not a text (strict)",
+                "12:29 tools.type: `tools.dependencies[1].purpose` is a number, not a string (strict)",
                 "12:44 tools.value: `latest` is not a version",
-                "13:60 tools.type: `tools.dependencies[2].minVersion` is a number, not a text (strict)",
-                "14:7 tools.type: `tools.dependencies[3]` is a text, not a map",
+                "13:60 tools.type: `tools.dependencies[2].minVersion` is a number, not a string (strict)",
+                "14:7 tools.type: `tools.dependencies[3]` is a string, not a map",
                 "17:19 composition.contradiction: `greet` depends on itself",
                 "18:7 composition.required: `composition.dependencies[1]` has no `reason`",
                 "19:19 composition.value: `../up` is not the id of a skill: a skill id cannot contain U+002F",
@@ -524,8 +524,8 @@ metadata:
         assert_eq!(
             lines(&ParsedExtendedSpec::from_mapping(&tree(yaml), "x")),
             [
-                "5:19 tools.type: `tools.dependencies` is a text, not a list",
-                "6:16 composition.type: `composition.dependencies` is a text, not a list",
+                "5:19 tools.type: `tools.dependencies` is a string, not a list",
+                "6:16 composition.type: `composition.dependencies` is a string, not a list",
                 "7:17 tools.unknownField: `tool-binding` is given once more and not used",
             ]
         );

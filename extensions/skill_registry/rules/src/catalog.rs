@@ -10,7 +10,7 @@ use yaml_tree::Span;
 use crate::profile::Profile;
 use crate::rule::{Finding, FindingSink, Rule};
 use crate::rules::{catalog_duplicate, catalog_overlap, requires_unresolved};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 use crate::suppress;
 
 /// The maximum number of suggestions for missing skills: each one compares every id.

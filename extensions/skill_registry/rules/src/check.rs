@@ -9,7 +9,7 @@ use skill_format::{Diagnostic, Severity, SkillInput};
 use crate::profile::{Profile, RuleLevel};
 use crate::rule::{Finding, FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
 use crate::rules::{RULES, find_rule};
-use crate::subject::{ParseState, SkillDocument};
+use crate::skill_document::{ParseState, SkillDocument};
 use crate::suppress;
 
 pub use skill_yaml::{check_skill_yaml, needs_skill_yaml};
@@ -66,9 +66,9 @@ impl Serialize for CheckReport {
 /// Returns `true` if a check reads the other files of a skill, so that the caller must list them.
 #[must_use]
 pub fn needs_files(options: CheckOptions) -> bool {
-    RULES
-        .iter()
-        .any(|rule| rule.reach == RuleExtent::Folder && effective_severity(rule, options).is_some())
+    RULES.iter().any(|rule| {
+        rule.extent == RuleExtent::Directory && effective_severity(rule, options).is_some()
+    })
 }
 
 /// Validation rules whose advice `context-budget` repeats.
@@ -86,7 +86,7 @@ fn effective_severity(rule: &Rule, options: CheckOptions) -> Option<Severity> {
             rule.group == RuleGroup::Validation
                 // Advice on the body is left to `lint`; an error decides validity and must not
                 // depend on the scope.
-                && (rule.reach == RuleExtent::Head || level == RuleLevel::Error)
+                && (rule.extent == RuleExtent::Head || level == RuleLevel::Error)
         }
     };
     level.severity().filter(|_| is_enabled)

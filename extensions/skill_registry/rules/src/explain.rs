@@ -367,7 +367,7 @@ mod tests {
         parse_documentation(&Rule {
             id: "a.b",
             group: RuleGroup::Lint,
-            reach: RuleExtent::Head,
+            extent: RuleExtent::Head,
             summary: "it is odd",
             levels: ProfileLevels::uniform(RuleLevel::Note),
             fixable: false,

@@ -28,14 +28,14 @@
 //! - `rules`: one file per rule with code, with its documentation, and two tables of rules whose
 //!   findings come from elsewhere, documented in `docs/`; [`RULES`] lists them, [`explain`] reads
 //!   and prints the documentation. `rules/name_reserved.rs` is a model for a new one.
-//! - `check`, `subject`, `rule`, `profile`: the rule runner, the document under check, the rule
+//! - `check`, `skill_document`, `rule`, `profile`: the rule runner, the document under check, the rule
 //!   type, and the levels per profile.
 //! - `body`: views of the text after the frontmatter: Markdown, local paths, phrases, invisible
 //!   characters.
 //! - `catalog`: findings that need several skills ([`check_catalog`]).
 //! - `suppress` and `fix`: suppression and repair of findings.
 //! - [`fmt`]: the formatter of the frontmatter.
-//! - `strict`: the frontmatter fences of stricter validators.
+//! - `strict_fences`: the frontmatter fences of stricter validators.
 //!
 //! The behavior of the reference validator and the additions of related standards are in
 //! [`skill_compat`].
@@ -57,8 +57,8 @@ mod profile;
 mod properties;
 mod rule;
 mod rules;
-mod strict;
-mod subject;
+mod skill_document;
+mod strict_fences;
 mod suppress;
 #[cfg(test)]
 mod testing;
@@ -73,4 +73,4 @@ pub use profile::{Profile, ProfileLevels, RuleLevel};
 pub use properties::{SkillProperties, collect_properties};
 pub use rule::{Finding, FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
 pub use rules::{RULES, find_rule, similar_rules};
-pub use subject::SkillDocument;
+pub use skill_document::SkillDocument;

@@ -46,6 +46,21 @@ impl Profile {
         }
     }
 
+    /// Returns the source of its levels, for documentation.
+    pub(crate) fn source(self) -> &'static str {
+        match self {
+            Self::Lenient => "loading: as little as possible is an error",
+            Self::Spec => "the text of the Agent Skills specification; the default",
+            Self::Reference => "the reference validator, skills-ref 0.1.1, with its messages",
+            Self::Skillscraft => "the validation table of the SkillsCraft specification reference",
+            Self::SeedStrict => {
+                "the checklist of the formal specification (*Skills: Formal Specification and \
+                 Implementation Guide*)"
+            }
+            Self::Anthropic => "the requirements of Anthropic's products",
+        }
+    }
+
     /// Returns `true` if its validator splits the file differently from loading and rejects YAML
     /// that loading repairs.
     pub(crate) fn has_own_fences(self) -> bool {

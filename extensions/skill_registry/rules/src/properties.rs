@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// The fields of the Agent Skills specification, in its order.
 const FIELDS: [&str; 6] =

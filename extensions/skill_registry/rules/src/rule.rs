@@ -7,7 +7,7 @@ use skill_format::{Diagnostic, Severity};
 use yaml_tree::Span;
 
 use crate::profile::ProfileLevels;
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// The kind of advice that a rule gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -27,7 +27,7 @@ pub enum RuleExtent {
     /// The text of the body: links, headings, characters.
     Body,
     /// The other files of the skill.
-    Folder,
+    Directory,
 }
 
 /// One check with its documentation.
@@ -38,7 +38,7 @@ pub struct Rule {
     /// The kind of advice.
     pub group: RuleGroup,
     /// The part of the skill that the rule reads.
-    pub reach: RuleExtent,
+    pub extent: RuleExtent,
     /// A one-line description of the defect: lower case, no final period.
     pub summary: &'static str,
     /// The level in each profile.

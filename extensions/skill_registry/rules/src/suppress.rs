@@ -13,7 +13,7 @@ use yaml_tree::{Scalar, Span, Value, YamlStyle};
 
 use crate::rule::{Finding, FindingSink, RuleCheck};
 use crate::rules::{RULES, find_rule, suppression_unknown, suppression_unused};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 const START: &str = "skillhost: allow(";
 

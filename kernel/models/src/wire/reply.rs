@@ -5,7 +5,7 @@ use serde_json::Value;
 use skillhost_conversation::{ModelReply, ModelRequest, ModelToolCall, StopReason, TokenUsage};
 
 use super::names::{CallIdAllocator, ToolNameMap};
-use super::thoughts::ReasoningCache;
+use super::reasoning_cache::ReasoningCache;
 
 /// A provider's reply, streamed or not.
 #[derive(Default)]

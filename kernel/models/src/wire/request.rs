@@ -9,7 +9,7 @@ use skillhost_conversation::{Message, ModelRequest, ModelToolCall};
 use skillhost_home::ProviderProtocol;
 
 use super::names::{ToolNameMap, id_for_gemini, id_on_wire};
-use super::thoughts::ReasoningCache;
+use super::reasoning_cache::ReasoningCache;
 
 /// A request for genai with the tool names that its reply requires.
 pub(crate) struct ProviderRequest {
@@ -52,7 +52,7 @@ impl RequestTranslator<'_> {
         let mut chat = Vec::new();
         let mut results = MessageContent::default();
         for message in messages {
-            // The results of one reply's calls belong into one message; Ollama requires one each.
+            // The results of one reply's calls belong in one message; Ollama requires one each.
             let more =
                 matches!(message, Message::Tool { .. }) && self.wire != ProviderProtocol::Ollama;
             if !more && !results.is_empty() {

@@ -151,7 +151,7 @@ fn unmet_conflicting_cyclic_dependencies_fail() {
     waits: `omelette` has to come after a cycle
     --- stderr
     note: left out set/mute/SKILL.md: 1: error[description.required]: `description` is missing
-    note: set/omelette/skill.yaml:1:29: warning[composition.type]: `composition.dependencies` is a text, not a list
+    note: set/omelette/skill.yaml:1:29: warning[composition.type]: `composition.dependencies` is a string, not a list
     ");
     insta::assert_snapshot!(stable_json(&home.skillhost(["skill", "graph", "set", "--json"])), @r#"
     {

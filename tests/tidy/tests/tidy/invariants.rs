@@ -195,7 +195,7 @@ fn files_are_renamed_in_few_places() {
             "extensions/core_tools/src/change.rs",
             "extensions/core_tools/src/relocate.rs",
             // A damaged journal and a record of an earlier version are set aside.
-            "kernel/events/src/place.rs",
+            "kernel/events/src/journal_file.rs",
             "kernel/home/src/approvals.rs",
             // A directory that is complete before it gets its name.
             "kernel/conversation/src/thread/store.rs",

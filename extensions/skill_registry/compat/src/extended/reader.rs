@@ -177,11 +177,11 @@ impl<'a> RecordReader<'a> {
     /// Reads a value that must be a text.
     pub(super) fn read_plain_text(&mut self, name: &str, value: &Value) -> Option<String> {
         let Value::Scalar(scalar) = value else {
-            self.report_type(name, value, "a text");
+            self.report_type(name, value, "a string");
             return None;
         };
         if let Some(other) = core_schema_kind(scalar) {
-            let message = format!("`{name}` is {other}, not a text");
+            let message = format!("`{name}` is {other}, not a string");
             self.report(self.rules.kind, scalar.span, message, "put it in quotes");
             if let Some(noticed) = self.noticed.last_mut() {
                 // The tree keeps the text, so that only one profile objects to the missing quotes.
@@ -208,9 +208,9 @@ impl<'a> RecordReader<'a> {
         if flag.is_none() {
             let message = format!("`{name}` is neither true nor false; it is not used");
             self.report(self.rules.kind, value.span(), message, "write `true` or `false`");
-        // The meaning is clear, so the value is used although it is a text.
+        // The meaning is clear, so the value is used although it is a string.
         } else if !matches!(value, Value::Scalar(Scalar { style: YamlStyle::Plain, .. })) {
-            let message = format!("`{name}` is a text, not true or false");
+            let message = format!("`{name}` is a string, not true or false");
             self.report(self.rules.kind, value.span(), message, "remove the quotes");
         }
         flag
@@ -284,13 +284,13 @@ impl<'v> FieldRecord<'v> {
 fn value_kind(value: &Value) -> &'static str {
     match value {
         Value::Scalar(scalar) if scalar.text.trim().is_empty() => "empty",
-        Value::Scalar(_) => "a text",
+        Value::Scalar(_) => "a string",
         Value::Sequence(_) => "a list",
         Value::Mapping(_) => "a map",
     }
 }
 
-/// Returns the name of the type of a scalar in YAML's core schema, or `None` for a text.
+/// Returns the name of the type of a scalar in YAML's core schema, or `None` for a string.
 fn core_schema_kind(scalar: &Scalar) -> Option<&'static str> {
     if scalar.style != YamlStyle::Plain {
         return None;
@@ -299,7 +299,7 @@ fn core_schema_kind(scalar: &Scalar) -> Option<&'static str> {
         "true" | "True" | "TRUE" | "false" | "False" | "FALSE" => Some("true or false"),
         "~" | "null" | "Null" | "NULL" => Some("empty"),
         text => {
-            // `parse` would also accept words such as `inf` and `nan`, which are texts in YAML.
+            // `parse` would also accept words such as `inf` and `nan`, which are strings in YAML.
             let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
             let number =
                 digits.starts_with(|c: char| c.is_ascii_digit()) && digits.parse::<f64>().is_ok();

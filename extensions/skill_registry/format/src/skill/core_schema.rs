@@ -2,7 +2,7 @@
 
 use yaml_tree::{Scalar, Value, YamlStyle};
 
-/// Returns the type of a value in YAML 1.2's core schema, unless it is a text: `a list`, `a map`,
+/// Returns the type of a value in YAML 1.2's core schema, unless it is a string: `a list`, `a map`,
 /// `empty`, `true or false` or `a number`.
 #[must_use]
 pub fn infer_core_type(value: &Value) -> Option<&'static str> {

@@ -106,9 +106,9 @@ impl FieldReader<'_> {
             );
         } else if !matches!(value, Value::Scalar(_)) {
             self.report(
-                Diagnostic::error("description.type", "the description is not a text"),
+                Diagnostic::error("description.type", "the description is not a string"),
                 span,
-                "describe in one text what the skill does and when to use it",
+                "describe in one string what the skill does and when to use it",
             );
             return;
         }
@@ -191,9 +191,9 @@ impl FieldReader<'_> {
             );
         } else if is_list {
             self.report(
-                Diagnostic::warning("allowed-tools.type", "`allowed-tools` is a list, not a text"),
+                Diagnostic::warning("allowed-tools.type", "`allowed-tools` is a list, not a string"),
                 span,
-                "write the tools on one line, separated by blanks, for readers that expect a text",
+                "write the tools on one line, separated by blanks, for readers that expect a string",
             );
         }
         tools
@@ -347,8 +347,8 @@ impl FieldReader<'_> {
     }
 
     fn report_not_text(&mut self, rule: &'static str, key: &Scalar, span: Span) {
-        let message = format!("`{}` is not a text", excerpt(&key.text));
-        self.report(Diagnostic::warning(rule, message), span, "write one text; put it in quotes");
+        let message = format!("`{}` is not a string", excerpt(&key.text));
+        self.report(Diagnostic::warning(rule, message), span, "write one string; put it in quotes");
     }
 
     fn read_flag(&mut self, rule: &'static str, key: &Scalar, value: Value) -> Option<bool> {
@@ -399,7 +399,7 @@ fn length_over(text: &str, limit: usize) -> usize {
     if length > limit { length } else { 0 }
 }
 
-/// Splits a list of texts, or a text with commas, into words; `None` for any other value.
+/// Splits a list of strings, or a text with commas, into words; `None` for any other value.
 fn split_words(value: &Value) -> Option<Vec<String>> {
     let word = |text: &str| Some(text.trim().trim_matches(['"', '\'']).trim().to_owned());
     let words: Option<Vec<String>> = match value {

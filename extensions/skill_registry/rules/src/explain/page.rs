@@ -27,8 +27,16 @@ pub fn render_all_pages(rules: &[&Rule]) -> String {
         `{validate}` runs the rules of the first group that read only the \
         frontmatter and the number of lines, and the rules that are errors in the profile. \
         `{lint}` runs all rules. `{show}` prints a page of \
-        this document. In the examples, `{{{{text*n}}}}` is the text n times.\n"
+        this document.\n\n\
+        *Loading* is the way in which this program reads a skill: it keeps all that it can \
+        read and reports the rest. *Readers* are all programs that read skills. In the \
+        examples, `{{{{text*n}}}}` is the text n times.\n\n\
+        A profile sets the level of each rule (`--profile`):\n\n\
+        | profile | source |\n| --- | --- |\n"
     );
+    for profile in Profile::ALL {
+        let _ = writeln!(text, "| `{}` | {} |", profile.as_str(), profile.source());
+    }
     for (group, title) in GROUPS {
         let _ = write!(
             text,
@@ -139,7 +147,7 @@ mod tests {
     const RULE: Rule = Rule {
         id: "a.bC",
         group: RuleGroup::Lint,
-        reach: RuleExtent::Head,
+        extent: RuleExtent::Head,
         summary: "it is odd",
         levels: ProfileLevels { spec: RuleLevel::Note, ..ProfileLevels::uniform(RuleLevel::Off) },
         fixable: true,

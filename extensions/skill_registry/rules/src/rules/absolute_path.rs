@@ -7,7 +7,7 @@ use aho_corasick::AhoCorasick;
 use crate::body::phrase::build_matcher;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// Prefixes of home directories, with the separator of their components.
 const HOMES: [(&str, char); 5] = [
@@ -65,7 +65,7 @@ const GENERIC_USERS: [&str; 34] = [
 pub(super) static RULE: Rule = Rule {
     id: "absolute-path",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "the body names a path in a user's home directory",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -1,14 +1,14 @@
-//! `allowed-tools.type`: `allowed-tools` is not a text.
+//! `allowed-tools.type`: `allowed-tools` is not a string.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "allowed-tools.type",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
-    summary: "`allowed-tools` is not a text",
+    extent: RuleExtent::Head,
+    summary: "`allowed-tools` is not a string",
     levels: ProfileLevels {
         lenient: RuleLevel::Warning,
         spec: RuleLevel::Error,
@@ -18,11 +18,11 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Requires `allowed-tools` to be one text with the tools separated by blanks. Lists are read, but only
-Claude Code documents them. In `skillscraft`, a number, a boolean and null are not texts either.
+Requires `allowed-tools` to be one string with the tools separated by blanks. Lists are read, but only
+Claude Code documents them. In `skillscraft`, a number, a boolean and null are not strings either.
 
 ## Why is this bad?
-Readers that follow the specification expect a text, and skip the field or the file.
+Readers that follow the specification expect a string, and skip the field or the file.
 
 ## Bad
 ```markdown bead-counter/SKILL.md
@@ -53,11 +53,11 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         return;
     }
     if let Some((entry, what)) = skill.non_text_field("allowed-tools") {
-        let message = format!("`allowed-tools` is {what}, not a text");
+        let message = format!("`allowed-tools` is {what}, not a string");
         findings.add(
             entry.value.span(),
             message,
-            "write the tools in one text, separated by blanks",
+            "write the tools in one string, separated by blanks",
         );
     }
 }

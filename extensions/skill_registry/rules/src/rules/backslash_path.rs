@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// Directories that paths of a skill start with.
 const DIRECTORIES: [&str; 6] =
@@ -13,7 +13,7 @@ const DIRECTORIES: [&str; 6] =
 pub(super) static RULE: Rule = Rule {
     id: "backslash-path",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "a path of the skill is written with backslashes",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: true,

@@ -4,12 +4,12 @@ use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "body.maxLines",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "the body has more than 500 lines",
     levels: ProfileLevels {
         lenient: RuleLevel::Off,

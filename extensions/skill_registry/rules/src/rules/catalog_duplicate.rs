@@ -6,7 +6,7 @@ use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 pub(crate) static RULE: Rule = Rule {
     id: "catalog-duplicate",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "another skill has the same directory name or the same name",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -6,7 +6,7 @@ use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 pub(crate) static RULE: Rule = Rule {
     id: "catalog-overlap",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "the description overlaps with that of another skill",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -1,14 +1,14 @@
-//! `compatibility.type`: `compatibility` is not a text.
+//! `compatibility.type`: `compatibility` is not a string.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "compatibility.type",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
-    summary: "`compatibility` is not a text",
+    extent: RuleExtent::Head,
+    summary: "`compatibility` is not a string",
     levels: ProfileLevels {
         lenient: RuleLevel::Warning,
         seed_strict: RuleLevel::Off,
@@ -17,8 +17,8 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Requires `compatibility` to be one text. In `skillscraft` and `anthropic`, an unquoted number,
-boolean or null is not a text.
+Requires `compatibility` to be one string. In `skillscraft` and `anthropic`, an unquoted number,
+boolean or null is not a string.
 
 ## Why is this bad?
 Other readers reject the file.
@@ -52,7 +52,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         return;
     }
     if let Some((entry, what)) = skill.non_text_field("compatibility") {
-        let message = format!("`compatibility` is {what}, not a text");
+        let message = format!("`compatibility` is {what}, not a string");
         findings.add(entry.value.span(), message, "put it in quotes");
     }
 }

@@ -6,7 +6,7 @@ use yaml_tree::Span;
 use super::body_max_lines;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 const MAX_LINES: usize = 500;
 const MAX_TOKENS: u32 = 5_000;
@@ -14,7 +14,7 @@ const MAX_TOKENS: u32 = 5_000;
 pub(super) static RULE: Rule = Rule {
     id: "context-budget",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "the body has more than 500 lines or about 5,000 tokens",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -7,7 +7,7 @@ use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 const DECLARED: Rule = Rule {
     id: "",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "",
     levels: ProfileLevels::uniform(RuleLevel::Off),
     fixable: false,

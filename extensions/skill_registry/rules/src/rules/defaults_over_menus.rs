@@ -6,7 +6,7 @@ use crate::body::phrase::{PhraseSet, TextWord, collect_words, split_words};
 use crate::body::{PassageKind, TextPassage};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// Phrases that explicitly leave the choice open.
 static OPEN_CHOICES: LazyLock<PhraseSet> = LazyLock::new(|| {
@@ -72,7 +72,7 @@ const DECIDING_WORDS: [&str; 34] = [
 pub(super) static RULE: Rule = Rule {
     id: "defaults-over-menus",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "several options are offered and none is the default",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -7,7 +7,7 @@ use aho_corasick::AhoCorasick;
 use crate::body::phrase::{build_matcher, split_words};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// The minimum length: shorter descriptions cannot state both purpose and occasion.
 const MIN_CHARS: usize = 30;
@@ -98,7 +98,7 @@ static ANY_TRIGGER: LazyLock<AhoCorasick> = LazyLock::new(|| build_matcher(TRIGG
 pub(super) static RULE: Rule = Rule {
     id: "description-quality",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "the description is too short or does not say when to use the skill",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -1,14 +1,14 @@
-//! `description.type`: the description is not a text.
+//! `description.type`: the description is not a string.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "description.type",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
-    summary: "the description is not a text",
+    extent: RuleExtent::Head,
+    summary: "the description is not a string",
     levels: ProfileLevels {
         lenient: RuleLevel::Warning,
         ..ProfileLevels::uniform(RuleLevel::Error)
@@ -16,9 +16,9 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Requires `description` to be a text. Loading rejects a list or a map on lines of its own and reads
+Requires `description` to be a string. Loading rejects a list or a map on lines of its own and reads
 brackets as literal text. In `skillscraft`, `seed-strict` and `anthropic`, an unquoted number or
-boolean is not a text either.
+boolean is not a string either.
 
 ## Why is this bad?
 Other readers reject the file, or show an agent the internal form of the value instead of a
@@ -57,7 +57,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     if let Some((entry, what)) =
         skill.non_text_field("description").filter(|(_, what)| *what != "empty")
     {
-        let message = format!("the description is {what}, not a text");
+        let message = format!("the description is {what}, not a string");
         findings.add(entry.value.span(), message, "put it in quotes");
     }
 }

@@ -2,12 +2,12 @@
 
 use crate::profile::{Profile, ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "description.xmlTag",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "the description contains an XML tag",
     levels: ProfileLevels {
         spec: RuleLevel::Warning,

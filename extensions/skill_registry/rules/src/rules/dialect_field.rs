@@ -4,7 +4,7 @@ use yaml_tree::Value;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// Fields outside the Agent Skills specification, with their clients and their effect. Sources: the
 /// documentation of skills of Claude Code, VS Code, Cursor and OpenClaw.
@@ -54,7 +54,7 @@ const MISSPELLED: [(&str, &str); 8] = [
 pub(super) static RULE: Rule = Rule {
     id: "dialect-field",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "a field is supported by some clients only",
     levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,

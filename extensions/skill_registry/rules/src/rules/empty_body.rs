@@ -5,12 +5,12 @@ use yaml_tree::Span;
 use crate::body::PassageKind;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "empty-body",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "there are no instructions after the frontmatter",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -2,12 +2,12 @@
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "first-person-description",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "the description is written in the first person",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -4,12 +4,12 @@ use yaml_tree::MappingEntry;
 
 use crate::profile::{Profile, ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "frontmatter.unknownField",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "a field is not in the specification",
     levels: ProfileLevels {
         lenient: RuleLevel::Warning,

@@ -4,13 +4,13 @@ use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::strict::YAML_FAULTS;
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
+use crate::strict_fences::YAML_FAULTS;
 
 pub(super) static RULE: Rule = Rule {
     id: "frontmatter.yaml",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "the frontmatter is not YAML",
     levels: ProfileLevels::uniform(RuleLevel::Error),
     fixable: false,

@@ -9,7 +9,7 @@ use crate::body::phrase::{PhraseSet, build_matcher, split_words};
 use crate::body::{PassageKind, TextPassage};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// The maximum number of lines of a body that needs no such section.
 const MAX_LINES_WITHOUT: usize = 50;
@@ -67,7 +67,7 @@ static FILES: LazyLock<AhoCorasick> = LazyLock::new(|| {
 pub(super) static RULE: Rule = Rule {
     id: "gotchas-present",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "a body of more than 50 lines has no section on pitfalls",
     levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,

@@ -7,7 +7,7 @@ use aho_corasick::AhoCorasick;
 use crate::body::phrase::build_matcher;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// Prefixes of keys of well-known services, with the minimum number of letters and digits that follow.
 const KEYS: [(&str, usize, &str); 12] = [
@@ -32,7 +32,7 @@ static STARTS: LazyLock<AhoCorasick> =
 pub(super) static RULE: Rule = Rule {
     id: "hardcoded-secret",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "the text has what looks like a key or a token",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

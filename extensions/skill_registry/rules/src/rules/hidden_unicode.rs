@@ -6,12 +6,12 @@ use std::ops::Range;
 use crate::body::invisible::{HiddenCharKind, find_hidden, has_invisible};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "hidden-unicode",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "the text has invisible characters",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: true,

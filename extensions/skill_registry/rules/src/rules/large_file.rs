@@ -5,7 +5,7 @@ use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// The maximum size of a text, in bytes: 128 KiB are about 32,000 tokens, too many for one read.
 const MAX_TEXT_BYTES: u64 = 128 << 10;
@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 5 << 20;
 pub(super) static RULE: Rule = Rule {
     id: "large-file",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Folder,
+    extent: RuleExtent::Directory,
     summary: "a file of the skill is very large",
     levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,

@@ -1,14 +1,14 @@
-//! `license.type`: `license` is not a text.
+//! `license.type`: `license` is not a string.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "license.type",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
-    summary: "`license` is not a text",
+    extent: RuleExtent::Head,
+    summary: "`license` is not a string",
     levels: ProfileLevels {
         spec: RuleLevel::Error,
         reference: RuleLevel::Off,
@@ -19,8 +19,8 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Requires `license` to be one text. In `skillscraft`, an unquoted number, boolean or null is not a
-text.
+Requires `license` to be one string. In `skillscraft`, an unquoted number, boolean or null is not a
+string.
 
 ## Why is this bad?
 Readers that show or compare licenses expect a name or a file, such as `MIT` or `LICENSE.txt`.
@@ -54,7 +54,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         return;
     }
     if let Some((entry, what)) = skill.non_text_field("license") {
-        let message = format!("`license` is {what}, not a text");
+        let message = format!("`license` is {what}, not a string");
         findings.add(entry.value.span(), message, "put it in quotes");
     }
 }

@@ -7,7 +7,7 @@ use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 const LOADING: Rule = Rule {
     id: "",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "",
     levels: ProfileLevels::uniform(RuleLevel::Off),
     fixable: false,
@@ -286,7 +286,7 @@ pub(super) static RULES: [Rule; 37] = [
     },
     Rule {
         id: "metadata.valueType",
-        summary: "a metadata value is not a text",
+        summary: "a metadata value is not a string",
         levels: ProfileLevels {
             lenient: RuleLevel::Warning,
             spec: RuleLevel::Warning,
@@ -374,7 +374,7 @@ pub(super) static RULES: [Rule; 37] = [
     },
     Rule {
         id: "version.type",
-        summary: "`version` is not a text",
+        summary: "`version` is not a string",
         levels: ProfileLevels {
             reference: RuleLevel::Off,
             ..ProfileLevels::uniform(RuleLevel::Warning)
@@ -384,7 +384,7 @@ pub(super) static RULES: [Rule; 37] = [
     },
     Rule {
         id: "when_to_use.type",
-        summary: "`when_to_use` is not a text",
+        summary: "`when_to_use` is not a string",
         levels: ProfileLevels {
             reference: RuleLevel::Off,
             ..ProfileLevels::uniform(RuleLevel::Warning)

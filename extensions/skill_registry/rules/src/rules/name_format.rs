@@ -2,12 +2,12 @@
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "name.format",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "the name is not lower-case letters, digits and single hyphens",
     levels: ProfileLevels {
         lenient: RuleLevel::Warning,

@@ -2,12 +2,12 @@
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "name.required",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "there is no name",
     levels: ProfileLevels {
         lenient: RuleLevel::Warning,
@@ -42,7 +42,7 @@ Count the beads.
 };
 
 fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
-    // Elsewhere `null` and `~` are texts; loading has reported a missing field.
+    // Elsewhere `null` and `~` are strings; loading has reported a missing field.
     if !skill.profile().uses_core_schema() || findings.has_findings() {
         return;
     }

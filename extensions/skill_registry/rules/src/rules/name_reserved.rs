@@ -2,7 +2,7 @@
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// The reserved words (source: Anthropic's documentation of Agent Skills).
 const RESERVED: [&str; 2] = ["anthropic", "claude"];
@@ -10,7 +10,7 @@ const RESERVED: [&str; 2] = ["anthropic", "claude"];
 pub(super) static RULE: Rule = Rule {
     id: "name.reserved",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "the name contains a reserved word",
     levels: ProfileLevels {
         lenient: RuleLevel::Off,

@@ -1,14 +1,14 @@
-//! `name.type`: the name is not a text.
+//! `name.type`: the name is not a string.
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "name.type",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Head,
-    summary: "the name is not a text",
+    extent: RuleExtent::Head,
+    summary: "the name is not a string",
     levels: ProfileLevels {
         lenient: RuleLevel::Warning,
         ..ProfileLevels::uniform(RuleLevel::Error)
@@ -16,8 +16,8 @@ pub(super) static RULE: Rule = Rule {
     fixable: false,
     docs: r#"
 ## What it does
-Requires `name` to be a text, not a list or a map. In `skillscraft`, `seed-strict` and `anthropic`,
-an unquoted number or boolean is not a text either.
+Requires `name` to be a string, not a list or a map. In `skillscraft`, `seed-strict` and `anthropic`,
+an unquoted number or boolean is not a string either.
 
 ## Why is this bad?
 A list cannot be a name. A number has another spelling for every reader: `007` is 7 to some.
@@ -51,7 +51,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     if let Some((entry, what)) = skill.non_text_field("name").filter(|(_, what)| *what != "empty") {
         findings.add(
             entry.value.span(),
-            format!("the name is {what}, not a text"),
+            format!("the name is {what}, not a string"),
             "put it in quotes",
         );
     }

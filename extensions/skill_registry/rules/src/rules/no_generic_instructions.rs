@@ -7,7 +7,7 @@ use crate::body::phrase::{PhraseSet, TextWord, collect_words, split_words};
 use crate::body::{PassageKind, TextPassage};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// Phrases of generic advice.
 static PHRASES: LazyLock<PhraseSet> = LazyLock::new(|| {
@@ -69,7 +69,7 @@ const NOT_ADVICE: [&str; 22] = [
 pub(super) static RULE: Rule = Rule {
     id: "no-generic-instructions",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "an instruction is so general that it changes nothing",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -3,7 +3,7 @@
 use crate::body::{PassageKind, TextPassage};
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// Starts of template texts; case is ignored.
 const TEMPLATES: [&str; 10] = [
@@ -25,7 +25,7 @@ const LABELS: [&str; 5] = ["TODO", "FIXME", "TBD", "XXX", "TKTK"];
 pub(super) static RULE: Rule = Rule {
     id: "placeholder-text",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "text of a template was not replaced",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -5,7 +5,7 @@ use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// The minimum number of lines of a long body.
 const MIN_LINES: usize = 200;
@@ -32,7 +32,7 @@ const PROJECT_FILES: [&str; 6] =
 pub(super) static RULE: Rule = Rule {
     id: "progressive-disclosure",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Folder,
+    extent: RuleExtent::Directory,
     summary: "a body of 200 lines or more names no file with details",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

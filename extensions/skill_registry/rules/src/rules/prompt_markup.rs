@@ -8,7 +8,7 @@ use crate::body::PassageKind;
 use crate::body::phrase::build_matcher;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// Elements that clients put around skills and messages and that have no other use.
 const RESERVED_ELEMENTS: [&str; 9] = [
@@ -85,7 +85,7 @@ static ANY: LazyLock<AhoCorasick> = LazyLock::new(|| {
 pub(super) static RULE: Rule = Rule {
     id: "prompt-markup",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "the text breaks or imitates the prompt it is put into",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -3,12 +3,12 @@
 use crate::body::local_links::LocalTarget;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "reference.depth",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "a reference is more than one level deep",
     levels: ProfileLevels {
         lenient: RuleLevel::Off,

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use crate::body::local_links::LocalTarget;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "reference.missing",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Folder,
+    extent: RuleExtent::Directory,
     summary: "a link leads to a file that does not exist",
     levels: ProfileLevels {
         spec: RuleLevel::Warning,

@@ -6,12 +6,12 @@ use yaml_tree::Span;
 use crate::body::local_links::LocalTarget;
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "reference.traversal",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Folder,
+    extent: RuleExtent::Directory,
     summary: "a link leads out of the skill",
     levels: ProfileLevels {
         lenient: RuleLevel::Off,

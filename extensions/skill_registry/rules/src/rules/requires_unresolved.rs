@@ -6,7 +6,7 @@ use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 pub(crate) static RULE: Rule = Rule {
     id: "requires-unresolved",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Head,
+    extent: RuleExtent::Head,
     summary: "a required skill does not exist",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

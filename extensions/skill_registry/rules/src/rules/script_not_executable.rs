@@ -6,12 +6,12 @@ use skill_format::{EntryKind, FileEntry};
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "script-not-executable",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Folder,
+    extent: RuleExtent::Directory,
     summary: "a script that is run by its path is not executable",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

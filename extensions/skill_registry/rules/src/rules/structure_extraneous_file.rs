@@ -1,16 +1,16 @@
-//! `structure.extraneousFile`: a file does not belong into a skill.
+//! `structure.extraneousFile`: a file does not belong in a skill.
 
 use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "structure.extraneousFile",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Folder,
-    summary: "a file does not belong into a skill",
+    extent: RuleExtent::Directory,
+    summary: "a file does not belong in a skill",
     levels: ProfileLevels {
         lenient: RuleLevel::Off,
         spec: RuleLevel::Note,
@@ -94,7 +94,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
             continue;
         }
         let Some(end) = find_extraneous(path) else { continue };
-        let message = format!("`{}` does not belong into a skill", &path[..end]);
+        let message = format!("`{}` does not belong in a skill", &path[..end]);
         findings.add(
             Span::default(),
             message,

@@ -5,12 +5,12 @@ use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 pub(super) static RULE: Rule = Rule {
     id: "structure.symlink",
     group: RuleGroup::Validation,
-    reach: RuleExtent::Folder,
+    extent: RuleExtent::Directory,
     summary: "a file is a symbolic link",
     levels: ProfileLevels {
         lenient: RuleLevel::Off,

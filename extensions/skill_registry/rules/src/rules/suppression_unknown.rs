@@ -6,7 +6,7 @@ use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 pub(crate) static RULE: Rule = Rule {
     id: "suppression-unknown",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "a suppression names a rule that does not exist",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

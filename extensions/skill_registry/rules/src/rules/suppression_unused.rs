@@ -6,7 +6,7 @@ use crate::rule::{Rule, RuleCheck, RuleExtent, RuleGroup};
 pub(crate) static RULE: Rule = Rule {
     id: "suppression-unused",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Body,
+    extent: RuleExtent::Body,
     summary: "a suppression has no effect",
     levels: ProfileLevels::uniform(RuleLevel::Warning),
     fixable: false,

@@ -5,7 +5,7 @@ use yaml_tree::Span;
 
 use crate::profile::{ProfileLevels, RuleLevel};
 use crate::rule::{FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup};
-use crate::subject::SkillDocument;
+use crate::skill_document::SkillDocument;
 
 /// The maximum number of documents to search for.
 const MAX_DOCUMENTS: usize = 200;
@@ -16,7 +16,7 @@ const DIRECTORIES: [&str; 3] = ["references", "reference", "resources"];
 pub(super) static RULE: Rule = Rule {
     id: "unmentioned-resource",
     group: RuleGroup::Lint,
-    reach: RuleExtent::Folder,
+    extent: RuleExtent::Directory,
     summary: "documents of the skill are not mentioned in SKILL.md",
     levels: ProfileLevels::uniform(RuleLevel::Note),
     fixable: false,

@@ -50,7 +50,7 @@ pub(super) fn read_strictly(bytes: &[u8]) -> Result<Map<String, Json>, String> {
                 && scalar.style == YamlStyle::Plain
                 && is_typed_by_yaml_1_1(&scalar.text)
             {
-                return Err(format!("`{field}` is not a text to YAML 1.1 parsers; quote it"));
+                return Err(format!("`{field}` is not a string to YAML 1.1 parsers; quote it"));
             }
         }
     }
@@ -87,7 +87,7 @@ fn between_fences(text: &str) -> Result<&str, String> {
     Err("the frontmatter has no closing line that is exactly `---`".to_owned())
 }
 
-/// Converts a value that JSON can hold; `None` for tags, keys that are not texts, merge keys and
+/// Converts a value that JSON can hold; `None` for tags, keys that are not strings, merge keys and
 /// numbers such as `.inf`.
 fn to_json(value: Yaml) -> Option<Json> {
     Some(match value {
@@ -118,7 +118,7 @@ fn check_fields(frontmatter: &Map<String, Json>) -> Result<(), String> {
     let text = |field: &str| match frontmatter.get(field) {
         None => Ok(None),
         Some(Json::String(text)) => Ok(Some(text.as_str())),
-        Some(_) => Err(format!("`{field}` is not a text")),
+        Some(_) => Err(format!("`{field}` is not a string")),
     };
     let name = text("name")?.ok_or("`name` is missing")?;
     if !is_valid_name(name) {
@@ -146,7 +146,7 @@ fn check_fields(frontmatter: &Map<String, Json>) -> Result<(), String> {
         {
             None => Ok(()),
             Some((key, _)) => {
-                Err(format!("`metadata.{}` is not a text; quote it", sanitize_line(key)))
+                Err(format!("`metadata.{}` is not a string; quote it", sanitize_line(key)))
             }
         },
         Some(_) => Err("`metadata` is not a map".to_owned()),
@@ -226,21 +226,21 @@ mod tests {
         for (frontmatter, expected) in [
             ("description: D.", "`name` is missing"),
             ("name: a", "`description` is missing"),
-            ("name: 7\ndescription: D.", "`name` is not a text"),
+            ("name: 7\ndescription: D.", "`name` is not a string"),
             ("name: My Skill\ndescription: D.", "the name `My Skill` is not"),
             ("name: a--b\ndescription: D.", "the name `a--b` is not"),
             ("name: -a\ndescription: D.", "the name `-a` is not"),
             ("name: ü\ndescription: D.", "the name `ü` is not"),
             ("name: a\ndescription: ' '", "`description` is empty"),
-            ("name: a\ndescription:", "`description` is not a text"),
-            ("name: a\ndescription: [D.]", "`description` is not a text"),
-            ("name: no\ndescription: D.", "`name` is not a text to YAML 1.1"),
-            ("name: 2026-01-02\ndescription: D.", "`name` is not a text to YAML 1.1"),
-            ("name: a\ndescription: 1_000", "`description` is not a text to YAML 1.1"),
+            ("name: a\ndescription:", "`description` is not a string"),
+            ("name: a\ndescription: [D.]", "`description` is not a string"),
+            ("name: no\ndescription: D.", "`name` is not a string to YAML 1.1"),
+            ("name: 2026-01-02\ndescription: D.", "`name` is not a string to YAML 1.1"),
+            ("name: a\ndescription: 1_000", "`description` is not a string to YAML 1.1"),
             ("name: a\ndescription: D.\nmetadata: {version: 1.0}", "`metadata.version` is not"),
             ("name: a\ndescription: D.\nmetadata: x", "`metadata` is not a map"),
-            ("name: a\ndescription: D.\nallowed-tools: [Read]", "`allowed-tools` is not a text"),
-            ("name: a\ndescription: D.\nlicense:", "`license` is not a text"),
+            ("name: a\ndescription: D.\nallowed-tools: [Read]", "`allowed-tools` is not a string"),
+            ("name: a\ndescription: D.\nlicense:", "`license` is not a string"),
             (&over, "1025 characters, more than 1024"),
             (&wide, "1026 characters, more than 1024"),
             (&long, "the name `aaaa"),

@@ -207,7 +207,7 @@ fn last_uri_segment_is_name() {
         reason("skill://nameless/SKILL.md", "nameless", "`name` is missing")
     );
     assert_eq!(seen("spaced"), reason("skill://spaced/SKILL.md", "My Skill", &invalid("My Skill")));
-    assert_eq!(seen("typed"), reason("skill://typed/7/SKILL.md", "7", "`name` is not a text"));
+    assert_eq!(seen("typed"), reason("skill://typed/7/SKILL.md", "7", "`name` is not a string"));
     assert_eq!(seen("ü b"), reason("skill://%C3%BC%20b/SKILL.md", "ü b", &invalid("ü b")));
     // The directory's own name is no alternative to the skill's name.
     assert_eq!(read_uri(&store, "skill://dir/SKILL.md").unwrap_err(), ErrorKind::NotFound);

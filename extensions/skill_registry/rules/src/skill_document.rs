@@ -13,7 +13,7 @@ use yaml_tree::{Mapping, MappingEntry, Span, Value};
 use crate::body::MarkdownBody;
 use crate::body::local_links::{LocalLink, find_local_links};
 use crate::profile::Profile;
-use crate::strict;
+use crate::strict_fences;
 
 /// A parsed skill under check. Expensive views are built on first use.
 #[derive(Debug)]
@@ -87,7 +87,8 @@ impl<'a> SkillDocument<'a> {
         let mut diagnostics = decoded.diagnostics;
         // `decode_file` drops the mark, but validators with fences of their own object to it.
         let marked = diagnostics.iter().any(|found| found.rule == "file.bom");
-        let Some(head) = strict::read_strict_head(input.dir_name, &decoded.text, marked, profile)
+        let Some(head) =
+            strict_fences::read_strict_head(input.dir_name, &decoded.text, marked, profile)
         else {
             let parsed = ParsedSkill { frontmatter: None, body_start: 0, diagnostics };
             return (decoded.text, parsed, OnceCell::new());
@@ -135,7 +136,7 @@ impl<'a> SkillDocument<'a> {
             let is_rejected = found.severity == Severity::Error
                 && (found.rule.starts_with("file.") || found.rule.starts_with("frontmatter."));
             // Loading recovers from these faults; validators with their own fences reject them.
-            is_rejected || (strict && strict::YAML_FAULTS.contains(&found.rule))
+            is_rejected || (strict && strict_fences::YAML_FAULTS.contains(&found.rule))
         };
         let diagnostics = &self.parsed.diagnostics;
         if diagnostics.iter().any(is_fatal) { ParseState::Broken } else { ParseState::Complete }

@@ -1,8 +1,8 @@
 //! The recovery of broken YAML: fields are read one by one, invalid ones as text.
 
 use crate::build::{self, LineRange, ParseBudget, ParsedDocument, YamlError};
+use crate::fragment::{self, FragmentKind, YamlFragment};
 use crate::notice::{MISSING_BLANK, Notice, NoticeKind, excerpt};
-use crate::piece::{self, FragmentKind, YamlFragment};
 use crate::tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle};
 
 /// The maximum depth of a field that is read on its own inside a broken one.
@@ -67,7 +67,7 @@ impl RecoveryReader<'_> {
         path: &FieldPath<'_>,
     ) -> Option<Vec<MappingEntry>> {
         let (before, fragments) =
-            piece::split_fragments(lines, indent, FragmentKind::Field, self.known_keys);
+            fragment::split_fragments(lines, indent, FragmentKind::Field, self.known_keys);
         if fragments.is_empty() {
             return None;
         }
@@ -201,7 +201,7 @@ impl RecoveryReader<'_> {
             return Some(Value::Sequence(Sequence { items, flow: false, span, range }));
         }
         // Fields at or left of the key belong to the outer map; only lists may start there.
-        if indent <= piece.key_at || piece::field_key(content, self.known_keys).is_none() {
+        if indent <= piece.key_at || fragment::field_key(content, self.known_keys).is_none() {
             return None;
         }
         let entries = self.read_fields(lines, indent, path)?;
@@ -215,7 +215,7 @@ impl RecoveryReader<'_> {
         parent: &FieldPath<'_>,
     ) -> Option<Vec<Value>> {
         let (before, fragments) =
-            piece::split_fragments(lines, indent, FragmentKind::Item, self.known_keys);
+            fragment::split_fragments(lines, indent, FragmentKind::Item, self.known_keys);
         if fragments.is_empty() {
             return None;
         }
