@@ -10,6 +10,7 @@ mod effect;
 mod embedding;
 mod error;
 mod event;
+mod hidden;
 mod host;
 mod library;
 mod operator_command;
@@ -26,6 +27,7 @@ pub use effect::{ChangeKind, EffectChange, EffectRequest, ToolEffect, effect_int
 pub use embedding::{EmbedRequest, EmbeddingModelInfo, embedding_interface};
 pub use error::{CallError, ErrorKind};
 pub use event::{Event, HandleEventRequest, SubscribeRequest, SubscriptionId, event_interface};
+pub use hidden::is_hidden;
 pub use host::{SecretRequest, SecretValue, UserNotice, host_method};
 pub use library::{BuildInfo, ExtensionInit};
 pub use operator_command::OperatorCommand;

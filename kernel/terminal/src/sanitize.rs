@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Escapes all unprintable characters as `\u{…}`: control characters other than newline and tab,
-/// and those of [`skill_format::is_hidden`].
+/// and those of [`skillhost_payload::is_hidden`].
 pub fn sanitize(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -44,7 +44,7 @@ pub(crate) fn escape_in_json(json: String) -> String {
 /// Returns whether a character is escaped; line breaks, tabs and the two emoji selectors are not.
 fn is_hidden(character: char) -> bool {
     !matches!(character, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}')
-        && skill_format::is_hidden(character)
+        && skillhost_payload::is_hidden(character)
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::io;
 use std::path::Path;
 
 use serde_json::json;
-use skill_format::{Severity, SkillInput, is_hidden};
+use skill_format::{Severity, SkillInput};
 use skill_rules::{CheckOptions, CheckScope, Profile, check_skill};
 use skillhost_files::temporary::{sweep_directory, temporary_name};
 use skillhost_files::{sync_directory, sync_tree, write_new_file};
+use skillhost_payload::is_hidden;
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use crate::arguments::NewArgs;

@@ -4,8 +4,7 @@ use std::borrow::Borrow;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-
-use crate::hidden::is_hidden;
+use skillhost_payload::is_hidden;
 
 /// The identifier of a skill: the name of the directory that holds its SKILL.md.
 ///

@@ -31,7 +31,6 @@
 
 mod diagnostic;
 mod digest;
-mod hidden;
 mod id;
 mod input;
 mod render;
@@ -43,7 +42,6 @@ pub mod tree;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use digest::{Digest, DigestError};
-pub use hidden::is_hidden;
 pub use id::{SkillId, SkillIdError};
 pub use input::{EntryKind, FileEntry, SKILL_YAML, SKILL_YAML_LIMIT, SkillInput};
 pub use render::{

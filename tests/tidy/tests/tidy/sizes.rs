@@ -31,7 +31,7 @@ const SHORT_FILES: &[(&str, usize)] = &[
 /// contract, the shapes that may grow with the commands that hints name, and the wiring.
 const SHORT_SOURCES: &[(&[&str], usize)] = &[
     (&["kernel/contract/src"], 150),
-    (&["kernel/payload/src"], 770),
+    (&["kernel/payload/src"], 780),
     (&["extensions/skill_registry/plugin/src"], 570),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::hidden::is_hidden;
+use skillhost_payload::is_hidden;
 
 /// The maximum number of characters of a short description.
 pub const SHORT_DESCRIPTION: usize = 160;
