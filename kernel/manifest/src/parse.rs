@@ -3,18 +3,19 @@
 mod agent;
 mod events;
 pub(crate) mod fields;
+mod kind;
 mod process;
 mod schedules;
 
 use serde_json::json;
 use yaml_tree::{Span, Value};
 
+use self::kind::{parse_kind, reject_for_agents};
 use crate::read::{ErrorReport, MappingReader, NodeReader, ReadResult};
 use crate::rules;
 use crate::yaml::{parse_yaml, yaml_type};
 use crate::{
-    ExtensionDependency, ExtensionId, ExtensionKind, Manifest, ManifestErrorKind, ManifestErrors,
-    McpExports,
+    ExtensionDependency, ExtensionId, Manifest, ManifestErrorKind, ManifestErrors, McpExports,
 };
 
 /// Parses the text of one `manifest.yaml`.
@@ -43,7 +44,7 @@ fn parse_root(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<Manif
     }
     let fields = at.fields("", "a mapping", report)?;
     // Every field is read before the first `?`, so that all errors are reported together.
-    let id = fields.required("id", report, parse_extension_id);
+    let id = fields.required("id", report, NodeReader::extension_id);
     let name = fields.required("name", report, |at, report| at.text_matching(&rules::LINE, report));
     let version = fields
         .optional("version", report, |at, report| at.verbatim_matching(&rules::VERSION, report));
@@ -109,72 +110,6 @@ fn parse_secret(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<(St
     Ok((name?, optional?.unwrap_or(false)))
 }
 
-/// Parses the id of an extension.
-pub(super) fn parse_extension_id(
-    at: &NodeReader<'_>,
-    report: &mut ErrorReport,
-) -> ReadResult<ExtensionId> {
-    let text = at.text_matching(&rules::ID, report)?;
-    Ok(ExtensionId::new(&text).expect("the rule is the constructor's"))
-}
-
-/// Parses `entrypoint` or `agent`; exactly one is required.
-fn parse_kind(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<ExtensionKind> {
-    let entrypoint = fields.optional("entrypoint", report, parse_entrypoint);
-    let agent = fields.optional("agent", report, agent::parse_agent);
-    if let (Some(entrypoint), Some(agent)) = (fields.key("entrypoint"), fields.key("agent")) {
-        // The later one is the likely cause, so the error is reported there.
-        let second = if entrypoint.span.line > agent.span.line { entrypoint } else { agent };
-        return Err(report.add(ManifestErrorKind::TwoKinds, second.span));
-    }
-    match (entrypoint?, agent?) {
-        (Some(kind), _) => Ok(kind),
-        (None, Some(agent)) => Ok(ExtensionKind::Agent(Box::new(agent))),
-        (None, None) => {
-            Err(fields.report_missing(&["entrypoint", "agent"], ManifestErrorKind::NoKind, report))
-        }
-    }
-}
-
-/// Parses the name of a library, or the command of a process.
-fn parse_entrypoint(at: &NodeReader<'_>, report: &mut ErrorReport) -> ReadResult<ExtensionKind> {
-    if at.is_text() {
-        return Ok(ExtensionKind::Library {
-            entrypoint: at.text_matching(&rules::ENTRYPOINT, report)?,
-        });
-    }
-    let fields = at.fields("entrypoint", "text or a mapping with `command`", report)?;
-    let command = fields.required("command", report, |at, report| {
-        let mut is_program = true;
-        let words = at.list(report, |at, report| {
-            let rule = if is_program { &rules::PROGRAM } else { &rules::ARGUMENT };
-            is_program = false;
-            at.text_matching(rule, report)
-        })?;
-        match words.len() {
-            1..=rules::MAX_COMMAND_WORDS => Ok(words),
-            count => Err(at.invalid(&format!("{count} words"), rules::COMMAND, report)),
-        }
-    });
-    Ok(ExtensionKind::Process { command: command? })
-}
-
-/// Rejects a field that requires a library or a process in an agent's manifest.
-fn reject_for_agents(
-    field: &'static str,
-    fields: &MappingReader<'_>,
-    report: &mut ErrorReport,
-) -> ReadResult<()> {
-    // With both keys the kind is unknown, and that error is reported already.
-    match (fields.key(field), fields.key("agent"), fields.key("entrypoint")) {
-        (Some(key), Some(_), None) => {
-            let kind = ManifestErrorKind::CodeOnly { field };
-            Err(report.add(kind, key.span))
-        }
-        _ => Ok(()),
-    }
-}
-
 fn parse_mcp(fields: &MappingReader<'_>, report: &mut ErrorReport) -> ReadResult<McpExports> {
     reject_for_agents("mcp", fields, report)?;
     let mcp = fields.optional("mcp", report, |at, report| {
@@ -234,14 +169,14 @@ fn parse_dependency(
     let Span { line, column } = at.node.span();
     if at.is_text() {
         return Ok(ExtensionDependency {
-            id: parse_extension_id(at, report)?,
+            id: at.extension_id(report)?,
             optional: false,
             line,
             column,
         });
     }
     let fields = at.fields("depends_on[]", "text or a mapping with `id` and `optional`", report)?;
-    let id = fields.required("id", report, parse_extension_id);
+    let id = fields.required("id", report, NodeReader::extension_id);
     let optional = fields.optional("optional", report, NodeReader::boolean);
     Ok(ExtensionDependency { id: id?, optional: optional?.unwrap_or(false), line, column })
 }

@@ -7,9 +7,9 @@
 use yaml_tree::{Mapping, MappingEntry, Scalar, Span, Value};
 
 use crate::parse::fields;
-use crate::rules::TextRule;
+use crate::rules::{self, TextRule};
 use crate::yaml::{to_json, yaml_type};
-use crate::{Located, ManifestError, ManifestErrorKind};
+use crate::{ExtensionId, Located, ManifestError, ManifestErrorKind};
 
 /// The errors found so far.
 #[derive(Debug, Default)]
@@ -135,6 +135,12 @@ impl<'n> NodeReader<'n> {
             crate::YamlType::Nothing => Err(self.wrong_type("text, a number or a boolean", report)),
             _ => self.verbatim_matching(rule, report),
         }
+    }
+
+    /// Reads the id of an extension.
+    pub(crate) fn extension_id(&self, report: &mut ErrorReport) -> ReadResult<ExtensionId> {
+        let text = self.text_matching(&rules::ID, report)?;
+        Ok(ExtensionId::new(&text).expect("the rule is the constructor's"))
     }
 
     fn check_rule(

@@ -94,7 +94,7 @@ fn parse_handler(
         at.choice(&keywords, "`notify_user`, `invoke_agent` or `custom`", report)
     });
     let text = fields.optional("text", report, parse_template);
-    let agent = fields.optional("agent", report, super::parse_extension_id);
+    let agent = fields.optional("agent", report, NodeReader::extension_id);
     let prompt = fields.optional("prompt", report, parse_template);
     let keyword = keyword?;
     let owners = [

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::kind::reject_for_agents;
 use crate::read::{ErrorReport, MappingReader, NodeReader, ReadResult};
 use crate::{ExtensionKind, ManifestErrorKind, ToolNames, rules};
 
@@ -13,7 +14,7 @@ pub(super) fn parse_tool_names(
     fields: &MappingReader<'_>,
     report: &mut ErrorReport,
 ) -> ReadResult<ToolNames> {
-    super::reject_for_agents("tools", fields, report)?;
+    reject_for_agents("tools", fields, report)?;
     let names = fields.optional("tools", report, |at, report| {
         let expected = "a mapping with `prefix`, `rename`, `include` and `exclude`";
         let fields = at.fields("tools", expected, report)?;
