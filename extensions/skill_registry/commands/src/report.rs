@@ -8,120 +8,21 @@ mod jsonl;
 mod place;
 mod reference;
 mod sarif;
+mod writer;
 
 use std::io::{self, Write};
-use std::path::Path;
 
-use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use skill_catalog::{FoundProblem, ProblemKind};
-use skill_format::{Diagnostic, Severity};
+use skill_format::Diagnostic;
 use skill_rules::{Finding, Profile, SkillDocument, collect_properties};
 use skillhost_terminal::{CliContext, CliError, Output, ignore_broken_pipe};
 
 use crate::arguments::ReportFormat;
 
 pub(super) use self::beside::SidecarReport;
-
-/// One skill and its findings, or a path without a skill.
-pub(super) struct CheckedSkill<'a> {
-    /// The SKILL.md, or the path from the command line.
-    pub(super) path: &'a Path,
-    /// The skill's directory, or the path from the command line.
-    pub(super) dir: &'a Path,
-    /// The file's bytes, which findings point into.
-    pub(super) bytes: &'a [u8],
-    /// The findings in the order of the file.
-    pub(super) findings: &'a [Finding],
-    /// The fields of the frontmatter, if the format includes them.
-    pub(super) properties: Option<&'a RawValue>,
-    /// The number of fixed findings; `None` without `--fix`.
-    pub(super) fixed: Option<usize>,
-}
-
-impl CheckedSkill<'_> {
-    fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.findings.iter().map(|found| &found.diagnostic)
-    }
-
-    pub(super) fn is_valid(&self) -> bool {
-        self.diagnostics().all(|found| found.severity != Severity::Error)
-    }
-
-    fn count(&self, severity: Severity) -> usize {
-        self.diagnostics().filter(|found| found.severity == severity).count()
-    }
-}
-
-/// The totals of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(super) struct CheckSummary {
-    /// The number of checked skills.
-    pub(super) skills: usize,
-    /// The number of skills without an error.
-    pub(super) valid: usize,
-    pub(super) errors: usize,
-    pub(super) warnings: usize,
-    pub(super) notes: usize,
-    /// The number of paths without a checkable skill.
-    pub(super) problems: usize,
-    /// The number of fixed findings, which the other counts exclude.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub(super) fixed: usize,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-impl CheckSummary {
-    fn count(&mut self, checked: &CheckedSkill<'_>) {
-        self.errors += checked.count(Severity::Error);
-        self.warnings += checked.count(Severity::Warning);
-        self.notes += checked.count(Severity::Note);
-        self.fixed += checked.fixed.unwrap_or_default();
-    }
-
-    /// Formats the totals on one line for users.
-    fn line(&self) -> String {
-        let counted = |count: usize, what: &str| {
-            let plural = if count == 1 { "" } else { "s" };
-            (count > 0).then(|| format!("{count} {what}{plural}"))
-        };
-        let valid = match self.valid {
-            0 if self.skills == 0 => None,
-            1 if self.skills == 1 => Some("valid".to_owned()),
-            valid if valid == self.skills => Some("all valid".to_owned()),
-            valid => Some(format!("{valid} valid")),
-        };
-        let parts = [
-            valid,
-            counted(self.errors, "error"),
-            counted(self.warnings, "warning"),
-            counted(self.notes, "note"),
-            counted(self.problems, "problem"),
-            (self.fixed > 0).then(|| format!("{} mended", self.fixed)),
-        ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        let skills = counted(self.skills, "skill").unwrap_or_else(|| "no skill checked".to_owned());
-        if parts.is_empty() { skills } else { format!("{skills}: {}", parts.join(", ")) }
-    }
-}
-
-/// A writer of findings in one format.
-trait ReportWriter {
-    /// Writes one skill.
-    fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()>;
-
-    /// Writes a path without a checkable skill.
-    fn write_problem(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
-        self.write_skill(checked, out)
-    }
-
-    /// Writes the end of the report.
-    fn finish(&mut self, summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()>;
-}
+pub(super) use self::writer::CheckedSkill;
+use self::writer::{CheckSummary, ReportWriter};
 
 /// The report of one run.
 pub(super) struct FindingsReport {
@@ -262,26 +163,5 @@ pub(super) fn resolve_format(
         [one] => Ok(one),
         _ => Err(CliError::usage("--format conflicts with --json or with another format")
             .with_hint("give one of them")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn summary_line_omits_zero_counts() {
-        let line = |skills, valid, [errors, warnings, notes, problems, fixed]: [usize; 5]| {
-            CheckSummary { skills, valid, errors, warnings, notes, problems, fixed }.line()
-        };
-        assert_eq!(line(0, 0, [0; 5]), "no skill checked");
-        assert_eq!(line(0, 0, [0, 0, 0, 1, 0]), "no skill checked: 1 problem");
-        assert_eq!(line(1, 1, [0; 5]), "1 skill: valid");
-        assert_eq!(line(1, 0, [1, 0, 0, 0, 0]), "1 skill: 0 valid, 1 error");
-        assert_eq!(line(3, 3, [0, 1, 2, 0, 0]), "3 skills: all valid, 1 warning, 2 notes");
-        assert_eq!(
-            line(3, 1, [4, 0, 0, 2, 5]),
-            "3 skills: 1 valid, 4 errors, 2 problems, 5 mended"
-        );
     }
 }

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use skill_format::Severity;
 use skillhost_terminal::display_safe;
 
-use super::{CheckSummary, CheckedSkill, ReportWriter};
+use super::writer::{CheckSummary, CheckedSkill, ReportWriter};
 
 pub(super) struct GithubWriter;
 

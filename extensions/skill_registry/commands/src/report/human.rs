@@ -9,7 +9,7 @@ use skill_format::{Diagnostic, Severity, decode_file};
 use skillhost_terminal::{Output, display_safe};
 
 use super::place::{LineExcerpt, LineIndex, excerpt_line};
-use super::{CheckSummary, CheckedSkill, ReportWriter};
+use super::writer::{CheckSummary, CheckedSkill, ReportWriter};
 
 /// The number of columns of a line's excerpt if the terminal's width is unknown.
 const WIDTH: usize = 100;

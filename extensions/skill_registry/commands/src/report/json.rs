@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use skill_format::{Diagnostic, Severity};
 use skillhost_terminal::{SCHEMA_VERSION, json_text};
 
-use super::{CheckSummary, CheckedSkill, ReportWriter};
+use super::writer::{CheckSummary, CheckedSkill, ReportWriter};
 
 /// The JSON object of a skill.
 #[derive(Serialize)]

@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{CheckSummary, CheckedSkill, ReportWriter, json};
+use super::json;
+use super::writer::{CheckSummary, CheckedSkill, ReportWriter};
 
 pub(super) struct JsonlWriter;
 

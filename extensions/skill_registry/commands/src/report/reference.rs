@@ -6,7 +6,7 @@ use skill_compat::reference::format_output;
 use skill_format::Diagnostic;
 use skillhost_terminal::{Output, display_safe};
 
-use super::{CheckSummary, CheckedSkill, ReportWriter};
+use super::writer::{CheckSummary, CheckedSkill, ReportWriter};
 
 pub(super) struct ReferenceWriter(pub(super) Output);
 

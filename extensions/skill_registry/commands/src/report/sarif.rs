@@ -12,7 +12,7 @@ use skill_format::{Diagnostic, Severity};
 use skill_rules::{Profile, RuleLevel};
 use skillhost_terminal::json_text;
 
-use super::{CheckSummary, CheckedSkill, ReportWriter};
+use super::writer::{CheckSummary, CheckedSkill, ReportWriter};
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
