@@ -2,8 +2,9 @@
 
 use rmcp::model::{CompleteRequestParams, CompleteResult, CompletionInfo, ErrorData};
 
+use super::protocol_error::{to_protocol_error, unknown_parameter_error};
 use super::resources::TEMPLATE;
-use super::{McpRequestContext, ServerSession, to_protocol_error, unknown_parameter_error};
+use super::session::{McpRequestContext, ServerSession};
 
 /// Completes an argument of a prompt or of the resource template.
 pub(super) async fn complete_argument(

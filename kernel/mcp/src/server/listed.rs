@@ -3,11 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rmcp::model::ErrorData;
 use skillhost_payload::PublishedSkills;
 
-use super::{ServerShared, to_protocol_error};
-use crate::backend::ClientSession;
+use crate::backend::{Backend, BackendError, ClientSession};
 
 /// The list with its generation.
 type CachedList = ((u64, u64), Arc<PublishedSkills>);
@@ -16,26 +14,24 @@ type CachedList = ((u64, u64), Arc<PublishedSkills>);
 #[derive(Default)]
 pub(super) struct SkillListCache(Mutex<Option<CachedList>>);
 
-impl ServerShared {
+impl SkillListCache {
     /// Returns the skills that clients see.
-    pub(super) async fn skills(
+    pub(super) async fn load(
         &self,
+        backend: &dyn Backend,
         client: &ClientSession,
-    ) -> Result<Arc<PublishedSkills>, ErrorData> {
+    ) -> Result<Arc<PublishedSkills>, BackendError> {
         // Read before the list: a change during the listing then invalidates it at the next
         // request.
-        let generation =
-            self.backend.generation(client).await.map_err(|error| to_protocol_error(&error))?;
-        let cached = self.listed.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let generation = backend.generation(client).await?;
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, skills)) = cached.filter(|(of, _)| *of == generation) {
             return Ok(skills);
         }
-        let skills =
-            self.backend.skills(client).await.map_err(|error| to_protocol_error(&error))?;
-        let skills = Arc::new(skills);
+        let skills = Arc::new(backend.skills(client).await?);
         // Two concurrent requests may both make the list; the later one wins, and both are valid.
         let cached = Some((generation, Arc::clone(&skills)));
-        *self.listed.0.lock().unwrap_or_else(PoisonError::into_inner) = cached;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = cached;
         Ok(skills)
     }
 }

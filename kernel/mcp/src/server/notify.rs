@@ -1,7 +1,6 @@
 //! Change notifications to clients that subscribe to them.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam, SubscriptionFilter};
 use rmcp::service::{Peer, RoleServer, SubscriptionContext, SubscriptionSink};
@@ -9,40 +8,10 @@ use sha2::{Digest as _, Sha256};
 use skillhost_payload::PublishedContent;
 use tokio::sync::watch;
 
+use super::session::{McpRequestContext, ServerSession, ServerShared};
 use super::skills::find_skill;
-use super::{McpRequestContext, ServerSession, ServerShared};
+use super::watched::{ResourceHash, WatchedResources};
 use crate::backend::{ChangeCounter, ClientSession};
-
-/// A hash of a resource, or `None` if the resource could not be read.
-type ResourceHash = Option<[u8; 32]>;
-
-/// The resources that a session watches, each with its hash at the last check.
-#[derive(Default)]
-pub(super) struct WatchedResources {
-    resources: Mutex<BTreeMap<String, ResourceHash>>,
-}
-
-impl WatchedResources {
-    /// Stops watching a resource.
-    pub(super) fn forget(&self, uri: &str) {
-        self.lock().remove(uri);
-    }
-
-    /// Watches a resource; returns `false` if the limit is reached.
-    fn remember(&self, uri: String, seen: ResourceHash, limit: usize) -> bool {
-        let mut resources = self.lock();
-        // A repeated request for the same resource must succeed at the limit, too.
-        let has_room = resources.len() < limit || resources.contains_key(&uri);
-        if has_room {
-            resources.insert(uri, seen);
-        }
-        has_room
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ResourceHash>> {
-        self.resources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// The destination of notifications: a session of the older versions or a subscription.
 #[derive(Clone)]

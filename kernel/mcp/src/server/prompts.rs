@@ -8,7 +8,8 @@ use serde_json::Value;
 use skillhost_payload::{PublishedArgument, PublishedSkill};
 
 use super::page::paginate;
-use super::{McpRequestContext, ServerSession, to_protocol_error, unknown_parameter_error};
+use super::protocol_error::{to_protocol_error, unknown_parameter_error};
+use super::session::{McpRequestContext, ServerSession};
 use crate::backend::PromptArguments;
 
 /// Lists the prompts of user-invocable skills.

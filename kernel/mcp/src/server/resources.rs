@@ -8,8 +8,9 @@ use rmcp::model::{
 use skillhost_payload::{ErrorKind, PublishedContent, PublishedSkill};
 
 use super::page::paginate;
+use super::protocol_error::resource_error;
+use super::session::{McpRequestContext, ServerSession};
 use super::skills::find_skill;
-use super::{McpRequestContext, ServerSession, resource_error};
 
 /// The template of resource addresses.
 pub(super) const TEMPLATE: &str = "skill://{skill_id}/{+path}";

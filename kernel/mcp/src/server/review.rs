@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use skillhost_payload::{ReviewOffer, ToolOutput};
 
 use super::asked::{CallHash, PendingQuestion};
-use super::{McpRequestContext, ServerSession};
+use super::session::{McpRequestContext, ServerSession};
 use crate::backend::ClientSession;
 
 /// The maximum length of a reason, in characters.

@@ -1,7 +1,7 @@
 //! The Skills extension, `io.modelcontextprotocol/skills` (SEP-2640).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rmcp::model::{
     ErrorData, GetSkillResult, ListSkillsResult, PaginatedRequestParams, Skill, SkillFrontmatter,
@@ -10,55 +10,10 @@ use rmcp::model::{
 use skillhost_payload::{PublishedDetails, PublishedSkill, PublishedSkills};
 
 use super::page::paginate;
-use super::{
-    McpRequestContext, ServerSession, ServerShared, to_protocol_error, unknown_parameter_error,
-    unknown_resource,
-};
+use super::protocol_error::{to_protocol_error, unknown_parameter_error, unknown_resource};
+use super::session::{McpRequestContext, ServerSession, ServerShared};
+use super::skill_pages::SkillPage;
 use crate::backend::ClientSession;
-
-/// The limit of cached pages of `skills/list`; the cache is cleared when it is full.
-const MAX_PAGES: usize = 64;
-
-/// The cached pages by the id of their first skill.
-#[derive(Default)]
-pub(super) struct SkillPages(Mutex<HashMap<String, SkillPage>>);
-
-/// The entries of a page with the list and the stamp from which they were made.
-struct SkillPage {
-    list: Arc<PublishedSkills>,
-    skill_ids: Vec<String>,
-    stamp: u64,
-    entries: Arc<Vec<Skill>>,
-}
-
-impl SkillPages {
-    /// Returns the cached entries of a page, if the list, the stamp and the skills are the same.
-    fn find(
-        &self,
-        list: &Arc<PublishedSkills>,
-        skill_ids: &[&str],
-        stamp: u64,
-    ) -> Option<Arc<Vec<Skill>>> {
-        let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let page = pages.get(*skill_ids.first()?)?;
-        // The list is cached, too, so the same list is the same allocation.
-        let is_same = Arc::ptr_eq(&page.list, list)
-            && page.stamp == stamp
-            && page.skill_ids.iter().eq(skill_ids);
-        is_same.then(|| Arc::clone(&page.entries))
-    }
-
-    /// Stores a page and drops those of an earlier list.
-    fn insert(&self, page: SkillPage) {
-        let Some(first) = page.skill_ids.first().cloned() else { return };
-        let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.retain(|_, cached| Arc::ptr_eq(&cached.list, &page.list));
-        if pages.len() >= MAX_PAGES {
-            pages.clear();
-        }
-        pages.insert(first, page);
-    }
-}
 
 /// Lists the skills that models may invoke.
 pub(super) async fn list_skills(

@@ -1,91 +1,22 @@
 //! Tools: their list and their calls.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData,
     ListToolsResult, MetaObject, PaginatedRequestParams, ProgressNotificationParam, ProgressToken,
-    Tool, ToolAnnotations,
 };
-use serde_json::{Map, Value, json};
-use skillhost_payload::{ToolOutput, ToolSpec};
+use serde_json::{Value, json};
+use skillhost_payload::ToolOutput;
 
 use super::asked::CallHash;
+use super::declared::to_tool;
 use super::page::paginate;
-use super::review::ElicitationOutcome;
-use super::{
-    McpRequestContext, McpServer, ServerSession, ServerShared, review, to_protocol_error,
-    unknown_parameter_error,
-};
-use crate::backend::{BackendError, ChangeCounter, ClientSession};
+use super::protocol_error::{to_protocol_error, unknown_parameter_error};
+use super::review::{self, ElicitationOutcome};
+use super::session::{McpRequestContext, ServerSession};
+use crate::backend::BackendError;
 
 /// The key in the `_meta` of a result for a value that is not structured content.
 const STRUCTURED: &str = "skillhost/structured";
-
-/// A cache of the exported tools by name, with the backend state to which it belongs.
-#[derive(Default)]
-pub(super) struct KnownTools(Mutex<Option<(ChangeCounter, ToolsByName)>>);
-
-type ToolsByName = Arc<BTreeMap<String, Tool>>;
-
-impl ServerShared {
-    /// Returns the exported tools, from the cache until the backend changes.
-    async fn known_tools(
-        &self,
-        client: &ClientSession,
-        now: ChangeCounter,
-    ) -> Result<ToolsByName, BackendError> {
-        let KnownTools(cache) = &self.known_tools;
-        let known = cache.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, tools)) = known.filter(|(of, _)| *of == now) {
-            return Ok(tools);
-        }
-        let specs = self.backend.tools(client).await?;
-        let tools = specs.iter().map(|spec| (spec.name.clone(), to_tool(spec)));
-        let tools: ToolsByName = Arc::new(tools.collect());
-        let cache = &mut *cache.lock().unwrap_or_else(PoisonError::into_inner);
-        *cache = Some((now, Arc::clone(&tools)));
-        Ok(tools)
-    }
-
-    /// Returns an exported tool as of the last refresh, without waiting for the backend.
-    pub(super) fn known_tool(&self, name: &str) -> Option<Tool> {
-        let KnownTools(cache) = &self.known_tools;
-        let cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.as_ref().and_then(|(_, tools)| tools.get(name).cloned())
-    }
-}
-
-impl McpServer {
-    /// Refreshes the cached tools if they may have changed.
-    ///
-    /// [`rmcp::ServerHandler::get_tool`] is synchronous and reads only the cache.
-    pub(crate) async fn refresh_tools(&self) {
-        // Read before the tools: a change during the listing then invalidates it next time.
-        let now = *self.shared.backend.changes().borrow();
-        let client = ClientSession { id: "mcp-http".to_owned(), client: "http".to_owned() };
-        if let Err(error) = self.shared.known_tools(&client, now).await {
-            tracing::warn!(%error, "exported tools not available");
-        }
-    }
-}
-
-impl ServerSession {
-    /// Returns `true` if a tool declares an output schema.
-    async fn declares(&self, client: &ClientSession, name: &str) -> Result<bool, BackendError> {
-        // Read before the tools: a change during the listing then invalidates it next time.
-        let now = *self.changes.borrow();
-        let tools = self.shared.known_tools(client, now).await?;
-        Ok(tools.get(name).is_some_and(|tool| tool.output_schema.is_some()))
-    }
-}
-
-/// Returns the declared output schema of a tool, if its type is `object` as the protocol requires.
-fn declared_output_schema(spec: &ToolSpec) -> Option<&Map<String, Value>> {
-    let schema = spec.output_schema.as_ref()?.as_object()?;
-    (schema.get("type")? == "object").then_some(schema)
-}
 
 /// Lists the exported tools.
 pub(super) async fn list_tools(
@@ -104,21 +35,6 @@ pub(super) async fn list_tools(
     result.next_cursor = next;
     let (ttl, scope) = session.cache_control();
     Ok(result.with_ttl_ms(ttl).with_cache_scope(scope))
-}
-
-fn to_tool(spec: &ToolSpec) -> Tool {
-    let object = |value: &Value| Arc::new(value.as_object().cloned().unwrap_or_default());
-    let annotations = ToolAnnotations::new()
-        .read_only(spec.read_only)
-        .destructive(spec.destructive)
-        // Tool specifications have no such field, and no tool of the kernel reaches the network.
-        .open_world(false);
-    let tool = Tool::new(spec.name.clone(), spec.description.clone(), object(&spec.input_schema))
-        .with_annotations(annotations);
-    match declared_output_schema(spec) {
-        Some(schema) => tool.with_raw_output_schema(Arc::new(schema.clone())),
-        None => tool,
-    }
 }
 
 /// Calls a tool, or completes an earlier call with the answer of the client's user.
@@ -243,24 +159,6 @@ mod tests {
             [(&object, false, false), (&object, true, true), (&json!([1]), false, true)]
         {
             assert_eq!(convert(value, is_error, declared), (null.clone(), value.clone()));
-        }
-    }
-
-    #[test]
-    fn output_schema_must_be_object() {
-        let mut spec: ToolSpec = serde_json::from_value(json!({
-            "name": "a", "description": "", "input_schema": {},
-        }))
-        .unwrap();
-        for (schema, is_declared) in [
-            (None, false),
-            (Some(json!({ "type": "object" })), true),
-            (Some(json!({ "type": "array" })), false),
-            (Some(json!(true)), false),
-        ] {
-            spec.output_schema = schema;
-            assert_eq!(declared_output_schema(&spec).is_some(), is_declared, "{spec:?}");
-            assert_eq!(to_tool(&spec).output_schema.is_some(), is_declared, "{spec:?}");
         }
     }
 }

@@ -1,0 +1,93 @@
+//! The tools as they are declared to clients.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Map, Value};
+use skillhost_payload::ToolSpec;
+
+use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession};
+
+/// A cache of the exported tools by name, with the backend state to which it belongs.
+#[derive(Default)]
+pub(super) struct KnownTools(Mutex<Option<(ChangeCounter, ToolsByName)>>);
+
+/// The exported tools by name.
+pub(super) type ToolsByName = Arc<BTreeMap<String, Tool>>;
+
+impl KnownTools {
+    /// Returns the exported tools, from the cache until the backend changes.
+    pub(super) async fn load(
+        &self,
+        backend: &dyn Backend,
+        client: &ClientSession,
+        now: ChangeCounter,
+    ) -> Result<ToolsByName, BackendError> {
+        let Self(cache) = self;
+        let known = cache.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, tools)) = known.filter(|(of, _)| *of == now) {
+            return Ok(tools);
+        }
+        let specs = backend.tools(client).await?;
+        let tools = specs.iter().map(|spec| (spec.name.clone(), to_tool(spec)));
+        let tools: ToolsByName = Arc::new(tools.collect());
+        let cache = &mut *cache.lock().unwrap_or_else(PoisonError::into_inner);
+        *cache = Some((now, Arc::clone(&tools)));
+        Ok(tools)
+    }
+
+    /// Returns an exported tool as of the last refresh, without waiting for the backend.
+    pub(super) fn find(&self, name: &str) -> Option<Tool> {
+        let Self(cache) = self;
+        let cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.as_ref().and_then(|(_, tools)| tools.get(name).cloned())
+    }
+}
+
+/// Returns the declared output schema of a tool, if its type is `object` as the protocol requires.
+fn declared_output_schema(spec: &ToolSpec) -> Option<&Map<String, Value>> {
+    let schema = spec.output_schema.as_ref()?.as_object()?;
+    (schema.get("type")? == "object").then_some(schema)
+}
+
+/// Converts a specification to the declaration of a tool.
+pub(super) fn to_tool(spec: &ToolSpec) -> Tool {
+    let object = |value: &Value| Arc::new(value.as_object().cloned().unwrap_or_default());
+    let annotations = ToolAnnotations::new()
+        .read_only(spec.read_only)
+        .destructive(spec.destructive)
+        // Tool specifications have no such field, and no tool of the kernel reaches the network.
+        .open_world(false);
+    let tool = Tool::new(spec.name.clone(), spec.description.clone(), object(&spec.input_schema))
+        .with_annotations(annotations);
+    match declared_output_schema(spec) {
+        Some(schema) => tool.with_raw_output_schema(Arc::new(schema.clone())),
+        None => tool,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn output_schema_must_be_object() {
+        let mut spec: ToolSpec = serde_json::from_value(json!({
+            "name": "a", "description": "", "input_schema": {},
+        }))
+        .unwrap();
+        for (schema, is_declared) in [
+            (None, false),
+            (Some(json!({ "type": "object" })), true),
+            (Some(json!({ "type": "array" })), false),
+            (Some(json!(true)), false),
+        ] {
+            spec.output_schema = schema;
+            assert_eq!(declared_output_schema(&spec).is_some(), is_declared, "{spec:?}");
+            assert_eq!(to_tool(&spec).output_schema.is_some(), is_declared, "{spec:?}");
+        }
+    }
+}
