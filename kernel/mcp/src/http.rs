@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::header::{CONTENT_LENGTH, HeaderName, WWW_AUTHENTICATE};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
@@ -104,7 +105,16 @@ impl AccessPolicy {
 ///
 /// # Errors
 /// [`UnguardedAddressError`] before the first connection is accepted.
-pub async fn serve_http(
+pub fn serve_http(
+    server: &McpServer,
+    listener: TcpListener,
+    access: AccessPolicy,
+    stop: CancellationToken,
+) -> BoxFuture<'_, std::io::Result<()>> {
+    Box::pin(accept_connections(server, listener, access, stop))
+}
+
+async fn accept_connections(
     server: &McpServer,
     listener: TcpListener,
     access: AccessPolicy,

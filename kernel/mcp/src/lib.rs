@@ -20,4 +20,4 @@ pub use backend::{
 };
 pub use limits::ClientLimits;
 pub use server::McpServer;
-pub use stdio::{Refusal, ServeError, refuse, refuse_stdio, serve_stdio, serve_streams};
+pub use stdio::{Refusal, ServeError, refuse_stdio, serve_stdio, serve_streams};

@@ -3,6 +3,7 @@
 mod refusal;
 mod transport;
 
+use futures::future::BoxFuture;
 use rmcp::service::{QuitReason, ServerInitializeError, ServiceExt as _};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
@@ -13,7 +14,7 @@ use crate::server::McpServer;
 
 use transport::OrderlyTransport;
 
-pub use refusal::{Refusal, refuse, refuse_stdio};
+pub use refusal::{Refusal, refuse_stdio};
 
 /// An error that ended a session of a client on streams.
 #[derive(Debug, thiserror::Error)]
@@ -26,9 +27,16 @@ pub struct ServeError(pub(crate) String);
 ///
 /// # Errors
 /// [`ServeError`] if the client violates the protocol's initialization or the session fails.
-pub async fn serve_stdio(server: &McpServer, stop: CancellationToken) -> Result<(), ServeError> {
-    let (read, write) = stdio_pipes();
-    serve_streams(server, read, write, stop).await
+// Boxed, as every public future of this crate: callers would compile its coroutines, and those of
+// the protocol's library, once more.
+pub fn serve_stdio(
+    server: &McpServer,
+    stop: CancellationToken,
+) -> BoxFuture<'_, Result<(), ServeError>> {
+    Box::pin(async move {
+        let (read, write) = stdio_pipes();
+        serve_client(server, read, write, stop).await
+    })
 }
 
 /// Serves the client on two streams, one message per line, like [`serve_stdio`].
@@ -40,7 +48,16 @@ pub async fn serve_stdio(server: &McpServer, stop: CancellationToken) -> Result<
 ///
 /// # Errors
 /// [`ServeError`] if the client violates the protocol's initialization or the session fails.
-pub async fn serve_streams(
+pub fn serve_streams(
+    server: &McpServer,
+    read: impl AsyncRead + Send + Unpin + 'static,
+    write: impl AsyncWrite + Send + Unpin + 'static,
+    stop: CancellationToken,
+) -> BoxFuture<'_, Result<(), ServeError>> {
+    Box::pin(serve_client(server, read, write, stop))
+}
+
+async fn serve_client(
     server: &McpServer,
     read: impl AsyncRead + Send + Unpin + 'static,
     write: impl AsyncWrite + Send + Unpin + 'static,

@@ -1,5 +1,6 @@
 //! A minimal server that answers every request with the same error.
 
+use futures::future::BoxFuture;
 use rmcp::transport::io::stdio_pipes;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -27,13 +28,15 @@ pub struct Refusal {
 /// cancelled.
 ///
 /// If the server exited instead, the client would report a closed connection without the reason.
-pub async fn refuse_stdio(refusal: &Refusal, stop: CancellationToken) {
-    let (read, write) = stdio_pipes();
-    refuse(refusal, read, write, stop).await;
+pub fn refuse_stdio(refusal: &Refusal, stop: CancellationToken) -> BoxFuture<'_, ()> {
+    Box::pin(async move {
+        let (read, write) = stdio_pipes();
+        refuse_streams(refusal, read, write, stop).await;
+    })
 }
 
 /// Answers every request on two streams with an error, one message per line, like [`refuse_stdio`].
-pub async fn refuse(
+async fn refuse_streams(
     refusal: &Refusal,
     read: impl AsyncRead + Unpin,
     write: impl AsyncWrite + Unpin,
@@ -105,7 +108,7 @@ mod tests {
         let refusal =
             Refusal { message: "not trusted".to_owned(), hint: "skillhost trust".to_owned() };
         let mut output = Vec::new();
-        refuse(&refusal, input, &mut output, CancellationToken::new()).await;
+        refuse_streams(&refusal, input, &mut output, CancellationToken::new()).await;
         let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
     }
@@ -144,6 +147,6 @@ mod tests {
         let stop = CancellationToken::new();
         stop.cancel();
         let refusal = Refusal { message: String::new(), hint: String::new() };
-        refuse(&refusal, read, write, stop).await;
+        refuse_streams(&refusal, read, write, stop).await;
     }
 }
