@@ -1,6 +1,6 @@
 //! File tools for agents, inside the sandbox of the home.
 //!
-//! [`jail`] is the only access to a file: a path is accepted or rejected as text, then opened
+//! `jail` is the only access to a file: a path is accepted or rejected as text, then opened
 //! without following a link. A write is planned first. Its [`WritePlan`] lists the skills that it
 //! creates, so that they can be announced to the registry beforehand, and its effect, so that a
 //! person can approve exactly that. Then it is committed completely or not at all.

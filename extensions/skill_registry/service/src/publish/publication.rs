@@ -115,7 +115,9 @@ impl SkillPublication {
     /// Renders the prompt of a skill that a user invokes, with the scope of the audience.
     ///
     /// # Errors
-    /// Those of [`skill_prompt`].
+    /// [`NotFound`](skillhost_payload::ErrorKind::NotFound) for a skill that is unknown, off or out of
+    /// scope, [`Denied`](skillhost_payload::ErrorKind::Denied) for one that persons do not invoke,
+    /// [`Io`](skillhost_payload::ErrorKind::Io) if its text cannot be read and no good one is held.
     pub fn prompt(
         &self,
         audience: Audience<'_>,
