@@ -5,7 +5,7 @@
 //! [`lineage`]. Every caller's tool calls go through [`dispatch`]; [`session`]
 //! holds the run that a call belongs to.
 
-use skillhost_control::MessageError;
+use skillhost_control::{MessageError, MessageFailure};
 use skillhost_conversation::{ModelError, ModelErrorKind, ThreadError};
 use skillhost_core::KernelError;
 use skillhost_payload::ErrorKind;
@@ -175,11 +175,27 @@ impl RunError {
             Self::Thread(_) => "thread",
         }
     }
+
+    /// Returns the cause for the client that sent the message.
+    fn to_failure(&self) -> MessageFailure {
+        match self {
+            Self::Agent(_) => MessageFailure::Agent,
+            Self::Model(_) => MessageFailure::Model,
+            Self::Budget { .. } => MessageFailure::Budget,
+            Self::Loop { .. } => MessageFailure::Loop,
+            Self::Cancelled => MessageFailure::Cancelled,
+            Self::Restarting => MessageFailure::Restarting,
+            Self::Superseded => MessageFailure::Superseded,
+            Self::EmptyReply { .. } => MessageFailure::EmptyReply,
+            Self::ContextOverflow { .. } => MessageFailure::ContextOverflow,
+            Self::Thread(_) => MessageFailure::Thread,
+        }
+    }
 }
 
 impl From<RunError> for MessageError {
     fn from(error: RunError) -> Self {
-        Self { what: error.code().to_owned(), error: error.into() }
+        Self { what: error.to_failure(), error: error.into() }
     }
 }
 

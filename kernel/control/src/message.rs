@@ -68,11 +68,47 @@ pub enum ServerMessage {
     Failed(MessageError),
 }
 
+/// The cause that ended the processing of a message; the wire name is in snake case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageFailure {
+    /// The agent is unknown or unusable.
+    Agent,
+    /// The model failed.
+    Model,
+    /// A limit of the run was reached.
+    Budget,
+    /// The run repeated itself.
+    Loop,
+    /// The run was cancelled.
+    Cancelled,
+    /// The kernel restarts.
+    Restarting,
+    /// A newer run took over the thread.
+    #[serde(rename = "left_behind")]
+    Superseded,
+    /// The model gave no reply.
+    #[serde(rename = "nothing_said")]
+    EmptyReply,
+    /// The messages exceed the context of the model.
+    #[serde(rename = "overflow")]
+    ContextOverflow,
+    /// The thread could not be read or written.
+    Thread,
+    /// The request is not valid.
+    Request,
+    /// The delivery failed too often.
+    Dead,
+    /// A cause that is unknown to this build.
+    #[serde(other)]
+    Other,
+}
+
 /// An error that ended the processing of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageError {
-    /// The part that failed, in one word: `model`, `agent`, `thread`, `cancelled` and so on.
-    pub what: String,
+    /// The cause.
+    pub what: MessageFailure,
     /// The error.
     #[serde(flatten)]
     pub error: CallError,

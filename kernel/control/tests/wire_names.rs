@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use skillhost_control::{
     AgentStatus, ClientMessage, ControlRequest, ControlResponse, InstructionLayerKind,
-    ServerMessage,
+    MessageFailure, ServerMessage,
 };
 
 /// Reads lines as another version of the program writes them, and writes them again.
@@ -78,4 +78,27 @@ fn message_names_are_stable() {
         r#"{"no_secret": {"id": 1, "reason": "r"}}"#,
         r#"{"secret": {"id": 1, "value": "v"}}"#,
     ]);
+}
+
+#[test]
+fn failure_names_are_stable() {
+    assert_stable::<ServerMessage>(&[
+        r#"{"failed": {"what": "model", "kind": "denied", "message": "m", "hint": "h"}}"#,
+    ]);
+    assert_stable::<MessageFailure>(&[
+        r#""agent""#,
+        r#""model""#,
+        r#""budget""#,
+        r#""loop""#,
+        r#""cancelled""#,
+        r#""restarting""#,
+        r#""left_behind""#,
+        r#""nothing_said""#,
+        r#""overflow""#,
+        r#""thread""#,
+        r#""request""#,
+        r#""dead""#,
+    ]);
+    let later: MessageFailure = serde_json::from_str(r#""later""#).unwrap();
+    assert_eq!(later, MessageFailure::Other);
 }

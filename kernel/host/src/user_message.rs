@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use skillhost_agents::{AgentRuntime, RunError, RunRequest};
-use skillhost_control::{MessageError, ServerMessage, UserMessage};
+use skillhost_control::{MessageError, MessageFailure, ServerMessage, UserMessage};
 use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
 use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
 use skillhost_payload::{CallError, ErrorKind, Event, OperatorCommand};
@@ -85,7 +85,7 @@ impl UserMessages {
             Ok(Some(reply)) => self.conversations.close(&id, reply.into()),
             Ok(None) => {}
             Err(error) => {
-                let failure = MessageError { what: "request".to_owned(), error: error.clone() };
+                let failure = MessageError { what: MessageFailure::Request, error: error.clone() };
                 self.conversations.close(&id, ServerMessage::Failed(failure));
                 return Err(error);
             }
@@ -235,7 +235,7 @@ fn dead_letter_reply(dead: &DeadLetter) -> MessageReply {
     let retry = OperatorCommand::RetryDelivery { delivery: dead.id };
     let hint = format!("send it again, or run: {retry}");
     let error = CallError::new(ErrorKind::Failed, message).with_hint(hint);
-    MessageReply::Error(MessageError { what: "dead".to_owned(), error })
+    MessageReply::Error(MessageError { what: MessageFailure::Dead, error })
 }
 
 fn parse_payload<'a, T: Deserialize<'a>>(payload: &'a RawValue) -> Result<T, CallError> {

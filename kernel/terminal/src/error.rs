@@ -3,7 +3,7 @@
 use std::io;
 
 use serde_json::{Value, json};
-use skillhost_control::MessageError;
+use skillhost_control::{MessageError, MessageFailure};
 use skillhost_conversation::ThreadError;
 use skillhost_home::{ApprovalsError, SettingsError};
 use skillhost_payload::{CallError, ErrorKind};
@@ -127,11 +127,11 @@ impl From<ThreadError> for CliError {
 impl From<MessageError> for CliError {
     fn from(MessageError { what, error }: MessageError) -> Self {
         let failed = Self::from_kind(error.kind, &error.message, &error.hint);
-        match (what.as_str(), error.kind) {
-            ("cancelled", _) => Self::new(exit::INTERRUPTED, error.message),
-            ("model", ErrorKind::NotFound | ErrorKind::Denied) => failed,
+        match (what, error.kind) {
+            (MessageFailure::Cancelled, _) => Self::new(exit::INTERRUPTED, error.message),
+            (MessageFailure::Model, ErrorKind::NotFound | ErrorKind::Denied) => failed,
             // An error of a known model is not a mistake in the command line.
-            ("model", _) => Self { code: exit::FINDINGS, ..failed },
+            (MessageFailure::Model, _) => Self { code: exit::FINDINGS, ..failed },
             _ => failed,
         }
     }

@@ -4,8 +4,8 @@
 use std::io;
 
 use skillhost_control::{
-    ClientMessage, MessageError, ServerMessage, UserMessage, spawn_line_reader, with_timeout,
-    write_line,
+    ClientMessage, MessageError, MessageFailure, ServerMessage, UserMessage, spawn_line_reader,
+    with_timeout, write_line,
 };
 use tokio::io::BufReader;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -26,7 +26,7 @@ pub(super) async fn serve_messages(
     let channel = match channel {
         Ok(channel) => channel,
         Err(error) => {
-            let failure = MessageError { what: "request".to_owned(), error };
+            let failure = MessageError { what: MessageFailure::Request, error };
             return write_line(&mut write, &ServerMessage::Failed(failure)).await;
         }
     };
