@@ -40,36 +40,43 @@ async fn start_unless_loaded(agents: &AgentRuntime, id: &str) -> Result<(), Kern
     agents.start_missing(id).await.map(drop)
 }
 
-/// Adds the next attempt for a process that failed at its start to the report.
-async fn note_retry(host: &ExtensionHost, id: &str, next: &RestartDecision) {
+/// Adds the next attempt for a process that failed at its start to the report, in place of the
+/// previous one. Returns the line.
+async fn note_retry(
+    host: &ExtensionHost,
+    id: &str,
+    next: &RestartDecision,
+    previous: Option<&str>,
+) -> String {
     let _guard = host.lock_changes().await;
     let line = match next {
-        RestartDecision::Restart(wait) => format!("{RETRY} in {} ms", wait.as_millis()),
+        RestartDecision::Restart(wait) => {
+            format!("it is started again in {} ms", wait.as_millis())
+        }
         RestartDecision::Stop(tries) => format!(
             "restart limit reached after {tries} failures; to retry: {}",
             OperatorCommand::ReloadExtension { id }
         ),
     };
     host.update_rejection(id, |rejection| {
-        // The line of the previous attempt is replaced.
-        let hint = rejection.hint.lines().filter(|line| !line.starts_with(RETRY));
+        let hint = rejection.hint.lines().filter(|line| Some(*line) != previous);
         let lines: Vec<_> = hint.chain([&*line]).map(str::to_owned).collect();
         rejection.hint = lines.join("\n");
     });
+    line
 }
-
-/// The start of the hint's line about the next attempt.
-const RETRY: &str = "it is started again";
 
 /// Retries one extension until it starts or the restart limit is reached.
 async fn retry_extension(agents: WeakAgentRuntime, id: String) {
     let mut backoff = RestartBackoff::new(RestartLimits::default());
     let started = Instant::now();
+    let mut noted: Option<String> = None;
     loop {
         let next = backoff.record_exit(ExitCause::Crashed, started.elapsed());
         // Upgraded for each step, so that the wait does not keep the kernel alive.
         let Some(runtime) = agents.upgrade() else { return };
-        note_retry(runtime.extensions(), &id, &next).await;
+        let line = note_retry(runtime.extensions(), &id, &next, noted.as_deref()).await;
+        noted = Some(line);
         drop(runtime);
         let RestartDecision::Restart(wait) = next else { return };
         tokio::time::sleep(wait).await;
