@@ -7,20 +7,20 @@ use crate::path::SandboxPath;
 /// The largest file, in bytes, that is read or written.
 pub(crate) const FILE_LIMIT: usize = 4 << 20;
 
-/// The first bytes of kinds of files that are not text.
-const MAGIC: [(&[u8], &str); 12] = [
-    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
-    (b"%PDF-", "a PDF document"),
-    (b"PK\x03\x04", "a ZIP archive or an office document"),
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"\x28\xb5\x2f\xfd", "a zstd archive"),
-    (b"\x7fELF", "a program or library"),
-    (b"\0asm", "a WebAssembly module"),
-    (b"SQLite format 3\0", "an SQLite database"),
-    (b"\xff\xfe", "a text in UTF-16"),
-    (b"\xfe\xff", "a text in UTF-16"),
+/// The first bytes of kinds of files that are not text, the kinds, and what is missing.
+const MAGIC: [(&[u8], &str, &str); 12] = [
+    (b"\x89PNG\r\n\x1a\n", "a PNG image", "text"),
+    (b"\xff\xd8\xff", "a JPEG image", "text"),
+    (b"GIF8", "a GIF image", "text"),
+    (b"%PDF-", "a PDF document", "text"),
+    (b"PK\x03\x04", "a ZIP archive or an office document", "text"),
+    (b"\x1f\x8b", "a gzip archive", "text"),
+    (b"\x28\xb5\x2f\xfd", "a zstd archive", "text"),
+    (b"\x7fELF", "a program or library", "text"),
+    (b"\0asm", "a WebAssembly module", "text"),
+    (b"SQLite format 3\0", "an SQLite database", "text"),
+    (b"\xff\xfe", "a text in UTF-16", "in UTF-8"),
+    (b"\xfe\xff", "a text in UTF-16", "in UTF-8"),
 ];
 
 /// Decodes bytes as a text.
@@ -31,8 +31,7 @@ pub(crate) fn decode_text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, 
     let invalid_text = |what: String, hint: &str| {
         Err(ExtensionError::invalid_argument(format!("`{path}` is {what}")).with_hint(hint))
     };
-    if let Some((_, what)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
-        let but = if what.contains("UTF-16") { "in UTF-8" } else { "text" };
+    if let Some((_, what, but)) = MAGIC.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
         let what = format!("{what}, not {but}");
         return invalid_text(what, "only text in UTF-8 can be read and changed");
     }
