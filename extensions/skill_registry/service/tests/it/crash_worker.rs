@@ -5,17 +5,17 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use skill_catalog::SystemClock;
 use skill_format::Digest;
 use skill_ledger::{
-    Ledger, LedgerError, LedgerErrorKind, LedgerNote, Proposal, ProposalFilter, ProposalState,
-    ProposeRequest,
+    Ledger, LedgerError, LedgerErrorKind, LedgerNote, Proposal, ProposalState, ProposeRequest,
 };
 
-use crate::desk::{Desk, agent, person, reading};
+use crate::desk::{Desk, agent, every_proposal, person, reading};
 use crate::dice::Dice;
 use crate::scene::id;
 
@@ -39,7 +39,18 @@ pub(crate) fn ledger(desk: &Desk) -> Ledger {
     Ledger::new(desk.data(""), Arc::new(SystemClock)).set_wait(Duration::from_secs(60))
 }
 
-fn tell(line: &str) {
+/// Starts this test program as another process that runs one test, with variables for it.
+pub(crate) fn start_process(test: &str, variables: &[(&str, String)]) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Writes a line for the process that started this one.
+pub(crate) fn tell(line: &str) {
     // The reader has closed the pipe and ignores further lines.
     if writeln!(io::stdout(), "{MARK}{line}").is_err() {
         std::process::exit(0);
@@ -86,7 +97,7 @@ impl Worker<'_> {
     }
 
     fn one_in(&mut self, states: &[ProposalState]) -> Result<Option<Proposal>, LedgerError> {
-        let all = self.ledger.proposals(ProposalFilter { all: true, ..Default::default() })?;
+        let all = self.ledger.proposals(every_proposal())?;
         let fit: Vec<_> = all.into_iter().filter(|one| states.contains(&one.state)).collect();
         let one = self.dice.one_of(&fit).map(|one| one.id.clone());
         one.map(|id| self.ledger.proposal(&id)).transpose()

@@ -70,9 +70,9 @@ fn approve_rejects_damaged_text() {
 fn rollback_rejects_damaged_version() {
     let desk = Desk::new();
     let original = desk.file("beads/SKILL.md").unwrap();
-    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    desk.history("beads");
     desk.write("beads", &text("beads", "later"));
-    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    desk.history("beads");
     let digest = Digest::compute(original.as_bytes());
     damage(&desk, digest);
 
@@ -94,7 +94,7 @@ fn rollback_rejects_damaged_version() {
 
     // A file with this digest has the same text and repairs the stored one.
     desk.write("beads", &original);
-    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    desk.history("beads");
     desk.write("beads", &text("beads", "latest"));
     back().unwrap();
     assert_eq!(desk.file("beads/SKILL.md"), Some(original));

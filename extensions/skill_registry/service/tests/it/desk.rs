@@ -8,8 +8,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use skill_catalog::{AgentAuthor, Clock, ManualClock, Snapshot, Store};
 use skill_format::Digest;
 use skill_ledger::{
-    ActivationKind, ApplyOutcome, HumanActor, Ledger, LedgerError, ProposeOutcome, ProposeRequest,
-    SkillActivation,
+    ActivationKind, ApplyOutcome, AuditEntry, AuditFilter, HumanActor, Ledger, LedgerError,
+    LedgerEvent, LedgerSync, ProposalFilter, ProposeOutcome, ProposeRequest, SkillActivation,
+    SkillVersion,
 };
 
 use crate::scene::Scene;
@@ -98,6 +99,21 @@ impl Desk {
         self.ledger.approve(&self.snapshot(), &person(), id, digest, None)
     }
 
+    /// Returns the versions of a skill, the oldest first.
+    pub(crate) fn history(&self, skill: &str) -> Vec<SkillVersion> {
+        self.ledger.history(&self.snapshot(), skill).unwrap()
+    }
+
+    /// Returns the numbers of the versions of a skill, the oldest first.
+    pub(crate) fn version_numbers(&self, skill: &str) -> Vec<u64> {
+        self.history(skill).into_iter().map(|version| version.number).collect()
+    }
+
+    /// Returns the whole audit log.
+    pub(crate) fn audit(&self) -> Vec<AuditEntry> {
+        self.ledger.audit(AuditFilter::default()).unwrap()
+    }
+
     /// Returns the temporary files below the skills.
     pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
@@ -119,6 +135,20 @@ impl Desk {
 
 pub(crate) fn text(name: &str, body: &str) -> String {
     crate::scene::skill_text(name, body)
+}
+
+/// Returns the filter that lets every proposal pass.
+pub(crate) fn every_proposal() -> ProposalFilter<'static> {
+    ProposalFilter { all: true, ..ProposalFilter::default() }
+}
+
+/// Polls a store and synchronizes it with its ledger; returns the events.
+#[track_caller]
+pub(crate) fn poll_and_sync(keeper: &LedgerSync, store: &Store) -> Vec<LedgerEvent> {
+    let report = store.poll();
+    let kept = keeper.sync(store, &report.events, report.changed);
+    assert_eq!((kept.notes, kept.trouble), (Vec::new(), None));
+    kept.events
 }
 
 pub(crate) fn agent() -> AgentAuthor {

@@ -3,9 +3,9 @@
 use std::fs;
 
 use skill_catalog::Store;
-use skill_ledger::{AuditFilter, LedgerEvent, LedgerSync, VersionAuthor, VersionEvent};
+use skill_ledger::{LedgerEvent, LedgerSync, VersionAuthor, VersionEvent};
 
-use crate::desk::{Desk, person, text};
+use crate::desk::{Desk, person, poll_and_sync, text};
 use crate::scene::{assert_quiet, body, findings, id, ids};
 
 /// Starts like a running registry; expects no notes and no error.
@@ -18,18 +18,6 @@ fn start_sync(desk: &Desk, store: &Store) -> LedgerSync {
     keeper
 }
 
-fn look(keeper: &LedgerSync, store: &Store) -> Vec<LedgerEvent> {
-    let report = store.poll();
-    let kept = keeper.sync(store, &report.events, report.changed);
-    assert_eq!((kept.notes, kept.trouble), (Vec::new(), None));
-    kept.events
-}
-
-fn numbers(desk: &Desk, skill: &str) -> Vec<u64> {
-    let history = desk.ledger.history(&desk.snapshot(), skill).unwrap();
-    history.into_iter().map(|version| version.number).collect()
-}
-
 #[test]
 fn first_edit_keeps_original() {
     let desk = Desk::new();
@@ -39,8 +27,8 @@ fn first_edit_keeps_original() {
     store.poll_full();
     let original = desk.file("beads/SKILL.md").unwrap();
     desk.write("beads", &format!("{original}appended\n"));
-    look(&keeper, &store);
-    let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    poll_and_sync(&keeper, &store);
+    let history = desk.history("beads");
     assert_eq!(history.len(), 2);
     assert_eq!(history[0].author, VersionAuthor::External);
     assert_eq!((history[0].reason.as_deref(), history[0].files), (Some("as first seen"), 2));
@@ -54,8 +42,8 @@ fn removed_skill_is_restored() {
     let store = desk.scene.open();
     let keeper = start_sync(&desk, &store);
     fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
-    look(&keeper, &store);
-    look(&keeper, &store);
+    poll_and_sync(&keeper, &store);
+    poll_and_sync(&keeper, &store);
     assert_eq!(ids(&store), [""; 0]);
     desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None).unwrap();
     assert_eq!(desk.body("beads"), "one\ntwo\nthree");
@@ -71,7 +59,7 @@ fn first_versions_are_recorded_in_batches() {
     let store = desk.scene.open();
     let keeper = start_sync(&desk, &store);
     let lines = || {
-        let lines = desk.ledger.audit(AuditFilter::default()).unwrap();
+        let lines = desk.audit();
         let first = lines.iter().filter(|line| line.action == "versions.first");
         first.map(|line| line.detail["skills"].as_u64().unwrap()).collect::<Vec<_>>()
     };
@@ -97,8 +85,8 @@ fn edits_between_runs_are_recorded() {
         panic!("{kept:?}");
     };
     desk.write("beads", &text("beads", "edited again"));
-    look(&keeper, &store);
-    assert_eq!(numbers(&desk, "beads"), [1, 2, 3]);
+    poll_and_sync(&keeper, &store);
+    assert_eq!(desk.version_numbers("beads"), [1, 2, 3]);
 }
 
 #[test]
@@ -126,7 +114,7 @@ fn last_good_text_survives_restart() {
     keeper.sync(&store, &[], true);
     assert_eq!(body(&store, "beads"), ("one\ntwo\nthree".to_owned(), true));
     desk.write("beads", &text("beads", "repaired"));
-    look(&keeper, &store);
+    poll_and_sync(&keeper, &store);
     assert_eq!(body(&store, "beads"), ("repaired".to_owned(), false));
     assert_eq!(ids(&store), ["beads"]);
 }

@@ -5,13 +5,13 @@ use std::fs;
 
 use proptest::prelude::*;
 use skill_catalog::{Audience, Store};
-use skill_service::{ReadResourceArgs, read_skill_resource};
+use skill_service::{ReadResourceArgs, ToolAnswer, read_skill_resource};
 use skillhost_payload::ErrorKind;
 use test_support::legal_paths;
 
 use crate::scene::Scene;
 
-const CANARY: &str = "CANARY: this lies outside";
+pub(crate) const CANARY: &str = "CANARY: this lies outside";
 
 /// Creates a skill three levels below the temporary directory, surrounded by canaries.
 fn scene() -> (Scene, Store) {
@@ -27,16 +27,20 @@ fn scene() -> (Scene, Store) {
     (scene, store)
 }
 
-fn read(store: &Store, path: &str) -> Result<String, ErrorKind> {
+/// Reads a file of the skill `demo`.
+pub(crate) fn read_demo(store: &Store, path: &str) -> Result<ToolAnswer, ErrorKind> {
     let args = ReadResourceArgs {
         skill_id: "demo".to_owned(),
         path: path.to_owned(),
         offset: None,
         limit: None,
     };
-    read_skill_resource(&store.snapshot(), Audience::Model, &args)
-        .map(|answer| answer.structured["content"].as_str().unwrap().to_owned())
-        .map_err(|error| error.kind)
+    read_skill_resource(&store.snapshot(), Audience::Model, &args).map_err(|error| error.kind)
+}
+
+fn read(store: &Store, path: &str) -> Result<String, ErrorKind> {
+    let answer = read_demo(store, path)?;
+    Ok(answer.structured["content"].as_str().unwrap().to_owned())
 }
 
 /// Combines every repeated way up with every target and every ending.

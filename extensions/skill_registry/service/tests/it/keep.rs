@@ -6,21 +6,18 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use skill_catalog::{AgentScope, Audience, Store};
-use skill_ledger::{ActivationLog, LedgerErrorKind, LedgerSync, ProposalState};
+use skill_ledger::{ActivationLog, LedgerErrorKind, LedgerEvent, LedgerSync, ProposalState};
 use skill_service::{
     ListSkillsArgs, ReadSkillArgs, ReviewPolicy, list_skills, propose_skill_update, read_skill,
     skill_content,
 };
 use skillhost_payload::ErrorKind;
 
-use crate::desk::{Desk, agent, person, reading, text, wish};
+use crate::desk::{Desk, agent, person, poll_and_sync, reading, text, wish};
 use crate::scene::id;
 
 fn topics(keeper: &LedgerSync, store: &Store) -> Vec<&'static str> {
-    let report = store.poll();
-    let kept = keeper.sync(store, &report.events, report.changed);
-    assert_eq!((kept.notes, kept.trouble), (Vec::new(), None));
-    kept.events.iter().map(|event| event.topic()).collect()
+    poll_and_sync(keeper, store).iter().map(LedgerEvent::topic).collect()
 }
 
 #[test]
@@ -221,44 +218,27 @@ fn propose_reports_tolerated_deviations() {
     let mut request = wish("beads", "");
     request.new_content = None;
     request.diff = Some("```diff\n@@ -9,9 +9,9 @@\n one\n-two\n+2\n three\n```\n".to_owned());
-    let (answer, outcome) = propose_skill_update(
-        &desk.ledger,
-        &snapshot,
-        Audience::Model,
-        &agent(),
-        &request,
-        ReviewPolicy::Human,
-    );
-    let answer = answer.unwrap();
-    let topics: Vec<_> = outcome.events.iter().map(|event| event.topic()).collect();
+    let propose = |policy| {
+        let (ledger, author) = (&desk.ledger, agent());
+        let (answer, outcome) =
+            propose_skill_update(ledger, &snapshot, Audience::Model, &author, &request, policy);
+        (answer.unwrap(), outcome.events)
+    };
+    let (answer, events) = propose(ReviewPolicy::Human);
+    let topics: Vec<_> = events.iter().map(LedgerEvent::topic).collect();
     assert_eq!(topics, ["skill.proposal.created"]);
     for note in ["marks around the diff were dropped", "its header had wrong line counts"] {
         assert!(answer.text.contains(note), "{}", answer.text);
     }
     assert!(answer.structured["fuzz"].as_array().unwrap().len() >= 2, "{answer:?}");
-    let (again, outcome) = propose_skill_update(
-        &desk.ledger,
-        &snapshot,
-        Audience::Model,
-        &agent(),
-        &request,
-        ReviewPolicy::Human,
-    );
-    assert_eq!((outcome.events, &again.unwrap().structured["count"]), (vec![], &json!(2)));
+    let (again, events) = propose(ReviewPolicy::Human);
+    assert_eq!((events, &again.structured["count"]), (vec![], &json!(2)));
     for (policy, decides) in [
         (ReviewPolicy::Human, "a person decides"),
         (ReviewPolicy::AgentRecommends, "a person decides"),
         (ReviewPolicy::AgentApproves, "a reviewing agent or a person decides"),
     ] {
-        let (made, _) = propose_skill_update(
-            &desk.ledger,
-            &snapshot,
-            Audience::Model,
-            &agent(),
-            &request,
-            policy,
-        );
-        let next = made.unwrap().structured["next"].to_string();
+        let next = propose(policy).0.structured["next"].to_string();
         assert!(next.contains(decides), "{next}");
     }
 }

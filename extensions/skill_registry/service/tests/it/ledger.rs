@@ -11,7 +11,7 @@ use skill_ledger::{
 };
 use skillhost_payload::ErrorKind;
 
-use crate::desk::{Desk, NOON, agent, person, text, wish};
+use crate::desk::{Desk, NOON, agent, every_proposal, person, text, wish};
 use crate::scene::id;
 
 fn topics(events: &[LedgerEvent]) -> Vec<&'static str> {
@@ -19,13 +19,17 @@ fn topics(events: &[LedgerEvent]) -> Vec<&'static str> {
 }
 
 fn actions(desk: &Desk) -> Vec<String> {
-    let entries = desk.ledger.audit(AuditFilter::default()).unwrap();
+    let entries = desk.audit();
     entries.into_iter().map(|entry| entry.action).collect()
 }
 
 fn states(desk: &Desk) -> Vec<ProposalState> {
-    let all = ProposalFilter { all: true, ..ProposalFilter::default() };
-    desk.ledger.proposals(all).unwrap().into_iter().map(|summary| summary.state).collect()
+    desk.ledger
+        .proposals(every_proposal())
+        .unwrap()
+        .into_iter()
+        .map(|summary| summary.state)
+        .collect()
 }
 
 #[test]
@@ -176,7 +180,7 @@ fn approved_proposal_can_be_rolled_back() {
     );
     assert_eq!(decided.file_state, ProposalFileState::AsWritten);
 
-    let versions = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    let versions = desk.history("beads");
     let seen: Vec<_> = versions
         .iter()
         .map(|version| (version.number, &version.author, version.approved_by.as_deref()))

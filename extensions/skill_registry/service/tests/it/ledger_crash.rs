@@ -4,18 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use skill_format::Digest;
-use skill_ledger::{
-    Ledger, LedgerNote, ProposalFileState, ProposalFilter, ProposalState, VersionAuthor,
-};
+use skill_ledger::{Ledger, LedgerNote, ProposalFileState, ProposalState, VersionAuthor};
 
-use crate::crash_worker::{MARK, SKILLS, ledger, whole};
-use crate::desk::{Desk, agent, person};
+use crate::crash_worker::{MARK, SKILLS, ledger, start_process, whole};
+use crate::desk::{Desk, agent, every_proposal, person};
 use crate::dice::Dice;
 use crate::scene::id;
 
@@ -66,14 +64,15 @@ impl WorkerReport {
 }
 
 fn start(desk: &Desk, dice: &mut Dice, edits: bool) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash_worker::crash_worker_process"])
-        .env("SKILL_STORE_TEST_CRASH_DESK", desk.scene.path(""))
-        .env("SKILL_STORE_TEST_SEED", dice.next().to_string())
-        .env("SKILL_STORE_TEST_EDITS", edits.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+    let place = desk.scene.path("").display().to_string();
+    start_process(
+        "crash_worker::crash_worker_process",
+        &[
+            ("SKILL_STORE_TEST_CRASH_DESK", place),
+            ("SKILL_STORE_TEST_SEED", dice.next().to_string()),
+            ("SKILL_STORE_TEST_EDITS", edits.to_string()),
+        ],
+    )
 }
 
 /// Starts a worker and kills it; parses its reports.
@@ -155,8 +154,8 @@ fn assert_database(desk: &Desk, report: &WorkerReport, on_disk: &BTreeSet<Digest
 /// Checks the complete state of a directory in which processes died.
 #[track_caller]
 fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, report: &mut WorkerReport, what: &str) {
-    let all = || ProposalFilter { all: true, ..ProposalFilter::default() };
-    let proposals = ledger.proposals(all()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let proposals =
+        ledger.proposals(every_proposal()).unwrap_or_else(|error| panic!("{what}: {error}"));
     for note in ledger.take_notes() {
         match note {
             LedgerNote::Finished { .. } => report.finished += 1,
@@ -210,7 +209,7 @@ fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, report: &mut WorkerReport, 
     for (proposal, version) in &report.applied {
         assert_eq!(applied.get(proposal), Some(version), "{what}: {proposal}");
     }
-    for summary in ledger.proposals(all()).unwrap() {
+    for summary in ledger.proposals(every_proposal()).unwrap() {
         let (id, state) = (&summary.id, summary.state);
         assert!(state != ProposalState::Approved && state != ProposalState::Failed, "{what}: {id}");
         assert_eq!(state == ProposalState::Applied, applied.contains_key(id), "{what}: {id}");

@@ -3,24 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::Child;
 use std::time::Duration;
 
 use rusqlite::Connection;
 use skill_format::Digest;
-use skill_ledger::{LedgerErrorKind, ProposalFilter, ProposalState, ProposeRequest, VersionAuthor};
+use skill_ledger::{LedgerErrorKind, ProposalState, ProposeRequest, VersionAuthor};
 
-use crate::crash_worker::{MARK, SKILLS, ledger, whole};
-use crate::desk::{Desk, agent, person, wish};
+use crate::crash_worker::{MARK, SKILLS, ledger, start_process, tell, whole};
+use crate::desk::{Desk, agent, every_proposal, person, wish};
 use crate::dice::Dice;
 use crate::scene::id;
 
 const PROCESSES: usize = 8;
-
-fn tell(line: &str) {
-    writeln!(io::stdout(), "{MARK}{line}").unwrap();
-}
 
 /// One of the processes.
 struct Member<'a> {
@@ -126,14 +122,15 @@ fn crowd_process() {
 }
 
 fn start(desk: &Desk, nth: usize, rounds: u64) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "ledger_crowd::crowd_process", "--nocapture"])
-        .env("SKILL_STORE_TEST_CROWD_DESK", desk.scene.path(""))
-        .env("SKILL_STORE_TEST_SEED", nth.to_string())
-        .env("SKILL_STORE_TEST_ROUNDS", rounds.to_string())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
+    let place = desk.scene.path("").display().to_string();
+    start_process(
+        "ledger_crowd::crowd_process",
+        &[
+            ("SKILL_STORE_TEST_CROWD_DESK", place),
+            ("SKILL_STORE_TEST_SEED", nth.to_string()),
+            ("SKILL_STORE_TEST_ROUNDS", rounds.to_string()),
+        ],
+    )
 }
 
 /// Lets the crowd work and compares the reports with the ledger.
@@ -186,9 +183,8 @@ fn crowd(rounds: u64) {
     assert_eq!(deeds as u64, PROCESSES as u64 * rounds);
     assert_history(&desk, &ledger, &by_proposal, &back, &edits);
 
-    let all = ProposalFilter { all: true, ..ProposalFilter::default() };
     let mut seen = (0, 0);
-    for proposal in ledger.proposals(all).unwrap() {
+    for proposal in ledger.proposals(every_proposal()).unwrap() {
         match proposal.state {
             ProposalState::Applied => {
                 seen.0 += 1;

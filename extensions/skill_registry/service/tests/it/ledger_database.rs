@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use skill_ledger::{AuditFilter, LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState};
+use skill_ledger::{LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState};
 use skillhost_payload::ErrorKind;
 
 use crate::desk::{Desk, NOON, person, text, wish};
@@ -54,7 +54,7 @@ fn assert_rebuilt(desk: &Desk, ids: &[String; 4], moved: bool) {
     // A lost text can still be rebased: the diff is known.
     let error = desk.ledger.rebase(&desk.snapshot(), &person(), &ids[1]).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::DoesNotApply);
-    let audit = desk.ledger.audit(AuditFilter::default()).unwrap();
+    let audit = desk.audit();
     assert!(audit.iter().any(|entry| entry.action == "ledger.rebuilt"));
     // New ids still sort after the old ones.
     assert!(desk.propose("beads", "next").0 > ids[3]);
@@ -200,7 +200,7 @@ fn order_survives_clock_change() {
     let seen: Vec<_> = summaries.iter().map(|s| (s.seq, s.created_ms)).collect();
     assert_eq!(seen, [(1, NOON), (2, 5_000)]);
     desk.approve(&second, digest).unwrap();
-    let entries = desk.ledger.audit(AuditFilter::default()).unwrap();
+    let entries = desk.audit();
     assert!(entries.is_sorted_by(|a, b| (a.seq, &a.id) < (b.seq, &b.id)));
     desk.clock.set(std::time::UNIX_EPOCH - Duration::from_secs(5));
     desk.ledger.reject(&person(), &first, "no").unwrap();

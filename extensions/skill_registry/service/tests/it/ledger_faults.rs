@@ -141,7 +141,7 @@ fn late_edit_is_kept() {
     assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
     assert_eq!(desk.file("beads/notes.md").as_deref(), Some("mine"));
     // A file that is to be removed, among others that are to be changed.
-    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    desk.history("beads");
     desk.scene.write("skills/beads/z.md", "added");
     desk.write("beads", &text("beads", "changed"));
     edit_before_rename(&desk, "skills/beads/z.md", "edited");

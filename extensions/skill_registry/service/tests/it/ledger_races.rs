@@ -89,7 +89,7 @@ fn assert_all_lines(desk: &Desk, writers: usize) {
     let mut expected: Vec<String> = own.into_iter().chain(added).collect();
     expected.sort_unstable();
     assert_eq!(lines, expected);
-    let versions = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    let versions = desk.history("beads");
     assert_eq!(versions.len(), 1 + writers * ROUNDS);
     assert_eq!(desk.ledger.proposals(ProposalFilter::default()), Ok(Vec::new()));
 }

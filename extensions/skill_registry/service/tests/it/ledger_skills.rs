@@ -32,7 +32,7 @@ fn new_skill_can_be_proposed() {
     assert_eq!(desk.file("pdf/SKILL.md"), Some(text("pdf", "Read it.")));
     assert_eq!(ids(&desk.store()), ["pdf"]);
     assert!(desk.ledger.approval_statuses(&desk.snapshot()).unwrap().is_empty());
-    let history = desk.ledger.history(&desk.snapshot(), "pdf").unwrap();
+    let history = desk.history("pdf");
     assert_eq!(history.len(), 1);
     assert_eq!(history[0].author, VersionAuthor::Agent(agent()));
 }
@@ -60,11 +60,11 @@ fn removed_skill_can_be_restored() {
     let desk = Desk::new();
     let script = desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let before = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    let before = desk.history("beads");
     fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
     let events = desk.ledger.record_direct_edits(&desk.snapshot(), &[id("beads")]).unwrap();
     assert_eq!(events.len(), 1);
-    let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    let history = desk.history("beads");
     assert_eq!((history.len(), history[1].files), (2, 0));
     let back = desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None).unwrap();
     assert_eq!((back.version, back.tree), (3, before[0].tree));
@@ -78,9 +78,9 @@ fn versions_keep_executable_bits() {
     let script = desk.scene.write("skills/beads/run.sh", "#!/bin/sh\n");
     let set = |mode| fs::set_permissions(&script, fs::Permissions::from_mode(mode)).unwrap();
     set(0o644);
-    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    desk.history("beads");
     set(0o755);
-    assert_eq!(desk.ledger.history(&desk.snapshot(), "beads").unwrap().len(), 2);
+    assert_eq!(desk.history("beads").len(), 2);
     desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None).unwrap();
     assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o777, 0o644);
     // A replaced file keeps its bits.
@@ -223,7 +223,7 @@ fn oversized_skill_keeps_unrecorded_files() {
     for nth in 0..600 {
         desk.scene.write(&format!("skills/beads/A/{nth:03}.txt"), format!("{nth}"));
     }
-    let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    let history = desk.history("beads");
     assert_eq!((history[0].files, history[0].complete), (512, false));
     // A file that sorts first takes the place of another one in the version.
     desk.scene.write("skills/beads/A/!new.txt", "new");
@@ -242,7 +242,7 @@ fn announced_skill_belongs_to_agent() {
     // Another process sees it first.
     desk.other().record_direct_edits(&desk.snapshot(), &[id("pdf")]).unwrap();
     desk.ledger.report_created(&desk.snapshot(), &agent(), "pdf").unwrap();
-    let history = desk.ledger.history(&desk.snapshot(), "pdf").unwrap();
+    let history = desk.history("pdf");
     let authors: Vec<_> = history.into_iter().map(|version| version.author).collect();
     assert_eq!(authors, [VersionAuthor::Agent(agent())]);
     let filter = AuditFilter { skill: Some("pdf"), ..AuditFilter::default() };

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use skill_format::Digest;
-use skill_ledger::{ProposalFilter, ProposalState};
+use skill_ledger::ProposalState;
 
-use crate::desk::{Desk, agent, person, reading, text, wish};
+use crate::desk::{Desk, agent, every_proposal, person, reading, text, wish};
 use crate::scene::id;
 
 /// A workflow: its initial state, and the operation that fails.
@@ -62,7 +62,7 @@ pub(crate) const WORKFLOWS: [Workflow; 13] = [
     Workflow {
         name: "rollback",
         prepare: |desk| {
-            desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+            desk.history("beads");
             desk.write("beads", &text("beads", "edited"));
             desk.scene.write("skills/beads/added/deep.md", "added");
             desk.scene.write("skills/beads/added/more.md", "more");
@@ -131,7 +131,7 @@ pub(crate) const WORKFLOWS: [Workflow; 13] = [
 
 fn edit_under_a_proposal(desk: &Desk) {
     desk.propose("beads", "new");
-    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    desk.history("beads");
     desk.write("beads", &text("beads", "edited"));
 }
 
@@ -178,7 +178,7 @@ fn outcomes(workflow: &Workflow) -> [String; 2] {
 /// the ledger.
 #[track_caller]
 pub(crate) fn assert_whole(desk: &Desk, workflow: &Workflow, what: &str) {
-    let proposals = desk.ledger.proposals(ProposalFilter { all: true, ..Default::default() });
+    let proposals = desk.ledger.proposals(every_proposal());
     let proposals = proposals.unwrap_or_else(|error| panic!("{what}: {error}"));
     for proposal in &proposals {
         assert_ne!(proposal.state, ProposalState::Approved, "{what}: stuck");
@@ -221,7 +221,7 @@ pub(crate) fn assert_whole(desk: &Desk, workflow: &Workflow, what: &str) {
 /// Repeats the operation unless it has succeeded; it must not fail permanently.
 #[track_caller]
 pub(crate) fn assert_repeatable(desk: &Desk, workflow: &Workflow, what: &str) {
-    let proposals = desk.ledger.proposals(ProposalFilter { all: true, ..Default::default() });
+    let proposals = desk.ledger.proposals(every_proposal());
     let done = proposals
         .unwrap()
         .iter()

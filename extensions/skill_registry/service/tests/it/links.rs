@@ -6,23 +6,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use skill_catalog::{Audience, Store, TrustLevel};
-use skill_service::{ReadResourceArgs, ReadSkillArgs, read_skill, read_skill_resource};
+use skill_service::{ReadSkillArgs, read_skill};
 use skillhost_payload::ErrorKind;
 
+use crate::jail::{CANARY, read_demo};
 use crate::scene::{Scene, assert_quiet, body, findings, ids};
 
-const CANARY: &str = "CANARY: this lies outside";
-
 fn resource(store: &Store, path: &str) -> Result<String, ErrorKind> {
-    let args = ReadResourceArgs {
-        skill_id: "demo".to_owned(),
-        path: path.to_owned(),
-        offset: None,
-        limit: None,
-    };
-    read_skill_resource(&store.snapshot(), Audience::Model, &args)
-        .map(|answer| answer.text)
-        .map_err(|error| error.kind)
+    read_demo(store, path).map(|answer| answer.text)
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn new_ledger_trusts_the_operator() {
     let (store, notes) = start(&desk);
     assert_eq!((notes, can_bind(&store, "beads")), (Vec::new(), true));
     // A ledger without such skills has a copy, too: without it, a loss would look like this.
-    desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    desk.history("beads");
     fs::write(desk.data("registry.sqlite3"), [0xA5; 20_000]).unwrap();
     let (store, notes) = start(&desk);
     assert_eq!((notes, can_bind(&store, "beads")), (Vec::new(), true));

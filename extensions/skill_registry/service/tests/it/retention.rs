@@ -20,11 +20,6 @@ fn edit(desk: &Desk, from: usize, count: usize) {
     }
 }
 
-fn numbers(desk: &Desk) -> Vec<u64> {
-    let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
-    history.into_iter().map(|version| version.number).collect()
-}
-
 fn prune(desk: &Desk, rule: &RetentionRule) -> PruneReport {
     desk.ledger.prune(rule, false).unwrap()
 }
@@ -42,13 +37,13 @@ fn default_retention_prunes_old_versions() {
     // texts.
     let expected: Vec<u64> = [1, 11].into_iter().chain(52..=151).collect();
     assert_eq!((report.versions, report.skills, report.texts), (49, 1, 48));
-    assert_eq!(numbers(&desk), expected);
+    assert_eq!(desk.version_numbers("beads"), expected);
     assert_eq!(prune(&desk, &rule).versions, 0);
 
     desk.clock.advance(31 * DAY);
     prune(&desk, &rule);
     let expected: Vec<u64> = [1, 11].into_iter().chain(132..=151).collect();
-    assert_eq!(numbers(&desk), expected);
+    assert_eq!(desk.version_numbers("beads"), expected);
     let back = desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None).unwrap();
     assert_eq!((back.version, desk.body("beads")), (152, "edit 0".to_owned()));
 }
@@ -61,14 +56,14 @@ fn daily_last_version_is_kept_longer() {
         desk.clock.advance(DAY);
     }
     prune(&desk, &RetentionRule::default());
-    let kept = numbers(&desk);
+    let kept = desk.version_numbers("beads");
     // Of the first thirty days the last ones, of the others all of the newest hundred.
     assert_eq!(kept[..5], [1, 3, 6, 9, 12]);
     assert!(kept.ends_with(&(100..=180).collect::<Vec<_>>()), "{kept:?}");
     desk.clock.advance(100 * DAY);
     prune(&desk, &RetentionRule::default());
     let expected: Vec<u64> = [1].into_iter().chain(161..=180).collect();
-    assert_eq!(numbers(&desk), expected);
+    assert_eq!(desk.version_numbers("beads"), expected);
 }
 
 #[test]
@@ -81,7 +76,7 @@ fn approved_files_are_kept() {
     edit(&desk, 3, 10);
     let rule = RetentionRule { newest: 1, newest_in_days: 0, daily_days: 0, ..Default::default() };
     assert_eq!(prune(&desk, &rule).versions, 10);
-    assert_eq!(numbers(&desk), [1, 3, 13]);
+    assert_eq!(desk.version_numbers("beads"), [1, 3, 13]);
 }
 
 #[test]
@@ -91,9 +86,9 @@ fn dry_run_removes_nothing() {
     let rule = RetentionRule { newest: 1, newest_in_days: 0, daily_days: 0, ..Default::default() };
     let would = desk.ledger.prune(&rule, true).unwrap();
     assert_eq!((would.versions, would.texts), (28, 28));
-    assert_eq!(numbers(&desk).len(), 30);
+    assert_eq!(desk.version_numbers("beads").len(), 30);
     assert_eq!(prune(&desk, &rule).versions, 28);
-    assert_eq!(numbers(&desk), [1, 30]);
+    assert_eq!(desk.version_numbers("beads"), [1, 30]);
 }
 
 #[test]
@@ -161,12 +156,12 @@ fn running_registry_applies_the_rule() {
     let keeper = LedgerSync::new(&desk.ledger);
     let store = desk.store();
     assert_eq!(keeper.start(&store).trouble, None);
-    assert_eq!(numbers(&desk).len(), 101);
+    assert_eq!(desk.version_numbers("beads").len(), 101);
     // Again after a day.
     edit(&desk, 200, 20);
     keeper.sync(&store, &[], true);
-    assert_eq!(numbers(&desk).len(), 121);
+    assert_eq!(desk.version_numbers("beads").len(), 121);
     desk.clock.advance(DAY);
     keeper.sync(&store, &[], true);
-    assert_eq!(numbers(&desk).len(), 101);
+    assert_eq!(desk.version_numbers("beads").len(), 101);
 }

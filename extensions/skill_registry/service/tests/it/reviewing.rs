@@ -162,7 +162,7 @@ fn agent_approval_requires_setting() {
         reason: Some("It counts better.".into()),
     };
     assert_eq!((proposal.summary.state, proposal.decided), (ProposalState::Applied, Some(decided)));
-    let history = desk.ledger.history(&desk.snapshot(), "beads").unwrap();
+    let history = desk.history("beads");
     assert_eq!(history.last().unwrap().author, VersionAuthor::Agent(agent()));
     let filter = AuditFilter { proposal: Some(&id), ..AuditFilter::default() };
     let audit = desk.ledger.audit(filter).unwrap();
