@@ -116,6 +116,7 @@ impl LedgerSync {
         let done =
             self.ledger.record_direct_edits(&store.snapshot(), &[]).and_then(|mut events| {
                 self.serve_last_good(&mut state, store)?;
+                // Only for the last number: no event comes after `END`.
                 self.read_new_events(&mut state, END)?;
                 events.extend(self.record_first(&mut state, store, false)?);
                 self.retain(&mut state)?;
@@ -149,6 +150,7 @@ impl LedgerSync {
             }
         }
         let stamp = stamp(self.ledger.data_dir());
+        // A young stamp may stand for a later write as well.
         let moved = stamp != state.stamp || stamp.is_some_and(DatabaseStamp::is_racy);
         if !moved && state.changed.is_empty() && !fully && !state.unrecorded {
             return LedgerOutcome::default();

@@ -35,6 +35,7 @@ impl Ledger {
                 Ok(Some(work.complete(stored)))
             })
         })?;
+        // No session, no proposal: the ledger does not exist yet.
         found.ok_or_else(|| proposal_not_found(id, Vec::new()))
     }
 

@@ -45,6 +45,7 @@ impl LedgerWork<'_, '_> {
             let proposal = &stored.proposal;
             let base = match proposal.summary.base_digest {
                 Some(base) => known(base)?,
+                // The diff of a new file applies to an empty text.
                 None => Some(Arc::default()),
             };
             // The base is damaged, too, so this proposal cannot help.

@@ -63,7 +63,7 @@ fn is_current(
     if entry.file == SkillFile::Upper {
         return true;
     }
-    // The other name would go before.
+    // `SKILL.md` is preferred to `skill.md`: a new one would replace this file.
     path.truncate(directory);
     path.extend(["/", SkillFile::Upper.name()]);
     *stats += 1;

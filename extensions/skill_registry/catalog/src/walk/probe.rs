@@ -33,6 +33,16 @@ pub(super) struct CandidateDirectory<'s> {
     pub(super) previous: Option<&'s ScanEntry>,
 }
 
+/// A SKILL.md of the directory under examination.
+struct ExaminedFile<'c> {
+    candidate: &'c CandidateDirectory<'c>,
+    id: &'c SkillId,
+    file: SkillFile,
+    stat: FileStat,
+    /// `true` if the file changed while it was read, so that the next poll reads it again.
+    torn: bool,
+}
+
 /// The outcome of examining a SKILL.md.
 enum ProbeOutcome {
     Read(ReadOutcome),
@@ -116,39 +126,32 @@ impl RootScanner<'_> {
         file: SkillFile,
         mut open: File,
     ) -> ScanEntry {
-        // A torn read is marked, so that the next poll reads the file again.
-        let mut torn = false;
-        let mut stat = match stat_file(&open) {
-            Ok(stat) => stat,
+        let mut examined = ExaminedFile { candidate, id, file, stat: unknown(), torn: false };
+        match stat_file(&open) {
+            Ok(stat) => examined.stat = stat,
             Err(error) => {
-                return self.build_entry(
-                    candidate,
-                    id,
-                    file,
-                    unknown(),
-                    true,
-                    ProbeOutcome::Failed(error),
-                );
+                // Nothing is known of the file, so the next poll reads it again.
+                examined.torn = true;
+                return self.build_entry(&examined, ProbeOutcome::Failed(error));
             }
-        };
+        }
         let found = if self.setting.mode == ScanMode::Listing {
-            match reject_by_stat(&stat) {
+            match reject_by_stat(&examined.stat) {
                 Some(finding) => ProbeOutcome::Refused(finding),
-                None => read_head(&mut open, &stat, candidate.name, &mut self.buffer)
+                None => read_head(&mut open, &examined.stat, candidate.name, &mut self.buffer)
                     .map_or_else(ProbeOutcome::Failed, ProbeOutcome::Read),
             }
         } else {
-            match read_bytes(&mut open, stat) {
+            match read_bytes(&mut open, examined.stat) {
                 Ok(Ok(read)) => {
-                    torn = read.torn;
-                    stat = read.stat;
+                    (examined.stat, examined.torn) = (read.stat, read.torn);
                     ProbeOutcome::Read(parse_complete(candidate.name, &read.bytes))
                 }
                 Ok(Err(finding)) => ProbeOutcome::Refused(finding),
                 Err(error) => ProbeOutcome::Failed(error),
             }
         };
-        self.build_entry(candidate, id, file, stat, torn, found)
+        self.build_entry(&examined, found)
     }
 
     /// Explains a file that is there but cannot be opened.
@@ -165,7 +168,8 @@ impl RootScanner<'_> {
             Ok(stat) => {
                 let found = reject_by_stat(&stat)
                     .map_or(ProbeOutcome::Failed(error), ProbeOutcome::Refused);
-                Some(self.build_entry(candidate, id, file, stat, false, found))
+                let examined = ExaminedFile { candidate, id, file, stat, torn: false };
+                Some(self.build_entry(&examined, found))
             }
             // The file was removed during the probe.
             Err(gone) if gone.kind() == ErrorKind::NotFound => None,
@@ -175,31 +179,18 @@ impl RootScanner<'_> {
                 candidate.previous?;
                 let (path, message) = (self.path_of(candidate, None), error.to_string());
                 self.walked.partial.push(PartialReason::Unreadable { path, message });
-                Some(self.build_entry(
-                    candidate,
-                    id,
-                    file,
-                    unknown(),
-                    false,
-                    ProbeOutcome::Failed(error),
-                ))
+                let examined = ExaminedFile { candidate, id, file, stat: unknown(), torn: false };
+                Some(self.build_entry(&examined, ProbeOutcome::Failed(error)))
             }
         }
     }
 
     /// Creates an entry from a probe and retains the last good version if there is one.
-    fn build_entry(
-        &mut self,
-        candidate: &CandidateDirectory<'_>,
-        id: &SkillId,
-        file: SkillFile,
-        stat: FileStat,
-        torn: bool,
-        found: ProbeOutcome,
-    ) -> ScanEntry {
+    fn build_entry(&mut self, examined: &ExaminedFile<'_>, found: ProbeOutcome) -> ScanEntry {
+        let ExaminedFile { candidate, id, file, stat, torn } = *examined;
         let (diagnostics, unstable) = match found {
             ProbeOutcome::Read(ReadOutcome::Valid(good)) => {
-                return self.build_valid_entry(candidate, id, file, stat, torn, good);
+                return self.build_valid_entry(examined, *good);
             }
             ProbeOutcome::Read(ReadOutcome::Invalid(diagnostics)) => (diagnostics, None),
             ProbeOutcome::Refused(finding) => (vec![finding.into()], None),
@@ -244,26 +235,19 @@ impl RootScanner<'_> {
     }
 
     /// Creates an entry of a valid file.
-    fn build_valid_entry(
-        &mut self,
-        candidate: &CandidateDirectory<'_>,
-        id: &SkillId,
-        file: SkillFile,
-        stat: FileStat,
-        torn: bool,
-        good: Box<ValidSkill>,
-    ) -> ScanEntry {
+    fn build_valid_entry(&mut self, examined: &ExaminedFile<'_>, good: ValidSkill) -> ScanEntry {
+        let ExaminedFile { candidate, id, file, stat, torn } = *examined;
         let place = SkillLocation {
             root: Arc::clone(&self.setting.roots[candidate.index].root),
             parent: Arc::clone(candidate.parent),
             link: candidate.link.clone(),
             file,
         };
-        let good = *good;
         let known = good.whole.as_ref().map(|whole| whole.known);
         let size = stat.signature.size;
         let skill = Skill::new(id.clone(), place, good.frontmatter, size, good.estimate, known);
         let before = candidate.previous.and_then(ScanEntry::skill);
+        // The same object stands for the same content: readers and caches compare addresses.
         let unchanged = before.filter(|old| {
             old.is_same_as(&skill)
                 && match (old.digest(), skill.digest()) {

@@ -156,11 +156,13 @@ impl LedgerSession<'_> {
             Err(JailError::NotFound) => return Ok(()),
             opened => opened.map_err(|error| jail_error(&error, &place.path()))?,
         };
+        // The intent has the executable bits after the change alone.
         let modes = self.modes_before(intent)?;
         let files = resolve_steps(intent, &contents, &dir)?;
         // In reverse order: directories that the change created are empty at the end.
         for (file, step) in intent.files.iter().zip(&files).rev() {
             let location = place.path().join(&file.path);
+            // Without the old content the file would be removed instead of restored.
             if let (None, Some(digest)) = (step.old, file.old) {
                 return Err(damaged_content_error(intent, step.path.as_str(), digest));
             }
@@ -345,6 +347,7 @@ fn record_applied(
         Some(seq) => work.version_listing(seq)?,
         None => Vec::new(),
     };
+    // What an incomplete version left out is still on the disk, and still not recorded.
     let complete = work.version(&intent.skill_id, None)?.is_none_or(|last| last.version.complete);
     let before_tree = tree::tree_digest(&before);
     let files = files_after(work, intent, before)?;

@@ -148,6 +148,7 @@ fn restore_proposal(
     } = found.recovered;
     let words: Vec<&str> =
         std::iter::once(&justification).chain(&evidence).map(String::as_str).collect();
+    // The two lines of a header start with the marks of changed lines, too.
     let lines = |mark: &str, header: &str| {
         diff.lines().filter(|line| line.starts_with(mark) && !line.starts_with(header)).count()
     };

@@ -203,6 +203,7 @@ impl DraftProposal<'_> {
                 return self.record_repetition(work, &waiting.id);
             }
         }
+        // Only now: a repetition adds no proposal.
         check_quota(work, skill_id)?;
         work.add_blobs(self.base.iter().map(|base| (base.digest, base.text.as_bytes())))?;
         work.add_blobs([(new_digest, self.new.as_bytes())])?;
