@@ -4,9 +4,11 @@
 //! owner, and each end checks that the peer is the same user: a peer could also replace the libraries
 //! that the kernel loads. The server is part of the kernel.
 //!
-//! The other types are what a kernel returns: a command in the kernel's own process has the same.
+//! The types of the responses are here, too: a command with a kernel of its own gets the same ones.
+//! `supervision` and `backoff` are for processes that restart a kernel or an extension.
 
 mod agent;
+mod backoff;
 mod build;
 #[cfg(unix)]
 mod client;
@@ -25,6 +27,7 @@ mod tool_listing;
 pub use agent::{
     AgentDetails, AgentError, AgentStatus, AgentSummary, InstructionLayer, InstructionLayerKind,
 };
+pub use backoff::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 pub use build::{BuildOutcome, BuildPreview, ReloadOutcome, RollbackOutcome};
 #[cfg(unix)]
 pub use client::{MessageConnection, RequestError, is_gone, send_request, socket_path};

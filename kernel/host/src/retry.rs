@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use skillhost_agents::{AgentRuntime, WeakAgentRuntime};
+use skillhost_control::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 use skillhost_core::{ExtensionHost, KernelError};
 use skillhost_home::LoadPhase;
 use skillhost_payload::OperatorCommand;
-use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 use tokio_util::sync::CancellationToken;
 
 /// Retries each process extension that failed at its start: after 1, 2, 4 and 8 seconds. `ext

@@ -17,9 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use skillhost_control::{RestartBackoff, RestartLimits};
 use skillhost_core::{ProcessExtension, ProcessLauncher, ProcessSpec};
 use skillhost_payload::CallError;
-use skillhost_sandbox::{RestartBackoff, RestartLimits};
 
 use crate::supervised::SupervisedProcess;
 

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use skillhost_control::{ExitCause, RestartBackoff, RestartDecision};
 use skillhost_core::{ProcessExtension, ProcessSpec};
 use skillhost_payload::{CallContext, CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec};
-use skillhost_sandbox::{ExitCause, RestartBackoff, RestartDecision};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 

@@ -4,9 +4,8 @@
 //! describes a program and its complete environment, `group` signals all processes of a child.
 //! `child` is a long-running child with pipes, `limited_run` runs a program to its exit within
 //! limits. `orphans` ends the children of a killed kernel, `parent` this process with its parent,
-//! `backoff` decides about restarts, and `printable` makes output safe to show.
+//! and `printable` makes output safe to show.
 
-mod backoff;
 mod child;
 mod group;
 mod launch;
@@ -15,7 +14,6 @@ mod orphans;
 mod parent;
 mod printable;
 
-pub use backoff::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 pub use child::{ChildProcess, ChildSpec};
 pub use launch::{LaunchError, LaunchSpec};
 pub use limited_run::{ProcessExit, ProcessLimits, run_limited};

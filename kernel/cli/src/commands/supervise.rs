@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use skillhost_control::{SUPERVISED, SupervisorLock};
-use skillhost_home::SupervisorSettings;
-use skillhost_sandbox::{
-    ExitCause, RestartBackoff, RestartDecision, RestartLimits, exit_with_parent,
+use skillhost_control::{
+    ExitCause, RestartBackoff, RestartDecision, RestartLimits, SUPERVISED, SupervisorLock,
 };
+use skillhost_home::SupervisorSettings;
+use skillhost_sandbox::exit_with_parent;
 use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, Output, exit, queue};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{self, SignalKind, signal};

@@ -243,7 +243,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Edges outside of the plan, each until the code that needs it has moved.
-const UNPLANNED: &[(&str, &str)] = &[("skillhost-kernel", "skillhost-sandbox")];
+const UNPLANNED: &[(&str, &str)] = &[];
 
 /// Crates outside of the plan, each until its parts are crates of their own.
 const UNPLANNED_CRATES: &[&str] = &[];
