@@ -38,9 +38,8 @@ pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<WritePlan, Ext
     }
     if parts.len() > FILES {
         let message = format!("the patch has {} parts, more than {FILES}", parts.len());
-        return Err(
-            ExtensionError::new(ErrorKind::TooLarge, message).with_hint("make several of it")
-        );
+        return Err(ExtensionError::new(ErrorKind::TooLarge, message)
+            .with_hint("split it into several patches"));
     }
     // Sorted by path, so that the result does not depend on the order of the patch.
     let mut edits: BTreeMap<SandboxPath, FileEdit> = BTreeMap::new();

@@ -109,7 +109,7 @@ pub(crate) fn move_entry(
         rename_new(&old.dir, &old.name, &new.dir, &new.name).map_err(|error| {
             match error.kind() {
                 IoKind::AlreadyExists => {
-                    ExtensionError::new(ErrorKind::Conflict, format!("`{to}` is there already"))
+                    ExtensionError::new(ErrorKind::Conflict, format!("`{to}` already exists"))
                         .with_hint("choose another name, or delete it first")
                 }
                 _ => EntryError::from(error).with_path(to),
@@ -137,7 +137,7 @@ pub(crate) fn examine(
             ErrorKind::Denied,
             format!("`{path}` is part of every sandbox"),
         )
-        .with_hint("name something in it"));
+        .with_hint("name an entry in it"));
     }
     let location = sandbox.open_entry(path)?;
     let metadata = location.metadata().map_err(|error| EntryError::from(error).with_path(path))?;

@@ -104,7 +104,7 @@ pub(crate) async fn announce_skills(
             Ok(_) | Err(_) => {
                 return Err(ExtensionError::new(
                     ErrorKind::Conflict,
-                    format!("there is a skill `{id}` already"),
+                    format!("skill `{id}` already exists"),
                 )
                 .with_hint("choose another id, or change it with propose_skill_update"));
             }

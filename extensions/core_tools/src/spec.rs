@@ -44,9 +44,9 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         "offset": whole("Number of entries to skip", 0),
         "limit": whole("Maximum number of entries; 200 by default", 1),
     });
-    let moved = json!({"from": path("What to move"), "to": path("Its new name, free as yet")});
+    let moved = json!({"from": path("The entry to move"), "to": path("The new path, which must not exist yet")});
     let deleted = json!({
-        "path": path("What to delete"),
+        "path": path("The entry to delete"),
         "recursive": {"type": "boolean", "description": "Also a directory that is not empty"},
     });
     let patch = json!({
@@ -71,7 +71,7 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         .read_only(),
         requiring_approval(ToolSpec::new(
             "write_file",
-            "Creates a text file of the sandbox or replaces all of it; directories are made. Skills \
+            "Creates a text file of the sandbox or replaces all of it; missing directories are created. Existing skills \
              that are there cannot be changed this way; a new directory with a SKILL.md becomes a \
              skill that a person has to approve (write its other files first).",
             object_schema(&write, &["path", "content"]),
@@ -96,7 +96,7 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         requiring_approval(
             ToolSpec::new(
                 "delete_path",
-                "Deletes a file or directory of the sandbox; it cannot be brought back.",
+                "Deletes a file or directory of the sandbox; this cannot be undone.",
                 object_schema(&deleted, &["path"]),
             )
             .destructive(),

@@ -37,7 +37,7 @@ pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<WritePlan, Exte
     let now = base.as_deref().unwrap_or(ABSENT);
     if let Some(expected) = args.expected_digest.as_deref().filter(|expected| *expected != now) {
         let message = match (expected, now) {
-            (ABSENT, _) => format!("`{path}` is there already"),
+            (ABSENT, _) => format!("`{path}` already exists"),
             (_, ABSENT) => format!("`{path}` not found"),
             _ => format!("`{path}` has the digest {now}, not the expected one"),
         };

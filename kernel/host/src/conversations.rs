@@ -343,11 +343,11 @@ mod tests {
         let answering = async {
             channel.handle_client_message(ClientMessage::SecretDeclined {
                 id: 1,
-                reason: "the user said no".into(),
+                reason: "the user refused".into(),
             });
         };
         let (reply, ()) = tokio::join!(channel.request_secret(&ask), answering);
         let SecretReply::Refused { reason } = reply else { panic!("it was given") };
-        assert_eq!(reason, "the user said no");
+        assert_eq!(reason, "the user refused");
     }
 }

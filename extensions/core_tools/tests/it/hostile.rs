@@ -123,7 +123,7 @@ fn fifo_is_reported_without_blocking() {
     for (tool, args) in uses("notes/pipe") {
         let (kind, message, _) = yard.refusal(tool, &args);
         let expected = match kind {
-            ErrorKind::Conflict => "`notes/pipe` is there already",
+            ErrorKind::Conflict => "`notes/pipe` already exists",
             _ => "`notes/pipe` is a special file",
         };
         assert_eq!(message, expected, "{tool}");

@@ -70,7 +70,7 @@ fn write_requires_expected_digest() {
     );
     assert_eq!(
         write("notes/a.md", "x", Some("none")).unwrap_err().message(),
-        "`notes/a.md` is there already"
+        "`notes/a.md` already exists"
     );
     assert_eq!(
         write("notes/b.md", "x", Some(&old)).unwrap_err().message(),
@@ -108,7 +108,7 @@ fn overtaken_plan_is_conflict() {
     yard.write("notes/c.md", "theirs");
     assert_eq!(
         plan.commit(&yard.sandbox, None).unwrap_err().message(),
-        "`notes/c.md` is there already"
+        "`notes/c.md` already exists"
     );
     assert_eq!(yard.text("notes/c.md").as_deref(), Some("theirs"));
 }

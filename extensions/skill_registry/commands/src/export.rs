@@ -218,7 +218,7 @@ fn select_skills<'s>(
             })?;
         if let Some(reason) = doubt(skill) {
             return Err(CliError::new(exit::IO, format!("`{id}` is {reason}")).with_hint(format!(
-                "look at its files; then, if you answer for them: --allow {id}"
+                "inspect its files; then, if you trust them: --allow-untrusted {id}"
             )));
         }
         chosen.push(skill);
@@ -337,7 +337,7 @@ fn print(output: Output, report: &ExportReport) -> Result<(), CliError> {
     }
     for skipped in &report.left_out {
         output.print_note(format!(
-            "`{}` is left out: it is {}; --allow {} exports it",
+            "`{}` is left out: it is {}; --allow-untrusted {} exports it",
             skipped.skill_id, skipped.reason, skipped.skill_id
         ));
     }

@@ -98,7 +98,7 @@ fn print(output: Output, graph: &SkillGraph) -> Result<(), CliError> {
     }
     for conflict in &graph.conflicts {
         let (skill, with) = (display_safe(&conflict.skill), display_safe(&conflict.with));
-        line(format!("{red}conflict{red:#}: `{skill}` and `{with}` do not get on"))?;
+        line(format!("{red}conflict{red:#}: `{skill}` and `{with}` exclude each other"))?;
     }
     for cycle in &graph.cycles {
         let path: Vec<String> = cycle.iter().map(|id| display_safe(id)).collect();

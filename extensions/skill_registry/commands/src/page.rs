@@ -240,7 +240,7 @@ impl TextPage {
             ProposalDrift::Moved { mergeable: false, .. } => {
                 self.warning("the file has changed since, in the same lines: it cannot be rebased");
             }
-            ProposalDrift::Gone => self.warning("the skill is gone"),
+            ProposalDrift::Gone => self.warning("the skill no longer exists"),
         }
         let file = proposal.file.display();
         match proposal.file_state {

@@ -28,7 +28,7 @@ pub(super) fn cmd_skill_rebase(session: &CliContext, args: &RebaseArgs) -> Comma
     }
     match (summary.state, rebased.conflicts.len()) {
         (ProposalState::Superseded, 0) => output.print_line(format!(
-            "{}: the file says this already; there is nothing left to decide",
+            "{}: the file already has this text; there is nothing left to decide",
             summary.id
         ))?,
         (_, 0) => output.print_line(format!(

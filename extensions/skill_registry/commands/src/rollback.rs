@@ -47,6 +47,6 @@ fn before_last(id: &str, versions: &[SkillVersion]) -> Result<u64, CliError> {
     match versions {
         [.., before, _] => Ok(before.number),
         _ => Err(CliError::new(exit::CONFLICT, format!("`{id}` has only one version"))
-            .with_hint("there is nothing to go back to")),
+            .with_hint("no earlier version exists")),
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn cmd_skill_search(session: &CliContext, args: &SearchArgs) -> Comma
     let output = session.output;
     let query = args.query.join(" ");
     if query.trim().is_empty() {
-        return Err(CliError::usage("there is nothing to look for")
+        return Err(CliError::usage("the query is empty")
             .with_hint("say what the skill is for; `skillhost skill list` prints all of them"));
     }
     let store = stored::open_store(session, &args.roots)?;

@@ -95,7 +95,7 @@ fn change(session: &CliContext, ids: &[String], to: SkillState) -> CommandResult
         output.print_line(format!("{}: {state_text}", display_safe(id)))?;
     }
     if taken_over {
-        output.print_line("the running kernel has taken it over")?;
+        output.print_line("the running kernel uses it")?;
     }
     Ok(exit::OK)
 }
@@ -163,7 +163,7 @@ fn verify_edit(
         .ok_or_else(|| {
             let lines: Vec<_> =
                 states.iter().map(|(id, state)| format!("{id}: {}", state.as_str())).collect();
-            let message = format!("{} cannot be edited without harm", path.display());
+            let message = format!("{} cannot be edited safely", path.display());
             CliError::usage(message).with_hint(format!(
                 "write it yourself: extensions: {{{REGISTRY}: {{skills: {{{}}}}}}}",
                 lines.join(", ")

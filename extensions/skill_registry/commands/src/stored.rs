@@ -137,7 +137,7 @@ fn root_options(session: &CliContext, roots: &SkillRoots) -> Result<StoreOptions
         if !path.is_dir() {
             let message = format!("{}: no such directory", path.display());
             return Err(CliError::new(exit::NOT_FOUND, message)
-                .with_hint("--root names a folder with skills in it"));
+                .with_hint("--root names a directory with skills"));
         }
         // The first root is the most common one, so it has the plainest label.
         let label = if number == 0 { "root".to_owned() } else { format!("root{}", number + 1) };

@@ -1,4 +1,4 @@
-//! What happens to proposals.
+//! Operations on proposals.
 
 pub(crate) mod approve;
 pub(crate) mod propose;

@@ -62,6 +62,7 @@ pub(super) fn read_cargo_toml(
         let place = key.span();
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("package", DeValue::Table(table)) => reader.package(table, &mut recipe),
+            // Read after the loop, because a missing [lib] is a violation, too.
             ("lib", DeValue::Table(_)) => {}
             ("dependencies", DeValue::Table(table)) => reader.dependencies(table, &mut recipe),
             ("profile", DeValue::Table(table)) => reader.profiles(table, &mut recipe),

@@ -1,4 +1,4 @@
-//! `skillhost ask`: one turn of an agent, hop 1 and hop 6.
+//! `skillhost ask`: sends one message to an agent and prints the reply.
 
 use serde_json::{Value, json};
 use skillhost_agents::DEFAULT_AGENT;

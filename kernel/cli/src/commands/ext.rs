@@ -72,7 +72,7 @@ pub(super) fn print_load_report(output: Output, report: &LoadReport) -> Result<(
         output.print_note(note);
     }
     if !report.rejected.is_empty() {
-        output.print_note("skillhost ext doctor says what to do about the rejected ones");
+        output.print_note("skillhost ext doctor shows how to fix the rejected ones");
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ pub(super) fn approve(session: &CliContext, args: &ExtensionApproveArgs) -> Comm
     output
         .print_line(format!("approved {id}: {}, digest {}{tools}", record.kind, record.digest))?;
     output.print_line(
-        "it is in use from the next start on; if it is loaded, with skillhost ext reload",
+        "it is in use from the next start; if it is loaded, with skillhost ext reload",
     )?;
     Ok(exit::OK)
 }
@@ -139,6 +139,7 @@ pub(super) fn list(session: &CliContext) -> CommandResult {
             at_ms: Some(record.at_ms),
         })
         .collect();
+    // An id with a record is listed above, even if its files have changed since.
     let waiting = found
         .unapproved
         .values()

@@ -87,7 +87,7 @@ pub(super) fn cmd_ext_rollback(session: &CliContext, id: &str) -> CommandResult 
 fn activation_note(active: bool) -> &'static str {
     match active {
         true => "it is in use",
-        false => "it is in use from the next start on",
+        false => "it is in use from the next start",
     }
 }
 

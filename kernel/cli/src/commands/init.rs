@@ -82,7 +82,7 @@ pub(super) fn cmd_init(session: &CliContext, args: &InitArgs) -> CommandResult {
     }
     let place = display_safe(&home.root().display().to_string());
     output.print_line(format!(
-        "{place} is a home ({} files made, what existed was kept)",
+        "{place} is a home ({} files created, existing files kept)",
         made.len()
     ))?;
     if !trusted {

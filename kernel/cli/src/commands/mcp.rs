@@ -200,7 +200,7 @@ fn parse_labeled_roots(
         if !path.is_dir() {
             let message = format!("{}: no such directory", path.display());
             return Err(CliError::new(exit::NOT_FOUND, message)
-                .with_hint("--root names a folder with skills in it, as LABEL=PATH"));
+                .with_hint("--root names a directory with skills, as LABEL=PATH"));
         }
         let trust = skill_catalog::TrustLevel::Untrusted;
         Ok(skill_catalog::SkillRoot { label: root.label.clone(), path, trust })

@@ -262,7 +262,7 @@ fn restart_delay(
         (Some(code), ..) => format!("ended with exit code {code}"),
         (None, Some(code), _) => format!("ended out of order with exit code {code}"),
         (None, None, Some(silence)) => {
-            format!("gave no sign of life for {} s and was killed", silence.as_secs())
+            format!("sent no heartbeat for {} s and was killed", silence.as_secs())
         }
         (None, None, None) => {
             format!("was killed by signal {}", end.status.signal().unwrap_or_default())

@@ -84,7 +84,7 @@ fn active_skill_survives_compaction() {
     // The message exceeds the rest of the context window.
     let long = "Look at this. ".repeat(2_600);
     let output = ask_in_thread(&home, &thread, &long).success();
-    assert!(output.stderr.contains("older messages were summed up"), "{output}");
+    assert!(output.stderr.contains("older messages were summarized"), "{output}");
     let requests = mock.requests();
     assert_eq!(requests.len(), 4);
     assert_eq!(requests[2].tools(), Vec::<String>::new());

@@ -258,7 +258,7 @@ fn config_and_list_name_bad_manifest() {
     bad            rejected (parse)         [HOME]/sandbox/extensions/bad/manifest.yaml:1:1: `name` is missing
     --- stderr
     note: `skill_registry` optionally depends on `embedding`, which does not exist
-    note: skillhost ext doctor says what to do about the rejected ones
+    note: skillhost ext doctor shows how to fix the rejected ones
     ");
     let config = home.skillhost(["config"]).success();
     assert_eq!(

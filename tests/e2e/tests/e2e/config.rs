@@ -245,7 +245,7 @@ fn extension_reports_unknown_setting() {
     skill_registry rejected (new)         config: unknown field `poll_interval`, expected one of `roots`, `poll_interval_ms`, `l1_budget_chars`, `l1_full_limit`, `ignore`, `skills`, `search_embeddings`, `review`
     --- stderr
     note: `skill_registry` optionally depends on `embedding`, which does not exist
-    note: skillhost ext doctor says what to do about the rejected ones
+    note: skillhost ext doctor shows how to fix the rejected ones
     ");
     insta::assert_snapshot!(home.start(home.command().env("SKILLHOST_EXTENSIONS__ECHO", "x").arg("config")).finish(), @r#"
     exit 2

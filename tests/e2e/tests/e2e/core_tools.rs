@@ -132,7 +132,7 @@ fn file_tools_cannot_edit_skills() {
     insta::assert_snapshot!(call_tool(&home, "write_file", &again), @"
     exit 4
     --- stderr
-    error: there is a skill `greet` already
+    error: skill `greet` already exists
     hint: choose another id, or change it with propose_skill_update
     ");
     assert!(!home.path("sandbox/skills/group").exists());

@@ -243,13 +243,13 @@ fn untrusted_skills_are_not_exported() {
     written  greet
     0 of 2 skills in [HOME]/out were up to date
     --- stderr
-    note: `found` is left out: it is in the untrusted root `other`; --allow found exports it
+    note: `found` is left out: it is in the untrusted root `other`; --allow-untrusted found exports it
     ");
     insta::assert_snapshot!(home.skillhost(["export", "--to", "./out", "found"]), @"
     exit 5
     --- stderr
     error: `found` is in the untrusted root `other`
-    hint: look at its files; then, if you answer for them: --allow found
+    hint: inspect its files; then, if you trust them: --allow-untrusted found
     ");
     let allowed = run_export(&home, &["--to", "./out", "found", "--allow", "found"]).success();
     assert_eq!(statuses(&allowed), pairs(&[("found", "written")]));

@@ -24,7 +24,7 @@ fn list_shows_loaded_rejected_disabled() {
     idle           disabled
     --- stderr
     note: `skill_registry` optionally depends on `embedding`, which does not exist
-    note: skillhost ext doctor says what to do about the rejected ones
+    note: skillhost ext doctor shows how to fix the rejected ones
     ");
     insta::assert_snapshot!(stable_json(&home.skillhost(["ext", "list", "--json"]).success()), @r#"
     {

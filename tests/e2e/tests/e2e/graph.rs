@@ -146,7 +146,7 @@ fn unmet_conflicting_cyclic_dependencies_fail() {
     1  greet
     1  insult
     missing: `greet` needs `people`, which is not here
-    conflict: `greet` and `insult` do not get on
+    conflict: `greet` and `insult` exclude each other
     cycle: egg → hen → egg
     waits: `omelette` has to come after a cycle
     --- stderr

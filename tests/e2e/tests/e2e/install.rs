@@ -154,7 +154,7 @@ fn installed_copy_runs_main_flow() {
     insta::assert_snapshot!(installed.run(["init", "mine"]), @r#"
     exit 0
     --- stdout
-    [OUTSIDE]/mine is a home ([N] files made, what existed was kept)
+    [OUTSIDE]/mine is a home ([N] files created, existing files kept)
     next:
       skillhost --home [OUTSIDE]/mine skill list
       skillhost --home [OUTSIDE]/mine ask --print-prompt "hello"

@@ -197,7 +197,7 @@ fn skill_lists_match_schema() {
     assert_eq!(found["unmet"], json!(["\"no such phrase\""]));
     assert!(found["skills"][0]["score"].is_number(), "{found}");
     // The search index may still be incomplete; text and value must agree on that.
-    assert_eq!(found.get("caution").is_some(), text.contains("the index is being made"));
+    assert_eq!(found.get("caution").is_some(), text.contains("the index is being built"));
     let (none, _) =
         call_with_schema(&mut client, "list_skills", &json!({ "tags": ["no-such-tag"] }));
     assert_eq!(none["skills"], json!([]));

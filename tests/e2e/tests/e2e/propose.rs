@@ -67,7 +67,7 @@ fn proposal_does_not_change_skill() {
     let text = answer["text"].as_str().unwrap();
     let expected = format!(
         "Proposal 1 ({id}) is recorded: SKILL.md of `greet`, 1 lines added, 1 removed. Nothing is \
-         changed: a person decides. Go on with the skill as it is."
+         changed: a person decides. Continue with the skill as it is."
     );
     assert!(text.starts_with(&expected), "{text}");
 

@@ -170,7 +170,7 @@ fn running_kernel_applies_skill_state() {
     let home = agents_home();
     let kernel = start_kernel(&home);
     let output = home.skillhost(["skill", "disable", "greet"]).success().stdout;
-    assert_eq!(output, "greet: on → off\nthe running kernel has taken it over\n");
+    assert_eq!(output, "greet: on → off\nthe running kernel uses it\n");
     kernel.line_with("kernel.extension_reloaded skill_registry");
     assert!(!listed_ids(&home, "orchestrator_agent").contains(&"greet".to_owned()));
     home.skillhost(["skill", "enable", "greet"]).success();

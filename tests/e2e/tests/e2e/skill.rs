@@ -387,7 +387,7 @@ fn root_option_requires_no_home() {
     exit 3
     --- stderr
     error: [OUTSIDE]/three: no such directory
-    hint: --root names a folder with skills in it
+    hint: --root names a directory with skills
     ");
     insta::assert_snapshot!(run(&["skill", "read", "same@root3", "--root", "one"]), @"
     exit 3

@@ -503,7 +503,7 @@ fn doctor_accepts_directories() {
     exit 3
     --- stderr
     error: [HOME]/gone: no such directory
-    hint: --root names a folder with skills in it
+    hint: --root names a directory with skills
     ");
 }
 
@@ -544,7 +544,7 @@ fn unreadable_paths_are_reported() {
       hint: give the process permission to read it
     3 skills, 1 visible, 1 in L1; the catalog has 109 of 8000 characters
     --- stderr
-    note: the scan did not see everything: [HOME]/sandbox/skills/closed could not be read: Permission denied (os error 13)
+    note: the scan is incomplete: [HOME]/sandbox/skills/closed could not be read: Permission denied (os error 13)
     note: [HOME]/sandbox/skills/closed: error[scan.unreadable]: the directory cannot be searched: Permission denied (os error 13)
     ");
 }

@@ -78,7 +78,7 @@ fn skills_are_found_by_purpose() {
     insta::assert_snapshot!(search(&[" "]), @"
     exit 2
     --- stderr
-    error: there is nothing to look for
+    error: the query is empty
     hint: say what the skill is for; `skillhost skill list` prints all of them
     ");
     // A search creates no files.

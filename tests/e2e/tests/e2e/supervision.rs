@@ -350,7 +350,7 @@ fn silent_kernel_is_restarted() {
     kill_process(kernel, Signal::STOP).unwrap();
     let restarting: Value =
         serde_json::from_str(&supervisor.line_with("supervisor.restarting")).unwrap();
-    let reason = "gave no sign of life for 5 s and was killed";
+    let reason = "sent no heartbeat for 5 s and was killed";
     assert_eq!(restarting["payload"]["reason"], reason);
     assert_ne!(wait_for_start(&supervisor), kernel);
     supervisor.interrupt().success();

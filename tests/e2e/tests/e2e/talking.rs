@@ -199,7 +199,7 @@ fn next_kernel_finishes_interrupted_run() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     mock.release();
     let output = run.finish().exits(1);
-    assert!(output.stderr.contains("the kernel was ended before the answer came"), "{output}");
+    assert!(output.stderr.contains("the kernel ended before it replied"), "{output}");
     kernel.finish().success();
     let thread = last_thread(&home);
     let output = home.skillhost(["ask", "--thread", &thread]).exits(1);

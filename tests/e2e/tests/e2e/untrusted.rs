@@ -127,7 +127,7 @@ fn untrusted_home_has_no_operator_roots() {
     --- stdout
     0 of 0 skills in [HOME]/../exported were up to date
     --- stderr
-    note: `greet` is left out: it is in the untrusted root `sandbox`; --allow greet exports it
+    note: `greet` is left out: it is in the untrusted root `sandbox`; --allow-untrusted greet exports it
     ");
     assert!(!home.outside().join("exported/greet").exists());
     home.skillhost(["export", "greet", "--to", "../exported"]).exits(5);

@@ -250,6 +250,7 @@ impl RootScanner<'_> {
         // The same object stands for the same content: readers and caches compare addresses.
         let unchanged = before.filter(|old| {
             old.is_same_as(&skill)
+                // Without an earlier digest only an equal stamp shows that the text is the same.
                 && match (old.digest(), skill.digest()) {
                     (Some(old), Some(new)) => old == new,
                     (None, Some(_)) => {
@@ -259,12 +260,14 @@ impl RootScanner<'_> {
                 }
         });
         if let Some(whole) = good.whole {
+            // An unchanged text must not evict texts that were requested.
             if unchanged.is_some() {
                 self.setting.cache.insert_if_room(&skill.cache_key(), whole.good);
             } else {
                 self.setting.cache.insert(&skill.cache_key(), whole.good);
             }
         }
+        // An unchanged skill stays the same object and keeps the facts of its text.
         let skill = match unchanged {
             Some(old) => {
                 if let Some(known) = known {
@@ -274,6 +277,7 @@ impl RootScanner<'_> {
             }
             None => Arc::new(skill),
         };
+        // Candidates for the new name of a skill that disappeared; the first pass knows no old ones.
         if before.is_none() && self.setting.mode != ScanMode::Listing {
             self.walked.fresh.push((Arc::clone(&skill), stat.signature));
         }

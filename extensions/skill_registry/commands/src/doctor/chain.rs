@@ -1,4 +1,4 @@
-//! The chain of each skill: discovered, parsed, valid, visible, in L1.
+//! The stages of each skill: discovered, parsed, valid, visible, in L1 (the catalog of a prompt).
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

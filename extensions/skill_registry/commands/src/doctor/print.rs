@@ -38,7 +38,7 @@ pub(super) fn print(output: Output, examination: &SkillDoctorReport) -> Result<(
         output.print_line(format!("{skills}, {visible} visible, {listed} in L1{room}"))?;
     }
     if let Some(partial) = &examination.partial {
-        output.print_note(format!("the scan did not see everything: {partial}"));
+        output.print_note(format!("the scan is incomplete: {partial}"));
     }
     for remark in &examination.remarks {
         output.print_note(format!("{}: {}", remark.path, remark.diagnostic));

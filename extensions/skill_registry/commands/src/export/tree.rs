@@ -45,7 +45,7 @@ impl ExportSource {
         let entry = publisher.entry(store, snapshot, skill).map_err(registry_error)?;
         let Some(files) = &entry.files else {
             let message = "it has more than 512 files or 16 MiB, which is too much for a copy";
-            return Err(CliError::new(exit::FINDINGS, message).with_hint("--link"));
+            return Err(CliError::new(exit::FINDINGS, message).with_hint("--symlink"));
         };
         let files = files.iter().map(|file| (file.path.clone(), (file.digest, file.executable)));
         Ok(Self::Copy(files.collect()))

@@ -245,7 +245,9 @@ impl ReviewLoop<'_> {
         let state = rebased.proposal.summary.state;
         self.message = match lines.is_empty() {
             false => format!("both sides changed line {}; nothing was done", lines.join(", ")),
-            true if state == ProposalState::Superseded => "the file says this already".to_owned(),
+            true if state == ProposalState::Superseded => {
+                "the file already has this text".to_owned()
+            }
             true => "it fits the file as it is now".to_owned(),
         };
         Ok(ReviewAction::Again)
@@ -275,7 +277,7 @@ impl ReviewLoop<'_> {
                 StyledSpan::plain(&text),
                 StyledSpan::plain("_"),
             ];
-            let help = vec![StyledSpan::new(DIM, "Enter ends it, Esc gives it up")];
+            let help = vec![StyledSpan::new(DIM, "Enter submits it, Esc discards it")];
             self.draw_with(view, &[line, help])?;
             match self.screen.input()? {
                 ScreenInput::Key(KeyCode::Enter) => break,

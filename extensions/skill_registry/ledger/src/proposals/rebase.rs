@@ -171,7 +171,7 @@ impl LedgerSession<'_> {
     ) -> Result<RebaseOutcome, LedgerError> {
         stored.proposal.summary.state = ProposalState::Superseded;
         self.change(|work| {
-            let detail = json!({"because": "the file says the same already"});
+            let detail = json!({"because": "the file already has this text"});
             let changed = log_action(work, &stored, actor, "proposal.superseded", None, detail)?;
             work.save(&mut stored, changed)?;
             Ok(RebaseOutcome { proposal: work.complete(stored), conflicts: Vec::new() })

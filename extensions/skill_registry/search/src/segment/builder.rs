@@ -107,6 +107,7 @@ impl SegmentBuilder {
             names: self.names,
             ..IndexSegment::default()
         };
+        // Terms were numbered by their first occurrence; a segment numbers them in sorted order.
         segment.names.items.iter_mut().for_each(|term| *term = numbers[*term as usize]);
         // A counting sort by term; documents are visited in slot order, so slots ascend.
         let mut starts = vec![0u32; segment.vocabulary.len() + 1];

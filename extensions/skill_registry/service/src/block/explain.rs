@@ -68,6 +68,7 @@ pub fn explain_catalog(
 ) -> ToolAnswer {
     let view = snapshot.view(turn.scope);
     let picked = BlockCandidates::new(snapshot, view, &[], search);
+    // The same decision as for a prompt: all skills if they are few and fit, else a selection.
     let full = view.catalog(snapshot, turn.budget_chars);
     // The condition of the block itself, so that the explanation is true of it.
     let full = full.filter(|catalog| blocks.lists_all(view, catalog));
@@ -106,6 +107,7 @@ pub fn explain_catalog(
                 visible,
                 in_block,
                 // The first reason that applies is the one to remove first.
+                // The most specific reason first: a skill that is off is not visible either.
                 absent: match state {
                     _ if in_block => None,
                     SkillState::Off => Some(OmissionReason::Off),

@@ -77,9 +77,9 @@ impl RankingSource {
     pub const fn quality_warning(self) -> Option<&'static str> {
         match self {
             Self::Index { .. } => None,
-            Self::Catalog => Some("the index is being made: ask again for a better order"),
+            Self::Catalog => Some("the index is being built: ask again for a better order"),
             Self::Names => {
-                Some("the index is being made: only names, descriptions and tags were searched")
+                Some("the index is being built: only names, descriptions and tags were searched")
             }
         }
     }

@@ -59,7 +59,7 @@ fn record_proposal(
 fn next_step(policy: ReviewPolicy) -> &'static str {
     match policy {
         ReviewPolicy::Human | ReviewPolicy::AgentRecommends => {
-            "Nothing is changed: a person decides. Go on with the skill as it is."
+            "Nothing is changed: a person decides. Continue with the skill as it is."
         }
         ReviewPolicy::AgentApproves => {
             "Nothing is changed yet: a reviewing agent or a person decides. Go on with the skill as \

@@ -97,7 +97,7 @@ fn resource_schema(skill_id: &Value) -> Value {
 }
 
 const PROPOSE: &str = "Proposes a better text for a file of a skill, or a new skill, to the person \
-    who keeps them. Use it when following a skill showed that it is wrong, outdated or lacks \
+    who maintains them. Use it when following a skill showed that it is wrong, outdated or lacks \
     something. It never changes the skill: a person reviews the proposal later, so go on with the \
     skill as it is. Read the file first, then give either `diff` (a unified diff against exactly \
     its current text; for small edits) or `new_content` (the whole new text). For a new skill give \

@@ -156,6 +156,7 @@ impl Channel for TerminalChannel {
     fn on_event(&self, event: &RunEvent) {
         let inner = &mut *self.lock();
         if let RunEvent::Text { agent_id, text } = event {
+            // The text of a delegated run goes to the agent that delegated, not to the user.
             if *agent_id == inner.agent {
                 inner.printed = true;
                 self.print(inner, text);
@@ -201,7 +202,7 @@ impl Channel for TerminalChannel {
             }
             RunEvent::Compacted { agent_id, messages, before, after } => {
                 let text = format!(
-                    "{agent_id}: {messages} older messages were summed up, approx. {before} → {after} tokens"
+                    "{agent_id}: {messages} older messages were summarized, approx. {before} → {after} tokens"
                 );
                 self.note(inner, text);
             }

@@ -94,7 +94,7 @@ fn parse_decision(line: &str, always: bool) -> ApprovalDecision {
     match line.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => ApprovalDecision::Once,
         "s" | "session" if !always => ApprovalDecision::Session,
-        _ => ApprovalDecision::Refuse { reason: "the user said no".to_owned() },
+        _ => ApprovalDecision::Refuse { reason: "the user refused".to_owned() },
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn only_clear_yes_approves() {
-        let no = || ApprovalDecision::Refuse { reason: "the user said no".to_owned() };
+        let no = || ApprovalDecision::Refuse { reason: "the user refused".to_owned() };
         for (line, expected, always) in [
             ("y\n", ApprovalDecision::Once, ApprovalDecision::Once),
             (" YES ", ApprovalDecision::Once, ApprovalDecision::Once),

@@ -323,13 +323,13 @@ const MESSAGE_STORED_HINT: &str =
     "the message is stored: the next `skillhost run` continues with it";
 
 fn run_ended_error() -> CliError {
-    CliError::new(exit::FINDINGS, "the kernel was ended before the answer came")
+    CliError::new(exit::FINDINGS, "the kernel ended before it replied")
         .with_hint(MESSAGE_STORED_HINT)
 }
 
 fn kernel_unreachable_error(delivery: DeliveryState) -> CliError {
     let seconds = KERNEL_WAIT.as_secs();
-    let message = format!("the kernel has gone, and did not come back within {seconds} s");
+    let message = format!("the kernel ended, and no other one started within {seconds} s");
     CliError::new(exit::FINDINGS, message).with_hint(match delivery {
         DeliveryState::Stored => MESSAGE_STORED_HINT,
         DeliveryState::Unacknowledged => {
@@ -343,5 +343,5 @@ fn kernel_unreachable_error(delivery: DeliveryState) -> CliError {
 
 /// Returns the error for a kernel that has just ended.
 fn kernel_gone() -> CliError {
-    CliError::new(exit::FINDINGS, "the kernel has gone").with_hint("start it again: skillhost run")
+    CliError::new(exit::FINDINGS, "the kernel ended").with_hint("start it again: skillhost run")
 }

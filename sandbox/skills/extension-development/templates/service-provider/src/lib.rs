@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn describes_what_the_payload_tells() {
+    fn description_names_payload_fields() {
         let line = |topic: &str, payload: Value| {
             let payload = serde_json::value::to_raw_value(&payload).expect("a value is JSON");
             describe(&Event::new(topic, "skill_registry", payload))

@@ -50,12 +50,12 @@ impl Lists {
         Ok(items.len())
     }
 
-    fn of(&self, agent: &str) -> &[String] {
+    fn items_of(&self, agent: &str) -> &[String] {
         self.by_agent.get(agent).map_or(&[], Vec::as_slice)
     }
 
-    fn load(folder: &Path) -> Result<Self> {
-        match fs::read(folder.join(Self::FILE)) {
+    fn load(directory: &Path) -> Result<Self> {
+        match fs::read(directory.join(Self::FILE)) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 ExtensionError::failed(format!("{} is damaged: {error}", Self::FILE))
                     .with_hint("move the file away to start with empty lists")
@@ -66,14 +66,14 @@ impl Lists {
     }
 
     /// Writes a new file and renames it over the old one: a crash leaves one of the two.
-    fn save(&self, folder: &Path) -> Result<()> {
+    fn save(&self, directory: &Path) -> Result<()> {
         let text =
             serde_json::to_vec(self).map_err(|error| ExtensionError::failed(error.to_string()))?;
-        let draft = folder.join(format!("{}.new", Self::FILE));
+        let draft = directory.join(format!("{}.new", Self::FILE));
         let mut file = File::create(&draft)?;
         file.write_all(&text)?;
         file.sync_all()?;
-        Ok(fs::rename(&draft, folder.join(Self::FILE))?)
+        Ok(fs::rename(&draft, directory.join(Self::FILE))?)
     }
 }
 
@@ -149,7 +149,7 @@ impl ToolProvider for Checklist {
             }
             "checklist_show" => {
                 let ShowArgs {} = args.parse()?;
-                let items = lists.of(agent);
+                let items = lists.items_of(agent);
                 ToolOutput::text(render(items)).with_structured(&json!({"items": items}))
             }
             other => Err(ExtensionError::not_found(format!("no tool named `{other}`"))
@@ -169,8 +169,8 @@ mod tests {
         let mut lists = Lists::default();
         assert_eq!(lists.add("a", " the\nfirst ", 9), Ok(1));
         assert_eq!(lists.add("a", "second", 9), Ok(2));
-        assert_eq!(render(lists.of("a")), "1. the first\n2. second");
-        assert_eq!(render(lists.of("b")), "the checklist is empty");
+        assert_eq!(render(lists.items_of("a")), "1. the first\n2. second");
+        assert_eq!(render(lists.items_of("b")), "the checklist is empty");
     }
 
     #[test]
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_is_loaded() {
-        let folder = std::env::temp_dir().join(format!("checklist-test-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("the temporary directory is writable");
+    fn saved_lists_are_loaded() {
+        let directory = std::env::temp_dir().join(format!("checklist-test-{}", std::process::id()));
+        fs::create_dir_all(&directory).expect("the temporary directory is writable");
         let mut lists = Lists::default();
-        assert_eq!(Lists::load(&folder), Ok(lists.clone()));
+        assert_eq!(Lists::load(&directory), Ok(lists.clone()));
         assert_eq!(lists.add("a", "one", 9), Ok(1));
-        assert_eq!(lists.save(&folder), Ok(()));
-        assert_eq!(Lists::load(&folder), Ok(lists));
-        fs::remove_dir_all(&folder).expect("the directory was created above");
+        assert_eq!(lists.save(&directory), Ok(()));
+        assert_eq!(Lists::load(&directory), Ok(lists));
+        fs::remove_dir_all(&directory).expect("the directory was created above");
     }
 }
