@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 
 use cap_std::fs::{Dir, OpenOptions, Permissions};
 use skillhost_files::jail::sync_directory;
+use skillhost_files::sync_file;
 use skillhost_files::temporary::unique_temporary_name;
 use skillhost_sdk::{ErrorKind, ExtensionError};
 
@@ -224,7 +225,7 @@ fn stage(dir: &Dir, bytes: &[u8], mode: Option<Permissions>) -> io::Result<Strin
             file.set_permissions(mode)?;
         }
         // The content has to be on the disk before the rename makes it visible.
-        file.sync_all()
+        sync_file(&file.into_std())
     })();
     match written {
         Ok(()) => Ok(name),

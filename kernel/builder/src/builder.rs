@@ -72,7 +72,7 @@ impl CargoExtensionBuilder {
         &self,
         place: &BuildPaths,
         plan: &BuildPlan,
-    ) -> Result<BuiltArtifact, BuildError> {
+    ) -> Result<BuiltArtifact, CallError> {
         remove_older_sources(place, &plan.sha256)?;
         let directory = place.sources(&plan.sha256);
         let Some(entrypoint) = plan.manifest.entrypoint() else {
@@ -96,14 +96,15 @@ impl CargoExtensionBuilder {
         // Copied at once, because the next build may overwrite it: all extensions of the home share
         // cargo's target directory.
         let bytes = fs::read(&compiled.library).map_err(BuildError::io(&compiled.library))?;
-        write_file(&staged, &bytes)?;
         let (sha256, warnings) = (sha256_hex(&bytes), compiled.warnings);
+        write_file(&staged, bytes).await?;
         Ok(BuiltArtifact { sha256, warnings, directory, staged: Some(staged) })
     }
 }
 
-fn write_file(path: &Path, bytes: &[u8]) -> Result<(), BuildError> {
-    write_atomically(path, bytes).map_err(BuildError::io(path))
+async fn write_file(path: &Path, bytes: Vec<u8>) -> Result<(), CallError> {
+    let path = path.to_owned();
+    run_blocking(move || write_atomically(&path, &bytes).map_err(BuildError::io(&path))).await
 }
 
 /// A built library or copied files, before their trial.
@@ -166,7 +167,7 @@ impl ExtensionBuilder for CargoExtensionBuilder {
         // The trial loads exactly the files that would be installed, with their pin.
         let manifest = made.directory.join("manifest.yaml");
         let text = set_pin(manifest_text(plan), &made.sha256)?;
-        write_file(&manifest, text.as_bytes())?;
+        write_file(&manifest, text.into_bytes()).await?;
         let process = self.process_trial(&plan.manifest);
         let memory = self.settings.memory_limit();
         let tried =

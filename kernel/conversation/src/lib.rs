@@ -4,7 +4,6 @@
 //! are in a [`Thread`], which a later process can resume, its events in a [`Transcript`].
 
 mod channel;
-mod disk;
 mod model;
 mod outcome;
 mod thread;

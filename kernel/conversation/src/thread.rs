@@ -3,12 +3,13 @@
 //! A journal only grows. Every change is on disk before a caller relies on it; a last line that was
 //! incomplete when the process ended is dropped when the journal is opened again.
 
-use skillhost_files::AppendLog;
+use std::io;
+
+use skillhost_files::{AppendLog, AppendReceipt};
 use skillhost_home::now_ms;
 use skillhost_payload::SkillRef;
 use ulid::Ulid;
 
-use crate::disk::wait_for_disk;
 use crate::model::Message;
 
 mod entry;
@@ -36,7 +37,14 @@ pub struct Thread {
     state: ThreadState,
     /// `None` for a thread that ends with the process.
     journal: Option<AppendLog>,
+    pending: Option<PendingCommit>,
     note: Option<String>,
+}
+
+/// Changes that are written to the journal and not in the state yet.
+struct PendingCommit {
+    changes: Vec<ThreadEntry>,
+    receipt: AppendReceipt,
 }
 
 impl Thread {
@@ -44,7 +52,14 @@ impl Thread {
     #[must_use]
     pub fn in_memory(agent: &str) -> Self {
         let state = ThreadState::default();
-        Self { id: new_id(), agent: agent.to_owned(), state, journal: None, note: None }
+        Self {
+            id: new_id(),
+            agent: agent.to_owned(),
+            state,
+            journal: None,
+            pending: None,
+            note: None,
+        }
     }
 
     /// Returns the thread's id.
@@ -83,29 +98,31 @@ impl Thread {
     ///
     /// # Errors
     /// [`ThreadError::Io`]; the thread is then unchanged.
-    pub fn push(&mut self, message: Message) -> Result<(), ThreadError> {
+    pub async fn push(&mut self, message: Message) -> Result<(), ThreadError> {
+        let _ = self.finish_commit().await;
         let mut changes = match &message {
             // Providers reject a request in which a user message separates a call from its result.
             Message::User { .. } => self.aborted_call_entries(),
             Message::Assistant { .. } | Message::Tool { .. } => Vec::new(),
         };
         changes.push(ThreadEntry::Message { message, message_id: None });
-        self.commit(changes)
+        self.commit(changes).await
     }
 
     /// Adds a user message under its id; calls without a result are closed first.
     ///
     /// # Errors
     /// [`ThreadError::Io`]; the thread is then unchanged.
-    pub fn push_user_message(
+    pub async fn push_user_message(
         &mut self,
         text: String,
         message_id: String,
     ) -> Result<(), ThreadError> {
+        let _ = self.finish_commit().await;
         let mut changes = self.aborted_call_entries();
         let (message, message_id) = (Message::User { text }, Some(message_id));
         changes.push(ThreadEntry::Message { message, message_id });
-        self.commit(changes)
+        self.commit(changes).await
     }
 
     /// Returns the state of a user message, or `None` if this thread never received it.
@@ -119,8 +136,12 @@ impl Thread {
     ///
     /// # Errors
     /// [`ThreadError::Io`]; the thread is then unchanged.
-    pub fn activate(&mut self, skill: SkillRef, in_messages: bool) -> Result<(), ThreadError> {
-        self.commit(vec![ThreadEntry::Skill { skill, in_messages }])
+    pub async fn activate(
+        &mut self,
+        skill: SkillRef,
+        in_messages: bool,
+    ) -> Result<(), ThreadError> {
+        self.commit(vec![ThreadEntry::Skill { skill, in_messages }]).await
     }
 
     /// Replaces the messages before `keep_from` by a summary, which counts as a user message.
@@ -129,12 +150,13 @@ impl Thread {
     /// # Errors
     /// [`ThreadError::BadCut`] where a tool result would lose its call, [`ThreadError::Io`]; the
     /// thread is then unchanged.
-    pub fn compact(&mut self, summary: String, keep_from: usize) -> Result<(), ThreadError> {
+    pub async fn compact(&mut self, summary: String, keep_from: usize) -> Result<(), ThreadError> {
+        let _ = self.finish_commit().await;
         let change = ThreadEntry::Compacted { summary, keep_from };
         if !self.state.can_apply(&change) {
             return Err(ThreadError::BadCut { keep_from, messages: self.messages().len() });
         }
-        self.commit(vec![change])
+        self.commit(vec![change]).await
     }
 
     /// Replaces the tool results before a message by [`ELIDED_RESULT`].
@@ -142,20 +164,21 @@ impl Thread {
     /// # Errors
     /// [`ThreadError::BadCut`] if there are fewer messages, [`ThreadError::Io`]; the thread is then
     /// unchanged.
-    pub fn elide_tool_results(&mut self, before: usize) -> Result<(), ThreadError> {
+    pub async fn elide_tool_results(&mut self, before: usize) -> Result<(), ThreadError> {
+        let _ = self.finish_commit().await;
         let change = ThreadEntry::ResultsElided { before };
         if !self.state.can_apply(&change) {
             return Err(ThreadError::BadCut { keep_from: before, messages: self.messages().len() });
         }
-        self.commit(vec![change])
+        self.commit(vec![change]).await
     }
 
     /// Removes every message and every skill.
     ///
     /// # Errors
     /// [`ThreadError::Io`]; the thread is then unchanged.
-    pub fn reset(&mut self) -> Result<(), ThreadError> {
-        self.commit(vec![ThreadEntry::Reset])
+    pub async fn reset(&mut self) -> Result<(), ThreadError> {
+        self.commit(vec![ThreadEntry::Reset]).await
     }
 
     /// Adds an error result for every call of an aborted turn, so that the thread can continue, and
@@ -163,11 +186,12 @@ impl Thread {
     ///
     /// # Errors
     /// [`ThreadError::Io`]; the thread is then unchanged.
-    pub fn close_open_calls(&mut self) -> Result<usize, ThreadError> {
+    pub async fn close_open_calls(&mut self) -> Result<usize, ThreadError> {
+        let _ = self.finish_commit().await;
         let changes = self.aborted_call_entries();
         let closed = changes.len();
         if closed > 0 {
-            self.commit(changes)?;
+            self.commit(changes).await?;
         }
         Ok(closed)
     }
@@ -186,20 +210,40 @@ impl Thread {
     }
 
     /// Applies changes: first to the disk, then to memory, so that no visible change can be lost.
-    fn commit(&mut self, changes: Vec<ThreadEntry>) -> Result<(), ThreadError> {
-        if let Some(journal) = &mut self.journal {
-            let mut lines = Vec::new();
-            for change in &changes {
-                line::write_line(&mut lines, now_ms(), change);
-            }
-            wait_for_disk(|| journal.append(&lines))
-                .map_err(|source| ThreadError::Io { path: journal.path().to_owned(), source })?;
+    /// Cancel-safe: the next change completes one whose caller stopped waiting for the disk.
+    async fn commit(&mut self, changes: Vec<ThreadEntry>) -> Result<(), ThreadError> {
+        let _ = self.finish_commit().await;
+        let Some(journal) = &self.journal else {
+            self.apply(changes);
+            return Ok(());
+        };
+        let mut lines = Vec::new();
+        for change in &changes {
+            line::write_line(&mut lines, now_ms(), change);
         }
-        // Infallible from here on: every change was checked before it was written.
+        let path = journal.path().to_owned();
+        self.pending = Some(PendingCommit { receipt: journal.append(lines), changes });
+        let written = self.finish_commit().await;
+        written.map_err(|source| ThreadError::Io { path, source })
+    }
+
+    /// Waits until pending changes are on disk and applies them. The error of changes whose caller
+    /// stopped waiting is of no interest: they were not made.
+    async fn finish_commit(&mut self) -> io::Result<()> {
+        // Taken after the wait: a caller may stop waiting here as well.
+        let Some(pending) = &mut self.pending else { return Ok(()) };
+        let written = (&mut pending.receipt).await;
+        if let (Ok(()), Some(pending)) = (&written, self.pending.take()) {
+            self.apply(pending.changes);
+        }
+        written
+    }
+
+    /// Infallible, as every change was checked before it was written.
+    fn apply(&mut self, changes: Vec<ThreadEntry>) {
         for change in changes {
             self.state.apply(change);
         }
-        Ok(())
     }
 }
 

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
-use skillhost_files::{AppendLog, AppendSink, create_private_dir, open_append, sha256_hex};
+use skillhost_files::{
+    AppendLog, AppendReceipt, AppendSink, create_private_dir, open_append, sha256_hex,
+};
 use skillhost_home::{Home, now_ms};
 use skillhost_payload::{CallOrigin, SkillRef};
 
 use crate::channel::ApprovalDecision;
-use crate::disk::wait_for_disk;
 use crate::model::ModelReply;
 use crate::usage::TokenUsage;
 
@@ -19,7 +20,7 @@ use crate::usage::TokenUsage;
 const VERSION: u32 = 1;
 
 /// The transcript of one run, `sandbox/data/kernel/runs/<run>.jsonl`. It is for people and
-/// programs; the kernel does not read it.
+/// programs; the kernel does not read it. Entries are written in their order, in the background.
 pub struct Transcript {
     inner: Mutex<TranscriptFile>,
 }
@@ -154,8 +155,10 @@ pub struct TranscriptError {
 }
 
 struct TranscriptFile {
-    /// Absent after the first failure.
+    /// Absent for a transcript that is not written, and after the first failure.
     journal: Option<AppendLog>,
+    /// The receipts of entries that may not be on disk yet.
+    receipts: Vec<AppendReceipt>,
     /// Digests of the system prompts that the file contains.
     prompts: BTreeSet<String>,
 }
@@ -183,16 +186,16 @@ enum TranscriptRecord<'a> {
 }
 
 impl Transcript {
-    /// Creates the transcript of a run.
+    /// Creates the transcript of a run; its first line is on disk when this returns.
     ///
     /// # Errors
     /// [`TranscriptError`]; a run can continue with [`Transcript::disabled`].
-    pub fn create(home: &Home, header: &RunHeader) -> Result<Self, TranscriptError> {
+    pub async fn create(home: &Home, header: &RunHeader) -> Result<Self, TranscriptError> {
         let dir = home.data_dir("kernel").join("runs");
         let path = dir.join(format!("{}.jsonl", header.run_id));
         let opened = create_private_dir(&dir).and_then(|()| open_append(&path, true));
         match opened {
-            Ok(file) => Self::with_sink(path, Box::new(file), header),
+            Ok(file) => Self::with_sink(path, Box::new(file), header).await,
             Err(source) => Err(TranscriptError { path, source }),
         }
     }
@@ -200,27 +203,45 @@ impl Transcript {
     /// Returns a transcript that is not written.
     #[must_use]
     pub fn disabled() -> Self {
-        Self { inner: Mutex::new(TranscriptFile { journal: None, prompts: BTreeSet::new() }) }
+        Self::new(None)
     }
 
-    fn with_sink(
+    fn new(journal: Option<AppendLog>) -> Self {
+        let (receipts, prompts) = (Vec::new(), BTreeSet::new());
+        Self { inner: Mutex::new(TranscriptFile { journal, receipts, prompts }) }
+    }
+
+    async fn with_sink(
         path: PathBuf,
         disk: Box<dyn AppendSink>,
         header: &RunHeader,
     ) -> Result<Self, TranscriptError> {
-        let journal = Some(AppendLog::new(path, disk, 0));
-        let transcript =
-            Self { inner: Mutex::new(TranscriptFile { journal, prompts: BTreeSet::new() }) };
+        let transcript = Self::new(Some(AppendLog::ending_on_error(path, disk)));
         transcript.lock().write(&TranscriptRecord::Run { version: VERSION, header })?;
+        transcript.flush().await?;
         Ok(transcript)
     }
 
     /// Adds an entry.
     ///
     /// # Errors
-    /// [`TranscriptError`] at the first failed write; later entries are ignored without an error.
+    /// [`TranscriptError`] once a write of an earlier entry has failed; later entries are ignored
+    /// without an error.
     pub fn record(&self, entry: &RunEntry) -> Result<(), TranscriptError> {
         self.lock().write(entry)
+    }
+
+    /// Waits until all entries are on disk.
+    ///
+    /// # Errors
+    /// As for [`Transcript::record`].
+    pub async fn flush(&self) -> Result<(), TranscriptError> {
+        let Some(receipt) = self.lock().journal.as_ref().map(|log| log.append(Vec::new())) else {
+            return Ok(());
+        };
+        // Its own error is that of an earlier entry.
+        let _ = receipt.await;
+        self.lock().check_receipts()
     }
 
     /// Adds the system prompt of a request: in full at its first use, else its digest.
@@ -235,7 +256,7 @@ impl Transcript {
             digest: &digest,
             text: (!known).then_some(prompt),
         })?;
-        // After the write: a prompt that was not written must not count as known.
+        // If it cannot be written, no later entry is written either.
         inner.prompts.insert(digest);
         Ok(())
     }
@@ -248,18 +269,38 @@ impl Transcript {
 
 impl TranscriptFile {
     fn write<T: Serialize>(&mut self, entry: &T) -> Result<(), TranscriptError> {
-        let Some(journal) = &mut self.journal else { return Ok(()) };
-        let written = serde_json::to_vec(&TranscriptLine { at: now_ms(), entry })
-            .map_err(io::Error::from)
-            .and_then(|mut line| {
+        self.check_receipts()?;
+        let Some(journal) = &self.journal else { return Ok(()) };
+        match serde_json::to_vec(&TranscriptLine { at: now_ms(), entry }) {
+            Ok(mut line) => {
                 line.push(b'\n');
-                wait_for_disk(|| journal.append(&line))
-            });
-        let Err(source) = written else { return Ok(()) };
-        // A later write could follow a partial line, so the transcript ends here.
-        let path = journal.path().to_owned();
-        self.journal = None;
-        Err(TranscriptError { path, source })
+                self.receipts.push(journal.append(line));
+                Ok(())
+            }
+            Err(error) => self.end(error.into()),
+        }
+    }
+
+    /// Removes the receipts of written entries.
+    fn check_receipts(&mut self) -> Result<(), TranscriptError> {
+        let mut first_error = None;
+        self.receipts.retain_mut(|receipt| match receipt.try_result() {
+            None => true,
+            Some(written) => {
+                first_error = first_error.take().or(written.err());
+                false
+            }
+        });
+        first_error.map_or(Ok(()), |error| self.end(error))
+    }
+
+    /// Ends the transcript: an entry that follows would hide the missing one.
+    fn end(&mut self, source: io::Error) -> Result<(), TranscriptError> {
+        self.receipts.clear();
+        match self.journal.take() {
+            Some(journal) => Err(TranscriptError { path: journal.path().to_owned(), source }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -296,16 +337,17 @@ mod tests {
         text.lines().map(line).collect()
     }
 
-    #[test]
-    fn repeated_prompt_is_written_once() {
+    #[tokio::test]
+    async fn repeated_prompt_is_written_once() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("sandbox")).unwrap();
         let home = Home::open(dir.path(), HomeSource::Argument).unwrap();
-        let transcript = Transcript::create(&home, &header()).unwrap();
+        let transcript = Transcript::create(&home, &header()).await.unwrap();
         transcript.record_system_prompt("one").unwrap();
         transcript.record_system_prompt("one").unwrap();
         transcript.record_system_prompt("two").unwrap();
         transcript.record(&note("said")).unwrap();
+        transcript.flush().await.unwrap();
         let path = home.data_dir("kernel").join("runs/run-1.jsonl");
         let (one, two) = (sha256_hex(b"one"), sha256_hex(b"two"));
         assert_eq!(
@@ -319,32 +361,40 @@ mod tests {
                 json!({ "entry": "note", "text": "said" }),
             ]
         );
-        let again = Transcript::create(&home, &header()).map(drop).unwrap_err();
+        let again = Transcript::create(&home, &header()).await.map(drop).unwrap_err();
         assert_eq!(again.source.kind(), io::ErrorKind::AlreadyExists);
     }
 
-    #[test]
-    fn full_disk_ends_transcript_once() {
+    #[tokio::test]
+    async fn full_disk_ends_transcript_once() {
         let disk = SmallDisk::with_room(400);
         let transcript =
             Transcript::with_sink("runs/run-1.jsonl".into(), Box::new(disk.clone()), &header())
+                .await
                 .unwrap();
         transcript.record(&note("fits")).unwrap();
-        let error = transcript.record(&note(&"x".repeat(400))).unwrap_err();
+        transcript.record(&note(&"x".repeat(400))).unwrap();
+        // Queued after the failure, so that it must not be written although it would fit.
+        let error = match transcript.record(&note("behind")) {
+            Ok(()) => transcript.flush().await.unwrap_err(),
+            Err(error) => error,
+        };
         assert_eq!(error.path, PathBuf::from("runs/run-1.jsonl"));
         assert_eq!(error.source.kind(), io::ErrorKind::StorageFull);
         transcript.record(&note("would fit")).unwrap();
         transcript.record_system_prompt("would fit").unwrap();
+        transcript.flush().await.unwrap();
         let kept = lines(&disk.text());
         assert_eq!(kept[1], json!({ "entry": "note", "text": "fits" }));
         assert_eq!(kept.len(), 2);
         Transcript::disabled().record(&note("nowhere")).unwrap();
     }
 
-    #[test]
-    fn full_disk_fails_creation() {
+    #[tokio::test]
+    async fn full_disk_fails_creation() {
         let disk = SmallDisk::with_room(10);
         let error = Transcript::with_sink("run".into(), Box::new(disk.clone()), &header())
+            .await
             .map(drop)
             .unwrap_err();
         assert_eq!(error.source.kind(), io::ErrorKind::StorageFull);

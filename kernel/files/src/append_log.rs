@@ -1,8 +1,19 @@
 //! Append logs: files of one JSON object per line, each synced before a caller relies on it.
+//!
+//! One thread of the process, `append-log`, writes and syncs the lines of all logs, in the order in
+//! which they were appended: an async worker that appends only waits for the receipt.
 
 use std::fs::{File, OpenOptions};
+use std::future::Future;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+use crate::synced::sync_file_data;
 
 /// A sink for log bytes; tests substitute a full disk.
 pub trait AppendSink: Send + Sync {
@@ -22,44 +33,88 @@ pub trait AppendSink: Send + Sync {
 impl AppendSink for File {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.write_all(bytes)?;
-        // `sync_data` also syncs the new length, without the cost of other metadata.
-        self.sync_data()
+        sync_file_data(self)
     }
 
     fn truncate(&mut self, length: u64) -> io::Result<()> {
         self.set_len(length)?;
-        self.sync_data()
+        sync_file_data(self)
     }
 }
 
-/// The append log of one file.
+/// The append log of one file. The file is closed with the log, after the lines that were appended
+/// before.
 pub struct AppendLog {
     path: PathBuf,
+    file: Arc<Mutex<AppendFile>>,
+}
+
+/// The file of a log and its state.
+struct AppendFile {
     disk: Box<dyn AppendSink>,
     /// The length of the complete lines, in bytes.
     length: u64,
-    /// True if a failed write left bytes behind `length` that could not be removed.
+    /// True if a failed write left bytes after `length` that could not be removed.
     torn: bool,
+    /// True if no line follows one that could not be written.
+    ends_on_error: bool,
+    has_ended: bool,
 }
 
+/// The receipt of appended lines: a future that is ready when they are on disk. Lines are written
+/// even if their receipt is dropped.
+#[derive(Debug)]
+pub struct AppendReceipt(oneshot::Receiver<io::Result<()>>);
+
+/// A write for the append-log thread.
+type AppendJob = Box<dyn FnOnce() + Send>;
+
 impl AppendLog {
-    /// Continues a log that has complete lines of `length` bytes.
+    /// Continues a log that has complete lines of `length` bytes. After an error the log is
+    /// unchanged, and the same lines may be appended again.
     #[must_use]
     pub fn new(path: PathBuf, disk: Box<dyn AppendSink>, length: u64) -> Self {
-        Self { path, disk, length, torn: false }
+        let file = AppendFile { disk, length, torn: false, ends_on_error: false, has_ended: false };
+        Self { path, file: Arc::new(Mutex::new(file)) }
     }
 
-    /// The file.
+    /// Creates a log without lines that ends with its first error: lines after it are not written.
+    #[must_use]
+    pub fn ending_on_error(path: PathBuf, disk: Box<dyn AppendSink>) -> Self {
+        let file =
+            AppendFile { disk, length: 0, torn: false, ends_on_error: true, has_ended: false };
+        Self { path, file: Arc::new(Mutex::new(file)) }
+    }
+
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Appends complete lines. After an error the log is unchanged, and the call may be repeated.
-    ///
-    /// # Errors
-    /// The system's error.
-    pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+    /// Appends complete lines. Without lines, the receipt is ready when all earlier ones are.
+    pub fn append(&self, lines: Vec<u8>) -> AppendReceipt {
+        let (sender, receiver) = oneshot::channel();
+        let file = Arc::clone(&self.file);
+        let job = move || {
+            let written = file.lock().unwrap_or_else(PoisonError::into_inner).append(&lines);
+            // Before the receipt: whoever drops the log then has closed its file.
+            drop(file);
+            let _ = sender.send(written);
+        };
+        // Without the thread the job is dropped, and the receipt is an error.
+        if let Some(jobs) = append_thread() {
+            let _ = jobs.send(Box::new(job));
+        }
+        AppendReceipt(receiver)
+    }
+}
+
+impl AppendFile {
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if lines.is_empty() || self.has_ended {
+            return Ok(());
+        }
         // The partial line must go first: the next line would be appended to it.
         if self.torn {
             self.disk.truncate(self.length)?;
@@ -67,11 +122,49 @@ impl AppendLog {
         }
         if let Err(error) = self.disk.append(lines) {
             self.torn = self.disk.truncate(self.length).is_err();
+            self.has_ended = self.ends_on_error;
             return Err(error);
         }
         self.length += lines.len() as u64;
         Ok(())
     }
+}
+
+impl AppendReceipt {
+    /// Returns the result if the lines are written by now.
+    pub fn try_result(&mut self) -> Option<io::Result<()>> {
+        match self.0.try_recv() {
+            Ok(written) => Some(written),
+            Err(oneshot::error::TryRecvError::Empty) => None,
+            Err(oneshot::error::TryRecvError::Closed) => Some(Err(thread_error())),
+        }
+    }
+}
+
+impl Future for AppendReceipt {
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let received = Pin::new(&mut self.0).poll(cx);
+        received.map(|written| written.unwrap_or_else(|_| Err(thread_error())))
+    }
+}
+
+fn thread_error() -> io::Error {
+    io::Error::other("the append-log thread is not running")
+}
+
+/// Returns the queue of the append-log thread, which the first line starts.
+fn append_thread() -> Option<mpsc::Sender<AppendJob>> {
+    static THREAD: Mutex<Option<mpsc::Sender<AppendJob>>> = Mutex::new(None);
+    let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    if thread.is_none() {
+        let (sender, jobs) = mpsc::channel::<AppendJob>();
+        let work = move || jobs.into_iter().for_each(|job| job());
+        let started = std::thread::Builder::new().name("append-log".to_owned()).spawn(work);
+        *thread = started.is_ok().then_some(sender);
+    }
+    thread.clone()
 }
 
 /// Splits a log into complete lines and returns their length in bytes: bytes after the last line

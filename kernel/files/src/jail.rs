@@ -13,6 +13,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
 use crate::fault;
+use crate::synced::sync_file;
 
 /// A path below a directory that cannot lead out of it as text.
 ///
@@ -285,7 +286,7 @@ pub fn sync_directory(dir: &Dir) -> io::Result<()> {
     fault::failpoint("dir.sync")?;
     // Directories can be synced on Unix only.
     #[cfg(unix)]
-    dir.open(".")?.sync_all()?;
+    sync_file(&dir.open(".")?.into_std())?;
     Ok(())
 }
 

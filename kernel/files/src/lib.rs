@@ -18,7 +18,7 @@ mod synced;
 pub mod temporary;
 mod tree;
 
-pub use append_log::{AppendLog, AppendSink, open_append, split_complete_lines};
+pub use append_log::{AppendLog, AppendReceipt, AppendSink, open_append, split_complete_lines};
 pub use atomic_write::{write_atomically, write_owned, write_private};
 pub use file_kind::irregular_kind;
 pub use hash::{hash_file, sha256_hex, to_hex};
@@ -28,5 +28,5 @@ pub use path_suffix::with_suffix;
 pub use private_dir::create_private_dir;
 pub use replace::{ReplaceError, replace_file};
 pub use sqlite_uri::sqlite_immutable_uri;
-pub use synced::{sync_directory, sync_tree, write_new_file};
+pub use synced::{assert_may_block, sync_directory, sync_file, sync_tree, write_new_file};
 pub use tree::{TreeError, TreeFile, files_digest, prefixed_digest, read_tree, write_tree};

@@ -8,6 +8,7 @@ use cap_fs_ext::{FollowSymlinks, MetadataExt as _, OpenOptionsFollowExt, OpenOpt
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
+use crate::synced::sync_file;
 use crate::temporary;
 
 /// An error of a replacement; the file is unchanged.
@@ -108,7 +109,7 @@ fn replace(path: &Path, expected: &[u8], new: &[u8]) -> Result<(), ReplaceErrorK
     }
     // The name is only safe once the directory is.
     #[cfg(unix)]
-    dir.open(".")?.sync_all()?;
+    sync_file(&dir.open(".")?.into_std())?;
     Ok(())
 }
 
@@ -142,7 +143,7 @@ fn write(dir: &Dir, temporary: &str, old: &Metadata, new: &[u8]) -> io::Result<(
     }
     file.set_permissions(old.permissions())?;
     // The content has to be on the disk before the rename makes it visible.
-    file.sync_all()
+    sync_file(&file.into_std())
 }
 
 /// Returns whether a name still refers to the file that was read, without a write since.

@@ -4,6 +4,35 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
+/// Panics in debug builds if the thread runs the tasks of an async runtime: a write that waits for
+/// the disk would delay them all. Blocking threads of a runtime are fine.
+#[track_caller]
+pub fn assert_may_block() {
+    // A lock of tokio knows whether its thread is one of those, even for a runtime of its own in an
+    // extension's library.
+    if cfg!(debug_assertions) {
+        drop(tokio::sync::Mutex::new(()).blocking_lock());
+    }
+}
+
+/// Synchronizes the content and the metadata of a file to disk.
+///
+/// # Errors
+/// The system's error.
+#[track_caller]
+pub fn sync_file(file: &File) -> io::Result<()> {
+    assert_may_block();
+    file.sync_all()
+}
+
+/// Synchronizes the content of a file to disk, with its length and without other metadata, which
+/// would cost more.
+#[track_caller]
+pub(crate) fn sync_file_data(file: &File) -> io::Result<()> {
+    assert_may_block();
+    file.sync_data()
+}
+
 /// Writes a new file and synchronizes its content to disk; on Unix with `mode`, less the umask.
 ///
 /// # Errors
@@ -22,7 +51,7 @@ pub fn write_new_file(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Resul
     let mut file = options.open(path)?;
     file.write_all(bytes)?;
     // Before a rename: otherwise a power loss could leave an empty file under the final name.
-    file.sync_all()
+    sync_file(&file)
 }
 
 /// Synchronizes the entries of a directory to disk.
@@ -31,7 +60,7 @@ pub fn write_new_file(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Resul
 /// The system's error.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
-    File::open(path)?.sync_all()?;
+    sync_file(&File::open(path)?)?;
     #[cfg(not(unix))]
     let _ = path;
     Ok(())
@@ -65,5 +94,19 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"one");
         sync_tree(directory.path()).unwrap();
         assert!(sync_tree(&path).is_err());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn runtime_worker_must_not_sync() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        let sync = move || sync_directory(&path);
+        let on_worker = tokio::spawn({
+            let sync = sync.clone();
+            async move { sync() }
+        });
+        assert_eq!(on_worker.await.is_err_and(|error| error.is_panic()), cfg!(debug_assertions));
+        tokio::task::spawn_blocking(sync.clone()).await.unwrap().unwrap();
+        tokio::spawn(async move { tokio::task::block_in_place(sync) }).await.unwrap().unwrap();
     }
 }

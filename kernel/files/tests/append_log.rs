@@ -5,32 +5,32 @@ use std::io;
 use skillhost_files::{AppendLog, split_complete_lines};
 use test_support::SmallDisk;
 
-#[test]
-fn full_disk_removes_partial_line() {
+#[tokio::test]
+async fn full_disk_removes_partial_line() {
     let disk = SmallDisk::with_room(10);
-    let mut journal = AppendLog::new("j".into(), Box::new(disk.clone()), 0);
-    journal.append(b"first\n").unwrap();
-    let full = journal.append(b"second\n").unwrap_err();
+    let journal = AppendLog::new("j".into(), Box::new(disk.clone()), 0);
+    journal.append(b"first\n".to_vec()).await.unwrap();
+    let full = journal.append(b"second\n".to_vec()).await.unwrap_err();
     assert_eq!(full.kind(), io::ErrorKind::StorageFull);
     assert_eq!(disk.text(), "first\n");
     *disk.room.lock().unwrap() = 100;
-    journal.append(b"third\n").unwrap();
+    journal.append(b"third\n".to_vec()).await.unwrap();
     assert_eq!(disk.text(), "first\nthird\n");
 }
 
-#[test]
-fn retry_truncates_partial_line() {
+#[tokio::test]
+async fn retry_truncates_partial_line() {
     let disk = SmallDisk::with_room(8);
-    let mut journal = AppendLog::new("j".into(), Box::new(disk.clone()), 0);
-    journal.append(b"first\n").unwrap();
+    let journal = AppendLog::new("j".into(), Box::new(disk.clone()), 0);
+    journal.append(b"first\n".to_vec()).await.unwrap();
     *disk.stuck.lock().unwrap() = true;
-    journal.append(b"second\n").unwrap_err();
+    journal.append(b"second\n".to_vec()).await.unwrap_err();
     assert_eq!(disk.text(), "first\nse");
-    let stuck = journal.append(b"third\n").unwrap_err();
+    let stuck = journal.append(b"third\n".to_vec()).await.unwrap_err();
     assert_eq!(stuck.kind(), io::ErrorKind::ReadOnlyFilesystem);
     *disk.stuck.lock().unwrap() = false;
     *disk.room.lock().unwrap() = 100;
-    journal.append(b"third\n").unwrap();
+    journal.append(b"third\n".to_vec()).await.unwrap();
     assert_eq!(disk.text(), "first\nthird\n");
 }
 

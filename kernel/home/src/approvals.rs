@@ -14,7 +14,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
-use skillhost_files::{create_private_dir, split_complete_lines};
+use skillhost_files::{create_private_dir, split_complete_lines, sync_directory, sync_file};
 use skillhost_payload::OperatorCommand;
 
 use crate::home::Home;
@@ -174,12 +174,12 @@ impl Approvals {
         line.push(b'\n');
         let written = file
             .write_all(&line)
-            .and_then(|()| file.sync_all())
+            .and_then(|()| sync_file(&file))
             // The directory entry of a new journal is durable only after its directory is synced.
-            .and_then(|()| File::open(&dir)?.sync_all());
+            .and_then(|()| sync_directory(&dir));
         if written.is_err() {
             // A line that cannot be removed is torn, or the caller revokes it.
-            let _ = file.set_len(length).and_then(|()| file.sync_all());
+            let _ = file.set_len(length).and_then(|()| sync_file(&file));
         }
         written.map_err(io)
     }

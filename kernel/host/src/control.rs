@@ -17,7 +17,7 @@ use skillhost_control::{
     write_line,
 };
 use skillhost_conversation::ThreadStore;
-use skillhost_core::KernelError;
+use skillhost_core::{KernelError, spawn_blocking};
 use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -201,8 +201,9 @@ pub async fn execute_request(
         ControlRequest::Agents => to_raw_json(&answers::list_agents(kernel).await?),
         ControlRequest::Agent { id } => to_raw_json(&answers::describe_agent(kernel, &id).await?),
         ControlRequest::Activate { thread, skill } => {
-            let mut thread = ThreadStore::new(kernel.home())
-                .open(&thread)
+            let threads = ThreadStore::new(kernel.home());
+            let mut thread = spawn_blocking(move || threads.open(&thread))
+                .await?
                 .map_err(|error| CallError::from(RunError::from(error)))?;
             let active = kernel.agents().activate_skill(&mut thread, &skill).await;
             to_raw_json(&active.map_err(CallError::from)?)

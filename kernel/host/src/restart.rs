@@ -13,6 +13,7 @@ use skillhost_agents::{RunGate, RunSessions};
 use skillhost_control::LoadReport;
 use skillhost_core::KernelLimits;
 use skillhost_core::foreign_text::sanitize_line;
+use skillhost_core::spawn_blocking;
 use skillhost_events::{EventBus, topic};
 use skillhost_files::{create_private_dir, write_atomically};
 use skillhost_home::{Home, LoadRejection, now_ms};
@@ -86,7 +87,7 @@ impl RestartCoordinator {
         )
     }
 
-    /// Stores the reason and starts draining.
+    /// Stores the reason and starts draining. Blocks until the reason is on disk.
     fn enter_request(&self, reason: &str, by: &str) -> Result<(), CallError> {
         if !self.supervised {
             return Err(CallError::new(ErrorKind::Unavailable, "restart requires a supervisor")
@@ -169,12 +170,14 @@ impl RestartCoordinator {
     /// [`ErrorKind::Unavailable`] without a supervisor, [`ErrorKind::Conflict`] while a restart is
     /// in progress, [`ErrorKind::Io`] if the reason cannot be stored.
     pub(crate) async fn request_restart(
-        &self,
+        self: &Arc<Self>,
         events: &EventBus,
         reason: &str,
         by: &str,
     ) -> Result<(), CallError> {
-        self.enter_request(reason, by)?;
+        // Complete once begun: a record without a restart would be taken for one by the next kernel.
+        let (restarts, [why, who]) = (Arc::clone(self), [reason, by].map(str::to_owned));
+        spawn_blocking(move || restarts.enter_request(&why, &who)).await??;
         let payload = serde_json::value::to_raw_value(&json!({ "text": shorten_line(reason) }));
         let payload = payload.map_err(|error| CallError::protocol_error(&error))?;
         let event = Event::new(topic::RESTART_REQUESTED, by, payload);

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use skillhost_agents::{AgentRuntime, RunError, RunRequest};
 use skillhost_control::{MessageError, MessageFailure, ServerMessage, UserMessage};
 use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
+use skillhost_core::spawn_blocking;
 use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
 use skillhost_payload::{CallError, ErrorKind, Event, OperatorCommand};
 
@@ -210,7 +211,10 @@ async fn run_message(
     message: &UserMessage,
     channel: Arc<MessageChannel>,
 ) -> Result<RunOutcome, RunError> {
-    let mut thread = ThreadStore::new(agents.extensions().home()).open(&message.thread)?;
+    let threads = ThreadStore::new(agents.extensions().home());
+    let id = message.thread.clone();
+    let opening = spawn_blocking(move || threads.open(&id)).await;
+    let mut thread = opening.map_err(|error| RunError::Agent(error.into()))??;
     if let Some(note) = thread.recovery_note() {
         let (agent_id, text) = (message.agent.clone(), format!("thread {}: {note}", thread.id()));
         channel.on_event(&RunEvent::Note { agent_id, text });

@@ -75,7 +75,7 @@ impl RunningProcess {
     /// The cause, with the latest lines of standard error. The process has been killed then.
     pub(crate) async fn start(start: &ProcessSpec) -> Result<Self, CallError> {
         let (mut child, stdin, stdout) =
-            ChildProcess::spawn(&to_child_spec(start)).map_err(|e| CallError {
+            ChildProcess::spawn(&to_child_spec(start)).await.map_err(|e| CallError {
                 kind: ErrorKind::Io,
                 message: format!("{}: {e}", start.program.display()),
                 hint: "check that it is executable and that its dependencies are installed"

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use crate::group::{LimitedMemory, ProcessGroup, limit_memory};
@@ -55,7 +55,7 @@ impl ChildProcess {
     ///
     /// # Errors
     /// The system's error.
-    pub fn spawn(spec: &ChildSpec) -> io::Result<(Self, ChildStdin, ChildStdout)> {
+    pub async fn spawn(spec: &ChildSpec) -> io::Result<(Self, ChildStdin, ChildStdout)> {
         let mut child = spec.launch.to_command().stdin(Stdio::piped()).spawn()?;
         let group = ProcessGroup::from_child(&child);
         if let (Some(pid), Some(number)) = (group.leader(), child.id()) {
@@ -64,7 +64,9 @@ impl ChildProcess {
             }
             // The record lets the next kernel kill the process if this one crashes. A failure does
             // not prevent the start.
-            if let Err(error) = orphans::record_pid(&spec.note, number) {
+            let note = spec.note.clone();
+            let recording = spawn_blocking(move || orphans::record_pid(&note, number));
+            if let Err(error) = recording.await.map_err(io::Error::other).flatten() {
                 tracing::warn!(id = %spec.id, %error, "process id not recorded");
             }
         }

@@ -15,7 +15,7 @@ use rusqlite::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use skill_format::Digest;
-use skillhost_files::{fault, sqlite_immutable_uri, with_suffix};
+use skillhost_files::{assert_may_block, fault, sqlite_immutable_uri, with_suffix};
 use ulid::Ulid;
 
 use crate::records::error::{LedgerError, LedgerErrorKind};
@@ -148,6 +148,7 @@ impl LedgerDatabase {
         let tx = LedgerTransaction { tx, stamp };
         let done = work(&tx)?;
         pass_failpoint("db.commit")?;
+        assert_may_block();
         tx.tx.commit()?;
         Ok(done)
     }
@@ -173,6 +174,7 @@ impl LedgerDatabase {
                 tx.tx.rollback()?;
             } else {
                 pass_failpoint("db.commit")?;
+                assert_may_block();
                 tx.tx.commit()?;
             }
             done

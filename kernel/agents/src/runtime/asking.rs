@@ -186,9 +186,9 @@ impl AgentRun<'_> {
             Err(error) => return Err(error),
         };
         match summary {
-            Some(summary) => self.thread.compact(summary, until)?,
+            Some(summary) => self.thread.compact(summary, until).await?,
             None if older.iter().any(is_elidable_result) => {
-                self.thread.elide_tool_results(until)?;
+                self.thread.elide_tool_results(until).await?;
             }
             None => return Ok(false),
         }

@@ -104,7 +104,7 @@ impl AgentRuntime {
             .map_err(|error| RunError::Agent(error.into()))?
             .content;
         let skill = SkillRef { skill_id: skill.skill_id, digest: skill.digest };
-        thread.activate(skill.clone(), false)?;
+        thread.activate(skill.clone(), false).await?;
         Ok(skill)
     }
 
@@ -179,7 +179,7 @@ impl AgentRuntime {
             model: model.metadata().name.clone(),
             origin,
         };
-        let transcript = Transcript::create(self.extensions().home(), &header);
+        let transcript = Transcript::create(self.extensions().home(), &header).await;
         let now = Instant::now();
         let budget = RunBudget::new(
             &agent.agent_manifest().limits,
@@ -226,11 +226,12 @@ impl AgentRuntime {
             usage: spent.usage,
             cost: spent.cost,
         });
+        session.reporter.flush().await;
         let text = match ended {
             Ok(text) => text,
             Err(error) => {
                 // The error that ended the run is the one to return.
-                let _ = thread.close_open_calls();
+                let _ = thread.close_open_calls().await;
                 return Err(error);
             }
         };

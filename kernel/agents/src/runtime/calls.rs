@@ -89,6 +89,8 @@ impl AgentRun<'_> {
         });
         let (agent_id, tool) = (reporter.agent_id(), name.clone());
         reporter.emit(&RunEvent::ToolStarted { agent_id, tool, arguments });
+        // The call is on disk before it has an effect.
+        reporter.flush().await;
         let result = match self.validate_call(turn, call) {
             Ok(arguments) => self.invoke(turn, call, &arguments).await,
             Err(text) => ToolCallResult::from_error(call, text.0),

@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use skillhost_core::{KernelError, NamedObject};
+use skillhost_core::{KernelError, NamedObject, spawn_blocking};
 use skillhost_home::{
-    discover_manifests, load_overrides, overrides_path, store_overrides, suggest_similar,
+    ConfigOverrides, discover_manifests, load_overrides, overrides_path, store_overrides,
+    suggest_similar,
 };
 use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind, ToolSpec};
 
@@ -86,7 +87,11 @@ impl AgentRuntime {
         let unwritable = |error: std::io::Error| {
             CallError::new(ErrorKind::Io, format!("{}: {error}", path.display()))
         };
-        store_overrides(&path, &after).map_err(unwritable)?;
+        let store = |values: ConfigOverrides| {
+            let path = path.clone();
+            spawn_blocking(move || store_overrides(&path, &values))
+        };
+        store(after).await?.map_err(unwritable)?;
         if !self.extensions().state().instances.contains_key(id.as_str()) {
             return Ok(format!("`{id}` is configured. It is not loaded; restart the kernel."));
         }
@@ -94,7 +99,7 @@ impl AgentRuntime {
             Ok(_) => Ok(format!("`{id}` was reloaded with the new configuration.")),
             Err(error) => {
                 // The next start would fail on the same values.
-                store_overrides(&path, &before).map_err(unwritable)?;
+                store(before).await?.map_err(unwritable)?;
                 Err(rejected_config_error(error))
             }
         }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use skillhost_control::{LoadReport, LoadedAgent};
 use skillhost_core::mistakes::did_you_mean;
-use skillhost_core::{Agent, KernelState};
+use skillhost_core::{Agent, KernelState, spawn_blocking};
 use skillhost_files::{TreeFile, write_atomically};
 use skillhost_home::{
-    ApprovalDetails, ApprovalRecord, Approvals, Approver, DiscoveredManifest, MANIFEST,
+    ApprovalDetails, ApprovalRecord, Approvals, Approver, DiscoveredManifest, Home, MANIFEST,
     PrivateDirectory, RESERVED_IDS, approval_details, copies_of,
 };
 use skillhost_manifest::{ExtensionId, Manifest};
@@ -119,28 +119,15 @@ impl AgentRuntime {
         let approver = Approver::for_agent(creator.as_str());
         let record = ApprovalRecord::approve(&manifest, &files, None, &approver);
         let path = directory.join(MANIFEST);
-        let (bytes, home) = (&files[0].bytes, self.extensions().home());
-        let place = copies_of(home, &manifest);
-        let written = fs::create_dir_all(&directory)
-            .and_then(|()| write_atomically(&path, bytes))
-            .map_err(|error| write_error(&id, &error));
-        let written = written.and_then(|()| {
-            // The copy keeps the approved bytes, whichever program changes the directory later.
-            let copy = PrivateDirectory::with_files(&files, &place)
-                .map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?;
-            Approvals::append(home, &record).map_err(|error| {
-                CallError::new(ErrorKind::Io, error.to_string()).with_hint(error.hint())
-            })?;
-            Ok(copy)
-        });
-        let copy = written.inspect_err(|_| {
-            // Without an approval the file is inactive; if it cannot be removed, it waits for one.
-            let _ = fs::remove_file(&path).and_then(|()| fs::remove_dir(&directory));
-        })?;
-        let text = String::from_utf8_lossy(bytes);
+        let text = String::from_utf8_lossy(&files[0].bytes).into_owned();
+        let home = self.extensions().home().clone();
+        let storing = {
+            let (id, manifest, record) = (id.clone(), manifest.clone(), record.clone());
+            spawn_blocking(move || store_agent(&home, &id, &manifest, &files, &record))
+        };
         let found = DiscoveredManifest {
+            copy: Some(Arc::new(storing.await??)),
             approval: Some(Arc::new(record)),
-            copy: Some(Arc::new(copy)),
             ..DiscoveredManifest::of_sandbox(manifest, path, &text)
         };
         let resolved = self.resolve(&state, &found).await;
@@ -223,6 +210,34 @@ fn manifest_text(
 
 fn invalid_agent_error(message: String) -> CallError {
     CallError::new(ErrorKind::InvalidArgument, message)
+}
+
+/// Writes the manifest, a private copy of it and the approval. Without an approval no file stays.
+fn store_agent(
+    home: &Home,
+    id: &ExtensionId,
+    manifest: &Manifest,
+    files: &[TreeFile],
+    record: &ApprovalRecord,
+) -> Result<PrivateDirectory, CallError> {
+    let directory = home.extensions_dir().join(id.as_str());
+    let path = directory.join(MANIFEST);
+    let written = fs::create_dir_all(&directory)
+        .and_then(|()| write_atomically(&path, &files[0].bytes))
+        .map_err(|error| write_error(id, &error));
+    let written = written.and_then(|()| {
+        // The copy keeps the approved bytes, whichever program changes the directory later.
+        let copy = PrivateDirectory::with_files(files, &copies_of(home, manifest))
+            .map_err(|error| CallError::new(ErrorKind::Io, error.to_string()))?;
+        Approvals::append(home, record).map_err(|error| {
+            CallError::new(ErrorKind::Io, error.to_string()).with_hint(error.hint())
+        })?;
+        Ok(copy)
+    });
+    written.inspect_err(|_| {
+        // Without an approval the file is inactive; if it cannot be removed, it waits for one.
+        let _ = fs::remove_file(&path).and_then(|()| fs::remove_dir(&directory));
+    })
 }
 
 fn write_error(id: &ExtensionId, error: &io::Error) -> CallError {

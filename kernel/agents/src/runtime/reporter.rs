@@ -47,6 +47,11 @@ impl RunReporter {
         self.report_write_error(self.transcript.record(entry));
     }
 
+    /// Waits until all entries so far are on disk.
+    pub(crate) async fn flush(&self) {
+        self.report_write_error(self.transcript.flush().await);
+    }
+
     pub(crate) fn record_system(&self, prompt: &str) {
         self.report_write_error(self.transcript.record_system_prompt(prompt));
     }

@@ -28,7 +28,7 @@ impl AgentRun<'_> {
         prompt: String,
         message_id: Option<String>,
     ) -> Result<String, RunError> {
-        if let Some(reply) = self.accept_prompt(&prompt, message_id)? {
+        if let Some(reply) = self.accept_prompt(&prompt, message_id).await? {
             return Ok(reply);
         }
         let mut loops = LoopGuard::default();
@@ -36,19 +36,19 @@ impl AgentRun<'_> {
             self.pause_if_restarting()?;
             let turn = self.compose_turn(&prompt).await?;
             let reply = self.request_reply(&turn).await?;
-            self.store_reply(&reply)?;
+            self.store_reply(&reply).await?;
             if reply.calls.is_empty() {
                 return Ok(reply.text);
             }
-            self.check_budget(&reply.calls)?;
+            self.check_budget(&reply.calls).await?;
             let results = self.call_tools(&turn, &reply.calls).await;
-            self.store_results(results, &mut loops)?;
+            self.store_results(results, &mut loops).await?;
         }
     }
 
     /// Closes aborted calls, then stores the user message: once, even if it arrives again. Returns
     /// the reply of a message that was already answered.
-    fn accept_prompt(
+    async fn accept_prompt(
         &mut self,
         prompt: &str,
         message_id: Option<String>,
@@ -57,11 +57,11 @@ impl AgentRun<'_> {
         match self.thread.message_status(&id) {
             Some(MessageStatus::Answered(text)) => return Ok(Some(text)),
             Some(MessageStatus::Superseded) => return Err(RunError::Superseded),
-            Some(MessageStatus::Open) => self.resume()?,
+            Some(MessageStatus::Open) => self.resume().await?,
             None => {
                 // Tasks also come from models and events, and users paste unread text, so tags are
                 // neutralized.
-                self.thread.push_user_message(neutralize(prompt).into_owned(), id)?;
+                self.thread.push_user_message(neutralize(prompt).into_owned(), id).await?;
                 self.session.reporter.record(&RunEntry::Prompt { text: prompt.to_owned() });
             }
         }
@@ -70,8 +70,8 @@ impl AgentRun<'_> {
 
     /// Resumes the run of the previous kernel; after a requested restart, adds its outcome to the
     /// thread.
-    fn resume(&mut self) -> Result<(), RunError> {
-        self.thread.close_open_calls()?;
+    async fn resume(&mut self) -> Result<(), RunError> {
+        self.thread.close_open_calls().await?;
         let notice = self.agents.run_gate().resume_notice(&new_nonce());
         // A kernel that crashed after storing the notice must not add it a second time.
         let is_known = |text: &str| {
@@ -82,7 +82,7 @@ impl AgentRun<'_> {
         };
         if let Some(text) = notice.filter(|text| !is_known(text)) {
             self.session.reporter.record(&RunEntry::Prompt { text: text.clone() });
-            self.thread.push(Message::User { text })?;
+            self.thread.push(Message::User { text }).await?;
         }
         self.note_once("kernel was restarted; the run continues".to_owned());
         Ok(())
@@ -183,26 +183,26 @@ impl AgentRun<'_> {
             .collect()
     }
 
-    fn store_reply(&mut self, reply: &ModelReply) -> Result<(), RunError> {
+    async fn store_reply(&mut self, reply: &ModelReply) -> Result<(), RunError> {
         let (text, calls) = (reply.text.clone(), reply.calls.clone());
-        Ok(self.thread.push(Message::Assistant { text, calls })?)
+        Ok(self.thread.push(Message::Assistant { text, calls }).await?)
     }
 
     /// Checks the budget before a round of tool calls; an exhausted budget is the result of each
     /// call, as the model will not see any later one.
-    fn check_budget(&mut self, calls: &[ModelToolCall]) -> Result<(), RunError> {
+    async fn check_budget(&mut self, calls: &[ModelToolCall]) -> Result<(), RunError> {
         let Err(which) = self.session.budget.check_limits(Instant::now()) else { return Ok(()) };
         for call in calls {
             let text = format!("not called: budget of {which} is exhausted");
             let (call_id, name) = (call.id.clone(), call.name.clone());
-            self.thread.push(Message::Tool { call_id, name, text, is_error: true })?;
+            self.thread.push(Message::Tool { call_id, name, text, is_error: true }).await?;
         }
         Err(which.into())
     }
 
     /// Stores the tool results and checks for a loop. Calls without a result are closed at the end
     /// of the run.
-    fn store_results(
+    async fn store_results(
         &mut self,
         results: ToolCallResults,
         loops: &mut LoopGuard,
@@ -215,9 +215,9 @@ impl AgentRun<'_> {
                 if round == LoopVerdict::New || index != last { "" } else { REPEAT_NOTICE };
             let ToolCallResult { call, text, is_error, skill } = result;
             let (call_id, name, text) = (call.id, call.name, format!("{text}{notice}"));
-            self.thread.push(Message::Tool { call_id, name, text, is_error })?;
+            self.thread.push(Message::Tool { call_id, name, text, is_error }).await?;
             if let Some((skill, in_messages)) = skill {
-                self.thread.activate(skill.clone(), in_messages)?;
+                self.thread.activate(skill.clone(), in_messages).await?;
                 self.emit_skill_active(&skill);
             }
         }

@@ -90,7 +90,7 @@ impl ActiveSkills {
         }
         for skill in self.find_outdated(thread) {
             // The new text is in no message, so it goes into the system prompt.
-            thread.activate(skill.clone(), false)?;
+            thread.activate(skill.clone(), false).await?;
             changes.push(SkillChange::Changed(skill));
         }
         Ok(changes)

@@ -109,7 +109,7 @@ async fn run_line(talk: &mut ChatSession<'_>, line: &str) -> Result<ChatAction, 
             greet(talk);
         }
         ChatInput::Reset => {
-            talk.reset()?;
+            talk.reset().await?;
             output.print_progress(format!("{DIM}the thread is empty again{DIM:#}"));
         }
         ChatInput::Approve(tool) => {

@@ -133,8 +133,8 @@ impl<'a> ChatSession<'a> {
     }
 
     /// Removes the messages of the thread.
-    pub(super) fn reset(&mut self) -> Result<(), CliError> {
-        self.kernel.reset()
+    pub(super) async fn reset(&mut self) -> Result<(), CliError> {
+        self.kernel.reset().await
     }
 
     /// Activates a skill in the thread.

@@ -5,7 +5,9 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use skillhost_files::{AppendLog, create_private_dir, open_append, split_complete_lines};
+use skillhost_files::{
+    AppendLog, create_private_dir, open_append, split_complete_lines, sync_directory,
+};
 use skillhost_home::{Home, now_ms, suggest_similar};
 
 use super::entry::{ThreadEntry, ThreadSkill};
@@ -76,7 +78,7 @@ impl ThreadStore {
         Self { directory: home.data_dir("kernel").join("threads") }
     }
 
-    /// Creates a thread with its journal.
+    /// Creates a thread with its journal. Blocks until the journal is on disk.
     ///
     /// # Errors
     /// [`ThreadError::Io`].
@@ -102,7 +104,7 @@ impl ThreadStore {
             skillhost_files::AppendSink::append(&mut file, &line)?;
             fs::rename(&temporary, &path)?;
             // Without syncing the directory the rename itself can be lost.
-            fs::File::open(&self.directory)?.sync_all()?;
+            sync_directory(&self.directory)?;
             Ok(file)
         };
         let file = create_file().map_err(|error| {
@@ -111,10 +113,18 @@ impl ThreadStore {
             failed(error)
         })?;
         let journal = Some(AppendLog::new(path.clone(), Box::new(file), line.len() as u64));
-        Ok(Thread { id, agent: header.agent, state: ThreadState::default(), journal, note: None })
+        Ok(Thread {
+            id,
+            agent: header.agent,
+            state: ThreadState::default(),
+            journal,
+            pending: None,
+            note: None,
+        })
     }
 
-    /// Resumes a thread. An incomplete last line is dropped and noted.
+    /// Resumes a thread. An incomplete last line is dropped and noted. Blocks, as all of the store
+    /// does.
     ///
     /// # Errors
     /// [`ThreadError`]; [`ThreadError::Busy`] while another process, or another part of this one,
@@ -147,6 +157,7 @@ impl ThreadStore {
             agent: replayed.header.agent,
             state: replayed.state,
             journal,
+            pending: None,
             note,
         })
     }
@@ -329,7 +340,7 @@ pub(super) mod testing {
     pub(in crate::thread) fn reread(bytes: &[u8]) -> Result<Thread, ThreadError> {
         let replayed = replay_journal(Path::new("journal"), bytes)?;
         let (id, agent) = (replayed.header.thread, replayed.header.agent);
-        Ok(Thread { id, agent, state: replayed.state, journal: None, note: None })
+        Ok(Thread { id, agent, state: replayed.state, journal: None, pending: None, note: None })
     }
 
     /// Returns the first line of a journal.

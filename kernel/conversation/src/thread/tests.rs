@@ -27,6 +27,11 @@ impl StoreFixture {
     }
 }
 
+/// Waits for the append-log thread.
+fn wait<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+}
+
 fn user(text: &str) -> Message {
     Message::User { text: text.into() }
 }
@@ -69,10 +74,10 @@ fn reopened_thread_keeps_contents() {
     let fixture = fixture();
     let mut thread = fixture.threads.create("worker").unwrap();
     let id = thread.id().to_owned();
-    thread.push(user("first\nline two")).unwrap();
-    thread.push(calls(&["1"])).unwrap();
-    thread.push(answer("1", "the skill's text")).unwrap();
-    thread.activate(skill("code-review", "d1"), true).unwrap();
+    wait(thread.push(user("first\nline two"))).unwrap();
+    wait(thread.push(calls(&["1"]))).unwrap();
+    wait(thread.push(answer("1", "the skill's text"))).unwrap();
+    wait(thread.activate(skill("code-review", "d1"), true)).unwrap();
     let messages = thread.messages().to_vec();
     drop(thread);
     let thread = fixture.threads.open(&id).unwrap();
@@ -121,10 +126,10 @@ fn truncated_entry_is_dropped() {
     let fixture = fixture();
     let mut thread = fixture.threads.create("worker").unwrap();
     let id = thread.id().to_owned();
-    thread.push(user("kept")).unwrap();
+    wait(thread.push(user("kept"))).unwrap();
     let path = fixture.journal(&id);
     let before = fs::read(&path).unwrap();
-    thread.push(user("cut — somewhere")).unwrap();
+    wait(thread.push(user("cut — somewhere"))).unwrap();
     drop(thread);
     let after = fs::read(&path).unwrap();
     for length in before.len()..after.len() {
@@ -132,7 +137,7 @@ fn truncated_entry_is_dropped() {
         let mut thread = fixture.threads.open(&id).unwrap();
         assert_eq!(thread.messages(), [user("kept")], "{length}");
         assert_eq!(thread.recovery_note().is_some(), length > before.len(), "{length}");
-        thread.push(user("next")).unwrap();
+        wait(thread.push(user("next"))).unwrap();
         drop(thread);
         let thread = fixture.threads.open(&id).unwrap();
         assert_eq!(thread.messages(), [user("kept"), user("next")], "{length}");
@@ -145,7 +150,7 @@ fn flipped_bit_reports_damaged_line() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
     for text in ["first", "second", "third"] {
-        thread.push(user(text)).unwrap();
+        wait(thread.push(user(text))).unwrap();
     }
     let complete = disk.text();
     // In the middle and at the end, where the line is still valid JSON.
@@ -161,7 +166,7 @@ fn flipped_bit_reports_damaged_line() {
 fn line_without_checksum_is_read() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
-    thread.push(user("new")).unwrap();
+    wait(thread.push(user("new"))).unwrap();
     let old = r#"{"at":1,"entry":"message","message":{"role":"user","text":"old"}}"#;
     let message = serde_json::to_string(&user("old")).unwrap();
     let old = old.replace(r#"{"role":"user","text":"old"}"#, &message);
@@ -174,7 +179,7 @@ fn zeroed_last_line_is_dropped() {
     let mut journal = first_line("t", "worker");
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
-    thread.push(user("kept")).unwrap();
+    wait(thread.push(user("kept"))).unwrap();
     let complete = disk.bytes.lock().unwrap().clone();
     journal.clone_from(&complete);
     journal.extend([0; 40]);
@@ -189,16 +194,16 @@ fn zeroed_last_line_is_dropped() {
 #[test]
 fn aborted_turn_closes_open_calls() {
     let mut thread = Thread::in_memory("worker");
-    thread.push(user("do")).unwrap();
-    thread.push(calls(&["1", "2", "3"])).unwrap();
-    thread.push(answer("2", "done")).unwrap();
-    assert_eq!(thread.close_open_calls().unwrap(), 2);
+    wait(thread.push(user("do"))).unwrap();
+    wait(thread.push(calls(&["1", "2", "3"]))).unwrap();
+    wait(thread.push(answer("2", "done"))).unwrap();
+    assert_eq!(wait(thread.close_open_calls()).unwrap(), 2);
     let closed =
         [user("do"), calls(&["1", "2", "3"]), answer("2", "done"), cut_off("1"), cut_off("3")];
     assert_eq!(thread.messages(), closed);
-    assert_eq!(thread.close_open_calls().unwrap(), 0);
+    assert_eq!(wait(thread.close_open_calls()).unwrap(), 0);
     assert_eq!(thread.messages(), closed);
-    assert_eq!(Thread::in_memory("worker").close_open_calls().unwrap(), 0);
+    assert_eq!(wait(Thread::in_memory("worker").close_open_calls()).unwrap(), 0);
 }
 
 #[test]
@@ -206,23 +211,23 @@ fn message_status_survives_compaction_and_reset() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
     assert_eq!(thread.message_status("m1"), None);
-    thread.push_user_message("first".into(), "m1".into()).unwrap();
-    thread.push(calls(&["1"])).unwrap();
+    wait(thread.push_user_message("first".into(), "m1".into())).unwrap();
+    wait(thread.push(calls(&["1"]))).unwrap();
     // A message of the kernel is neither a user message nor a reply.
-    thread.push(user("<kernel_notice>")).unwrap();
+    wait(thread.push(user("<kernel_notice>"))).unwrap();
     assert_eq!(thread.message_status("m1"), Some(MessageStatus::Open));
     let reply = |text: &str| Message::Assistant { text: text.into(), calls: Vec::new() };
-    thread.push(reply("the answer")).unwrap();
-    thread.push(reply("more")).unwrap();
-    thread.push_user_message("second".into(), "m2".into()).unwrap();
-    thread.push_user_message("third".into(), "m3".into()).unwrap();
-    thread.compact("summary".into(), 3).unwrap();
+    wait(thread.push(reply("the answer"))).unwrap();
+    wait(thread.push(reply("more"))).unwrap();
+    wait(thread.push_user_message("second".into(), "m2".into())).unwrap();
+    wait(thread.push_user_message("third".into(), "m3".into())).unwrap();
+    wait(thread.compact("summary".into(), 3)).unwrap();
     let statuses = |thread: &Thread| ["m1", "m2", "m3"].map(|id| thread.message_status(id));
     let answered = Some(MessageStatus::Answered("the answer".into()));
     let expected = [answered.clone(), Some(MessageStatus::Superseded), Some(MessageStatus::Open)];
     assert_eq!(statuses(&thread), expected);
     assert_eq!(statuses(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
-    thread.reset().unwrap();
+    wait(thread.reset()).unwrap();
     let expected = [answered, Some(MessageStatus::Superseded), Some(MessageStatus::Superseded)];
     assert_eq!(statuses(&thread), expected);
     assert_eq!(statuses(&reread(&disk.bytes.lock().unwrap()).unwrap()), expected);
@@ -232,8 +237,8 @@ fn message_status_survives_compaction_and_reset() {
 fn user_message_follows_tool_result() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
-    thread.push(calls(&["1"])).unwrap();
-    thread.push(user("and now?")).unwrap();
+    wait(thread.push(calls(&["1"]))).unwrap();
+    wait(thread.push(user("and now?"))).unwrap();
     let expected = [calls(&["1"]), cut_off("1"), user("and now?")];
     assert_eq!(thread.messages(), expected);
     assert_eq!(reread(&disk.bytes.lock().unwrap()).unwrap().messages(), expected);
@@ -242,30 +247,30 @@ fn user_message_follows_tool_result() {
 #[test]
 fn compaction_keeps_skills_active() {
     let mut thread = Thread::in_memory("worker");
-    thread.push(user("one")).unwrap();
-    thread.push(calls(&["1"])).unwrap();
-    thread.push(answer("1", "old text")).unwrap();
-    thread.activate(skill("old", "d1"), true).unwrap();
-    thread.activate(skill("invoked", "d2"), false).unwrap();
-    thread.push(calls(&["2"])).unwrap();
-    thread.push(answer("2", "new text")).unwrap();
-    thread.activate(skill("new", "d3"), true).unwrap();
+    wait(thread.push(user("one"))).unwrap();
+    wait(thread.push(calls(&["1"]))).unwrap();
+    wait(thread.push(answer("1", "old text"))).unwrap();
+    wait(thread.activate(skill("old", "d1"), true)).unwrap();
+    wait(thread.activate(skill("invoked", "d2"), false)).unwrap();
+    wait(thread.push(calls(&["2"]))).unwrap();
+    wait(thread.push(answer("2", "new text"))).unwrap();
+    wait(thread.activate(skill("new", "d3"), true)).unwrap();
 
-    let bad = thread.compact("summary".into(), 4).unwrap_err();
+    let bad = wait(thread.compact("summary".into(), 4)).unwrap_err();
     assert!(matches!(bad, ThreadError::BadCut { keep_from: 4, messages: 5 }), "{bad}");
-    let bad = thread.compact("summary".into(), 6).unwrap_err();
+    let bad = wait(thread.compact("summary".into(), 6)).unwrap_err();
     assert!(matches!(bad, ThreadError::BadCut { keep_from: 6, messages: 5 }), "{bad}");
 
-    thread.compact("summary".into(), 3).unwrap();
+    wait(thread.compact("summary".into(), 3)).unwrap();
     assert_eq!(thread.messages(), [user("summary"), calls(&["2"]), answer("2", "new text")]);
     let expected = [("old", "d1", false), ("invoked", "d2", false), ("new", "d3", true)];
     assert_eq!(skills(&thread), expected);
     // Later changes find the text at its new index after the compaction.
-    thread.elide_tool_results(2).unwrap();
+    wait(thread.elide_tool_results(2)).unwrap();
     assert_eq!(skills(&thread), expected);
-    thread.compact("shorter".into(), 1).unwrap();
+    wait(thread.compact("shorter".into(), 1)).unwrap();
     assert_eq!(skills(&thread), expected);
-    thread.compact("all of it".into(), 3).unwrap();
+    wait(thread.compact("all of it".into(), 3)).unwrap();
     assert_eq!(thread.messages(), [user("all of it")]);
     assert_eq!(skills(&thread)[2], ("new", "d3", false));
 }
@@ -273,30 +278,30 @@ fn compaction_keeps_skills_active() {
 #[test]
 fn in_messages_follows_latest_digest() {
     let mut thread = Thread::in_memory("worker");
-    thread.activate(skill("s", "d1"), true).unwrap();
+    wait(thread.activate(skill("s", "d1"), true)).unwrap();
     assert_eq!(skills(&thread), [("s", "d1", false)], "no message could have it");
-    thread.push(answer("1", "text")).unwrap();
-    thread.activate(skill("s", "d1"), true).unwrap();
+    wait(thread.push(answer("1", "text"))).unwrap();
+    wait(thread.activate(skill("s", "d1"), true)).unwrap();
     assert_eq!(skills(&thread), [("s", "d1", true)]);
-    thread.activate(skill("s", "d1"), false).unwrap();
+    wait(thread.activate(skill("s", "d1"), false)).unwrap();
     assert_eq!(skills(&thread), [("s", "d1", true)], "the text has not gone away");
-    thread.activate(skill("s", "d2"), false).unwrap();
+    wait(thread.activate(skill("s", "d2"), false)).unwrap();
     assert_eq!(skills(&thread), [("s", "d2", false)], "but it is another now");
 }
 
 #[test]
 fn elision_and_reset_remove_contents() {
     let mut thread = Thread::in_memory("worker");
-    thread.push(calls(&["1"])).unwrap();
-    thread.push(answer("1", "long")).unwrap();
-    thread.activate(skill("s", "d1"), true).unwrap();
-    thread.push(answer("2", "kept")).unwrap();
-    thread.activate(skill("t", "d2"), true).unwrap();
-    assert!(matches!(thread.elide_tool_results(4), Err(ThreadError::BadCut { .. })));
-    thread.elide_tool_results(2).unwrap();
+    wait(thread.push(calls(&["1"]))).unwrap();
+    wait(thread.push(answer("1", "long"))).unwrap();
+    wait(thread.activate(skill("s", "d1"), true)).unwrap();
+    wait(thread.push(answer("2", "kept"))).unwrap();
+    wait(thread.activate(skill("t", "d2"), true)).unwrap();
+    assert!(matches!(wait(thread.elide_tool_results(4)), Err(ThreadError::BadCut { .. })));
+    wait(thread.elide_tool_results(2)).unwrap();
     assert_eq!(thread.messages(), [calls(&["1"]), answer("1", ELIDED_RESULT), answer("2", "kept")]);
     assert_eq!(skills(&thread), [("s", "d1", false), ("t", "d2", true)]);
-    thread.reset().unwrap();
+    wait(thread.reset()).unwrap();
     assert_eq!((thread.messages(), thread.skills()), (&[][..], &[][..]));
 }
 
@@ -304,16 +309,16 @@ fn elision_and_reset_remove_contents() {
 fn full_disk_keeps_earlier_entries() {
     let disk = SmallDisk::with_room(usize::MAX);
     let mut thread = on_disk(&disk);
-    thread.push(user("kept")).unwrap();
+    wait(thread.push(user("kept"))).unwrap();
     *disk.room.lock().unwrap() = disk.bytes.lock().unwrap().len() + 20;
-    let error = thread.push(user("too much")).unwrap_err();
+    let error = wait(thread.push(user("too much"))).unwrap_err();
     assert!(
         matches!(&error, ThreadError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
     );
     assert_eq!(thread.messages(), [user("kept")]);
     assert_eq!(reread(&disk.bytes.lock().unwrap()).unwrap().messages(), [user("kept")]);
     *disk.room.lock().unwrap() = usize::MAX;
-    thread.push(user("now it fits")).unwrap();
+    wait(thread.push(user("now it fits"))).unwrap();
     let expected = [user("kept"), user("now it fits")];
     assert_eq!(reread(&disk.bytes.lock().unwrap()).unwrap().messages(), expected);
 }
@@ -405,13 +410,13 @@ fn act() -> impl Strategy<Value = Act> {
 
 fn perform(thread: &mut Thread, act: Act) -> bool {
     match act {
-        Act::Push(message) => thread.push(message).is_ok(),
-        Act::Hear(text, id) => thread.push_user_message(text, id).is_ok(),
-        Act::Activate(skill, there) => thread.activate(skill, there).is_ok(),
-        Act::Compact(summary, from) => thread.compact(summary, from).is_ok(),
-        Act::LeaveOut(before) => thread.elide_tool_results(before).is_ok(),
-        Act::Settle => thread.close_open_calls().is_ok(),
-        Act::Reset => thread.reset().is_ok(),
+        Act::Push(message) => wait(thread.push(message)).is_ok(),
+        Act::Hear(text, id) => wait(thread.push_user_message(text, id)).is_ok(),
+        Act::Activate(skill, there) => wait(thread.activate(skill, there)).is_ok(),
+        Act::Compact(summary, from) => wait(thread.compact(summary, from)).is_ok(),
+        Act::LeaveOut(before) => wait(thread.elide_tool_results(before)).is_ok(),
+        Act::Settle => wait(thread.close_open_calls()).is_ok(),
+        Act::Reset => wait(thread.reset()).is_ok(),
     }
 }
 

@@ -11,6 +11,7 @@ use skill_service::RegistryConfig;
 use skillhost_agents::TurnRequest;
 use skillhost_payload::{CallContext, CallOrigin, ErrorKind};
 use test_support::{TestHome, library};
+use tokio::task::block_in_place;
 
 use crate::rig::{Rig, misbehaving, patient};
 
@@ -84,7 +85,7 @@ async fn agent_created_skill_requires_approval() {
     assert!(block.contains(line), "{block}");
 
     let (ledger, snapshot) = terminal(&rig.home);
-    let created = ledger.created_skills(&snapshot).expect("a ledger");
+    let created = block_in_place(|| ledger.created_skills(&snapshot)).expect("a ledger");
     let created = &created.values().next().expect("it was reported");
     let author = AgentAuthor {
         agent_id: "guide".to_owned(),
@@ -110,7 +111,8 @@ async fn agent_created_skill_requires_approval() {
     rig.kernel.agents().compose_turn(&turn).await.expect_err("the agent binds it");
 
     // An approved skill is bound in the very next turn.
-    ledger.approve_skill(&snapshot, &ada(), "coffee", tree).expect("it is what was seen");
+    block_in_place(|| ledger.approve_skill(&snapshot, &ada(), "coffee", tree))
+        .expect("it is what was seen");
     let bound = rig.kernel.agents().compose_turn(&turn).await.expect("it may be bound now");
     assert!(bound.system_prompt.contains("Grind."), "{}", bound.system_prompt);
     assert!(!bound.system_prompt.contains("unapproved"), "{}", bound.system_prompt);
@@ -153,19 +155,20 @@ async fn no_tool_changes_approval_state() {
         json!({ "skill_id": "tea", "new_content": text, "justification": "Better." })
     };
     text(&rig, "propose_skill_update", wish("Boil milk.")).await;
-    let first = ledger.proposal("1").expect("it is open").summary;
-    ledger.approve(&snapshot, &ada(), &first.id, first.new_digest, None).expect("as it was seen");
+    let first = block_in_place(|| ledger.proposal("1")).expect("it is open").summary;
+    block_in_place(|| ledger.approve(&snapshot, &ada(), &first.id, first.new_digest, None))
+        .expect("as it was seen");
     text(&rig, "propose_skill_update", wish("Boil both.")).await;
-    let open = ledger.proposal("2").expect("it is open").summary;
+    let open = block_in_place(|| ledger.proposal("2")).expect("it is open").summary;
     let deed = json!({
         "do": "create", "extension": "skill_registry", "id": "coffee",
         "text": "---\ndescription: Brews.\n---\nGrind.\n",
     });
     text(&rig, "writer", deed).await;
     let (_, snapshot) = terminal(&rig.home);
-    let created = ledger.created_skills(&snapshot).expect("a ledger");
+    let created = block_in_place(|| ledger.created_skills(&snapshot)).expect("a ledger");
     let tree = created.values().next().and_then(|skill| skill.tree).expect("it was reported");
-    let versions = ledger.history(&snapshot, "tea").expect("a history").len();
+    let versions = block_in_place(|| ledger.history(&snapshot, "tea")).expect("a history").len();
     let before = files(&rig.home);
 
     let (tools, failures) = rig.kernel.agents().list_tools(None).await.expect("a table");
@@ -232,10 +235,13 @@ async fn no_tool_changes_approval_state() {
 
     assert_eq!(files(&rig.home), before);
     let all = ProposalFilter { all: true, ..ProposalFilter::default() };
-    let proposals = ledger.proposals(all).expect("a ledger");
+    let proposals = block_in_place(|| ledger.proposals(all)).expect("a ledger");
     let states: Vec<_> = proposals.iter().map(|proposal| proposal.state).collect();
     assert_eq!(states, [ProposalState::Applied, ProposalState::Open]);
-    assert_eq!(ledger.created_skills(&snapshot).expect("a ledger"), created);
-    assert_eq!(ledger.history(&snapshot, "tea").expect("a history").len(), versions);
+    assert_eq!(block_in_place(|| ledger.created_skills(&snapshot)).expect("a ledger"), created);
+    assert_eq!(
+        block_in_place(|| ledger.history(&snapshot, "tea")).expect("a history").len(),
+        versions
+    );
     rig.kernel.shutdown().await;
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::{fs, io};
 
-use skillhost_files::fault;
+use skillhost_files::{fault, sync_directory, sync_file};
 
 /// Writes a file of the data directory atomically.
 pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
@@ -20,7 +20,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
         let mut file = fs::File::create(&temporary)?;
         fault::write_all(&mut file, text.as_bytes())?;
         fault::failpoint("text.sync")?;
-        file.sync_all()?;
+        sync_file(&file)?;
         fault::failpoint("text.rename")?;
         fs::rename(&temporary, path)
     })();
@@ -30,7 +30,5 @@ pub(crate) fn write_file(path: &Path, text: &str) -> io::Result<()> {
         return written;
     }
     fault::failpoint("text.dir")?;
-    #[cfg(unix)]
-    fs::File::open(dir)?.sync_all()?;
-    Ok(())
+    sync_directory(dir)
 }

@@ -10,9 +10,9 @@ use std::io::{self, ErrorKind};
 use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, OpenOptions};
 use skill_format::Digest;
-use skillhost_files::fault;
 use skillhost_files::jail::{self, JailError, RelPath};
 use skillhost_files::temporary::{self, TEMPORARY_PREFIX};
+use skillhost_files::{fault, sync_file};
 
 use crate::files::tree;
 
@@ -157,8 +157,7 @@ impl FileSwap<'_> {
         fault::write_all(&mut file, content)?;
         copy_permissions(&file, parent, name, mode)?;
         fault::failpoint("file.sync")?;
-        file.sync_all()?;
-        drop(file);
+        sync_file(&file.into_std())?;
         // Writing took time: checked again right before the name changes.
         let found = digest_of(parent, name).map_err(to_io)?;
         if found != self.old {

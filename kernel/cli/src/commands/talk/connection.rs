@@ -1,14 +1,16 @@
 //! The kernel that executes the turns of a thread: the one in this process, or the running one.
 
+use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
 use skillhost_control::ControlRequest;
-use skillhost_conversation::{RunOutcome, ThreadSkill};
+use skillhost_conversation::{RunOutcome, Thread, ThreadSkill, ThreadStore};
 use skillhost_payload::SkillRef;
 use skillhost_terminal::{CliError, exit};
 use tokio::signal::unix::Signal;
+use tokio::task::spawn_blocking;
 
 use super::person::TerminalChannel;
 use crate::cli::ChatSessionArgs;
@@ -55,13 +57,27 @@ pub(super) trait KernelConnection {
     async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError>;
 
     /// Removes the messages of the thread.
-    fn reset(&mut self) -> Result<(), CliError>;
+    async fn reset(&mut self) -> Result<(), CliError>;
 
     /// Activates a skill in the thread.
     async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError>;
 
     /// Sends a request to the kernel.
     async fn request(&self, request: ControlRequest) -> Result<Box<RawValue>, CliError>;
+}
+
+/// Creates a thread, on a thread of the process that may wait for the disk.
+pub(super) async fn create_thread(threads: ThreadStore, agent: &str) -> Result<Thread, CliError> {
+    let agent = agent.to_owned();
+    let created = spawn_blocking(move || threads.create(&agent)).await;
+    Ok(created.map_err(io::Error::other)??)
+}
+
+/// Resumes a thread as [`create_thread`] creates one.
+pub(super) async fn open_thread(threads: ThreadStore, id: &str) -> Result<Thread, CliError> {
+    let id = id.to_owned();
+    let opened = spawn_blocking(move || threads.open(&id)).await;
+    Ok(opened.map_err(io::Error::other)??)
 }
 
 /// Checks that the thread belongs to the agent: a thread keeps its agent.

@@ -14,7 +14,9 @@ use skillhost_terminal::{CliContext, CliError};
 use tokio_util::sync::CancellationToken;
 
 use super::approved::check_approved;
-use super::connection::{KernelConnection, ThreadOverview, TurnTerminal, check_agent};
+use super::connection::{
+    KernelConnection, ThreadOverview, TurnTerminal, check_agent, create_thread, open_thread,
+};
 use crate::cli::ChatSessionArgs;
 use crate::failures::{kernel_error, run_error};
 
@@ -40,10 +42,10 @@ impl InProcessKernel {
             let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
             // A thread must not be created for an unknown agent.
             let agent = kernel.agents().refresh_agent(agent).await.map_err(kernel_error)?;
-            let thread = threads.create(agent.manifest.id.as_str())?;
+            let thread = create_thread(threads, agent.manifest.id.as_str()).await?;
             return Ok(Self { kernel, thread });
         };
-        let thread = threads.open(id)?;
+        let thread = open_thread(threads, id).await?;
         check_agent(id, thread.agent(), args)?;
         if let Some(note) = thread.recovery_note() {
             session.output.print_note(format!("thread {id}: {note}"));
@@ -111,12 +113,13 @@ impl KernelConnection for InProcessKernel {
 
     async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
         let agent = self.kernel.agents().refresh_agent(agent).await.map_err(kernel_error)?;
-        self.thread = ThreadStore::new(self.kernel.home()).create(agent.manifest.id.as_str())?;
+        let threads = ThreadStore::new(self.kernel.home());
+        self.thread = create_thread(threads, agent.manifest.id.as_str()).await?;
         Ok(())
     }
 
-    fn reset(&mut self) -> Result<(), CliError> {
-        Ok(self.thread.reset()?)
+    async fn reset(&mut self) -> Result<(), CliError> {
+        Ok(self.thread.reset().await?)
     }
 
     async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {

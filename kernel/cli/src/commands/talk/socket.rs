@@ -23,7 +23,9 @@ use tokio::signal::unix::Signal;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::approved::check_approved;
-use super::connection::{KernelConnection, ThreadOverview, TurnTerminal, check_agent};
+use super::connection::{
+    KernelConnection, ThreadOverview, TurnTerminal, check_agent, create_thread, open_thread,
+};
 use super::person::TerminalChannel;
 use crate::cli::ChatSessionArgs;
 
@@ -103,7 +105,8 @@ impl<'a> SocketKernel<'a> {
             None => {
                 let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
                 let agent = check_agent_exists(session, &socket, agent).await?;
-                (threads.create(&agent)?.id().to_owned(), agent)
+                let thread = create_thread(threads.clone(), &agent).await?;
+                (thread.id().to_owned(), agent)
             }
         };
         Ok(Self { session, socket, threads, thread, agent })
@@ -198,13 +201,15 @@ impl KernelConnection for SocketKernel<'_> {
 
     async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
         self.agent = check_agent_exists(self.session, &self.socket, agent).await?;
-        self.thread = self.threads.create(&self.agent)?.id().to_owned();
+        let thread = create_thread(self.threads.clone(), &self.agent).await?;
+        self.thread = thread.id().to_owned();
         Ok(())
     }
 
     /// The running kernel locks a thread only during a turn.
-    fn reset(&mut self) -> Result<(), CliError> {
-        Ok(self.threads.open(&self.thread)?.reset()?)
+    async fn reset(&mut self) -> Result<(), CliError> {
+        let mut thread = open_thread(self.threads.clone(), &self.thread).await?;
+        Ok(thread.reset().await?)
     }
 
     async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {

@@ -209,7 +209,7 @@ async fn too_long_request_is_shortened() {
     assert_eq!(nonceless(&stage.asked("worker")[5].messages), expected);
 
     // Only the question: no message can be omitted.
-    thread.reset().unwrap();
+    thread.reset().await.unwrap();
     let error = stage.say(&mut thread, "again").await.unwrap_err();
     assert!(matches!(error, RunError::ContextOverflow { .. }), "{error:?}");
     assert_eq!(error.hint(), "start a new thread, or choose a model with a larger window");

@@ -61,7 +61,7 @@ async fn repeated_message_gets_one_reply() {
 async fn superseded_message_gets_no_reply() {
     let stage = Stage::set(worker(""), vec![("worker", vec![says("Milk.")])]).await;
     let mut thread = stage.thread();
-    thread.push_user_message("What is it?".into(), "m1".into()).unwrap();
+    thread.push_user_message("What is it?".into(), "m1".into()).await.unwrap();
     stage.say(&mut thread, "And this?").await.unwrap();
     let late =
         stage.run(&mut thread, message("m1", "What is it?"), &silent_user()).await.unwrap_err();

@@ -231,7 +231,8 @@ impl Stage {
     }
 
     pub(crate) fn thread(&self) -> Thread {
-        ThreadStore::new(self.rig.kernel.home()).create("worker").expect("a new thread")
+        let threads = ThreadStore::new(self.rig.kernel.home());
+        tokio::task::block_in_place(|| threads.create("worker")).expect("a new thread")
     }
 
     /// Sends a message to the worker, without a person for approvals.
