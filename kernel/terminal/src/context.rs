@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use futures::future::LocalBoxFuture;
+use futures::future::{BoxFuture, LocalBoxFuture};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_control::{
@@ -119,18 +119,28 @@ impl CliContext {
     /// # Errors
     /// The runtime cannot be started.
     pub fn block_on<T>(&self, work: LocalBoxFuture<'_, T>) -> Result<T, CliError> {
-        let runtime = match self.runtime.get() {
-            Some(runtime) => runtime,
-            None => {
-                let runtime = tokio::runtime::Builder::new_multi_thread()
-                    .worker_threads(2)
-                    .thread_name("skillhost")
-                    .enable_all()
-                    .build()?;
-                self.runtime.get_or_init(|| runtime)
-            }
-        };
-        Ok(runtime.block_on(work))
+        Ok(self.runtime()?.block_on(work))
+    }
+
+    /// Starts asynchronous work on the runtime of the process; it ends with the context.
+    ///
+    /// # Errors
+    /// The runtime cannot be started.
+    pub fn spawn(&self, work: BoxFuture<'static, ()>) -> Result<(), CliError> {
+        self.runtime()?.spawn(work);
+        Ok(())
+    }
+
+    fn runtime(&self) -> Result<&Runtime, CliError> {
+        if let Some(runtime) = self.runtime.get() {
+            return Ok(runtime);
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name("skillhost")
+            .enable_all()
+            .build()?;
+        Ok(self.runtime.get_or_init(|| runtime))
     }
 }
 

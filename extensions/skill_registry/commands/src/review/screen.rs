@@ -5,7 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use skillhost_terminal::exit;
+use skillhost_terminal::{CliContext, exit};
 use termimad::crossterm::cursor::{Hide, MoveTo, Show};
 use termimad::crossterm::event::{
     self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEventKind, KeyModifiers,
@@ -39,8 +39,8 @@ pub(super) struct RawTerminal {
 }
 
 impl RawTerminal {
-    pub(super) fn enter(colour: bool) -> io::Result<Self> {
-        // The hook and the thread last for the process; a second review must not add another pair.
+    pub(super) fn enter(session: &CliContext) -> io::Result<Self> {
+        // The hook and the task last for the process; a second review must not add another pair.
         static PREPARED: Once = Once::new();
         PREPARED.call_once(|| {
             let usual = std::panic::take_hook();
@@ -50,13 +50,13 @@ impl RawTerminal {
                 usual(panic);
             }));
             let (listening, listens) = channel();
-            std::thread::spawn(move || end_by_signal(&listening));
+            let _ = session.spawn(Box::pin(end_by_signal(listening)));
             // The handler must be ready before raw mode: a signal would otherwise leave the
             // terminal in it.
             let _ = listens.recv();
         });
         enter_raw_mode()?;
-        Ok(Self { colour })
+        Ok(Self { colour: session.output.uses_color() })
     }
 
     /// Releases the terminal while `work` runs.
@@ -145,33 +145,28 @@ fn restore_terminal() {
 
 /// Restores the terminal and ends the program on a signal; the next use of the ledger completes an
 /// interrupted operation. While an editor holds the terminal, Ctrl-C belongs to the editor.
-fn end_by_signal(listening: &Sender<()>) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+async fn end_by_signal(listening: Sender<()>) {
+    let listen = |kind| signal(kind).ok();
+    let (Some(mut interrupt), Some(mut terminate), Some(mut hangup)) = (
+        listen(SignalKind::interrupt()),
+        listen(SignalKind::terminate()),
+        listen(SignalKind::hangup()),
+    ) else {
         return;
     };
-    runtime.block_on(async {
-        let listen = |kind| signal(kind).ok();
-        let (Some(mut interrupt), Some(mut terminate), Some(mut hangup)) = (
-            listen(SignalKind::interrupt()),
-            listen(SignalKind::terminate()),
-            listen(SignalKind::hangup()),
-        ) else {
-            return;
+    let _ = listening.send(());
+    loop {
+        let code = tokio::select! {
+            _ = interrupt.recv() => exit::INTERRUPTED,
+            // By convention the exit code of a signal is 128 plus its number.
+            _ = terminate.recv() => 143,
+            _ = hangup.recv() => 129,
         };
-        let _ = listening.send(());
-        loop {
-            let code = tokio::select! {
-                _ = interrupt.recv() => exit::INTERRUPTED,
-                // By convention the exit code of a signal is 128 plus its number.
-                _ = terminate.recv() => 143,
-                _ = hangup.recv() => 129,
-            };
-            // Raw mode turns Ctrl-C into a key; a SIGINT therefore comes from outside or from an
-            // editor.
-            if code != exit::INTERRUPTED || TAKEN.load(Ordering::SeqCst) {
-                restore_terminal();
-                std::process::exit(i32::from(code));
-            }
+        // Raw mode turns Ctrl-C into a key; a SIGINT therefore comes from outside or from an
+        // editor.
+        if code != exit::INTERRUPTED || TAKEN.load(Ordering::SeqCst) {
+            restore_terminal();
+            std::process::exit(i32::from(code));
         }
-    });
+    }
 }

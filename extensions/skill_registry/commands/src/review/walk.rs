@@ -49,7 +49,7 @@ pub(super) fn review_interactively(
     context: &ReviewContext,
     ids: &[String],
 ) -> CommandResult {
-    let screen = RawTerminal::enter(session.output.uses_color())?;
+    let screen = RawTerminal::enter(session)?;
     let mut walk =
         ReviewLoop { context, screen, message: String::new(), deeds: Vec::new(), decided: 0 };
     let ended = walk.review_all(ids);
