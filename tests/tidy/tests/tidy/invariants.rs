@@ -254,3 +254,36 @@ fn paths_of_others_are_opened_in_jails() {
     let findings: Vec<_> = opens.into_iter().filter(|finding| !is_jail(finding)).collect();
     none("directories opened outside of the jails", &findings);
 }
+
+#[test]
+fn files_are_synced_in_one_place() {
+    // `assert_may_block` is there as well: a thread that runs async tasks must not wait for a disk.
+    assert_exact(
+        "files synced past `skillhost_files`, which checks the thread",
+        &[".sync_all()", ".sync_data()", "fsync("],
+        &["kernel", "extensions"],
+        &["kernel/files/src/synced.rs"],
+    );
+}
+
+#[test]
+fn runtimes_are_built_in_few_places() {
+    assert_exact(
+        "async runtimes beside that of the process and that of an extension",
+        &["new_multi_thread()", "new_current_thread()", "Runtime::new()"],
+        &["kernel", "extensions"],
+        &[
+            // The process and each extension.
+            "kernel/terminal/src/context.rs",
+            "kernel/sdk/src/guard.rs",
+            // Ends the process where tasks of its runtime do not.
+            "kernel/cli/src/commands/run.rs",
+        ],
+    );
+    assert_exact(
+        "threads that wait for async work",
+        &["runtime.block_on(", "runtime()?.block_on(", "futures::executor"],
+        &["kernel", "extensions"],
+        &["kernel/terminal/src/context.rs", "kernel/cli/src/commands/run.rs"],
+    );
+}
