@@ -5,7 +5,7 @@ use skillhost_sdk::tokio::spawn;
 use skillhost_sdk::tokio::time::timeout;
 
 use crate::bridge::run_blocking;
-use crate::desk::RegistryState;
+use crate::registry_state::RegistryState;
 
 /// Spawns a task that reviews pending proposals, outside of the call that made them.
 pub(crate) fn spawn_review(registry: &Arc<RegistryState>) {

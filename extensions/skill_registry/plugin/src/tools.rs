@@ -6,8 +6,8 @@ use skill_service::{
 use skillhost_sdk::prelude::*;
 
 use crate::bridge::{run_blocking, to_extension_error, to_tool_output};
-use crate::desk::RegistryState;
-use crate::meaning::EmbeddingSearch;
+use crate::embedding_search::EmbeddingSearch;
+use crate::registry_state::RegistryState;
 
 /// Calls `list_skills`.
 pub(crate) async fn call_list_skills(

@@ -10,7 +10,7 @@ use skillhost_sdk::tokio;
 use skillhost_sdk::tokio::sync::Notify;
 
 use crate::bridge::{log_messages, run_blocking};
-use crate::desk::RegistryState;
+use crate::registry_state::RegistryState;
 use crate::review;
 
 /// A watcher that polls a store and publishes the changes.
@@ -18,12 +18,16 @@ pub(crate) struct SkillWatcher {
     registry: Arc<RegistryState>,
     /// Notified after a change that affects the search.
     pub(crate) changed: Notify,
-    news: ChangeLog,
+    change_log: ChangeLog,
 }
 
 impl SkillWatcher {
     pub(crate) fn new(registry: &Arc<RegistryState>) -> Self {
-        Self { registry: Arc::clone(registry), changed: Notify::new(), news: ChangeLog::default() }
+        Self {
+            registry: Arc::clone(registry),
+            changed: Notify::new(),
+            change_log: ChangeLog::default(),
+        }
     }
 
     /// Polls at the configured interval; 0 turns polling off.
@@ -75,7 +79,7 @@ impl SkillWatcher {
         });
         if report.changed || report.full_pass {
             self.changed.notify_one();
-            log_messages(&self.news.messages_since(&before, &self.registry.store.snapshot()));
+            log_messages(&self.change_log.messages_since(&before, &self.registry.store.snapshot()));
             self.registry.publish(to_skill_events(&report.events)).await;
         }
         let proposed = kept.events.iter().any(LedgerEvent::is_proposal);

@@ -12,7 +12,7 @@ use skillhost_sdk::tokio::sync::Notify;
 use skillhost_sdk::tokio::time::sleep;
 
 use crate::bridge::run_blocking;
-use crate::desk::RegistryState;
+use crate::registry_state::RegistryState;
 
 /// The timeout of a query's vector, and of a batch of texts.
 const QUERY_LIMIT: Duration = Duration::from_millis(200);

@@ -1,4 +1,4 @@
-//! The state of the registry around its ledger: proposals, readings, and decisions of other
+//! The state of the registry around its ledger: proposals, activations, and decisions of other
 //! processes.
 
 use std::collections::VecDeque;
@@ -20,11 +20,11 @@ use skillhost_sdk::{ReviewDecision, ReviewOffer, serde_json};
 
 use crate::bridge::{log_messages, run_blocking, to_extension_error, to_tool_output};
 
-/// The maximum delay before readings are written.
-const WRITE_EVERY: Duration = Duration::from_secs(2);
+/// The maximum delay before activations are written.
+const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Events that wait to be published at most.
-const MOST_UNSENT: usize = 1000;
+/// The maximum number of events that wait to be published.
+const MAX_UNSENT_EVENTS: usize = 1000;
 
 /// The ledger and the queues around it.
 pub(crate) struct RegistryState {
@@ -118,7 +118,7 @@ impl RegistryState {
     /// Writes the queued readings at an interval, in batches.
     pub(crate) async fn flush_periodically(&self) {
         loop {
-            select! { () = sleep(WRITE_EVERY) => {}, () = self.full.notified() => {} }
+            select! { () = sleep(WRITE_INTERVAL) => {}, () = self.full.notified() => {} }
             self.flush_accesses().await;
         }
     }
@@ -161,7 +161,7 @@ impl RegistryState {
             unsent.pop_front();
         }
         // A disk that stays full must not fill the memory as well.
-        let over = unsent.len().saturating_sub(MOST_UNSENT);
+        let over = unsent.len().saturating_sub(MAX_UNSENT_EVENTS);
         if over > 0 {
             tracing::warn!(over, "the oldest events that could not be published are dropped");
             unsent.drain(..over);
