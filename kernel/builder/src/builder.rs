@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use skillhost_control::RollbackOutcome;
-use skillhost_core::{BuildCandidate, BuildPlan, ExtensionBuilder, ProbeReport, process_home};
+use skillhost_core::{BuildCandidate, BuildPlan, ExtensionBuilder, ProbeReport};
 use skillhost_files::{TreeFile, files_digest, prefixed_digest, sha256_hex, write_atomically};
 use skillhost_home::{
     ApprovalRecord, Approvals, Approver, BuildSettings, Home, Installation, LoadPhase, SecretStore,
@@ -62,7 +62,7 @@ impl CargoExtensionBuilder {
         let named = manifest.secrets.iter();
         Some(ProcessTrial {
             secrets: named.filter_map(|name| Some((name.clone(), secrets.get(name)?))).collect(),
-            home: process_home(&self.home, manifest.id.as_str()),
+            home: self.home.process_home(manifest.id.as_str()),
             start: Duration::from_millis(manifest.start_timeout_ms.unwrap_or_default()),
         })
     }

@@ -6,6 +6,7 @@ use futures::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use skillhost_builder::CargoExtensionBuilder;
 use skillhost_control::ControlRequest;
+use skillhost_core::PluginLoader;
 use skillhost_home::{Home, Settings};
 use skillhost_kernel::control;
 use skillhost_kernel::{BootOptions, Kernel};
@@ -78,12 +79,12 @@ fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKer
     if let Some(supervisor) = supervisor {
         supervisor.alive();
     }
-    let processes = Arc::new(ProcessSupervisor::default());
+    let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(ProcessSupervisor::default())];
     let build = settings.build.clone();
     let options = BootOptions::new(home, settings);
     let builder = CargoExtensionBuilder::new(&options.home, build, options.installation.as_ref());
     let builder = Arc::new(builder);
-    let options = BootOptions { settings_file, models, processes, supervised, builder, ..options };
+    let options = BootOptions { settings_file, models, loaders, supervised, builder, ..options };
     Ok(Box::pin(async move {
         // On a thread of the runtime: the heartbeat stops if all of them are blocked.
         let heartbeat = supervisor.map(|link| tokio::spawn(link.stay_alive()));

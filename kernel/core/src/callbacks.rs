@@ -219,7 +219,6 @@ mod tests {
     use super::*;
     use crate::extension_host::ExtensionHostOptions;
     use crate::limits::KernelLimits;
-    use crate::process::NoProcesses;
     use skillhost_home::{Home, HomeSource, SecretStore, Settings};
 
     /// Returns the error of a kernel without extensions for an extension with this `depends_on`.
@@ -233,8 +232,7 @@ mod tests {
             settings_file: None,
             installation: None,
             limits: KernelLimits::default(),
-            processes: Arc::new(NoProcesses),
-            process_home: None,
+            loaders: Vec::new(),
             secrets: SecretStore::default(),
         }));
         let manifest = format!("id: b\nname: b\nentrypoint: b\ndepends_on: {depends_on}\n");

@@ -18,7 +18,7 @@ use crate::error::{KernelError, NamedObject};
 use crate::foreign_text::sanitize_tool;
 use crate::instance::{Instance, PinnedInstance};
 use crate::limits::KernelLimits;
-use crate::process::ProcessLauncher;
+use crate::plugin_loader::PluginLoader;
 use crate::services::{HostServices, StateObserver};
 use crate::state::KernelState;
 use crate::tools::{ListedTools, ToolTable};
@@ -35,10 +35,8 @@ pub struct ExtensionHostOptions {
     pub installation: Option<Installation>,
     /// Timeouts for calls into extensions.
     pub limits: KernelLimits,
-    /// The launcher of process extensions.
-    pub processes: Arc<dyn ProcessLauncher>,
-    /// The home directory of process extensions; if absent, each has its own in the kernel's data.
-    pub process_home: Option<PathBuf>,
+    /// The loaders of the other kinds of extensions than libraries.
+    pub loaders: Vec<Arc<dyn PluginLoader>>,
     /// The secrets of the home.
     pub secrets: SecretStore,
 }
@@ -54,8 +52,7 @@ pub struct ExtensionHost {
     pub(crate) settings_file: Option<PathBuf>,
     pub(crate) installation: Option<Installation>,
     pub(crate) limits: KernelLimits,
-    pub(crate) processes: Arc<dyn ProcessLauncher>,
-    pub(crate) process_home: Option<PathBuf>,
+    pub(crate) loaders: Vec<Arc<dyn PluginLoader>>,
     pub(crate) secrets: SecretStore,
     pub(crate) events: EventBus,
     pub(crate) state: ArcSwap<KernelState>,
@@ -80,8 +77,7 @@ impl ExtensionHost {
             settings_file: options.settings_file,
             installation: options.installation,
             limits: options.limits,
-            processes: options.processes,
-            process_home: options.process_home,
+            loaders: options.loaders,
             secrets: options.secrets,
             events,
             state: ArcSwap::default(),

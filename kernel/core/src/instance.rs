@@ -21,7 +21,7 @@ use crate::blocking::spawn_blocking;
 use crate::context_guard::ContextGuard;
 use crate::limits::KernelLimits;
 use crate::offered::OfferedNames;
-use crate::plugin::{Plugin, PluginOwner, PreparedCall};
+use crate::plugin::{LoadedPlugin, PluginOwner, PreparedCall};
 
 /// A loaded extension. Calls in flight keep it alive, so a new build can replace it at once.
 pub struct Instance {
@@ -64,24 +64,18 @@ impl Deref for PinnedInstance {
 }
 
 impl Instance {
-    pub(crate) fn new(
-        manifest: Arc<Manifest>,
-        build: BuildInfo,
-        library: PathBuf,
-        timings: LoadTimings,
-        plugin: Box<dyn Plugin>,
-    ) -> Self {
+    pub(crate) fn new(manifest: Arc<Manifest>, created: LoadedPlugin) -> Self {
         static COUNTER: AtomicU64 = AtomicU64::new(1);
         Self {
             number: COUNTER.fetch_add(1, Ordering::Relaxed),
             manifest,
-            build,
-            library,
-            timings,
+            build: created.build,
+            library: created.file,
+            timings: created.timings,
             specs: Vec::new(),
             names: OfferedNames::default(),
             priority: None,
-            plugin: PluginOwner::new(plugin),
+            plugin: PluginOwner::new(created.plugin),
             context: Arc::default(),
             calls: TaskTracker::new(),
             service: Mutex::default(),

@@ -21,6 +21,8 @@ use crate::extension_host::ExtensionHost;
 use crate::instance::Instance;
 use crate::load_error::ExtensionLoadError;
 use crate::loader;
+use crate::plugin::LoadedPlugin;
+use crate::plugin_loader::LoadContext;
 use crate::state::KernelState;
 
 /// The manifests of a start, with their loaded extensions. Agents follow.
@@ -168,14 +170,13 @@ impl ExtensionHost {
             });
         }
         let limits = &self.limits;
-        let created = match &found.manifest.kind {
-            ExtensionKind::Library { entrypoint } => {
-                self.create_library(found, settings, entrypoint).await
+        let kind = &found.manifest.kind;
+        let created = match (kind, self.loaders.iter().find(|loader| loader.loads(kind))) {
+            (ExtensionKind::Library { entrypoint }, _) => {
+                self.load_library(found, settings, entrypoint).await
             }
-            ExtensionKind::Process { command } => {
-                self.create_process(found, settings, command).await
-            }
-            ExtensionKind::Agent(_) => unreachable!("only libraries and processes are loaded"),
+            (_, Some(loader)) => loader.load(&self.load_context(found, settings)).await,
+            (_, None) => Err(no_loader_error()),
         };
         let setup = |mut failure: ExtensionLoadError| {
             // Code of the extension has run, and an unfinished setup may be the cause.
@@ -186,7 +187,8 @@ impl ExtensionHost {
             }
             failure
         };
-        let mut instance = created.map_err(setup)?;
+        let created = created.map_err(setup)?;
+        let mut instance = Instance::new(Arc::clone(&found.manifest), created);
         let call = |phase| move |error| ExtensionLoadError::from_call_error(phase, error);
         let described = match instance.start(limits).await {
             Ok(()) => instance.load_metadata(limits).await.map_err(call(LoadPhase::Wire)),
@@ -206,12 +208,12 @@ impl ExtensionHost {
     }
 
     /// Finds, checks and opens a library, and creates its extension.
-    async fn create_library(
+    async fn load_library(
         self: &Arc<Self>,
         found: &DiscoveredManifest,
         settings: &Settings,
         entrypoint: &str,
-    ) -> Result<Instance, ExtensionLoadError> {
+    ) -> Result<LoadedPlugin, ExtensionLoadError> {
         let manifest = &found.manifest;
         let limits = &self.limits;
         let opening = |error: loader::LibraryLoadError| ExtensionLoadError {
@@ -265,8 +267,22 @@ impl ExtensionHost {
                 return Err(ExtensionLoadError { phase: LoadPhase::New, reason, hint });
             }
         };
-        let plugin = Box::new(created);
-        Ok(Instance::new(Arc::clone(manifest), build, library, timings, plugin))
+        Ok(LoadedPlugin { plugin: Box::new(created), build, file: library, timings })
+    }
+
+    fn load_context<'a>(
+        &'a self,
+        found: &'a DiscoveredManifest,
+        settings: &'a Settings,
+    ) -> LoadContext<'a> {
+        LoadContext {
+            found,
+            settings,
+            home: &self.home,
+            secrets: &self.secrets,
+            limits: &self.limits,
+            init: self.build_extension_init(found, settings),
+        }
     }
 
     fn missing_secrets_note(&self, found: &DiscoveredManifest) -> Option<String> {
@@ -323,6 +339,14 @@ fn check_approved_tools(
     let approve = OperatorCommand::ApproveExtension { id: &record.id };
     let hint = format!("review and approve it: {approve}");
     Err(ExtensionLoadError { phase: LoadPhase::Approve, reason, hint })
+}
+
+fn no_loader_error() -> ExtensionLoadError {
+    ExtensionLoadError {
+        phase: LoadPhase::Start,
+        reason: "this kernel cannot start processes".to_owned(),
+        hint: String::new(),
+    }
 }
 
 fn reserved_id_error(id: &ExtensionId) -> ExtensionLoadError {

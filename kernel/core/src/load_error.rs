@@ -16,7 +16,9 @@ pub struct ExtensionLoadError {
 }
 
 impl ExtensionLoadError {
-    pub(crate) fn from_call_error(phase: LoadPhase, error: CallError) -> Self {
+    /// Creates the error of a failed call.
+    #[must_use]
+    pub fn from_call_error(phase: LoadPhase, error: CallError) -> Self {
         Self { phase, reason: error.message, hint: error.hint }
     }
 

@@ -2,11 +2,13 @@
 
 use std::any::Any;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use skillhost_payload::{CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
+use skillhost_control::LoadTimings;
+use skillhost_payload::{BuildInfo, CallContext, CallError, ErrorKind, ToolOutput, ToolSpec};
 
 /// The asynchronous part of a request for a block of context.
 pub type ContextReply = BoxFuture<'static, Result<Option<String>, CallError>>;
@@ -122,6 +124,18 @@ pub trait Plugin: Send + Sync {
     /// Shuts its runtime down. Blocks for at most `timeout_ms`, so it must not run on an async
     /// worker.
     fn shutdown_runtime(&self, _timeout_ms: u64) {}
+}
+
+/// An extension that was created.
+pub struct LoadedPlugin {
+    /// The extension.
+    pub plugin: Box<dyn Plugin>,
+    /// The name and version of its build.
+    pub build: BuildInfo,
+    /// The file of the library or of the program.
+    pub file: PathBuf,
+    /// The durations of the steps of opening it.
+    pub timings: LoadTimings,
 }
 
 /// A tool call as prepared before its approval.

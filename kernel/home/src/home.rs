@@ -143,6 +143,12 @@ impl Home {
     pub fn data_dir(&self, extension: &str) -> PathBuf {
         self.root.join("sandbox/data").join(extension)
     }
+
+    /// Returns the home directory of a process extension: its caches outlive the process.
+    #[must_use]
+    pub fn process_home(&self, id: &str) -> PathBuf {
+        self.data_dir("kernel").join("homes").join(id)
+    }
 }
 
 #[cfg(test)]

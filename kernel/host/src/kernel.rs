@@ -52,8 +52,7 @@ impl Kernel {
             settings_file: options.settings_file,
             installation: options.installation,
             limits: options.limits,
-            processes: options.processes,
-            process_home: options.process_home,
+            loaders: options.loaders,
             secrets,
         }));
         let agents = AgentRuntime::new(Arc::clone(&host), options.models, options.builder, gate);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use skillhost_conversation::{ModelSource, NoModels};
-use skillhost_core::{ExtensionBuilder, KernelLimits, NoBuilder, NoProcesses, ProcessLauncher};
+use skillhost_core::{ExtensionBuilder, KernelLimits, NoBuilder, PluginLoader};
 use skillhost_home::{Home, Installation, Settings};
 
 /// The options of a kernel.
@@ -22,14 +22,12 @@ pub struct BootOptions {
     pub limits: KernelLimits,
     /// The source of agents' models.
     pub models: Arc<dyn ModelSource>,
-    /// The launcher of process extensions.
-    pub processes: Arc<dyn ProcessLauncher>,
+    /// The loaders of the other kinds of extensions than libraries.
+    pub loaders: Vec<Arc<dyn PluginLoader>>,
     /// A supervisor restarts the kernel on request.
     pub supervised: bool,
     /// The builder of extensions.
     pub builder: Arc<dyn ExtensionBuilder>,
-    /// The home directory of process extensions; if absent, each has its own in the kernel's data.
-    pub process_home: Option<PathBuf>,
 }
 
 impl BootOptions {
@@ -43,10 +41,9 @@ impl BootOptions {
             installation: Installation::from_current_exe(),
             limits: KernelLimits::default(),
             models: Arc::new(NoModels),
-            processes: Arc::new(NoProcesses),
+            loaders: Vec::new(),
             supervised: false,
             builder: Arc::new(NoBuilder),
-            process_home: None,
         }
     }
 }

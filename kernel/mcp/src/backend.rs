@@ -1,6 +1,7 @@
 //! The interface between an MCP server and the kernel.
 
 mod kernel;
+mod published;
 mod scope;
 
 use std::collections::BTreeMap;

@@ -10,7 +10,6 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError, ServiceExt as _};
-use skillhost_core::ProcessSpec;
 use skillhost_payload::{CallError, ErrorKind, ToolOutput, ToolSpec};
 use skillhost_sandbox::{ChildProcess, ChildSpec, LaunchSpec, to_printable};
 use tokio::sync::watch;
@@ -18,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::call_error;
+use crate::spec::ProcessSpec;
 use crate::tools;
 use crate::wire::{ConnectionStatus, LineTransport};
 

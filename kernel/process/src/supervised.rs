@@ -3,18 +3,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use skillhost_control::{ExitCause, RestartBackoff, RestartDecision};
-use skillhost_core::{ProcessExtension, ProcessSpec};
-use skillhost_payload::{CallContext, CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::error::call_error;
 use crate::running::{ProcessConnection, RunningProcess};
+use crate::spec::ProcessSpec;
 
 /// A process extension whose process is restarted after a crash.
-pub(crate) struct SupervisedProcess {
+pub struct SupervisedProcess {
     id: String,
     /// The tools of the first process, from which the kernel has made its tool table.
     tools: Vec<ToolSpec>,
@@ -97,22 +96,25 @@ impl SupervisedProcess {
     }
 }
 
-#[async_trait]
-impl ProcessExtension for SupervisedProcess {
-    fn version(&self) -> String {
-        self.version.clone()
+impl SupervisedProcess {
+    /// Returns the version that the process reported; empty if it reported none.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
     }
 
-    async fn tools(&self) -> Result<Vec<ToolSpec>, CallError> {
-        Ok(self.tools.clone())
+    /// Returns its tools, as listed at its start.
+    #[must_use]
+    pub fn tools(&self) -> &[ToolSpec] {
+        &self.tools
     }
 
-    async fn invoke(
-        &self,
-        _: &CallContext,
-        name: &str,
-        arguments: &str,
-    ) -> Result<ToolOutput, CallError> {
+    /// Calls a tool with arguments as JSON text. Dropping the future cancels the call: the process
+    /// is notified and, if it then sends no further reply, killed and restarted.
+    ///
+    /// # Errors
+    /// [`CallError`]; of the kind [`ErrorKind::Unavailable`] while there is no process.
+    pub async fn invoke(&self, name: &str, arguments: &str) -> Result<ToolOutput, CallError> {
         let arguments = serde_json::from_str(arguments).map_err(|e| {
             let message = format!("arguments are not a valid JSON object: {e}");
             call_error(ErrorKind::InvalidArgument, message)
@@ -120,11 +122,16 @@ impl ProcessExtension for SupervisedProcess {
         self.connection()?.call(name, arguments).await
     }
 
-    async fn health(&self) -> Result<(), CallError> {
+    /// Checks that the process runs and replies.
+    ///
+    /// # Errors
+    /// [`CallError`] with the start and the cause of the outage.
+    pub async fn health(&self) -> Result<(), CallError> {
         self.connection()?.health().await
     }
 
-    async fn stop(&self) {
+    /// Stops the process and all of its children, within [`ProcessSpec::stop`].
+    pub async fn stop(&self) {
         self.stop.cancel();
         // The lock must not be held across the `await`; a second stop finds no task.
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_core::{ProcessExtension, ProcessLauncher as _, ProcessSpec};
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{ApprovalPolicy, CallContext, CallError, ErrorKind};
-use skillhost_process::ProcessSupervisor;
+use skillhost_payload::{ApprovalPolicy, CallError, ErrorKind};
+use skillhost_process::{ProcessSpec, ProcessSupervisor, SupervisedProcess};
 
 /// A timeout that no step reaches, even on a slow machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -51,25 +50,25 @@ impl TestHome {
         }
     }
 
-    async fn start(&self) -> Arc<dyn ProcessExtension> {
+    async fn start(&self) -> Arc<SupervisedProcess> {
         start(self.plan("good")).await.unwrap()
     }
 }
 
-async fn start(plan: ProcessSpec) -> Result<Arc<dyn ProcessExtension>, CallError> {
-    ProcessSupervisor::with_delay(Duration::from_millis(10)).start(plan).await
+async fn start(plan: ProcessSpec) -> Result<Arc<SupervisedProcess>, CallError> {
+    ProcessSupervisor::with_delay(Duration::from_millis(10)).start(plan).await.map(Arc::new)
 }
 
 async fn call(
-    process: &Arc<dyn ProcessExtension>,
+    process: &Arc<SupervisedProcess>,
     tool: &str,
     text: &str,
 ) -> Result<String, CallError> {
     let arguments = json!({ "text": text }).to_string();
-    process.invoke(&CallContext::default(), tool, &arguments).await.map(|output| output.text)
+    process.invoke(tool, &arguments).await.map(|output| output.text)
 }
 
-async fn whoami(process: &Arc<dyn ProcessExtension>) -> Result<Value, CallError> {
+async fn whoami(process: &Arc<SupervisedProcess>) -> Result<Value, CallError> {
     call(process, "whoami", "").await.map(|text| serde_json::from_str(&text).unwrap())
 }
 
@@ -87,7 +86,7 @@ async fn poll_until<T>(mut query: impl AsyncFnMut() -> Option<T>) -> T {
 }
 
 /// Waits for a running process and returns its id.
-async fn running_pid(process: &Arc<dyn ProcessExtension>) -> u64 {
+async fn running_pid(process: &Arc<SupervisedProcess>) -> u64 {
     poll_until(async || whoami(process).await.ok()?["pid"].as_u64()).await
 }
 
@@ -102,7 +101,7 @@ async fn process_lists_tools_and_answers() {
     let home = TestHome::new();
     let process = home.start().await;
     assert_eq!(process.version(), "3.1");
-    let tools = process.tools().await.unwrap();
+    let tools = process.tools();
     assert_eq!(tools.len(), 12, "both pages: {tools:?}");
     let asks: Vec<_> =
         tools.iter().take(3).map(|t| (&*t.name, t.needs_approval, t.read_only)).collect();
@@ -113,7 +112,7 @@ async fn process_lists_tools_and_answers() {
     ];
     assert_eq!(asks, expected);
     assert_eq!(call(&process, "echo", "ä\n\"b\"").await.unwrap(), "ä\n\"b\"");
-    let failed = process.invoke(&CallContext::default(), "fail", "{}").await.unwrap();
+    let failed = process.invoke("fail", "{}").await.unwrap();
     assert_eq!((failed.text.as_str(), failed.is_error), ("there is nothing to do", true));
     let rejected = call(&process, "refuse", "").await.unwrap_err();
     assert_eq!(rejected.kind, ErrorKind::InvalidArgument);
@@ -136,7 +135,7 @@ async fn process_lists_tools_and_answers() {
 }
 
 /// Makes many calls at once and returns their results.
-async fn call_concurrently(process: &Arc<dyn ProcessExtension>, count: usize) -> Vec<String> {
+async fn call_concurrently(process: &Arc<SupervisedProcess>, count: usize) -> Vec<String> {
     let mut calls = tokio::task::JoinSet::new();
     for n in 0..count {
         let process = Arc::clone(process);

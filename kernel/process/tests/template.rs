@@ -8,10 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use skillhost_core::{ProcessLauncher as _, ProcessSpec};
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{ApprovalPolicy, CallContext};
-use skillhost_process::ProcessSupervisor;
+use skillhost_payload::ApprovalPolicy;
+use skillhost_process::{ProcessSpec, ProcessSupervisor};
 
 /// Returns the Python interpreter, or `None` with a notice: only these tests need more than Rust.
 fn python() -> Option<PathBuf> {
@@ -126,11 +125,11 @@ async fn template_starts_in_kernel() {
         memory: 512 * 1024 * 1024,
     };
     let process = ProcessSupervisor::default().start(start).await.unwrap();
-    let tools = process.tools().await.unwrap();
+    let tools = process.tools();
     let listed: Vec<_> = tools.iter().map(|tool| (&*tool.name, tool.needs_approval)).collect();
     assert_eq!(listed, [("count_words", ApprovalPolicy::Never)]);
     let arguments = json!({"text": "a bc"}).to_string();
-    let output = process.invoke(&CallContext::default(), "count_words", &arguments).await.unwrap();
+    let output = process.invoke("count_words", &arguments).await.unwrap();
     assert_eq!(output.text, "2 words, the longest is 'bc'");
     process.health().await.unwrap();
     process.stop().await;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use skillhost_builder::TrialReport;
 use skillhost_control::{BuildOutcome, BuildPreview, ControlRequest, RollbackOutcome};
+use skillhost_core::PluginLoader;
 use skillhost_home::{ApprovalSurface, Settings};
 use skillhost_kernel::{BootOptions, control, probe_extension as load};
 use skillhost_process::ProcessSupervisor;
@@ -123,10 +124,9 @@ pub(super) fn cmd_ext_probe(
     process_home: Option<&Path>,
 ) -> CommandResult {
     let home = session.trusted_home()?;
-    let processes = Arc::new(ProcessSupervisor::default());
-    let process_home = process_home.map(Path::to_owned);
-    let options =
-        BootOptions { processes, process_home, ..BootOptions::new(home, Settings::default()) };
+    let processes = ProcessSupervisor::with_home(process_home.map(Path::to_owned));
+    let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(processes)];
+    let options = BootOptions { loaders, ..BootOptions::new(home, Settings::default()) };
     let report = match session.block_on(Box::pin(load(options, manifest)))? {
         Ok(probed) => TrialReport::Loaded(probed),
         Err(failure) => TrialReport::Rejected(failure),

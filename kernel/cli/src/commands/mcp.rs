@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use skillhost_core::PluginLoader;
 use skillhost_home::{Home, Installation, Settings, discover_manifests};
 use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_mcp::http::{self, AccessPolicy, BearerToken};
@@ -85,8 +86,8 @@ fn serve_home(
 ) -> CommandResult {
     let clients = settings.mcp.clone();
     let models = Arc::new(open_models(session, &home, &settings));
-    let processes = Arc::new(ProcessSupervisor::default());
-    let options = BootOptions { models, processes, ..BootOptions::new(home, settings) };
+    let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(ProcessSupervisor::default())];
+    let options = BootOptions { models, loaders, ..BootOptions::new(home, settings) };
     session.block_on(Box::pin(async {
         // Installed before the first output: a client may send a signal as soon as it reads a line.
         let stop = stop_on_signal()?;

@@ -13,6 +13,7 @@ use skillhost_payload::{
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 
+use super::published::PublishedSkillClient;
 use super::scope::{ScopeError, check_scope};
 use super::{Backend, BackendError, ChangeCounter, ClientSession, PromptArguments};
 
@@ -58,6 +59,10 @@ impl KernelBackend {
             }
         });
         Ok(Self { agents, catalog, review, changes })
+    }
+
+    fn published_skills(&self, session: &ClientSession) -> PublishedSkillClient<'_> {
+        PublishedSkillClient::new(self.agents.extensions(), self.context(session))
     }
 
     fn context(&self, session: &ClientSession) -> CallContext {
@@ -137,11 +142,11 @@ impl Backend for KernelBackend {
     }
 
     async fn generation(&self, session: &ClientSession) -> Result<(u64, u64), BackendError> {
-        Ok(self.agents.extensions().published_skills(self.context(session)).generation().await?)
+        Ok(self.published_skills(session).generation().await?)
     }
 
     async fn skills(&self, session: &ClientSession) -> Result<PublishedSkills, BackendError> {
-        Ok(self.agents.extensions().published_skills(self.context(session)).skills().await?)
+        Ok(self.published_skills(session).skills().await?)
     }
 
     async fn details(
@@ -150,17 +155,12 @@ impl Backend for KernelBackend {
         skill_ids: &[&str],
     ) -> Result<Vec<PublishedDetails>, BackendError> {
         let skill_ids = skill_ids.iter().map(|&id| id.to_owned()).collect();
-        Ok(self
-            .agents
-            .extensions()
-            .published_skills(self.context(session))
-            .details(skill_ids)
-            .await?)
+        Ok(self.published_skills(session).details(skill_ids).await?)
     }
 
     async fn stamp(&self, session: &ClientSession, skill_ids: &[&str]) -> Option<u64> {
         let skill_ids = skill_ids.iter().map(|&id| id.to_owned()).collect();
-        self.agents.extensions().published_skills(self.context(session)).stamp(skill_ids).await
+        self.published_skills(session).stamp(skill_ids).await
     }
 
     async fn read(
@@ -168,12 +168,7 @@ impl Backend for KernelBackend {
         session: &ClientSession,
         uri: &str,
     ) -> Result<PublishedBody, BackendError> {
-        Ok(self
-            .agents
-            .extensions()
-            .published_skills(self.context(session))
-            .read(uri.to_owned())
-            .await?)
+        Ok(self.published_skills(session).read(uri.to_owned()).await?)
     }
 
     async fn directory(
@@ -181,12 +176,7 @@ impl Backend for KernelBackend {
         session: &ClientSession,
         uri: &str,
     ) -> Result<Vec<PublishedEntry>, BackendError> {
-        Ok(self
-            .agents
-            .extensions()
-            .published_skills(self.context(session))
-            .directory(uri.to_owned())
-            .await?)
+        Ok(self.published_skills(session).directory(uri.to_owned()).await?)
     }
 
     async fn prompt(
@@ -195,7 +185,7 @@ impl Backend for KernelBackend {
         skill_id: &str,
         arguments: PromptArguments,
     ) -> Result<String, BackendError> {
-        let published = self.agents.extensions().published_skills(self.context(session));
+        let published = self.published_skills(session);
         Ok(published.prompt(skill_id.to_owned(), arguments).await?.text)
     }
 
@@ -212,12 +202,9 @@ impl Backend for KernelBackend {
             structured.and_then(|text| serde_json::from_str::<ProposalNotice>(text.get()).ok());
         match proposed {
             None => Ok(None),
-            Some(ProposalNotice { proposal }) => Ok(self
-                .agents
-                .extensions()
-                .published_skills(self.context(session))
-                .review_offer(proposal)
-                .await?),
+            Some(ProposalNotice { proposal }) => {
+                Ok(self.published_skills(session).review_offer(proposal).await?)
+            }
         }
     }
 
@@ -228,7 +215,7 @@ impl Backend for KernelBackend {
         approve: bool,
         reason: String,
     ) -> Result<String, BackendError> {
-        let published = self.agents.extensions().published_skills(self.context(session));
+        let published = self.published_skills(session);
         Ok(published.submit_decision(offer, approve, reason).await?)
     }
 

@@ -89,7 +89,7 @@ fn kernel_has_no_skill_knowledge() {
 
 #[test]
 fn tools_are_called_in_one_place() {
-    let host = ["kernel/core/src", "kernel/agents/src", "kernel/host/src"];
+    let host = ["kernel/core/src", "kernel/agents/src", "kernel/host/src", "kernel/process/src"];
     let dispatch = ["kernel/agents/src/runtime/dispatch.rs"];
     assert_exact("tools called past the dispatcher", &["instance.invoke("], &host, &dispatch);
     let bodies = ["plugin.invoke(", "process.invoke(", "tools.invoke("];
@@ -97,8 +97,8 @@ fn tools_are_called_in_one_place() {
         // The tools of the kernel and of agents have no instance.
         "kernel/agents/src/runtime/dispatch.rs",
         "kernel/core/src/instance.rs",
-        "kernel/core/src/process/load.rs",
         "kernel/core/src/abi.rs",
+        "kernel/process/src/loader.rs",
     ];
     assert_exact("tools called past their instance", &bodies, &host, &below);
 }

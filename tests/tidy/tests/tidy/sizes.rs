@@ -16,7 +16,6 @@ const MAX_CRATE: usize = 11_000;
 const LARGER_CRATES: &[(&str, usize, &str)] = &[
     ("kernel/cli", 6_200, "its commands start, serve and ask a kernel, one file each"),
     ("kernel/agents", 5_900, "its tools and its runs call each other"),
-    ("kernel/core", 5_700, "processes are loaded in it, not by their own crate"),
 ];
 
 /// Documents and sources that are to be read at once.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use skillhost_core::{ExtensionHost, PinnedInstance, fetch_skill_generation};
 use skillhost_payload::{
     CallContext, CallError, ErrorKind, OperatorCommand, PublishedBody, PublishedDetails,
     PublishedDetailsRequest, PublishedEntry, PublishedPrompt, PublishedPromptRequest,
@@ -9,24 +10,19 @@ use skillhost_payload::{
     ReviewRequest, skill_interface,
 };
 
-use crate::extension_host::ExtensionHost;
-use crate::instance::PinnedInstance;
-use crate::skill_provider::fetch_skill_generation;
-
 /// A client's view of the skills that the loaded extensions publish.
 ///
 /// Every call is sent to the provider; no result is cached.
 #[derive(Clone)]
-pub struct PublishedSkillClient<'k> {
+pub(super) struct PublishedSkillClient<'k> {
     host: &'k ExtensionHost,
     context: CallContext,
 }
 
-impl ExtensionHost {
-    /// Returns the published skills as a client sees them.
-    #[must_use]
-    pub fn published_skills(&self, context: CallContext) -> PublishedSkillClient<'_> {
-        PublishedSkillClient { host: self, context }
+impl<'k> PublishedSkillClient<'k> {
+    /// Creates the view of a client.
+    pub(super) fn new(host: &'k ExtensionHost, context: CallContext) -> Self {
+        Self { host, context }
     }
 }
 
@@ -35,7 +31,7 @@ impl PublishedSkillClient<'_> {
     ///
     /// # Errors
     /// The error of the provider.
-    pub async fn skills(self) -> Result<PublishedSkills, CallError> {
+    pub(super) async fn skills(self) -> Result<PublishedSkills, CallError> {
         let request = PublishedRequest { context: self.context };
         match call_skill_provider(self.host, skill_interface::LIST_PUBLISHED, &request).await {
             Err(error) if error.kind == ErrorKind::Unavailable => Ok(PublishedSkills::default()),
@@ -47,9 +43,9 @@ impl PublishedSkillClient<'_> {
     ///
     /// # Errors
     /// The error of the provider.
-    pub async fn generation(self) -> Result<(u64, u64), CallError> {
+    pub(super) async fn generation(self) -> Result<(u64, u64), CallError> {
         match find_skill_provider(self.host) {
-            Some(provider) => fetch_skill_generation(&provider, self.host.limits.tool).await,
+            Some(provider) => fetch_skill_generation(&provider, self.host.limits().tool).await,
             None => Ok((0, 0)),
         }
     }
@@ -58,14 +54,17 @@ impl PublishedSkillClient<'_> {
     ///
     /// # Errors
     /// The error of the provider.
-    pub async fn details(self, skill_ids: Vec<String>) -> Result<Vec<PublishedDetails>, CallError> {
+    pub(super) async fn details(
+        self,
+        skill_ids: Vec<String>,
+    ) -> Result<Vec<PublishedDetails>, CallError> {
         let request = PublishedDetailsRequest { context: self.context, skill_ids };
         call_skill_provider(self.host, skill_interface::PUBLISHED_DETAILS, &request).await
     }
 
     /// Returns a number that changes whenever the details of these skills may; `None` from a
     /// provider without one.
-    pub async fn stamp(self, skill_ids: Vec<String>) -> Option<u64> {
+    pub(super) async fn stamp(self, skill_ids: Vec<String>) -> Option<u64> {
         let request = PublishedDetailsRequest { context: self.context, skill_ids };
         // A provider built before stamps were added does not know the method.
         call_skill_provider(self.host, skill_interface::PUBLISHED_STAMP, &request)
@@ -77,7 +76,7 @@ impl PublishedSkillClient<'_> {
     ///
     /// # Errors
     /// The error of the provider.
-    pub async fn read(self, uri: String) -> Result<PublishedBody, CallError> {
+    pub(super) async fn read(self, uri: String) -> Result<PublishedBody, CallError> {
         let request = PublishedUriRequest { context: self.context, uri };
         call_skill_provider(self.host, skill_interface::READ_PUBLISHED, &request).await
     }
@@ -86,7 +85,7 @@ impl PublishedSkillClient<'_> {
     ///
     /// # Errors
     /// The error of the provider.
-    pub async fn directory(self, uri: String) -> Result<Vec<PublishedEntry>, CallError> {
+    pub(super) async fn directory(self, uri: String) -> Result<Vec<PublishedEntry>, CallError> {
         let request = PublishedUriRequest { context: self.context, uri };
         call_skill_provider(self.host, skill_interface::READ_PUBLISHED_DIRECTORY, &request).await
     }
@@ -95,7 +94,7 @@ impl PublishedSkillClient<'_> {
     ///
     /// # Errors
     /// The error of the provider.
-    pub async fn prompt(
+    pub(super) async fn prompt(
         self,
         skill_id: String,
         arguments: std::collections::BTreeMap<String, String>,
@@ -109,7 +108,10 @@ impl PublishedSkillClient<'_> {
     ///
     /// # Errors
     /// The error of the provider.
-    pub async fn review_offer(self, proposal: String) -> Result<Option<ReviewOffer>, CallError> {
+    pub(super) async fn review_offer(
+        self,
+        proposal: String,
+    ) -> Result<Option<ReviewOffer>, CallError> {
         let request = ReviewRequest { context: self.context, proposal };
         call_skill_provider(self.host, skill_interface::OFFER_REVIEW, &request).await
     }
@@ -118,7 +120,7 @@ impl PublishedSkillClient<'_> {
     ///
     /// # Errors
     /// The error of the provider.
-    pub async fn submit_decision(
+    pub(super) async fn submit_decision(
         self,
         offer: ReviewOffer,
         approve: bool,
@@ -142,7 +144,7 @@ async fn call_skill_provider<T: DeserializeOwned>(
             .with_hint(format!("see: {}", OperatorCommand::CheckExtensions))
     })?;
     let request = serde_json::to_vec(request).map_err(|error| CallError::protocol_error(&error))?;
-    let limit = host.limits.tool;
+    let limit = host.limits().tool;
     let reply = provider.call(skill_interface::NAME, method, request, limit).await?;
     serde_json::from_slice(&reply).map_err(|error| CallError::protocol_error(&error))
 }

@@ -1,4 +1,4 @@
-//! The start of a process from a manifest with a command, and its calls.
+//! The load of a process from a manifest with a command, and its calls.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -8,22 +8,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use skillhost_control::LoadTimings;
+use skillhost_control::{LoadTimings, RestartBackoff, RestartLimits};
+use skillhost_core::{
+    ExtensionLoadError, LoadContext, LoadedPlugin, Plugin, PluginLoader, PreparedCall,
+    spawn_blocking,
+};
 use skillhost_files::to_hex;
 use skillhost_home::{
-    DiscoveredManifest, Home, LoadPhase, MANIFEST, PrivateDirectory, Settings, copies_of,
+    DiscoveredManifest, Home, LoadPhase, MANIFEST, PrivateDirectory, copies_of,
     read_extension_files,
 };
+use skillhost_manifest::ExtensionKind;
 use skillhost_payload::{
     BuildInfo, CallContext, CallError, ErrorKind, OperatorCommand, ToolOutput, ToolSpec,
 };
 
-use super::{ProcessExtension, ProcessSpec, process_home as process_home_of};
-use crate::blocking::spawn_blocking;
-use crate::extension_host::ExtensionHost;
-use crate::instance::Instance;
-use crate::load_error::ExtensionLoadError;
-use crate::plugin::{Plugin, PreparedCall};
+use crate::spec::ProcessSpec;
+use crate::supervised::SupervisedProcess;
 
 /// The time for any reply of a process after the cancellation of a call.
 const GRACE: Duration = Duration::from_secs(2);
@@ -31,18 +32,51 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Variables of the kernel that every process inherits.
 const PASSED_ON: [&str; 3] = ["PATH", "LANG", "TMPDIR"];
 
-impl ExtensionHost {
+/// A loader that starts process extensions and restarts them after a crash.
+///
+/// Five crashes within five minutes reach the restart limit.
+#[derive(Debug, Clone, Default)]
+pub struct ProcessSupervisor {
+    restarts: RestartLimits,
+    home: Option<PathBuf>,
+}
+
+impl ProcessSupervisor {
+    /// Creates a supervisor with another delay after the first crash; each further crash doubles
+    /// it.
+    #[must_use]
+    pub fn with_delay(delay: Duration) -> Self {
+        Self { restarts: RestartLimits { delay, ..RestartLimits::default() }, home: None }
+    }
+
+    /// Creates a supervisor whose processes share a home directory. Without one, each has its own
+    /// in the kernel's data.
+    #[must_use]
+    pub fn with_home(home: Option<PathBuf>) -> Self {
+        Self { home, ..Self::default() }
+    }
+
+    /// Starts a process and waits for its handshake, at most [`ProcessSpec::handshake`].
+    ///
+    /// # Errors
+    /// [`CallError`]; then none of its processes is running.
+    pub async fn start(&self, start: ProcessSpec) -> Result<SupervisedProcess, CallError> {
+        SupervisedProcess::start(start, RestartBackoff::new(self.restarts)).await
+    }
+}
+
+#[async_trait]
+impl PluginLoader for ProcessSupervisor {
+    fn loads(&self, kind: &ExtensionKind) -> bool {
+        matches!(kind, ExtensionKind::Process { .. })
+    }
+
     /// Starts a process extension in its private copy and waits for its handshake.
-    pub(crate) async fn create_process(
-        &self,
-        found: &DiscoveredManifest,
-        settings: &Settings,
-        command: &[String],
-    ) -> Result<Instance, ExtensionLoadError> {
-        let home = &self.home;
-        let limits = &self.limits;
+    async fn load(&self, context: &LoadContext<'_>) -> Result<LoadedPlugin, ExtensionLoadError> {
+        let LoadContext { found, settings, home, limits, .. } = context;
+        let command = found.manifest.command().expect("a process has a command");
         let started = Instant::now();
-        let (home_copy, found_copy) = (home.clone(), found.clone());
+        let (home_copy, found_copy) = (Home::clone(home), DiscoveredManifest::clone(found));
         let folder = spawn_blocking(move || open_private_copy(&home_copy, &found_copy))
             .await
             .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Probe, error))??;
@@ -57,35 +91,36 @@ impl ExtensionHost {
             arguments: arguments.to_vec(),
             folder: folder.path.clone(),
             note: folder.path.with_extension("pid"),
-            environment: self.build_environment(found, settings)?,
+            environment: self.build_environment(context)?,
             handshake: found.manifest.start_timeout_ms.map_or(limits.start, Duration::from_millis),
             grace: GRACE,
             stop: limits.stop,
             memory: settings.processes.memory_limit_mib.saturating_mul(1024 * 1024),
         };
-        let process = self.processes.start(start).await;
+        let process = self.start(start).await;
         let process = process
             .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Start, error))?;
         // The manifest was approved, and is where authors look first.
-        let version = found.manifest.version.clone().unwrap_or_else(|| process.version());
+        let version =
+            found.manifest.version.clone().unwrap_or_else(|| process.version().to_owned());
         let build = BuildInfo { package: found.manifest.id.to_string(), version };
         let timings = LoadTimings { copy_us, ..LoadTimings::default() };
-        let plugin = Box::new(ProcessPlugin::new(process, folder));
-        Ok(Instance::new(Arc::clone(&found.manifest), build, program, timings, plugin))
+        let plugin = Box::new(ProcessPlugin { process, _folder: folder });
+        Ok(LoadedPlugin { plugin, build, file: program, timings })
     }
+}
 
+impl ProcessSupervisor {
     /// Builds the complete environment of a process: few variables of the kernel, a home directory,
     /// the fields of the contract's `ExtensionInit`, and the variables and secrets of the manifest.
     fn build_environment(
         &self,
-        found: &DiscoveredManifest,
-        settings: &Settings,
+        context: &LoadContext<'_>,
     ) -> Result<BTreeMap<String, String>, ExtensionLoadError> {
-        let init = self.build_extension_init(found, settings);
-        let manifest = &found.manifest;
-        let process_home = self.process_home.clone();
+        let (init, manifest) = (&context.init, &context.found.manifest);
+        let process_home = self.home.clone();
         let process_home =
-            process_home.unwrap_or_else(|| process_home_of(&self.home, manifest.id.as_str()));
+            process_home.unwrap_or_else(|| context.home.process_home(manifest.id.as_str()));
         let cache = process_home.join(".cache");
         let private = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
         for (path, created) in [
@@ -100,7 +135,7 @@ impl ExtensionHost {
         }
         let secrets = manifest.secrets.iter();
         let mut environment: BTreeMap<_, _> =
-            secrets.filter_map(|name| Some((name.clone(), self.secrets.get(name)?))).collect();
+            secrets.filter_map(|name| Some((name.clone(), context.secrets.get(name)?))).collect();
         // Later entries replace secrets of the same name.
         environment.extend(
             PASSED_ON.iter().filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?))),
@@ -114,7 +149,7 @@ impl ExtensionHost {
         environment.extend(manifest.env.clone());
         let data_dir = init.data_dir.to_string_lossy().into_owned();
         for (name, value) in [
-            ("SKILLHOST_ID", init.id),
+            ("SKILLHOST_ID", init.id.clone()),
             ("SKILLHOST_DATA_DIR", data_dir),
             ("SKILLHOST_CONFIG", init.config.to_string()),
         ] {
@@ -127,14 +162,8 @@ impl ExtensionHost {
 /// A running process and its working directory.
 struct ProcessPlugin {
     /// Stopped before its directory is removed.
-    process: Arc<dyn ProcessExtension>,
+    process: SupervisedProcess,
     _folder: Arc<PrivateDirectory>,
-}
-
-impl ProcessPlugin {
-    fn new(process: Arc<dyn ProcessExtension>, folder: Arc<PrivateDirectory>) -> Self {
-        Self { process, _folder: folder }
-    }
 }
 
 #[async_trait]
@@ -154,17 +183,17 @@ impl Plugin for ProcessPlugin {
     }
 
     async fn tools(&self, _: &CallContext) -> Result<Vec<ToolSpec>, CallError> {
-        self.process.tools().await
+        Ok(self.process.tools().to_vec())
     }
 
     async fn invoke(
         &self,
-        context: &CallContext,
+        _: &CallContext,
         name: &str,
         arguments: &str,
         _: PreparedCall,
     ) -> Result<ToolOutput, CallError> {
-        self.process.invoke(context, name, arguments).await
+        self.process.invoke(name, arguments).await
     }
 
     async fn call(&self, interface: &str, _: &str, _: Vec<u8>) -> Result<Vec<u8>, CallError> {
