@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures::future::BoxFuture;
 use skillhost_control::{AgentError, LoadReport, LoadedAgent, ReloadOutcome};
 use skillhost_core::{
     Agent, ExtensionLoadError, KernelError, KernelState, LoadedManifests, ManifestMap,
@@ -18,17 +19,19 @@ use crate::runtime::agent_alias::{agent_alias_plugin, agent_alias_spec};
 
 impl AgentRuntime {
     /// Loads every possible extension in dependency order, then resolves the agents.
-    pub async fn load_all(&self, found: DiscoveryResult) {
-        let LoadedManifests { manifests, mut state, mut report, agents } =
-            self.extensions().load_all(found).await;
-        let agents = self.wire_agents(&mut state, &mut report, &manifests, &agents);
-        for id in agents {
-            self.add_agent(&mut state, &mut report, &manifests[id]).await;
-        }
-        keep_rejected_agents(&mut state, &report, &manifests);
-        report.note_declared_tools(&manifests);
-        state.report = Arc::new(report);
-        self.extensions().replace_state(state);
+    pub fn load_all(&self, found: DiscoveryResult) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let LoadedManifests { manifests, mut state, mut report, agents } =
+                self.extensions().load_all(found).await;
+            let agents = self.wire_agents(&mut state, &mut report, &manifests, &agents);
+            for id in agents {
+                self.add_agent(&mut state, &mut report, &manifests[id]).await;
+            }
+            keep_rejected_agents(&mut state, &report, &manifests);
+            report.note_declared_tools(&manifests);
+            state.report = Arc::new(report);
+            self.extensions().replace_state(state);
+        })
     }
 
     /// Adds the agents that are tools to the table, before any agent names one. Returns the agents
@@ -110,56 +113,64 @@ impl AgentRuntime {
     /// [`KernelError::NotFound`] for an unknown extension; [`KernelError::NotReloaded`] if the new
     /// build is rejected, or is not the one that would be loaded, in which case the old one stays
     /// in use; [`KernelError::NotStarted`] without an old one.
-    pub async fn reload(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
-        let _guard = self.extensions().lock_changes().await;
-        match self.extensions().reload_loaded(id).await {
-            Some(reloaded) => reloaded,
-            None => self.start_missing(id).await,
-        }
+    pub fn reload<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<ReloadOutcome, KernelError>> {
+        Box::pin(async move {
+            let _guard = self.extensions().lock_changes().await;
+            match self.extensions().reload_loaded(id).await {
+                Some(reloaded) => reloaded,
+                None => self.start_missing(id).await,
+            }
+        })
     }
 
     /// Starts an extension that is not loaded, and those that were rejected because of it. The
     /// caller holds the lock for changes.
-    pub async fn start_missing(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
-        let started = Instant::now();
-        let id = ExtensionId::new(id).map_err(|_| self.extensions().unknown_extension_error(id))?;
-        let settings = self.extensions().reload_settings(&id)?;
-        let shadowing = settings.allow_shadowing.clone();
-        let (home, installation) =
-            (self.extensions().home().clone(), self.extensions().installation().cloned());
-        // Each extension has its private copy, because dependents of this one may be loaded, too.
-        let mut found = spawn_blocking(move || {
-            skillhost_home::discover_admitted(&home, installation.as_ref(), &shadowing, None)
-        })
-        .await?;
-        let index = found.rejected.iter().position(|rejection| rejection.id == id.as_str());
-        if let Some(rejection) = index.map(|index| found.rejected.swap_remove(index)) {
-            let LoadRejection { phase, reason, hint, .. } = rejection;
-            return Err(not_started_error(&id, ExtensionLoadError { phase, reason, hint }));
-        }
-        let wanted = found.manifests.get(&id).filter(|it| it.manifest.agent().is_none());
-        let wanted =
-            wanted.ok_or_else(|| self.extensions().unknown_extension_error(id.as_str()))?;
-        let to = match self.extensions().load_missing(wanted, &settings).await {
-            Ok(instance) => instance.build.version.clone(),
-            Err(failure) => {
-                self.extensions().reject_again(id.as_str(), &failure);
-                return Err(not_started_error(&id, failure));
+    pub fn start_missing<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<ReloadOutcome, KernelError>> {
+        Box::pin(async move {
+            let started = Instant::now();
+            let id =
+                ExtensionId::new(id).map_err(|_| self.extensions().unknown_extension_error(id))?;
+            let settings = self.extensions().reload_settings(&id)?;
+            let shadowing = settings.allow_shadowing.clone();
+            let (home, installation) =
+                (self.extensions().home().clone(), self.extensions().installation().cloned());
+            // Each extension has its private copy, because dependents of this one may be loaded, too.
+            let mut found = spawn_blocking(move || {
+                skillhost_home::discover_admitted(&home, installation.as_ref(), &shadowing, None)
+            })
+            .await?;
+            let index = found.rejected.iter().position(|rejection| rejection.id == id.as_str());
+            if let Some(rejection) = index.map(|index| found.rejected.swap_remove(index)) {
+                let LoadRejection { phase, reason, hint, .. } = rejection;
+                return Err(not_started_error(&id, ExtensionLoadError { phase, reason, hint }));
             }
-        };
-        self.extensions().load_waiting(&found.manifests, &settings).await;
-        self.resolve_waiting_agents(&found.manifests).await;
-        self.extensions().replace_settings(settings);
-        self.extensions().notify_observers().await;
-        let payload = serde_json::json!({ "id": id, "from": "", "to": to });
-        self.extensions().events().publish_kernel_event(topic::RELOADED, &payload).await;
-        let switched_ms = elapsed_ms(started);
-        Ok(ReloadOutcome {
-            id: id.to_string(),
-            from: String::new(),
-            to,
-            switched_ms,
-            drained_ms: switched_ms,
+            let wanted = found.manifests.get(&id).filter(|it| it.manifest.agent().is_none());
+            let wanted =
+                wanted.ok_or_else(|| self.extensions().unknown_extension_error(id.as_str()))?;
+            let to = match self.extensions().load_missing(wanted, &settings).await {
+                Ok(instance) => instance.build.version.clone(),
+                Err(failure) => {
+                    self.extensions().reject_again(id.as_str(), &failure);
+                    return Err(not_started_error(&id, failure));
+                }
+            };
+            self.extensions().load_waiting(&found.manifests, &settings).await;
+            self.resolve_waiting_agents(&found.manifests).await;
+            self.extensions().replace_settings(settings);
+            self.extensions().notify_observers().await;
+            let payload = serde_json::json!({ "id": id, "from": "", "to": to });
+            self.extensions().events().publish_kernel_event(topic::RELOADED, &payload).await;
+            let switched_ms = elapsed_ms(started);
+            Ok(ReloadOutcome {
+                id: id.to_string(),
+                from: String::new(),
+                to,
+                switched_ms,
+                drained_ms: switched_ms,
+            })
         })
     }
 

@@ -1,5 +1,6 @@
 //! The tools that manifests export to external clients.
 
+use futures::future::BoxFuture;
 use skillhost_control::OwnedTool;
 use skillhost_core::{Instance, KernelError, NamedObject};
 use skillhost_home::suggest_similar;
@@ -11,45 +12,52 @@ use crate::agent_runtime::AgentRuntime;
 impl AgentRuntime {
     /// Lists the tools that manifests export, as a client sees them, with the extensions that
     /// failed to list theirs.
-    pub async fn exported_tools(
-        &self,
-        context: &CallContext,
-    ) -> (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>) {
-        let (mut tools, failures) = self.extensions().list_tools(context, |_, _| true).await;
-        let state = self.extensions().state();
-        // Exports are checked per owner: another extension may offer a tool of the same name.
-        tools.retain(|tool| {
-            state
-                .instances
-                .get(&tool.extension)
-                .is_some_and(|owner| is_exported(owner, &tool.spec.name))
-        });
-        (tools, failures)
+    pub fn exported_tools<'a>(
+        &'a self,
+        context: &'a CallContext,
+    ) -> BoxFuture<'a, (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>)> {
+        Box::pin(async move {
+            let (mut tools, failures) = self.extensions().list_tools(context, &|_, _| true).await;
+            let state = self.extensions().state();
+            // Exports are checked per owner: another extension may offer a tool of the same name.
+            tools.retain(|tool| {
+                state
+                    .instances
+                    .get(&tool.extension)
+                    .is_some_and(|owner| is_exported(owner, &tool.spec.name))
+            });
+            (tools, failures)
+        })
     }
 
     /// Calls an exported tool with arguments as JSON text.
     ///
     /// # Errors
     /// As for [`AgentRuntime::invoke_tool`]; a tool that is not exported is reported as not found.
-    pub async fn invoke_exported(
-        &self,
+    pub fn invoke_exported<'a>(
+        &'a self,
         context: CallContext,
-        name: &str,
-        arguments: &str,
-    ) -> Result<ToolOutput, KernelError> {
-        let unknown = {
-            // A loaded tool that is not exported must look like an unknown one.
-            let state = self.extensions().state();
-            let exported = || state.instances.values().flat_map(|owner| &owner.manifest.mcp.tools);
-            (!exported().any(|exported| exported == name))
-                .then(|| suggest_similar(name, exported().map(String::as_str)))
-        };
-        match unknown {
-            Some(similar) => {
-                Err(KernelError::NotFound { what: NamedObject::Tool, id: name.to_owned(), similar })
+        name: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
+        Box::pin(async move {
+            let unknown = {
+                // A loaded tool that is not exported must look like an unknown one.
+                let state = self.extensions().state();
+                let exported =
+                    || state.instances.values().flat_map(|owner| &owner.manifest.mcp.tools);
+                (!exported().any(|exported| exported == name))
+                    .then(|| suggest_similar(name, exported().map(String::as_str)))
+            };
+            match unknown {
+                Some(similar) => Err(KernelError::NotFound {
+                    what: NamedObject::Tool,
+                    id: name.to_owned(),
+                    similar,
+                }),
+                None => self.invoke_tool(context, name, arguments).await,
             }
-            None => self.invoke_tool(context, name, arguments).await,
-        }
+        })
     }
 }
 

@@ -8,6 +8,7 @@ mod agent_loading;
 mod agent_runtime;
 mod exported;
 mod instructions;
+mod missing_tool;
 mod run_gate;
 mod runtime;
 mod templates;

@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 /// The limit of executed template instructions.
@@ -32,21 +33,23 @@ pub type TemplateLoader =
 ///
 /// # Errors
 /// One line with the reason.
-pub async fn render_template(
+pub fn render_template(
     loader: TemplateLoader,
     name: &'static str,
     variables: Value,
     limit: usize,
-) -> Result<RenderedTemplate, String> {
-    let work = tokio::task::spawn_blocking(move || {
-        render_blocking(loader, name, variables, limit)
-            .map_err(|error| describe_template_error(&error))
-    });
-    match tokio::time::timeout(TIMEOUT, work).await {
-        Ok(Ok(rendered)) => rendered,
-        Ok(Err(_)) => Err("rendering panicked".to_owned()),
-        Err(_) => Err(format!("rendering timed out after {} ms", TIMEOUT.as_millis())),
-    }
+) -> BoxFuture<'static, Result<RenderedTemplate, String>> {
+    Box::pin(async move {
+        let work = tokio::task::spawn_blocking(move || {
+            render_blocking(loader, name, variables, limit)
+                .map_err(|error| describe_template_error(&error))
+        });
+        match tokio::time::timeout(TIMEOUT, work).await {
+            Ok(Ok(rendered)) => rendered,
+            Ok(Err(_)) => Err("rendering panicked".to_owned()),
+            Err(_) => Err(format!("rendering timed out after {} ms", TIMEOUT.as_millis())),
+        }
+    })
 }
 
 fn render_blocking(

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 use skillhost_conversation::{ModelError, ModelProvider};
 use skillhost_core::{
@@ -59,14 +60,19 @@ impl AgentRuntime {
     ///
     /// # Errors
     /// [`KernelError::NotFound`] with similar ids.
-    pub async fn refresh_agent(&self, id: &str) -> Result<Arc<Agent>, KernelError> {
-        // The state is dropped before the pins.
-        let (providers, state) = self.extensions().pin_state(|state| {
-            Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state)))
-        });
-        let agent = state.agent(id)?;
-        self.refresh(&state, &providers, agent).await;
-        Ok(Arc::clone(agent))
+    pub fn refresh_agent<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<Agent>, KernelError>> {
+        Box::pin(async move {
+            // The state is dropped before the pins.
+            let (providers, state) = self.extensions().pin_state(|state| {
+                Some((state.pin_providers(skill_interface::NAME)?, Arc::clone(state)))
+            });
+            let agent = state.agent(id)?;
+            self.refresh(&state, &providers, agent).await;
+            Ok(Arc::clone(agent))
+        })
     }
 
     /// Finds an agent without an update.
@@ -79,14 +85,20 @@ impl AgentRuntime {
     ///
     /// # Errors
     /// [`KernelError::NotFound`] for an unknown agent.
-    pub async fn list_tools(&self, agent: Option<&str>) -> Result<ListedTools, KernelError> {
-        let Some(id) = agent else {
-            let context = CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
-            return Ok(self.extensions().list_tools(&context, |_, _| true).await);
-        };
-        let agent = self.refresh_agent(id).await?;
-        let context = self.call_context(&agent, &TurnRequest::default());
-        Ok(self.list_agent_tools(&agent, &context).await)
+    pub fn list_tools<'a>(
+        &'a self,
+        agent: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<ListedTools, KernelError>> {
+        Box::pin(async move {
+            let Some(id) = agent else {
+                let context =
+                    CallContext { origin: CallOrigin::Operator, ..CallContext::default() };
+                return Ok(self.extensions().list_tools(&context, &|_, _| true).await);
+            };
+            let agent = self.refresh_agent(id).await?;
+            let context = self.call_context(&agent, &TurnRequest::default());
+            Ok(self.list_agent_tools(&agent, &context).await)
+        })
     }
 
     /// Lists the tools that an agent may call.
@@ -106,7 +118,7 @@ impl AgentRuntime {
                 && (uses.iter().any(|used| used.value == name || *owner == *used.value)
                     || added.contains(owner))
         };
-        self.extensions().list_tools(context, wanted).await
+        self.extensions().list_tools(context, &wanted).await
     }
 
     /// Resolves the model of an agent: the requested one, else the settings' choice for this agent,
@@ -128,17 +140,25 @@ impl AgentRuntime {
     /// [`KernelError::NotFound`] for an unknown agent, [`KernelError::AgentFailed`] for one in the
     /// error state. A provider that fails is skipped and named in the result.
     #[tracing::instrument(name = "turn", skip_all, fields(agent))]
-    pub async fn compose_turn(&self, request: &TurnRequest) -> Result<ComposedTurn, KernelError> {
-        let agent = self.refresh_agent(request.agent.as_deref().unwrap_or(DEFAULT_AGENT)).await?;
-        tracing::Span::current().record("agent", agent.manifest.id.as_str());
-        let resolved = agent.require_ready()?;
-        let context = self.call_context(&agent, request);
-        let next = || CallContext { call_id: self.extensions().next_call_id(), ..context.clone() };
-        let chain = self.extensions().pin_state(|state| state.chain.pin());
-        let blocks =
-            chain.collect_blocks(next, &request.prompt, self.extensions().limits().context).await;
-        let system_prompt = compose_system_prompt(&resolved.instructions, &blocks);
-        Ok(ComposedTurn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
+    pub fn compose_turn<'a>(
+        &'a self,
+        request: &'a TurnRequest,
+    ) -> BoxFuture<'a, Result<ComposedTurn, KernelError>> {
+        Box::pin(async move {
+            let agent =
+                self.refresh_agent(request.agent.as_deref().unwrap_or(DEFAULT_AGENT)).await?;
+            tracing::Span::current().record("agent", agent.manifest.id.as_str());
+            let resolved = agent.require_ready()?;
+            let context = self.call_context(&agent, request);
+            let next =
+                || CallContext { call_id: self.extensions().next_call_id(), ..context.clone() };
+            let chain = self.extensions().pin_state(|state| state.chain.pin());
+            let blocks = chain
+                .collect_blocks(&next, &request.prompt, self.extensions().limits().context)
+                .await;
+            let system_prompt = compose_system_prompt(&resolved.instructions, &blocks);
+            Ok(ComposedTurn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
+        })
     }
 
     /// Returns the context of the calls of one turn.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use serde::Serialize;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{CallContext, CallError, ErrorKind};
@@ -78,38 +78,41 @@ pub struct PinnedChain {
 impl PinnedChain {
     /// Requests all blocks concurrently, each in a task of its own: a provider that blocks its
     /// thread is skipped without delay of the others. Returns the blocks in chain order.
-    pub async fn collect_blocks(
+    pub fn collect_blocks<'a>(
         self,
-        next_context: impl Fn() -> CallContext,
-        prompt: &str,
+        next_context: &'a (dyn Fn() -> CallContext + Sync),
+        prompt: &'a str,
         limit: Duration,
-    ) -> Vec<ContextBlock> {
-        let prompt: Arc<str> = prompt.into();
-        join_all(self.providers.into_iter().map(|(priority, instance)| {
-            let context = CallContext {
-                deadline_ms: u64::try_from(limit.as_millis()).ok(),
-                ..next_context()
-            };
-            let (extension, late) = (instance.manifest.id.clone(), instance.timed_out(limit));
-            let prompt = Arc::clone(&prompt);
-            let request = async move { instance.get_context(&context, &prompt, limit).await };
-            // Aborted when the turn is dropped.
-            let task = AbortOnDropHandle::new(tokio::spawn(request.in_current_span()));
-            async move {
-                let panicked = |_| Err(CallError::new(ErrorKind::Panicked, "the request panicked"));
-                let outcome = match timeout(limit.saturating_add(GRACE), task).await {
-                    Ok(joined) => joined.unwrap_or_else(panicked),
-                    Err(_) => Err(late),
+    ) -> BoxFuture<'a, Vec<ContextBlock>> {
+        Box::pin(async move {
+            let prompt: Arc<str> = prompt.into();
+            join_all(self.providers.into_iter().map(|(priority, instance)| {
+                let context = CallContext {
+                    deadline_ms: u64::try_from(limit.as_millis()).ok(),
+                    ..next_context()
                 };
-                let outcome = match outcome {
-                    Ok(Some(text)) if !text.trim().is_empty() => ContextOutcome::Text(text),
-                    Ok(_) => ContextOutcome::Nothing,
-                    Err(error) => ContextOutcome::Skipped(error),
-                };
-                ContextBlock { extension, priority, outcome }
-            }
-        }))
-        .await
+                let (extension, late) = (instance.manifest.id.clone(), instance.timed_out(limit));
+                let prompt = Arc::clone(&prompt);
+                let request = async move { instance.get_context(&context, &prompt, limit).await };
+                // Aborted when the turn is dropped.
+                let task = AbortOnDropHandle::new(tokio::spawn(request.in_current_span()));
+                async move {
+                    let panicked =
+                        |_| Err(CallError::new(ErrorKind::Panicked, "the request panicked"));
+                    let outcome = match timeout(limit.saturating_add(GRACE), task).await {
+                        Ok(joined) => joined.unwrap_or_else(panicked),
+                        Err(_) => Err(late),
+                    };
+                    let outcome = match outcome {
+                        Ok(Some(text)) if !text.trim().is_empty() => ContextOutcome::Text(text),
+                        Ok(_) => ContextOutcome::Nothing,
+                        Err(error) => ContextOutcome::Skipped(error),
+                    };
+                    ContextBlock { extension, priority, outcome }
+                }
+            }))
+            .await
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
+use futures::future::BoxFuture;
 use skillhost_control::{LoadReport, OwnedTool};
 use skillhost_events::{EventBus, Journal, topic};
 use skillhost_home::{
@@ -116,12 +117,14 @@ impl ExtensionHost {
     }
 
     /// Tells every observer about the current state, one after the other.
-    pub async fn notify_observers(&self) {
-        let state = self.state.load_full();
-        let observers = self.observers.get().into_iter().flatten();
-        for observer in observers.filter_map(Weak::upgrade) {
-            observer.state_changed(&state).await;
-        }
+    pub fn notify_observers(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let state = self.state.load_full();
+            let observers = self.observers.get().into_iter().flatten();
+            for observer in observers.filter_map(Weak::upgrade) {
+                observer.state_changed(&state).await;
+            }
+        })
     }
 
     /// Returns the home of the kernel.
@@ -191,8 +194,8 @@ impl ExtensionHost {
 
     /// Waits until no other change of the loaded extensions is in progress, and starts one. It ends
     /// when the guard is dropped.
-    pub async fn lock_changes(&self) -> MutexGuard<'_, ()> {
-        self.changes.lock().await
+    pub fn lock_changes(&self) -> BoxFuture<'_, MutexGuard<'_, ()>> {
+        Box::pin(async move { self.changes.lock().await })
     }
 
     /// Selects a pinned part of the current state. `choose` returns `None` if an instance is
@@ -220,84 +223,93 @@ impl ExtensionHost {
 
     /// Lists the tools that one caller may see, sorted by name, and the errors of extensions that
     /// failed to list theirs. `wanted` filters by owner and name.
-    pub async fn list_tools(
-        &self,
-        context: &CallContext,
-        wanted: impl Fn(&ExtensionId, &str) -> bool,
-    ) -> ListedTools {
-        let is_wanted = |instance: &Instance| {
-            instance.specs.iter().any(|spec| wanted(&instance.manifest.id, &spec.name))
-        };
-        // The state is dropped before the pins.
-        let (instances, state) = self.pin_state(|state| {
-            let chosen = state.instances.values().filter(|instance| is_wanted(instance));
-            let pinned: Option<Vec<_>> = chosen.map(Instance::pin).collect();
-            Some((pinned?, Arc::clone(state)))
-        });
-        let (mut tools, mut failures) = (Vec::new(), Vec::new());
-        for instance in &instances {
-            let id = &instance.manifest.id;
-            let owned = |name: &str| {
-                let found = state.tools.find(name, context.origin).ok();
-                // A later list may contain names that belong to other extensions.
-                found.filter(|entry| entry.owner == *id)
+    pub fn list_tools<'a>(
+        &'a self,
+        context: &'a CallContext,
+        wanted: &'a (dyn Fn(&ExtensionId, &str) -> bool + Sync),
+    ) -> BoxFuture<'a, ListedTools> {
+        Box::pin(async move {
+            let is_wanted = |instance: &Instance| {
+                instance.specs.iter().any(|spec| wanted(&instance.manifest.id, &spec.name))
             };
-            match instance.tools(context, &self.limits).await {
-                Ok(specs) => tools.extend(
-                    specs.into_iter().filter(|spec| wanted(id, &spec.name)).filter_map(|spec| {
-                        // The kernel enforces the annotations of the table, so the caller gets the
-                        // same ones.
-                        let known = &owned(&spec.name)?.spec;
-                        let mut spec = ToolSpec {
-                            read_only: known.read_only,
-                            destructive: known.destructive,
-                            needs_approval: known.needs_approval,
-                            audience: known.audience,
-                            ..spec
-                        };
-                        sanitize_tool(&mut spec);
-                        Some(OwnedTool { extension: id.clone(), spec })
-                    }),
-                ),
-                Err(error) => failures.push((id.clone(), error)),
+            // The state is dropped before the pins.
+            let (instances, state) = self.pin_state(|state| {
+                let chosen = state.instances.values().filter(|instance| is_wanted(instance));
+                let pinned: Option<Vec<_>> = chosen.map(Instance::pin).collect();
+                Some((pinned?, Arc::clone(state)))
+            });
+            let (mut tools, mut failures) = (Vec::new(), Vec::new());
+            for instance in &instances {
+                let id = &instance.manifest.id;
+                let owned = |name: &str| {
+                    let found = state.tools.find(name, context.origin).ok();
+                    // A later list may contain names that belong to other extensions.
+                    found.filter(|entry| entry.owner == *id)
+                };
+                match instance.tools(context, &self.limits).await {
+                    Ok(specs) => tools.extend(
+                        specs.into_iter().filter(|spec| wanted(id, &spec.name)).filter_map(
+                            |spec| {
+                                // The kernel enforces the annotations of the table, so the caller gets the
+                                // same ones.
+                                let known = &owned(&spec.name)?.spec;
+                                let mut spec = ToolSpec {
+                                    read_only: known.read_only,
+                                    destructive: known.destructive,
+                                    needs_approval: known.needs_approval,
+                                    audience: known.audience,
+                                    ..spec
+                                };
+                                sanitize_tool(&mut spec);
+                                Some(OwnedTool { extension: id.clone(), spec })
+                            },
+                        ),
+                    ),
+                    Err(error) => failures.push((id.clone(), error)),
+                }
             }
-        }
-        let others = state.tools.builtin_entries().filter(|entry| {
-            entry.is_offered_to(context.origin) && wanted(&entry.owner, &entry.spec.name)
-        });
-        tools.extend(others.map(|entry| {
-            let mut spec = ToolSpec::clone(&entry.spec);
-            // An agent's tool is described by its manifest, which another agent may have written.
-            sanitize_tool(&mut spec);
-            OwnedTool { extension: entry.owner.clone(), spec }
-        }));
-        tools.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
-        (tools, failures)
+            let others = state.tools.builtin_entries().filter(|entry| {
+                entry.is_offered_to(context.origin) && wanted(&entry.owner, &entry.spec.name)
+            });
+            tools.extend(others.map(|entry| {
+                let mut spec = ToolSpec::clone(&entry.spec);
+                // An agent's tool is described by its manifest, which another agent may have written.
+                sanitize_tool(&mut spec);
+                OwnedTool { extension: entry.owner.clone(), spec }
+            }));
+            tools.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
+            (tools, failures)
+        })
     }
 
     /// Requests the block of a single context provider, as a turn does for each.
     ///
     /// # Errors
     /// [`KernelError::NotFound`] if it is not loaded, [`KernelError::Call`] with its error.
-    pub async fn context_block(
-        &self,
-        extension: &str,
-        context: &CallContext,
-        prompt: &str,
-    ) -> Result<Option<String>, KernelError> {
-        let instance =
-            self.pin_instance(extension).ok_or_else(|| self.unknown_extension_error(extension))?;
-        Ok(instance.get_context(context, prompt, self.limits.context).await?)
+    pub fn context_block<'a>(
+        &'a self,
+        extension: &'a str,
+        context: &'a CallContext,
+        prompt: &'a str,
+    ) -> BoxFuture<'a, Result<Option<String>, KernelError>> {
+        Box::pin(async move {
+            let instance = self
+                .pin_instance(extension)
+                .ok_or_else(|| self.unknown_extension_error(extension))?;
+            Ok(instance.get_context(context, prompt, self.limits.context).await?)
+        })
     }
 
     /// Runs the health check of every extension.
-    pub async fn check_health(&self) -> Vec<(ExtensionId, Result<(), CallError>)> {
-        let instances: Vec<_> =
-            self.pin_state(|state| state.instances.values().map(Instance::pin).collect());
-        let checks = instances.iter().map(|instance| async move {
-            (instance.manifest.id.clone(), instance.health_check(&self.limits).await)
-        });
-        futures::future::join_all(checks).await
+    pub fn check_health(&self) -> BoxFuture<'_, Vec<(ExtensionId, Result<(), CallError>)>> {
+        Box::pin(async move {
+            let instances: Vec<_> =
+                self.pin_state(|state| state.instances.values().map(Instance::pin).collect());
+            let checks = instances.iter().map(|instance| async move {
+                (instance.manifest.id.clone(), instance.health_check(&self.limits).await)
+            });
+            futures::future::join_all(checks).await
+        })
     }
 
     /// Notifies every extension of a changed log filter.
@@ -350,33 +362,37 @@ impl ExtensionHost {
 
     /// Starts every background service, in load order. Returns false, without an effect, if they
     /// were started before.
-    pub async fn start_services(self: &Arc<Self>) -> bool {
-        let _guard = self.lock_changes().await;
-        if self.services_run.swap(true, Ordering::SeqCst) {
-            return false;
-        }
-        let state = self.state.load();
-        for id in &state.order {
-            self.start_service(&state.instances[id]);
-        }
-        true
+    pub fn start_services(self: &Arc<Self>) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let _guard = self.lock_changes().await;
+            if self.services_run.swap(true, Ordering::SeqCst) {
+                return false;
+            }
+            let state = self.state.load();
+            for id in &state.order {
+                self.start_service(&state.instances[id]);
+            }
+            true
+        })
     }
 
     /// Shuts every extension down in reverse load order, one after the other: service, calls in
     /// flight, `stop`, runtime. The dependencies of an extension are available until its own end.
     /// Then closes the journal of events.
-    pub async fn shutdown(&self) {
-        let _guard = self.lock_changes().await;
-        loop {
-            let mut next = KernelState::clone(&self.state.load());
-            let Some(last) = next.order.last().cloned() else { break };
-            let taken = next.remove_instance(&last);
-            // Stored before the shutdown, so that no new call finds the extension.
-            self.state.store(Arc::new(next));
-            if let Some(instance) = taken {
-                instance.shutdown(&self.limits).await;
+    pub fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let _guard = self.lock_changes().await;
+            loop {
+                let mut next = KernelState::clone(&self.state.load());
+                let Some(last) = next.order.last().cloned() else { break };
+                let taken = next.remove_instance(&last);
+                // Stored before the shutdown, so that no new call finds the extension.
+                self.state.store(Arc::new(next));
+                if let Some(instance) = taken {
+                    instance.shutdown(&self.limits).await;
+                }
             }
-        }
-        self.events.journal().close().await;
+            self.events.journal().close().await;
+        })
     }
 }

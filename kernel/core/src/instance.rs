@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use skillhost_control::{LoadTimings, LoadedExtension};
 use skillhost_manifest::{EventHandler, Manifest, ScheduleAction};
 use skillhost_payload::{
@@ -195,38 +196,42 @@ impl Instance {
     ///
     /// # Errors
     /// The error of the extension.
-    pub async fn tools(
-        &self,
-        context: &CallContext,
-        limits: &KernelLimits,
-    ) -> Result<Vec<ToolSpec>, CallError> {
-        if !self.plugin.has_tools() {
-            return Ok(Vec::new());
-        }
-        if self.plugin.has_fixed_tools() {
-            return Ok(self.specs.clone());
-        }
-        let listed = self.with_timeout(limits.context, self.plugin.tools(context)).await?;
-        Ok(self.names.rename(listed))
+    pub fn tools<'a>(
+        &'a self,
+        context: &'a CallContext,
+        limits: &'a KernelLimits,
+    ) -> BoxFuture<'a, Result<Vec<ToolSpec>, CallError>> {
+        Box::pin(async move {
+            if !self.plugin.has_tools() {
+                return Ok(Vec::new());
+            }
+            if self.plugin.has_fixed_tools() {
+                return Ok(self.specs.clone());
+            }
+            let listed = self.with_timeout(limits.context, self.plugin.tools(context)).await?;
+            Ok(self.names.rename(listed))
+        })
     }
 
     /// Calls a tool by its name of the manifest. The caller has the required approval.
     ///
     /// # Errors
     /// The error of the tool.
-    pub async fn invoke(
-        &self,
-        context: &CallContext,
-        name: &str,
-        arguments: &str,
+    pub fn invoke<'a>(
+        &'a self,
+        context: &'a CallContext,
+        name: &'a str,
+        arguments: &'a str,
         limit: Duration,
-    ) -> Result<ToolOutput, CallError> {
-        let own = self.names.own(name);
-        self.with_timeout(
-            limit,
-            self.plugin.invoke(context, own, arguments, PreparedCall::default()),
-        )
-        .await
+    ) -> BoxFuture<'a, Result<ToolOutput, CallError>> {
+        Box::pin(async move {
+            let own = self.names.own(name);
+            self.with_timeout(
+                limit,
+                self.plugin.invoke(context, own, arguments, PreparedCall::default()),
+            )
+            .await
+        })
     }
 
     pub(crate) async fn get_context(
@@ -275,14 +280,16 @@ impl Instance {
     ///
     /// # Errors
     /// The error of the extension.
-    pub async fn call(
-        &self,
-        interface: &str,
-        method: &str,
+    pub fn call<'a>(
+        &'a self,
+        interface: &'a str,
+        method: &'a str,
         payload: Vec<u8>,
         limit: Duration,
-    ) -> Result<Vec<u8>, CallError> {
-        self.with_timeout(limit, self.plugin.call(interface, method, payload)).await
+    ) -> BoxFuture<'a, Result<Vec<u8>, CallError>> {
+        Box::pin(async move {
+            self.with_timeout(limit, self.plugin.call(interface, method, payload)).await
+        })
     }
 
     pub(crate) fn log_filter_changed(&self) {
@@ -317,30 +324,32 @@ impl Instance {
 
     /// Waits for calls in flight, at most `limits.drain`; then stops the extension and shuts its
     /// runtime down, in the order of the architecture: service, calls, stop, runtime, drop.
-    pub async fn shutdown(self: Arc<Self>, limits: &KernelLimits) {
-        self.stop_service(limits).await;
-        // Closed before the wait: `pin` fails from here on, so the number of calls only falls.
-        self.calls.close();
-        if tokio::time::timeout(limits.drain, self.calls.wait()).await.is_err() {
-            tracing::warn!(id = %self.manifest.id, "active calls exceeded the drain timeout and are abandoned");
-        }
-        let stopped = tokio::time::timeout(limits.stop, self.plugin.stop());
-        match stopped.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(id = %self.manifest.id, %error, "stop failed"),
-            Err(_) => tracing::warn!(id = %self.manifest.id, "stop timed out"),
-        }
-        let timeout = u64::try_from(limits.stop.as_millis()).unwrap_or(u64::MAX);
-        let (id, plugin) = (self.manifest.id.clone(), self.plugin.share());
-        drop(self);
-        // The end of a runtime blocks, and so may the extension's `Drop`.
-        let ended = spawn_blocking(move || {
-            plugin.shutdown_runtime(timeout);
-            drop(plugin);
-        });
-        if tokio::time::timeout(limits.stop.saturating_mul(2), ended).await.is_err() {
-            tracing::warn!(%id, "did not end and is abandoned");
-        }
+    pub fn shutdown(self: Arc<Self>, limits: &KernelLimits) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.stop_service(limits).await;
+            // Closed before the wait: `pin` fails from here on, so the number of calls only falls.
+            self.calls.close();
+            if tokio::time::timeout(limits.drain, self.calls.wait()).await.is_err() {
+                tracing::warn!(id = %self.manifest.id, "active calls exceeded the drain timeout and are abandoned");
+            }
+            let stopped = tokio::time::timeout(limits.stop, self.plugin.stop());
+            match stopped.await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::warn!(id = %self.manifest.id, %error, "stop failed"),
+                Err(_) => tracing::warn!(id = %self.manifest.id, "stop timed out"),
+            }
+            let timeout = u64::try_from(limits.stop.as_millis()).unwrap_or(u64::MAX);
+            let (id, plugin) = (self.manifest.id.clone(), self.plugin.share());
+            drop(self);
+            // The end of a runtime blocks, and so may the extension's `Drop`.
+            let ended = spawn_blocking(move || {
+                plugin.shutdown_runtime(timeout);
+                drop(plugin);
+            });
+            if tokio::time::timeout(limits.stop.saturating_mul(2), ended).await.is_err() {
+                tracing::warn!(%id, "did not end and is abandoned");
+            }
+        })
     }
 
     async fn with_timeout<T>(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures::future::BoxFuture;
 use skillhost_control::LoadReport;
 use skillhost_home::{DiscoveredManifest, LoadPhase, LoadRejection, RESERVED_IDS, Settings};
 use skillhost_manifest::ExtensionId;
@@ -20,83 +21,91 @@ pub type ManifestMap = BTreeMap<ExtensionId, DiscoveredManifest>;
 
 impl ExtensionHost {
     /// Loads and wires one extension whose dependencies are in use.
-    pub async fn load_missing(
-        self: &Arc<Self>,
-        found: &DiscoveredManifest,
-        settings: &Settings,
-    ) -> Result<Arc<Instance>, ExtensionLoadError> {
-        let id = &found.manifest.id;
-        let plan = |reason: String, hint: &str| ExtensionLoadError {
-            phase: LoadPhase::Plan,
-            reason,
-            hint: hint.to_owned(),
-        };
-        if RESERVED_IDS.contains(&id.as_str()) {
-            return Err(plan(
-                format!("the id `{id}` is reserved by the kernel"),
-                "choose another id",
-            ));
-        }
-        if !found.manifest.enabled {
-            return Err(plan(
-                "it is disabled".to_owned(),
-                "remove `enabled: false` from its manifest",
-            ));
-        }
-        let state = self.state.load_full();
-        if let Some(missing) = missing_dependency(&state, found) {
-            let start = OperatorCommand::ReloadExtension { id: missing.as_str() };
-            let hint = format!("start it first: {start}");
-            return Err(plan(format!("depends on `{missing}`, which is not loaded"), &hint));
-        }
-        let instance = self.load(found, settings).await?;
-        let mut next = KernelState::clone(&state);
-        if let Err(problems) = next.add_tools(&instance) {
-            Arc::new(instance).shutdown(&self.limits).await;
-            return Err(ExtensionLoadError::from_tool_errors(&problems));
-        }
-        let instance = Arc::new(instance);
-        next.order.push(id.clone());
-        next.instances.insert(id.clone(), Arc::clone(&instance));
-        next.chain = ContextChain::from_instances(next.instances.values());
-        if found.path.starts_with(self.home.extensions_dir()) {
-            let mut added = (*next.added).clone();
-            added.insert(id.clone());
-            next.added = Arc::new(added);
-        }
-        let mut report = LoadReport::clone(&state.report);
-        report.loaded.push(instance.to_report());
-        report.rejected.retain(|rejection| rejection.id != id.as_str());
-        report.rejected_tools.retain(|_, owner| owner != id.as_str());
-        next.report = Arc::new(report);
-        self.state.store(Arc::new(next));
-        if self.services_run.load(Ordering::SeqCst) {
-            self.start_service(&instance);
-        }
-        Ok(instance)
+    pub fn load_missing<'a>(
+        self: &'a Arc<Self>,
+        found: &'a DiscoveredManifest,
+        settings: &'a Settings,
+    ) -> BoxFuture<'a, Result<Arc<Instance>, ExtensionLoadError>> {
+        Box::pin(async move {
+            let id = &found.manifest.id;
+            let plan = |reason: String, hint: &str| ExtensionLoadError {
+                phase: LoadPhase::Plan,
+                reason,
+                hint: hint.to_owned(),
+            };
+            if RESERVED_IDS.contains(&id.as_str()) {
+                return Err(plan(
+                    format!("the id `{id}` is reserved by the kernel"),
+                    "choose another id",
+                ));
+            }
+            if !found.manifest.enabled {
+                return Err(plan(
+                    "it is disabled".to_owned(),
+                    "remove `enabled: false` from its manifest",
+                ));
+            }
+            let state = self.state.load_full();
+            if let Some(missing) = missing_dependency(&state, found) {
+                let start = OperatorCommand::ReloadExtension { id: missing.as_str() };
+                let hint = format!("start it first: {start}");
+                return Err(plan(format!("depends on `{missing}`, which is not loaded"), &hint));
+            }
+            let instance = self.load(found, settings).await?;
+            let mut next = KernelState::clone(&state);
+            if let Err(problems) = next.add_tools(&instance) {
+                Arc::new(instance).shutdown(&self.limits).await;
+                return Err(ExtensionLoadError::from_tool_errors(&problems));
+            }
+            let instance = Arc::new(instance);
+            next.order.push(id.clone());
+            next.instances.insert(id.clone(), Arc::clone(&instance));
+            next.chain = ContextChain::from_instances(next.instances.values());
+            if found.path.starts_with(self.home.extensions_dir()) {
+                let mut added = (*next.added).clone();
+                added.insert(id.clone());
+                next.added = Arc::new(added);
+            }
+            let mut report = LoadReport::clone(&state.report);
+            report.loaded.push(instance.to_report());
+            report.rejected.retain(|rejection| rejection.id != id.as_str());
+            report.rejected_tools.retain(|_, owner| owner != id.as_str());
+            next.report = Arc::new(report);
+            self.state.store(Arc::new(next));
+            if self.services_run.load(Ordering::SeqCst) {
+                self.start_service(&instance);
+            }
+            Ok(instance)
+        })
     }
 
     /// Loads extensions that were rejected because of a dependency that is now in use, in any
     /// order.
-    pub async fn load_waiting(self: &Arc<Self>, manifests: &ManifestMap, settings: &Settings) {
-        loop {
-            let state = self.state.load_full();
-            let waiting = state.report.rejected.iter().filter(|it| it.phase == LoadPhase::Plan);
-            let next = waiting.filter_map(|it| manifests.get(it.id.as_str())).find(|found| {
-                found.manifest.agent().is_none()
-                    && found.manifest.enabled
-                    && missing_dependency(&state, found).is_none()
-            });
-            let Some(found) = next else { return };
-            if let Err(failure) = self.load_missing(found, settings).await {
-                // The phase must not be `Plan` any more, or this loop would not end.
-                let phase = failure.phase.max(LoadPhase::Probe);
-                self.reject_again(
-                    found.manifest.id.as_str(),
-                    &ExtensionLoadError { phase, ..failure },
-                );
+    pub fn load_waiting<'a>(
+        self: &'a Arc<Self>,
+        manifests: &'a ManifestMap,
+        settings: &'a Settings,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            loop {
+                let state = self.state.load_full();
+                let waiting = state.report.rejected.iter().filter(|it| it.phase == LoadPhase::Plan);
+                let next = waiting.filter_map(|it| manifests.get(it.id.as_str())).find(|found| {
+                    found.manifest.agent().is_none()
+                        && found.manifest.enabled
+                        && missing_dependency(&state, found).is_none()
+                });
+                let Some(found) = next else { return };
+                if let Err(failure) = self.load_missing(found, settings).await {
+                    // The phase must not be `Plan` any more, or this loop would not end.
+                    let phase = failure.phase.max(LoadPhase::Probe);
+                    self.reject_again(
+                        found.manifest.id.as_str(),
+                        &ExtensionLoadError { phase, ..failure },
+                    );
+                }
             }
-        }
+        })
     }
 
     /// Changes the report of a rejected extension. The caller holds the lock for changes.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use skillhost_control::LoadReport;
 use skillhost_home::{
     ApprovalKind, ApprovalRecord, DiscoveredManifest, DiscoveryResult, LoadPhase, LoadRejection,
@@ -40,98 +41,106 @@ pub struct LoadedManifests {
 impl ExtensionHost {
     /// Loads every possible extension in dependency order, without agents, and publishes each as soon as it is
     /// wired: a later extension may call an earlier one during its start.
-    pub async fn load_all(self: &Arc<Self>, found: DiscoveryResult) -> LoadedManifests {
-        let DiscoveryResult { manifests, rejected, notes, unapproved: _ } = found;
-        let all: Vec<_> = manifests.values().map(|found| &*found.manifest).collect();
-        // An extension that agents write never takes a name from an installed one.
-        let plan = plan::order_with_precedence(&all, |id| !manifests[id].is_in_sandbox());
-        let mut report =
-            LoadReport { rejected, disabled: plan.disabled, notes, ..LoadReport::default() };
-        for (id, problems) in &plan.rejected {
-            let lines: Vec<_> =
-                problems.iter().map(|problem| format!("`{id}` {problem}")).collect();
-            let known = problems.iter().find_map(|problem| match problem {
-                PlanError::Missing { id, .. } => {
-                    report.rejected.iter().find(|rejection| rejection.id == id.as_str())
-                }
-                _ => None,
-            });
-            report.rejected.push(to_rejection(
-                &manifests,
-                id,
-                ExtensionLoadError {
-                    phase: LoadPhase::Plan,
-                    reason: lines.join("\n"),
-                    hint: match known {
-                        Some(known) => {
-                            format!("see `{}` in: {}", known.id, OperatorCommand::CheckExtensions)
-                        }
-                        None => "correct depends_on in the manifest, or install and enable what \
+    pub fn load_all(self: &Arc<Self>, found: DiscoveryResult) -> BoxFuture<'_, LoadedManifests> {
+        Box::pin(async move {
+            let DiscoveryResult { manifests, rejected, notes, unapproved: _ } = found;
+            let all: Vec<_> = manifests.values().map(|found| &*found.manifest).collect();
+            // An extension that agents write never takes a name from an installed one.
+            let plan = plan::order_with_precedence(&all, |id| !manifests[id].is_in_sandbox());
+            let mut report =
+                LoadReport { rejected, disabled: plan.disabled, notes, ..LoadReport::default() };
+            for (id, problems) in &plan.rejected {
+                let lines: Vec<_> =
+                    problems.iter().map(|problem| format!("`{id}` {problem}")).collect();
+                let known = problems.iter().find_map(|problem| match problem {
+                    PlanError::Missing { id, .. } => {
+                        report.rejected.iter().find(|rejection| rejection.id == id.as_str())
+                    }
+                    _ => None,
+                });
+                report.rejected.push(to_rejection(
+                    &manifests,
+                    id,
+                    ExtensionLoadError {
+                        phase: LoadPhase::Plan,
+                        reason: lines.join("\n"),
+                        hint: match known {
+                            Some(known) => {
+                                format!(
+                                    "see `{}` in: {}",
+                                    known.id,
+                                    OperatorCommand::CheckExtensions
+                                )
+                            }
+                            None => {
+                                "correct depends_on in the manifest, or install and enable what \
                                  it names"
-                            .to_owned(),
+                                    .to_owned()
+                            }
+                        },
                     },
-                },
-            ));
-        }
-        // A disabled extension is a decision of the operator, and the report lists it.
-        let unmet = plan.unmet.iter().filter(|unmet| unmet.reason != UnmetReason::Disabled);
-        for unmet in unmet {
-            report.notes.push(format!("`{}` {unmet}", unmet.id));
-        }
-        let settings = self.settings.load_full();
-        let (added, shipped): (Vec<_>, Vec<_>) =
-            manifests.values().partition(|found| found.is_in_sandbox());
-        let ids = |found: Vec<&DiscoveredManifest>| {
-            Arc::new(found.into_iter().map(|found| found.manifest.id.clone()).collect())
-        };
-        let mut state = KernelState {
-            added: ids(added),
-            shipped: ids(shipped),
-            tools: self.builtin_tools(),
-            ..KernelState::default()
-        };
-        let mut agents = Vec::new();
-        for id in &plan.order {
-            let found = &manifests[id];
-            let failed = self.failed_dependency(&state, &report, found);
-            let reserved = RESERVED_IDS.contains(&id.as_str()).then(|| reserved_id_error(id));
-            let outcome = match (reserved.or(failed), &found.manifest.kind) {
-                (Some(failure), _) => Err(failure),
-                (None, ExtensionKind::Agent(_)) => {
-                    agents.push(id.clone());
-                    continue;
-                }
-                (None, ExtensionKind::Library { .. } | ExtensionKind::Process { .. }) => {
-                    self.load(found, &settings).await
-                }
-            };
-            match outcome {
-                Ok(instance) => match state.add_tools(&instance) {
-                    Ok(()) => {
-                        report.loaded.push(instance.to_report());
-                        report.notes.extend(self.missing_secrets_note(found));
-                        report.notes.extend(instance.unknown_exports());
-                        report.notes.extend(instance.unrunnable_schedules());
-                        report.notes.extend(instance.unhandled_topics());
-                        state.order.push(id.clone());
-                        state.instances.insert(id.clone(), Arc::new(instance));
-                        state.chain = ContextChain::from_instances(state.instances.values());
-                        // Published one by one: the next extension may call this one in its
-                        // `start`.
-                        self.state.store(Arc::new(state.clone()));
-                    }
-                    Err(problems) => {
-                        report.note_rejected_tools(id, &instance.specs);
-                        // An extension without its tools is not usable; its start is undone.
-                        Arc::new(instance).shutdown(&self.limits).await;
-                        let failure = ExtensionLoadError::from_tool_errors(&problems);
-                        report.rejected.push(to_rejection(&manifests, id, failure));
-                    }
-                },
-                Err(failure) => report.rejected.push(to_rejection(&manifests, id, failure)),
+                ));
             }
-        }
-        LoadedManifests { manifests, state, report, agents }
+            // A disabled extension is a decision of the operator, and the report lists it.
+            let unmet = plan.unmet.iter().filter(|unmet| unmet.reason != UnmetReason::Disabled);
+            for unmet in unmet {
+                report.notes.push(format!("`{}` {unmet}", unmet.id));
+            }
+            let settings = self.settings.load_full();
+            let (added, shipped): (Vec<_>, Vec<_>) =
+                manifests.values().partition(|found| found.is_in_sandbox());
+            let ids = |found: Vec<&DiscoveredManifest>| {
+                Arc::new(found.into_iter().map(|found| found.manifest.id.clone()).collect())
+            };
+            let mut state = KernelState {
+                added: ids(added),
+                shipped: ids(shipped),
+                tools: self.builtin_tools(),
+                ..KernelState::default()
+            };
+            let mut agents = Vec::new();
+            for id in &plan.order {
+                let found = &manifests[id];
+                let failed = self.failed_dependency(&state, &report, found);
+                let reserved = RESERVED_IDS.contains(&id.as_str()).then(|| reserved_id_error(id));
+                let outcome = match (reserved.or(failed), &found.manifest.kind) {
+                    (Some(failure), _) => Err(failure),
+                    (None, ExtensionKind::Agent(_)) => {
+                        agents.push(id.clone());
+                        continue;
+                    }
+                    (None, ExtensionKind::Library { .. } | ExtensionKind::Process { .. }) => {
+                        self.load(found, &settings).await
+                    }
+                };
+                match outcome {
+                    Ok(instance) => match state.add_tools(&instance) {
+                        Ok(()) => {
+                            report.loaded.push(instance.to_report());
+                            report.notes.extend(self.missing_secrets_note(found));
+                            report.notes.extend(instance.unknown_exports());
+                            report.notes.extend(instance.unrunnable_schedules());
+                            report.notes.extend(instance.unhandled_topics());
+                            state.order.push(id.clone());
+                            state.instances.insert(id.clone(), Arc::new(instance));
+                            state.chain = ContextChain::from_instances(state.instances.values());
+                            // Published one by one: the next extension may call this one in its
+                            // `start`.
+                            self.state.store(Arc::new(state.clone()));
+                        }
+                        Err(problems) => {
+                            report.note_rejected_tools(id, &instance.specs);
+                            // An extension without its tools is not usable; its start is undone.
+                            Arc::new(instance).shutdown(&self.limits).await;
+                            let failure = ExtensionLoadError::from_tool_errors(&problems);
+                            report.rejected.push(to_rejection(&manifests, id, failure));
+                        }
+                    },
+                    Err(failure) => report.rejected.push(to_rejection(&manifests, id, failure)),
+                }
+            }
+            LoadedManifests { manifests, state, report, agents }
+        })
     }
 
     /// Returns the error of an extension whose required dependency failed.
@@ -155,56 +164,58 @@ impl ExtensionHost {
 
     /// Probes, opens, creates, starts and describes an extension; the kernel's tables remain
     /// unchanged.
-    pub async fn load(
-        self: &Arc<Self>,
-        found: &DiscoveredManifest,
-        settings: &Settings,
-    ) -> Result<Instance, ExtensionLoadError> {
-        if found.path.starts_with(self.home.extensions_dir()) && found.copy.is_none() {
-            // Only an admitted extension has a copy; the directory that agents write to is never
-            // used. A trial has a home of its own.
-            return Err(ExtensionLoadError {
-                phase: LoadPhase::Approve,
-                reason: "it is not approved".to_owned(),
-                hint: approval_hint(found),
+    pub fn load<'a>(
+        self: &'a Arc<Self>,
+        found: &'a DiscoveredManifest,
+        settings: &'a Settings,
+    ) -> BoxFuture<'a, Result<Instance, ExtensionLoadError>> {
+        Box::pin(async move {
+            if found.path.starts_with(self.home.extensions_dir()) && found.copy.is_none() {
+                // Only an admitted extension has a copy; the directory that agents write to is never
+                // used. A trial has a home of its own.
+                return Err(ExtensionLoadError {
+                    phase: LoadPhase::Approve,
+                    reason: "it is not approved".to_owned(),
+                    hint: approval_hint(found),
+                });
+            }
+            let limits = &self.limits;
+            let kind = &found.manifest.kind;
+            let created = match (kind, self.loaders.iter().find(|loader| loader.loads(kind))) {
+                (ExtensionKind::Library { entrypoint }, _) => {
+                    self.load_library(found, settings, entrypoint).await
+                }
+                (_, Some(loader)) => loader.load(&self.load_context(found, settings)).await,
+                (_, None) => Err(no_loader_error()),
+            };
+            let setup = |mut failure: ExtensionLoadError| {
+                // Code of the extension has run, and an unfinished setup may be the cause.
+                if failure.phase >= LoadPhase::New
+                    && let Some(instructions) = &found.manifest.setup_instructions
+                {
+                    failure.hint = format!("{}\nsetup: {}", failure.hint, instructions.trim_end());
+                }
+                failure
+            };
+            let created = created.map_err(setup)?;
+            let mut instance = Instance::new(Arc::clone(&found.manifest), created);
+            let call = |phase| move |error| ExtensionLoadError::from_call_error(phase, error);
+            let described = match instance.start(limits).await {
+                Ok(()) => instance.load_metadata(limits).await.map_err(call(LoadPhase::Wire)),
+                Err(error) => Err(call(LoadPhase::Start)(error)),
+            };
+            let described = described.and_then(|()| match &found.approval {
+                Some(record) => check_approved_tools(record, &instance.specs),
+                None => Ok(()),
             });
-        }
-        let limits = &self.limits;
-        let kind = &found.manifest.kind;
-        let created = match (kind, self.loaders.iter().find(|loader| loader.loads(kind))) {
-            (ExtensionKind::Library { entrypoint }, _) => {
-                self.load_library(found, settings, entrypoint).await
+            match described {
+                Ok(()) => Ok(instance),
+                Err(failure) => {
+                    Arc::new(instance).shutdown(limits).await;
+                    Err(setup(failure))
+                }
             }
-            (_, Some(loader)) => loader.load(&self.load_context(found, settings)).await,
-            (_, None) => Err(no_loader_error()),
-        };
-        let setup = |mut failure: ExtensionLoadError| {
-            // Code of the extension has run, and an unfinished setup may be the cause.
-            if failure.phase >= LoadPhase::New
-                && let Some(instructions) = &found.manifest.setup_instructions
-            {
-                failure.hint = format!("{}\nsetup: {}", failure.hint, instructions.trim_end());
-            }
-            failure
-        };
-        let created = created.map_err(setup)?;
-        let mut instance = Instance::new(Arc::clone(&found.manifest), created);
-        let call = |phase| move |error| ExtensionLoadError::from_call_error(phase, error);
-        let described = match instance.start(limits).await {
-            Ok(()) => instance.load_metadata(limits).await.map_err(call(LoadPhase::Wire)),
-            Err(error) => Err(call(LoadPhase::Start)(error)),
-        };
-        let described = described.and_then(|()| match &found.approval {
-            Some(record) => check_approved_tools(record, &instance.specs),
-            None => Ok(()),
-        });
-        match described {
-            Ok(()) => Ok(instance),
-            Err(failure) => {
-                Arc::new(instance).shutdown(limits).await;
-                Err(setup(failure))
-            }
-        }
+        })
     }
 
     /// Finds, checks and opens a library, and creates its extension.

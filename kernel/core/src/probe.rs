@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use skillhost_home::{DiscoveredManifest, LoadPhase, read_manifest_text};
 use skillhost_payload::ToolSpec;
@@ -47,40 +48,47 @@ impl From<ExtensionLoadError> for ProbeError {
 ///
 /// # Errors
 /// [`ProbeError`] with the phase in which a kernel would have rejected it.
-pub async fn probe_extension(
-    host: &Arc<ExtensionHost>,
-    manifest: &Path,
-) -> Result<ProbeReport, ProbeError> {
-    let failed = |phase, reason: String| ProbeError { phase, reason, hint: String::new() };
-    let text = read_manifest_text(manifest)
-        .map_err(|error| failed(LoadPhase::Discover, format!("{}: {error}", manifest.display())))?;
-    let parsed = skillhost_manifest::parse_manifest(&text)
-        .map_err(|errors| failed(LoadPhase::Parse, errors.to_string()))?;
-    // Only the extension's own library is tried, never one of the installation.
-    let found = DiscoveredManifest::of_sandbox(parsed, manifest.to_owned(), &text);
-    if found.manifest.agent().is_some() {
-        return Err(failed(LoadPhase::Parse, "an agent has no code to try".to_owned()));
-    }
-    let settings = host.settings();
-    let instance = match host.load(&found, &settings).await {
-        Ok(instance) => instance,
-        // Its dependencies are missing here; a trial can only show that it can be created.
-        Err(failure) if failure.phase == LoadPhase::Start && needs_others(&found) => {
-            let version = found.manifest.version.clone().unwrap_or_default();
-            return Ok(ProbeReport { version, tools: Vec::new(), unasked: Some(failure.reason) });
+pub fn probe_extension<'a>(
+    host: &'a Arc<ExtensionHost>,
+    manifest: &'a Path,
+) -> BoxFuture<'a, Result<ProbeReport, ProbeError>> {
+    Box::pin(async move {
+        let failed = |phase, reason: String| ProbeError { phase, reason, hint: String::new() };
+        let text = read_manifest_text(manifest).map_err(|error| {
+            failed(LoadPhase::Discover, format!("{}: {error}", manifest.display()))
+        })?;
+        let parsed = skillhost_manifest::parse_manifest(&text)
+            .map_err(|errors| failed(LoadPhase::Parse, errors.to_string()))?;
+        // Only the extension's own library is tried, never one of the installation.
+        let found = DiscoveredManifest::of_sandbox(parsed, manifest.to_owned(), &text);
+        if found.manifest.agent().is_some() {
+            return Err(failed(LoadPhase::Parse, "an agent has no code to try".to_owned()));
         }
-        Err(failure) => return Err(failure.into()),
-    };
-    // A table of its own: clashes with other extensions are the kernel's to report.
-    let wired = host.builtin_tools().add(&instance);
-    let probed = ProbeReport {
-        version: instance.build.version.clone(),
-        tools: instance.specs.clone(),
-        unasked: None,
-    };
-    Arc::new(instance).shutdown(&host.limits).await;
-    wired.map_err(|problems| ExtensionLoadError::from_tool_errors(&problems))?;
-    Ok(probed)
+        let settings = host.settings();
+        let instance = match host.load(&found, &settings).await {
+            Ok(instance) => instance,
+            // Its dependencies are missing here; a trial can only show that it can be created.
+            Err(failure) if failure.phase == LoadPhase::Start && needs_others(&found) => {
+                let version = found.manifest.version.clone().unwrap_or_default();
+                return Ok(ProbeReport {
+                    version,
+                    tools: Vec::new(),
+                    unasked: Some(failure.reason),
+                });
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        // A table of its own: clashes with other extensions are the kernel's to report.
+        let wired = host.builtin_tools().add(&instance);
+        let probed = ProbeReport {
+            version: instance.build.version.clone(),
+            tools: instance.specs.clone(),
+            unasked: None,
+        };
+        Arc::new(instance).shutdown(&host.limits).await;
+        wired.map_err(|problems| ExtensionLoadError::from_tool_errors(&problems))?;
+        Ok(probed)
+    })
 }
 
 fn needs_others(found: &DiscoveredManifest) -> bool {

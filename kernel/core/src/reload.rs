@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures::future::BoxFuture;
 use skillhost_control::{LoadReport, ReloadOutcome};
 use skillhost_events::topic;
 use skillhost_home::{DiscoveredManifest, LoadPhase, Settings};
@@ -20,13 +21,15 @@ use crate::state::KernelState;
 impl ExtensionHost {
     /// Replaces the build of a loaded extension; returns `None` for one that is not loaded. The
     /// caller holds the lock for changes.
-    pub async fn reload_loaded(
-        self: &Arc<Self>,
-        id: &str,
-    ) -> Option<Result<ReloadOutcome, KernelError>> {
-        let state = self.state.load_full();
-        let old = state.instances.get(id).cloned()?;
-        Some(self.replace_build(state, old).await)
+    pub fn reload_loaded<'a>(
+        self: &'a Arc<Self>,
+        id: &'a str,
+    ) -> BoxFuture<'a, Option<Result<ReloadOutcome, KernelError>>> {
+        Box::pin(async move {
+            let state = self.state.load_full();
+            let old = state.instances.get(id).cloned()?;
+            Some(self.replace_build(state, old).await)
+        })
     }
 
     /// Loads the new build in parallel with the old one, switches, and shuts the old one down after

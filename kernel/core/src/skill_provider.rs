@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use skillhost_payload::{
     CallError, ErrorKind, SkillContent, SkillGeneration, SkillRequest, skill_interface,
@@ -11,27 +12,31 @@ use crate::instance::Instance;
 
 /// Requests the generation of a skill provider. Each build counts its own, so the instance number
 /// is part of the result.
-pub async fn fetch_skill_generation(
+pub fn fetch_skill_generation(
     provider: &Instance,
     limit: Duration,
-) -> Result<(u64, u64), CallError> {
-    let reply = provider
-        .call(skill_interface::NAME, skill_interface::GENERATION, Vec::new(), limit)
-        .await?;
-    let reply: SkillGeneration = parse_reply(&reply)?;
-    Ok((provider.number, reply.generation))
+) -> BoxFuture<'_, Result<(u64, u64), CallError>> {
+    Box::pin(async move {
+        let reply = provider
+            .call(skill_interface::NAME, skill_interface::GENERATION, Vec::new(), limit)
+            .await?;
+        let reply: SkillGeneration = parse_reply(&reply)?;
+        Ok((provider.number, reply.generation))
+    })
 }
 
 /// Requests the content of a bound skill.
-pub async fn get_skill(
-    provider: &Instance,
-    id: &str,
+pub fn get_skill<'a>(
+    provider: &'a Instance,
+    id: &'a str,
     limit: Duration,
-) -> Result<SkillContent, CallError> {
-    let request = serde_json::to_vec(&SkillRequest { skill_id: id.into() })
-        .map_err(|error| CallError::protocol_error(&error))?;
-    let method = skill_interface::GET_SKILL_CONTENT;
-    parse_reply(&provider.call(skill_interface::NAME, method, request, limit).await?)
+) -> BoxFuture<'a, Result<SkillContent, CallError>> {
+    Box::pin(async move {
+        let request = serde_json::to_vec(&SkillRequest { skill_id: id.into() })
+            .map_err(|error| CallError::protocol_error(&error))?;
+        let method = skill_interface::GET_SKILL_CONTENT;
+        parse_reply(&provider.call(skill_interface::NAME, method, request, limit).await?)
+    })
 }
 
 fn parse_reply<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CallError> {

@@ -1,5 +1,6 @@
 //! The start of a kernel: discovers, plans and loads extensions, resolves agents, starts services.
 
+use futures::future::BoxFuture;
 use skillhost_core::spawn_blocking;
 use skillhost_home::{
     DiscoveryResult, SecretStore, Settings, retire_installed_record, secure_data_dir,
@@ -14,39 +15,43 @@ impl Kernel {
     /// others. Background services wait for [`Kernel::start_services`].
     ///
     /// Must be called on a multi-thread tokio runtime with time enabled.
-    pub async fn boot(options: BootOptions) -> Self {
-        // Before anything is read: the directory may have been open to other users.
-        let repaired = secure_data_dir(&options.home);
-        // An interrupted installation must end before discovery reads its files.
-        let recovered = options.builder.recover();
-        let retired = retire_installed_record(&options.home);
-        let (home, installation) = (options.home.clone(), options.installation.clone());
-        let shadowing = options.settings.allow_shadowing.clone();
-        let discovery_task = spawn_blocking(move || {
-            skillhost_home::discover_admitted(&home, installation.as_ref(), &shadowing, None)
-        });
-        let mut found = discovery_task.await.unwrap_or_else(|error| DiscoveryResult {
-            notes: vec![format!("no manifest was read: {error}")],
-            ..DiscoveryResult::default()
-        });
-        found.notes.extend(retired);
-        let (secrets, secrets_note) = SecretStore::load(options.home.root());
-        found.notes.extend(repaired);
-        found.notes.extend(recovered);
-        found.notes.extend(secrets_note);
-        found.notes.extend(unknown_extension_notes(&options.settings, &found));
-        let kernel = Self::assemble(options, secrets);
-        kernel.agents().load_all(found).await;
-        kernel
+    pub fn boot(options: BootOptions) -> BoxFuture<'static, Self> {
+        Box::pin(async move {
+            // Before anything is read: the directory may have been open to other users.
+            let repaired = secure_data_dir(&options.home);
+            // An interrupted installation must end before discovery reads its files.
+            let recovered = options.builder.recover();
+            let retired = retire_installed_record(&options.home);
+            let (home, installation) = (options.home.clone(), options.installation.clone());
+            let shadowing = options.settings.allow_shadowing.clone();
+            let discovery_task = spawn_blocking(move || {
+                skillhost_home::discover_admitted(&home, installation.as_ref(), &shadowing, None)
+            });
+            let mut found = discovery_task.await.unwrap_or_else(|error| DiscoveryResult {
+                notes: vec![format!("no manifest was read: {error}")],
+                ..DiscoveryResult::default()
+            });
+            found.notes.extend(retired);
+            let (secrets, secrets_note) = SecretStore::load(options.home.root());
+            found.notes.extend(repaired);
+            found.notes.extend(recovered);
+            found.notes.extend(secrets_note);
+            found.notes.extend(unknown_extension_notes(&options.settings, &found));
+            let kernel = Self::assemble(options, secrets);
+            kernel.agents().load_all(found).await;
+            kernel
+        })
     }
 
     /// Starts every background service, in load order; a second call has no effect. Separate from
     /// the boot, so that the caller can subscribe to [`Kernel::events`] before the first event is
     /// published.
-    pub async fn start_services(&self) {
-        if self.extensions().start_services().await {
-            retry_failed_processes(self.agents(), self.stop_token());
-        }
+    pub fn start_services(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.extensions().start_services().await {
+                retry_failed_processes(self.agents(), self.stop_token());
+            }
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use skillhost_agents::{RunError, TurnRequest};
@@ -50,48 +51,52 @@ impl ControlServer {
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`] when another kernel runs for this home,
     /// [`io::ErrorKind::PermissionDenied`] when the directory is not private to this user.
-    pub async fn bind(path: &Path) -> io::Result<Self> {
-        if let Some(directory) = path.parent() {
-            prepare_directory(directory)?;
-        }
-        // A kernel that accepts connections is alive; its socket must stay.
-        if UnixStream::connect(path).await.is_ok() {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        Ok(Self { listener: UnixListener::bind(path)?, path: path.to_owned() })
+    pub fn bind(path: &Path) -> BoxFuture<'_, io::Result<Self>> {
+        Box::pin(async move {
+            if let Some(directory) = path.parent() {
+                prepare_directory(directory)?;
+            }
+            // A kernel that accepts connections is alive; its socket must stay.
+            if UnixStream::connect(path).await.is_ok() {
+                return Err(io::ErrorKind::AddrInUse.into());
+            }
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            Ok(Self { listener: UnixListener::bind(path)?, path: path.to_owned() })
+        })
     }
 
     /// Serves requests until dropped. Connections that send none are limited in number and in time;
     /// further ones wait until then.
-    pub async fn serve(self, kernel: Kernel) {
-        let silent_slots = Arc::new(Semaphore::new(MAX_SILENT_CONNECTIONS));
-        let mut failures = 0;
-        loop {
-            // The semaphore is never closed.
-            let Ok(permit) = Arc::clone(&silent_slots).acquire_owned().await else { return };
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    failures = 0;
-                    let kernel = kernel.clone();
-                    tokio::spawn(async move {
-                        if let Err(error) = handle_connection(stream, &kernel, permit).await {
-                            tracing::debug!(%error, "control connection ended early");
-                        }
-                    });
-                }
-                // For example too many open files. The client waits in the queue of the socket.
-                Err(error) => {
-                    let wait = accept_backoff(failures);
-                    failures += 1;
-                    tracing::warn!(%error, ?wait, "control socket cannot accept; retrying");
-                    tokio::time::sleep(wait).await;
+    pub fn serve(self, kernel: Kernel) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let silent_slots = Arc::new(Semaphore::new(MAX_SILENT_CONNECTIONS));
+            let mut failures = 0;
+            loop {
+                // The semaphore is never closed.
+                let Ok(permit) = Arc::clone(&silent_slots).acquire_owned().await else { return };
+                match self.listener.accept().await {
+                    Ok((stream, _)) => {
+                        failures = 0;
+                        let kernel = kernel.clone();
+                        tokio::spawn(async move {
+                            if let Err(error) = handle_connection(stream, &kernel, permit).await {
+                                tracing::debug!(%error, "control connection ended early");
+                            }
+                        });
+                    }
+                    // For example too many open files. The client waits in the queue of the socket.
+                    Err(error) => {
+                        let wait = accept_backoff(failures);
+                        failures += 1;
+                        tracing::warn!(%error, ?wait, "control socket cannot accept; retrying");
+                        tokio::time::sleep(wait).await;
+                    }
                 }
             }
-        }
+        })
     }
 }
 
@@ -170,53 +175,57 @@ async fn wait_for_disconnect(stream: &mut (impl AsyncRead + Unpin)) {
 ///
 /// # Errors
 /// The error of the kernel's own function.
-pub async fn execute_request(
+pub fn execute_request(
     kernel: &Kernel,
     request: ControlRequest,
-) -> Result<Box<RawValue>, KernelError> {
-    match request {
-        ControlRequest::Reload { id } => to_raw_json(&kernel.agents().reload(&id).await?),
-        ControlRequest::PreviewBuild { id } => {
-            to_raw_json(&kernel.agents().preview_build(&id).await?)
+) -> BoxFuture<'_, Result<Box<RawValue>, KernelError>> {
+    Box::pin(async move {
+        match request {
+            ControlRequest::Reload { id } => to_raw_json(&kernel.agents().reload(&id).await?),
+            ControlRequest::PreviewBuild { id } => {
+                to_raw_json(&kernel.agents().preview_build(&id).await?)
+            }
+            ControlRequest::Build { id, sha256, surface } => {
+                to_raw_json(&kernel.agents().build_extension(&id, &sha256, surface).await?)
+            }
+            ControlRequest::RollBack { id } => {
+                to_raw_json(&kernel.agents().rollback_extension(&id).await?)
+            }
+            ControlRequest::Turn { agent, prompt } => {
+                let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
+                to_raw_json(&kernel.agents().compose_turn(&turn).await?)
+            }
+            ControlRequest::InvokeFor { agent, tool, arguments } => {
+                to_raw_json(&kernel.agents().invoke_for_agent(&agent, &tool, &arguments).await?)
+            }
+            ControlRequest::Invoke { context, tool, arguments } => {
+                to_raw_json(&kernel.agents().invoke_tool(context, &tool, &arguments).await?)
+            }
+            ControlRequest::Tools { agent } => {
+                to_raw_json(&answers::list_tools(kernel, agent.as_deref()).await?)
+            }
+            ControlRequest::Agents => to_raw_json(&answers::list_agents(kernel).await?),
+            ControlRequest::Agent { id } => {
+                to_raw_json(&answers::describe_agent(kernel, &id).await?)
+            }
+            ControlRequest::Activate { thread, skill } => {
+                let threads = ThreadStore::new(kernel.home());
+                let mut thread = spawn_blocking(move || threads.open(&thread))
+                    .await?
+                    .map_err(|error| CallError::from(RunError::from(error)))?;
+                let active = kernel.agents().activate_skill(&mut thread, &skill).await;
+                to_raw_json(&active.map_err(CallError::from)?)
+            }
+            ControlRequest::Talk(_) | ControlRequest::Attach { .. } => {
+                let message = "request requires a message connection";
+                Err(CallError::new(ErrorKind::InvalidArgument, message).into())
+            }
+            ControlRequest::Report => to_raw_json(&*kernel.report()),
+            ControlRequest::Diagnose => to_raw_json(&answers::diagnose_extensions(kernel).await),
+            ControlRequest::Schedules => to_raw_json(&kernel.list_schedules().await),
+            ControlRequest::RunSchedule { id } => to_raw_json(&kernel.run_schedule(&id).await?),
         }
-        ControlRequest::Build { id, sha256, surface } => {
-            to_raw_json(&kernel.agents().build_extension(&id, &sha256, surface).await?)
-        }
-        ControlRequest::RollBack { id } => {
-            to_raw_json(&kernel.agents().rollback_extension(&id).await?)
-        }
-        ControlRequest::Turn { agent, prompt } => {
-            let turn = TurnRequest { agent: Some(agent), prompt, ..TurnRequest::default() };
-            to_raw_json(&kernel.agents().compose_turn(&turn).await?)
-        }
-        ControlRequest::InvokeFor { agent, tool, arguments } => {
-            to_raw_json(&kernel.agents().invoke_for_agent(&agent, &tool, &arguments).await?)
-        }
-        ControlRequest::Invoke { context, tool, arguments } => {
-            to_raw_json(&kernel.agents().invoke_tool(context, &tool, &arguments).await?)
-        }
-        ControlRequest::Tools { agent } => {
-            to_raw_json(&answers::list_tools(kernel, agent.as_deref()).await?)
-        }
-        ControlRequest::Agents => to_raw_json(&answers::list_agents(kernel).await?),
-        ControlRequest::Agent { id } => to_raw_json(&answers::describe_agent(kernel, &id).await?),
-        ControlRequest::Activate { thread, skill } => {
-            let threads = ThreadStore::new(kernel.home());
-            let mut thread = spawn_blocking(move || threads.open(&thread))
-                .await?
-                .map_err(|error| CallError::from(RunError::from(error)))?;
-            let active = kernel.agents().activate_skill(&mut thread, &skill).await;
-            to_raw_json(&active.map_err(CallError::from)?)
-        }
-        ControlRequest::Talk(_) | ControlRequest::Attach { .. } => {
-            let message = "request requires a message connection";
-            Err(CallError::new(ErrorKind::InvalidArgument, message).into())
-        }
-        ControlRequest::Report => to_raw_json(&*kernel.report()),
-        ControlRequest::Diagnose => to_raw_json(&answers::diagnose_extensions(kernel).await),
-        ControlRequest::Schedules => to_raw_json(&kernel.list_schedules().await),
-        ControlRequest::RunSchedule { id } => to_raw_json(&kernel.run_schedule(&id).await?),
-    }
+    })
 }
 
 fn to_raw_json<T: Serialize>(value: &T) -> Result<Box<RawValue>, KernelError> {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use skillhost_agents::{AgentRuntime, RunGate, kernel_tool_table};
 use skillhost_control::{LoadReport, ScheduleRunOutcome, ScheduleSummary, ServerMessage};
 use skillhost_core::{
@@ -130,8 +131,8 @@ impl Kernel {
     /// # Errors
     /// [`ErrorKind::Conflict`](skillhost_payload::ErrorKind) where another process delivers the events of this
     /// home.
-    pub async fn start_event_delivery(&self) -> Result<(), CallError> {
-        self.shared.delivery.start_delivery().await
+    pub fn start_event_delivery(&self) -> BoxFuture<'_, Result<(), CallError>> {
+        Box::pin(async move { self.shared.delivery.start_delivery().await })
     }
 
     /// Returns the reason why delivery fails, or `None` while it works and in a process that does
@@ -148,8 +149,8 @@ impl Kernel {
     }
 
     /// Lists every schedule with its last outcome.
-    pub async fn list_schedules(&self) -> Vec<ScheduleSummary> {
-        self.shared.schedules.list_schedules().await
+    pub fn list_schedules(&self) -> BoxFuture<'_, Vec<ScheduleSummary>> {
+        Box::pin(async move { self.shared.schedules.list_schedules().await })
     }
 
     /// Runs a schedule now, independent of its times, and awaits it. Its outcome is stored and
@@ -159,8 +160,11 @@ impl Kernel {
     /// [`KernelError::NotFound`] with similar ids; [`KernelError::Call`] of the kind
     /// [`ErrorKind::Conflict`](skillhost_payload::ErrorKind) while a run is active, and with the error of a
     /// failed run.
-    pub async fn run_schedule(&self, id: &str) -> Result<ScheduleRunOutcome, KernelError> {
-        self.shared.schedules.run_schedule(id).await
+    pub fn run_schedule<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<ScheduleRunOutcome, KernelError>> {
+        Box::pin(async move { self.shared.schedules.run_schedule(id).await })
     }
 
     /// Requests a restart: this process shuts down after draining, and its supervisor starts it
@@ -169,40 +173,54 @@ impl Kernel {
     /// # Errors
     /// [`ErrorKind::Unavailable`](skillhost_payload::ErrorKind) without a supervisor, `Conflict` while a
     /// restart is in progress, `Io` if the reason cannot be stored.
-    pub async fn request_restart(&self, reason: &str, by: &str) -> Result<(), CallError> {
-        self.shared.restarts.request_restart(self.events(), reason, by).await
+    pub fn request_restart<'a>(
+        &'a self,
+        reason: &'a str,
+        by: &'a str,
+    ) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(
+            async move { self.shared.restarts.request_restart(self.events(), reason, by).await },
+        )
     }
 
     /// Waits until a restart is requested.
-    pub async fn wait_for_restart_request(&self) {
-        self.shared.restarts.wait_for_request().await;
+    pub fn wait_for_restart_request(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.shared.restarts.wait_for_request().await;
+        })
     }
 
     /// Publishes the outcome of the previous kernel's restart; call it once everything is loaded
     /// and before runs resume.
-    pub async fn publish_restart_outcome(&self) {
-        self.shared.restarts.publish_outcome(self.events(), &self.report()).await;
+    pub fn publish_restart_outcome(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.shared.restarts.publish_outcome(self.events(), &self.report()).await;
+        })
     }
 
     /// Drains all runs before the shutdown. Runs of user messages stop before their next model
     /// request, and resume in the next kernel; after a requested restart they have the time of
     /// [`KernelLimits::rest`](crate::KernelLimits), else, as all others, that of `drain`.
-    pub async fn drain_runs(&self) {
-        self.shared.schedules.scheduler().stop_accepting();
-        let limits = self.extensions().limits();
-        let again = self.shared.restarts.drain_runs(self.agents().run_sessions(), limits).await;
-        self.shared.conversations.close_all(&ServerMessage::ShuttingDown { again });
+    pub fn drain_runs(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.shared.schedules.scheduler().stop_accepting();
+            let limits = self.extensions().limits();
+            let again = self.shared.restarts.drain_runs(self.agents().run_sessions(), limits).await;
+            self.shared.conversations.close_all(&ServerMessage::ShuttingDown { again });
+        })
     }
 
     /// Stops scheduled jobs and event deliveries, then every extension in reverse load order, one
     /// after the other: service, calls in flight, `stop`, runtime. The dependencies of an extension
     /// are available until its own end.
-    pub async fn shutdown(&self) {
-        self.shared.stopping.cancel();
-        let host = self.extensions();
-        self.shared.schedules.scheduler().shutdown(host.limits().drain).await;
-        self.shared.delivery.stop_delivery().await;
-        host.shutdown().await;
+    pub fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.shared.stopping.cancel();
+            let host = self.extensions();
+            self.shared.schedules.scheduler().shutdown(host.limits().drain).await;
+            self.shared.delivery.stop_delivery().await;
+            host.shutdown().await;
+        })
     }
 }
 

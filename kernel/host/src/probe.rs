@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use futures::future::BoxFuture;
 use skillhost_core::{ProbeError, ProbeReport};
 use skillhost_home::SecretStore;
 
@@ -15,10 +16,12 @@ use crate::options::BootOptions;
 ///
 /// # Errors
 /// [`ProbeError`] with the phase in which a kernel would have rejected it.
-pub async fn probe_extension(
+pub fn probe_extension(
     options: BootOptions,
     manifest: &Path,
-) -> Result<ProbeReport, ProbeError> {
-    let kernel = Kernel::assemble(options, SecretStore::default());
-    skillhost_core::probe_extension(kernel.extensions(), manifest).await
+) -> BoxFuture<'_, Result<ProbeReport, ProbeError>> {
+    Box::pin(async move {
+        let kernel = Kernel::assemble(options, SecretStore::default());
+        skillhost_core::probe_extension(kernel.extensions(), manifest).await
+    })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use futures::future::BoxFuture;
 use skillhost_conversation::{Channel, RunEntry, RunHeader, RunOutcome, Thread, Transcript};
 use skillhost_core::{Agent, PinnedInstance};
 use skillhost_manifest::Manifest;
@@ -53,26 +54,29 @@ impl AgentRuntime {
     ///
     /// # Errors
     /// [`RunError`]; all messages until then are in the thread, which can continue.
-    pub async fn run_agent(
-        &self,
-        thread: &mut Thread,
+    pub fn run_agent<'a>(
+        &'a self,
+        thread: &'a mut Thread,
         request: RunRequest,
         channel: Arc<dyn Channel>,
-    ) -> Result<RunOutcome, RunError> {
-        let agent = self.refresh_agent(request.agent.as_deref().unwrap_or(thread.agent())).await?;
-        let spec = RunSpec {
-            agent,
-            model: request.model,
-            prompt: request.prompt,
-            cancel: request.cancel,
-            channel: Some(channel),
-            origin: CallOrigin::Operator,
-            parent: ParentRun::None,
-            limit_ms: None,
-            message_id: request.message_id,
-            correlation_id: request.correlation_id,
-        };
-        self.start_run(thread, spec).await
+    ) -> BoxFuture<'a, Result<RunOutcome, RunError>> {
+        Box::pin(async move {
+            let agent =
+                self.refresh_agent(request.agent.as_deref().unwrap_or(thread.agent())).await?;
+            let spec = RunSpec {
+                agent,
+                model: request.model,
+                prompt: request.prompt,
+                cancel: request.cancel,
+                channel: Some(channel),
+                origin: CallOrigin::Operator,
+                parent: ParentRun::None,
+                limit_ms: None,
+                message_id: request.message_id,
+                correlation_id: request.correlation_id,
+            };
+            self.start_run(thread, spec).await
+        })
     }
 
     /// Activates a skill in a thread on behalf of a user. Its text applies from the next turn on.
@@ -80,68 +84,72 @@ impl AgentRuntime {
     /// # Errors
     /// [`RunError::Agent`] if the agent is unknown, no extension in its reach provides skills, or
     /// the provider has no such skill for a user to invoke; [`RunError::Thread`].
-    pub async fn activate_skill(
-        &self,
-        thread: &mut Thread,
-        skill_id: &str,
-    ) -> Result<SkillRef, RunError> {
-        let agent = self.refresh_agent(thread.agent()).await?;
-        let provider = self.skill_provider(&agent.manifest).ok_or_else(|| {
-            RunError::Agent(
-                CallError::new(ErrorKind::Unavailable, "no extension provides skills")
-                    .with_hint(format!("see: {}", OperatorCommand::CheckExtensions))
-                    .into(),
-            )
-        })?;
-        let request = TurnRequest {
-            session_id: Some(thread.id().to_owned()),
-            origin: CallOrigin::Operator,
-            ..TurnRequest::default()
-        };
-        let context = self.call_context(&agent, &request);
-        let skill = activate_skill(&provider, self.extensions().limits(), context, skill_id)
-            .await
-            .map_err(|error| RunError::Agent(error.into()))?
-            .content;
-        let skill = SkillRef { skill_id: skill.skill_id, digest: skill.digest };
-        thread.activate(skill.clone(), false).await?;
-        Ok(skill)
+    pub fn activate_skill<'a>(
+        &'a self,
+        thread: &'a mut Thread,
+        skill_id: &'a str,
+    ) -> BoxFuture<'a, Result<SkillRef, RunError>> {
+        Box::pin(async move {
+            let agent = self.refresh_agent(thread.agent()).await?;
+            let provider = self.skill_provider(&agent.manifest).ok_or_else(|| {
+                RunError::Agent(
+                    CallError::new(ErrorKind::Unavailable, "no extension provides skills")
+                        .with_hint(format!("see: {}", OperatorCommand::CheckExtensions))
+                        .into(),
+                )
+            })?;
+            let request = TurnRequest {
+                session_id: Some(thread.id().to_owned()),
+                origin: CallOrigin::Operator,
+                ..TurnRequest::default()
+            };
+            let context = self.call_context(&agent, &request);
+            let skill = activate_skill(&provider, self.extensions().limits(), context, skill_id)
+                .await
+                .map_err(|error| RunError::Agent(error.into()))?
+                .content;
+            let skill = SkillRef { skill_id: skill.skill_id, digest: skill.digest };
+            thread.activate(skill.clone(), false).await?;
+            Ok(skill)
+        })
     }
 
     /// Runs an agent on an extension's task. No approval channel is attached.
     ///
     /// # Errors
     /// The run's error, as that of a tool call.
-    pub async fn run_task(&self, task: AgentTask) -> Result<AgentAnswer, CallError> {
-        let AgentTask { context, agent_id, task } = task;
-        let agent = self.refresh_agent(&agent_id).await.map_err(CallError::from)?;
-        let caller = self.session_for(&context);
-        let parent = match caller {
-            Some(session) => {
-                let delegation_chain = session.delegation_chain.delegate_to(&agent.manifest.id);
-                ParentRun::Run(
-                    session,
-                    delegation_chain.map_err(|why| to_call_error(&agent.manifest.id, &why))?,
-                )
-            }
-            None => ParentRun::None,
-        };
-        let spec = RunSpec {
-            agent,
-            model: None,
-            prompt: task,
-            cancel: CancellationToken::new(),
-            channel: None,
-            origin: context.origin,
-            parent,
-            limit_ms: context.deadline_ms,
-            message_id: None,
-            correlation_id: context.correlation_id,
-        };
-        // The caller keeps no thread, so the task's messages end with it.
-        let mut thread = Thread::in_memory(&agent_id);
-        let outcome = self.start_run(&mut thread, spec).await.map_err(CallError::from)?;
-        Ok(AgentAnswer { text: outcome.text, run_id: outcome.run_id })
+    pub fn run_task(&self, task: AgentTask) -> BoxFuture<'_, Result<AgentAnswer, CallError>> {
+        Box::pin(async move {
+            let AgentTask { context, agent_id, task } = task;
+            let agent = self.refresh_agent(&agent_id).await.map_err(CallError::from)?;
+            let caller = self.session_for(&context);
+            let parent = match caller {
+                Some(session) => {
+                    let delegation_chain = session.delegation_chain.delegate_to(&agent.manifest.id);
+                    ParentRun::Run(
+                        session,
+                        delegation_chain.map_err(|why| to_call_error(&agent.manifest.id, &why))?,
+                    )
+                }
+                None => ParentRun::None,
+            };
+            let spec = RunSpec {
+                agent,
+                model: None,
+                prompt: task,
+                cancel: CancellationToken::new(),
+                channel: None,
+                origin: context.origin,
+                parent,
+                limit_ms: context.deadline_ms,
+                message_id: None,
+                correlation_id: context.correlation_id,
+            };
+            // The caller keeps no thread, so the task's messages end with it.
+            let mut thread = Thread::in_memory(&agent_id);
+            let outcome = self.start_run(&mut thread, spec).await.map_err(CallError::from)?;
+            Ok(AgentAnswer { text: outcome.text, run_id: outcome.run_id })
+        })
     }
 
     /// Sets up a run, awaits it and records its outcome.

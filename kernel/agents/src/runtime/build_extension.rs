@@ -1,6 +1,7 @@
 //! The tool by which an agent has a new extension checked, approved, built, tried, installed and
 //! loaded.
 
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 use skillhost_control::{BuildOutcome, BuildPreview, RollbackOutcome};
@@ -103,10 +104,15 @@ impl AgentRuntime {
     /// # Errors
     /// [`ErrorKind::NotFound`] for an id without a directory or manifest, [`ErrorKind::Denied`] for
     /// an id with another owner, and every error of the build policy.
-    pub async fn preview_build(&self, id: &str) -> Result<BuildPreview, KernelError> {
-        let plan = self.plan_build(id).await?;
-        let BuildPlan { manifest, sha256, details, .. } = plan;
-        Ok(BuildPreview { id: manifest.id.clone(), sha256, details })
+    pub fn preview_build<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<BuildPreview, KernelError>> {
+        Box::pin(async move {
+            let plan = self.plan_build(id).await?;
+            let BuildPlan { manifest, sha256, details, .. } = plan;
+            Ok(BuildPreview { id: manifest.id.clone(), sha256, details })
+        })
     }
 
     /// Builds and installs the files with the digest `sha256`, on behalf of the operator.
@@ -114,17 +120,19 @@ impl AgentRuntime {
     /// # Errors
     /// [`ErrorKind::Conflict`] if the files have changed since, and all errors of
     /// [`AgentRuntime::preview_build`], the compiler and the trial run. No extension is installed then.
-    pub async fn build_extension(
-        &self,
-        id: &str,
-        sha256: &str,
+    pub fn build_extension<'a>(
+        &'a self,
+        id: &'a str,
+        sha256: &'a str,
         surface: ApprovalSurface,
-    ) -> Result<BuildOutcome, KernelError> {
-        let plan = self.plan_build(id).await?;
-        if plan.sha256 != sha256 {
-            return Err(files_changed_error(&plan.manifest.id).into());
-        }
-        Ok(self.build_planned(&plan, &Approver::operator(surface)).await?)
+    ) -> BoxFuture<'a, Result<BuildOutcome, KernelError>> {
+        Box::pin(async move {
+            let plan = self.plan_build(id).await?;
+            if plan.sha256 != sha256 {
+                return Err(files_changed_error(&plan.manifest.id).into());
+            }
+            Ok(self.build_planned(&plan, &Approver::operator(surface)).await?)
+        })
     }
 
     /// Restores the previous build of an extension, and reloads it if it is loaded.
@@ -132,20 +140,25 @@ impl AgentRuntime {
     /// # Errors
     /// [`ErrorKind::NotFound`] without a previous build; [`KernelError::NotReloaded`] if it no
     /// longer loads, in which case the present build stays in place.
-    pub async fn rollback_extension(&self, id: &str) -> Result<RollbackOutcome, KernelError> {
-        let id = self.find_sandbox_extension(id)?;
-        let builder = self.builder();
-        let operator = Approver::operator(ApprovalSurface::CommandLine);
-        let mut outcome = builder.rollback(&id, &operator).await?;
-        if outcome.approved && self.is_loaded(&id) {
-            // Undoes the rollback: a second one swaps both builds back.
-            if let Err(error) = self.reload(id.as_str()).await {
-                builder.rollback(&id, &operator).await?;
-                return Err(error);
+    pub fn rollback_extension<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<RollbackOutcome, KernelError>> {
+        Box::pin(async move {
+            let id = self.find_sandbox_extension(id)?;
+            let builder = self.builder();
+            let operator = Approver::operator(ApprovalSurface::CommandLine);
+            let mut outcome = builder.rollback(&id, &operator).await?;
+            if outcome.approved && self.is_loaded(&id) {
+                // Undoes the rollback: a second one swaps both builds back.
+                if let Err(error) = self.reload(id.as_str()).await {
+                    builder.rollback(&id, &operator).await?;
+                    return Err(error);
+                }
+                outcome.active = true;
             }
-            outcome.active = true;
-        }
-        Ok(outcome)
+            Ok(outcome)
+        })
     }
 
     async fn plan_build(&self, id: &str) -> Result<BuildPlan, CallError> {

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use skillhost_conversation::{ApprovalDecision, ApprovalRequest, RunEntry};
-use skillhost_core::{
-    KernelError, PinnedInstance, Plugin, PreparedCall, ToolEntry, explain_missing_tool,
-};
+use skillhost_core::{KernelError, PinnedInstance, Plugin, PreparedCall, ToolEntry};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallError, CallOrigin, ErrorKind, OperatorCommand, ToolOutput,
@@ -16,6 +15,7 @@ use skillhost_payload::{
 
 use super::session::RunSession;
 use crate::agent_runtime::AgentRuntime;
+use crate::missing_tool::explain_missing_tool;
 use crate::turn::TurnRequest;
 
 /// A resolved tool with its implementation.
@@ -43,35 +43,37 @@ impl AgentRuntime {
     /// # Errors
     /// [`KernelError::NotFound`] with similar names; [`KernelError::Call`] with the tool's error,
     /// or of the kind [`ErrorKind::Denied`](skillhost_payload::ErrorKind) without the required approval.
-    pub async fn invoke_tool(
-        &self,
+    pub fn invoke_tool<'a>(
+        &'a self,
         mut context: CallContext,
-        name: &str,
-        arguments: &str,
-    ) -> Result<ToolOutput, KernelError> {
-        let found = self.find_tool(name, context.origin)?;
-        found.entry.arguments.check(arguments)?;
-        let session = self.session_for(&context);
-        if let Some(session) = &session {
-            self.check_permitted(session, &found.entry)?;
-        }
-        // Only the kernel may state an approved effect; a caller's value is dropped.
-        context.approved_effect = None;
-        // A call that fails anyway fails before any approval is requested.
-        let mut prepared = self.prepare_call(&found, &context, name, arguments).await?;
-        let call = Call { entry: &found.entry, arguments, prepared: &prepared };
-        self.require_approval(&context, session.as_ref(), &call).await?;
-        context.approved_effect = prepared.effect.take();
-        // Only calls that are executed get an id, so it is set after the approval.
-        context.call_id = self.extensions().next_call_id();
-        match found.target {
-            ToolTarget::Extension(instance) => {
-                call_extension(self, instance, context, name, arguments).await
+        name: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
+        Box::pin(async move {
+            let found = self.find_tool(name, context.origin)?;
+            found.entry.arguments.check(arguments)?;
+            let session = self.session_for(&context);
+            if let Some(session) = &session {
+                self.check_permitted(session, &found.entry)?;
             }
-            ToolTarget::Builtin(plugin) => {
-                Ok(plugin.invoke(&context, name, arguments, prepared).await?)
+            // Only the kernel may state an approved effect; a caller's value is dropped.
+            context.approved_effect = None;
+            // A call that fails anyway fails before any approval is requested.
+            let mut prepared = self.prepare_call(&found, &context, name, arguments).await?;
+            let call = Call { entry: &found.entry, arguments, prepared: &prepared };
+            self.require_approval(&context, session.as_ref(), &call).await?;
+            context.approved_effect = prepared.effect.take();
+            // Only calls that are executed get an id, so it is set after the approval.
+            context.call_id = self.extensions().next_call_id();
+            match found.target {
+                ToolTarget::Extension(instance) => {
+                    call_extension(self, instance, context, name, arguments).await
+                }
+                ToolTarget::Builtin(plugin) => {
+                    Ok(plugin.invoke(&context, name, arguments, prepared).await?)
+                }
             }
-        }
+        })
     }
 
     /// Calls an operator's tool about an agent: with the context of the agent's calls, in a session
@@ -79,15 +81,17 @@ impl AgentRuntime {
     ///
     /// # Errors
     /// As for [`AgentRuntime::invoke_tool`], and [`KernelError::NotFound`] for an unknown agent.
-    pub async fn invoke_for_agent(
-        &self,
-        agent: &str,
-        name: &str,
-        arguments: &str,
-    ) -> Result<ToolOutput, KernelError> {
-        let agent = self.refresh_agent(agent).await?;
-        let request = TurnRequest { origin: CallOrigin::Operator, ..TurnRequest::default() };
-        self.invoke_tool(self.call_context(&agent, &request), name, arguments).await
+    pub fn invoke_for_agent<'a>(
+        &'a self,
+        agent: &'a str,
+        name: &'a str,
+        arguments: &'a str,
+    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
+        Box::pin(async move {
+            let agent = self.refresh_agent(agent).await?;
+            let request = TurnRequest { origin: CallOrigin::Operator, ..TurnRequest::default() };
+            self.invoke_tool(self.call_context(&agent, &request), name, arguments).await
+        })
     }
 
     /// Prepares a call before its approval. An operator's own call needs no preview.
@@ -122,40 +126,44 @@ impl AgentRuntime {
     ///
     /// # Errors
     /// As for [`AgentRuntime::invoke_tool`]; [`ErrorKind::NotFound`] for a tool of another extension.
-    pub async fn invoke_scheduled(
-        &self,
-        owner: &ExtensionId,
-        context: &CallContext,
-        name: &str,
-        arguments: &str,
+    pub fn invoke_scheduled<'a>(
+        &'a self,
+        owner: &'a ExtensionId,
+        context: &'a CallContext,
+        name: &'a str,
+        arguments: &'a str,
         limit: Duration,
-    ) -> Result<ToolOutput, KernelError> {
-        let found = self.find_tool(name, CallOrigin::Operator)?;
-        let (ToolTarget::Extension(instance), true) = (found.target, found.entry.owner == *owner)
-        else {
-            let message = format!("`{name}` is not a tool of `{owner}`");
-            return Err(CallError::new(ErrorKind::NotFound, message)
-                .with_hint("schedule a tool of the extension itself")
-                .into());
-        };
-        let is_approved = match found.entry.spec.needs_approval {
-            ApprovalPolicy::Never => true,
-            ApprovalPolicy::UnlessGranted => instance.manifest.command().is_some(),
-            ApprovalPolicy::Always => false,
-        };
-        if !is_approved {
-            let message =
-                format!("tool `{name}` requires approval, but a schedule has no approval channel");
-            return Err(CallError::new(ErrorKind::Denied, message)
+    ) -> BoxFuture<'a, Result<ToolOutput, KernelError>> {
+        Box::pin(async move {
+            let found = self.find_tool(name, CallOrigin::Operator)?;
+            let (ToolTarget::Extension(instance), true) =
+                (found.target, found.entry.owner == *owner)
+            else {
+                let message = format!("`{name}` is not a tool of `{owner}`");
+                return Err(CallError::new(ErrorKind::NotFound, message)
+                    .with_hint("schedule a tool of the extension itself")
+                    .into());
+            };
+            let is_approved = match found.entry.spec.needs_approval {
+                ApprovalPolicy::Never => true,
+                ApprovalPolicy::UnlessGranted => instance.manifest.command().is_some(),
+                ApprovalPolicy::Always => false,
+            };
+            if !is_approved {
+                let message = format!(
+                    "tool `{name}` requires approval, but a schedule has no approval channel"
+                );
+                return Err(CallError::new(ErrorKind::Denied, message)
                 .with_hint(format!(
                     "schedule a tool that requires none, or a `task` of the library; to call it \
                      yourself: {}",
                     OperatorCommand::CallTool { name: None }
                 ))
                 .into());
-        }
-        found.entry.arguments.check(arguments)?;
-        Ok(instance.invoke(context, name, arguments, limit).await?)
+            }
+            found.entry.arguments.check(arguments)?;
+            Ok(instance.invoke(context, name, arguments, limit).await?)
+        })
     }
 
     fn find_tool(&self, name: &str, origin: CallOrigin) -> Result<ResolvedTool, KernelError> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use futures::future::BoxFuture;
 use skillhost_manifest::ExtensionId;
 use tokio::sync::Notify;
 
@@ -62,13 +63,17 @@ impl RunSessions {
     }
 
     /// Waits until every run that continues after a restart has stopped.
-    pub async fn wait_for_durable_runs(&self) {
-        self.wait_until_none(|session| session.durable).await;
+    pub fn wait_for_durable_runs(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.wait_until_none(|session| session.durable).await;
+        })
     }
 
     /// Waits until no run is active.
-    pub async fn wait_until_idle(&self) {
-        self.wait_until_none(|_| true).await;
+    pub fn wait_until_idle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.wait_until_none(|_| true).await;
+        })
     }
 
     async fn wait_until_none(&self, is_counted: impl Fn(&RunSession) -> bool) {

@@ -103,6 +103,14 @@ fn tools_are_called_in_one_place() {
     assert_exact("tools called past their instance", &bodies, &host, &below);
 }
 
+/// The body of an async function is compiled again in every crate that awaits it; a boxed future is
+/// compiled once, where it is made.
+#[test]
+fn kernel_futures_are_compiled_once() {
+    let folders = ["kernel/core/src", "kernel/agents/src", "kernel/host/src"];
+    none("public async functions of the kernel", &naming(&["pub async fn"], &folders, &[]));
+}
+
 #[test]
 fn offline_commands_boot_no_kernel() {
     let commands =

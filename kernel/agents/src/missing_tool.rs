@@ -1,10 +1,9 @@
-//! Errors that the report of the start explains.
+//! The error of a missing tool, with what the report of the start knows of its extension.
 
 use skillhost_control::LoadReport;
+use skillhost_core::KernelError;
 use skillhost_home::LoadRejection;
 use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
-
-use crate::error::KernelError;
 
 /// Returns the rejection of the extension that a tool belongs to.
 fn rejected_owner<'a>(report: &'a LoadReport, tool: &str) -> Option<&'a LoadRejection> {
@@ -13,7 +12,11 @@ fn rejected_owner<'a>(report: &'a LoadReport, tool: &str) -> Option<&'a LoadReje
 }
 
 /// Adds the rejection of its extension to the error of a missing tool.
-pub fn explain_missing_tool(report: &LoadReport, tool: &str, error: KernelError) -> KernelError {
+pub(crate) fn explain_missing_tool(
+    report: &LoadReport,
+    tool: &str,
+    error: KernelError,
+) -> KernelError {
     if !matches!(error, KernelError::NotFound { .. }) {
         return error;
     }
@@ -52,7 +55,7 @@ mod tests {
     use skillhost_home::LoadPhase;
 
     use super::*;
-    use crate::error::NamedObject;
+    use skillhost_core::NamedObject;
 
     fn report() -> LoadReport {
         let rejection = |id: &str| LoadRejection {
