@@ -1,21 +1,16 @@
 //! The tools that manifests export to external clients.
 
 use futures::future::BoxFuture;
-use skillhost_control::OwnedTool;
-use skillhost_core::{Instance, KernelError, NamedObject};
+use skillhost_core::{Instance, KernelError, ListedTools, NamedObject};
 use skillhost_home::suggest_similar;
-use skillhost_manifest::ExtensionId;
-use skillhost_payload::{CallContext, CallError, ToolOutput};
+use skillhost_payload::{CallContext, ToolOutput};
 
 use crate::agent_runtime::AgentRuntime;
 
 impl AgentRuntime {
     /// Lists the tools that manifests export, as a client sees them, with the extensions that
     /// failed to list theirs.
-    pub fn exported_tools<'a>(
-        &'a self,
-        context: &'a CallContext,
-    ) -> BoxFuture<'a, (Vec<OwnedTool>, Vec<(ExtensionId, CallError)>)> {
+    pub fn exported_tools<'a>(&'a self, context: &'a CallContext) -> BoxFuture<'a, ListedTools> {
         Box::pin(async move {
             let (mut tools, failures) = self.extensions().list_tools(context, &|_, _| true).await;
             let state = self.extensions().state();

@@ -3,7 +3,7 @@
 //! The kernel addresses models in elements whose names begin with `kernel_` and which carry a nonce
 //! (see [`kernel_element`]). No untrusted text can contain such an element: [`neutralize`] is
 //! applied to instructions, skills, context blocks, tool results, messages, summaries and event
-//! payloads alike. Hidden characters of tool descriptions are removed as well ([`sanitize_tool`]).
+//! payloads alike. Hidden characters of tool descriptions are removed as well (`sanitize_tool`).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -200,7 +200,7 @@ impl Kernel {
 
     /// Drains all runs before the shutdown. Runs of user messages stop before their next model
     /// request, and resume in the next kernel; after a requested restart they have the time of
-    /// [`KernelLimits::rest`](crate::KernelLimits), else, as all others, that of `drain`.
+    /// [`KernelLimits::rest`](skillhost_core::KernelLimits), else, as all others, that of `drain`.
     pub fn drain_runs(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.shared.schedules.scheduler().stop_accepting();
