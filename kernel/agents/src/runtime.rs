@@ -1,6 +1,6 @@
 //! The execution of agents: model requests and tool calls, repeated until the model replies.
 //!
-//! [`run`] has the turns, and [`asking`] the model requests. Each concern of a turn has a file of
+//! [`run`] has the turns, and [`model_request`] the model requests. Each concern of a turn has a file of
 //! its own: [`budget`], [`loop_guard`], [`compaction`], [`skills`], [`permissions`], [`arguments`],
 //! [`lineage`]. Every caller's tool calls go through [`dispatch`]; [`session`]
 //! holds the run that a call belongs to.
@@ -13,8 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) mod agent_alias;
 mod arguments;
-mod asking;
-mod begin;
 mod budget;
 mod build_extension;
 mod calls;
@@ -28,11 +26,13 @@ mod extensions_doctor;
 pub(crate) mod kernel_tools;
 mod lineage;
 mod loop_guard;
+mod model_request;
 mod permissions;
 mod reporter;
 mod request_restart;
 mod request_secure_input;
 mod run;
+mod run_start;
 mod run_state;
 pub(crate) mod session;
 mod skills;

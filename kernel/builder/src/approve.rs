@@ -10,6 +10,7 @@ use skillhost_home::{
 use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::CallError;
 
+use crate::build_paths::{BuildLock, BuildPaths, write_files};
 use crate::builder::{
     CargoExtensionBuilder, remove_older_sources, require_tool_list, run_blocking,
 };
@@ -17,7 +18,6 @@ use crate::details::write_details;
 use crate::error::BuildError;
 use crate::files;
 use crate::manifest::{manifest_violation, parse_manifest_of};
-use crate::place::{BuildLock, BuildPaths, write_files};
 use crate::trial;
 
 /// An extension for approval.

@@ -16,6 +16,7 @@ use skillhost_home::{
 use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
 use skillhost_payload::{CallError, ErrorKind};
 
+use crate::build_paths::{BuildLock, BuildPaths, built_ids, remove_directory, write_files};
 use crate::compile::compile_crate;
 use crate::details::write_details;
 use crate::error::BuildError;
@@ -24,7 +25,6 @@ use crate::install::{self, NewBuild, RecoveryOutcome};
 use crate::installed::{installed_files, with_manifest};
 use crate::manifest::parse_manifest_of;
 use crate::pin::set_pin;
-use crate::place::{BuildLock, BuildPaths, built_ids, remove_directory, write_files};
 use crate::policy;
 use crate::trial::{self, ProcessTrial};
 

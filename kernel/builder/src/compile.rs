@@ -9,9 +9,9 @@ use skillhost_files::TreeFile;
 use skillhost_home::BuildSettings;
 use skillhost_sandbox::{LaunchSpec, ProcessLimits, run_limited};
 
+use crate::build_paths::{BuildPaths, write_files};
 use crate::error::BuildError;
 use crate::messages::{CargoOutput, truncate};
-use crate::place::{BuildPaths, write_files};
 use crate::policy::CrateRecipe;
 
 /// The inherited environment variables; any other one could change the build.

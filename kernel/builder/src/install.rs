@@ -15,11 +15,11 @@ use skillhost_home::{
     ApprovalRecord, Approvals, Approver, library_file_name, read_extension_files,
 };
 
+use crate::build_paths::BuildPaths;
 use crate::error::BuildError;
 use crate::files::file_text;
 use crate::installed::installed_files;
 use crate::pin::set_pin;
-use crate::place::BuildPaths;
 use steps::{FORWARD, Step, UNDO, is_executable, perform, read, remove, write, write_json};
 
 /// The intent of an active installation.

@@ -7,6 +7,7 @@
 //! atomically with respect to crashes. `docs/building.md` describes the trust model.
 
 mod approve;
+mod build_paths;
 mod builder;
 mod compile;
 mod details;
@@ -17,7 +18,6 @@ mod installed;
 mod manifest;
 mod messages;
 mod pin;
-mod place;
 mod policy;
 mod trial;
 

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use skillhost_core::{ProbeError, ProbeReport};
 use skillhost_sandbox::{LaunchSpec, ProcessExit, ProcessLimits, run_limited};
 
+use crate::build_paths::{BuildPaths, create_private, remove_directory};
 use crate::error::BuildError;
 use crate::messages::truncate;
-use crate::place::{BuildPaths, create_private, remove_directory};
 
 /// The timeout of a trial, in addition to the start of a process. It is longer than the kernel's
 /// own timeouts, whose errors are more specific.

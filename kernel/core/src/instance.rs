@@ -21,7 +21,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use crate::blocking::spawn_blocking;
 use crate::context_guard::ContextGuard;
 use crate::limits::KernelLimits;
-use crate::offered::OfferedNames;
+use crate::offered_names::OfferedNames;
 use crate::plugin::{LoadedPlugin, PluginOwner, PreparedCall};
 
 /// A loaded extension. Calls in flight keep it alive, so a new build can replace it at once.

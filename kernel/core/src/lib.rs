@@ -25,7 +25,7 @@ mod load;
 mod load_error;
 mod loader;
 pub mod mistakes;
-mod offered;
+mod offered_names;
 mod plugin;
 mod plugin_loader;
 mod probe;

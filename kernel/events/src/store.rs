@@ -15,9 +15,9 @@ use crate::event::StoredEvent;
 mod append;
 mod deliveries;
 mod failure;
-mod peek;
 mod planning;
 mod prune;
+mod read_only;
 mod schedules;
 mod schema;
 
@@ -49,9 +49,9 @@ impl JournalStore {
             Err(error) if error.kind() == JournalErrorKind::Io && !path.exists() => {
                 return Ok(None);
             }
-            Err(error) if peek::is_unwritable(&error, path) => {
+            Err(error) if read_only::is_unwritable(&error, path) => {
                 // The first error names the cause; the second one is only a consequence.
-                let conn = peek::open_read_only(path).map_err(|_| error)?;
+                let conn = read_only::open_read_only(path).map_err(|_| error)?;
                 let version = schema_version(&conn)?;
                 (conn, version)
             }

@@ -7,7 +7,7 @@ mod crashes;
 mod deliveries;
 #[path = "it/files.rs"]
 mod files;
-#[path = "it/keeping.rs"]
-mod keeping;
-#[path = "it/rig.rs"]
-mod rig;
+#[path = "it/fixture.rs"]
+mod fixture;
+#[path = "it/storage.rs"]
+mod storage;

@@ -1,6 +1,6 @@
 //! Scheduled jobs: the `schedules` of manifests.
 //!
-//! [`clockwork`] decides on the times; this file lists and executes the jobs and stores their
+//! [`job_times`] decides on the times; this file lists and executes the jobs and stores their
 //! outcomes. The scheduler runs under `skillhost run` only, so that a home has one even with
 //! several kernels.
 
@@ -20,10 +20,10 @@ use skillhost_payload::{
     scheduler_interface,
 };
 
-mod clockwork;
+mod job_times;
 
-pub(crate) use clockwork::Scheduler;
-use clockwork::{ScheduledJob, SchedulerEnv};
+pub(crate) use job_times::Scheduler;
+use job_times::{ScheduledJob, SchedulerEnv};
 
 /// Topics of scheduled runs; the payload names the schedule as `schedule`.
 pub(crate) mod topic {

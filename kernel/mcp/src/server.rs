@@ -1,17 +1,17 @@
 //! The protocol: maps the requests of clients to the backend.
 
-mod asked;
 mod completion;
 mod declared;
-mod gate;
-mod listed;
 mod notify;
-mod page;
+mod pagination;
+mod pending_questions;
 mod prompts;
 mod protocol_error;
+mod request_limiter;
 mod resources;
 mod review;
 mod session;
+mod skill_list_cache;
 mod skill_pages;
 mod skills;
 #[cfg(test)]

@@ -9,8 +9,8 @@
 
 mod error;
 mod loader;
+mod message_skim;
 mod running;
-mod skim;
 mod spec;
 mod supervised;
 mod tools;

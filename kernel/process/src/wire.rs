@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _,
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::skim::{MessageSkim, SkimmedLine};
+use crate::message_skim::{MessageSkim, SkimmedLine};
 
 /// The maximum length of a message, in bytes.
 pub(crate) const MAX_MESSAGE: usize = 4 * 1024 * 1024;

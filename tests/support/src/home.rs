@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::built::{binary, profile_dir};
+use crate::binaries::{binary, profile_dir};
 use crate::process::{Background, Output};
 use crate::terminal::Terminal;
 

@@ -14,14 +14,14 @@
 //! and `HOME` are next to the home, and all of it is removed when the [`TestHome`] is dropped. A
 //! failed setup panics with a hint: only tests use this crate.
 
-mod built;
+mod binaries;
 mod home;
 mod paths;
 mod process;
 mod small_disk;
 mod terminal;
 
-pub use built::{binary, example_library, example_program, library, profile_dir, program};
+pub use binaries::{binary, example_library, example_program, library, profile_dir, program};
 pub use home::TestHome;
 pub use paths::legal_paths;
 pub use process::{Background, Output};

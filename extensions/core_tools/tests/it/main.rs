@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod effects;
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod paths;
@@ -15,5 +17,3 @@ mod paths;
 mod skills;
 #[cfg(test)]
 mod work;
-#[cfg(test)]
-mod yard;

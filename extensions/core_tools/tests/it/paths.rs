@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use skillhost_sdk::{ErrorKind, json};
 use test_support::legal_paths;
 
-use crate::yard::{Yard, uses};
+use crate::fixture::{SandboxFixture, uses};
 
 /// Generates ways up, each repeated, in front of each target, with each ending.
-fn payloads(yard: &Yard) -> Vec<String> {
+fn payloads(fixture: &SandboxFixture) -> Vec<String> {
     let ups = [
         "../",
         "..\\",
@@ -42,7 +42,7 @@ fn payloads(yard: &Yard) -> Vec<String> {
         }
     }
     for rel in ["canary.txt", "outside/secret", "home/sandbox/notes/a.md"] {
-        let absolute = yard.outside(rel).display().to_string();
+        let absolute = fixture.outside(rel).display().to_string();
         for prefix in ["", "/", "//", "\\\\?\\", "C:", "c:/", "Z:\\", "notes/../"] {
             payloads.push(format!("{prefix}{absolute}"));
         }
@@ -56,28 +56,28 @@ fn payloads(yard: &Yard) -> Vec<String> {
 
 #[test]
 fn traversal_cannot_escape_sandbox() {
-    let yard = Yard::new();
-    let before = yard.canaries();
-    let payloads = payloads(&yard);
+    let fixture = SandboxFixture::new();
+    let before = fixture.canaries();
+    let payloads = payloads(&fixture);
     assert!(payloads.len() >= 1_000, "{}", payloads.len());
     let mut kinds = BTreeMap::new();
     for payload in &payloads {
         for (tool, args) in uses(payload) {
             // A diff cannot name some paths as they are: the blank or quoted name is another one.
-            let (kind, ..) = yard.refusal(tool, &args);
+            let (kind, ..) = fixture.refusal(tool, &args);
             *kinds.entry(format!("{kind:?}")).or_insert(0) += 1;
         }
     }
     let seen: Vec<&str> = kinds.keys().map(String::as_str).collect();
     assert_eq!(seen, ["Denied", "InvalidArgument"], "{kinds:?}");
-    assert_eq!(yard.canaries(), before);
-    assert_eq!(yard.text("notes/a.md").as_deref(), Some("one\ntwo\nthree\n"));
+    assert_eq!(fixture.canaries(), before);
+    assert_eq!(fixture.text("notes/a.md").as_deref(), Some("one\ntwo\nthree\n"));
 }
 
 #[test]
 fn dots_in_names_are_literal() {
-    let yard = Yard::new();
-    let before = yard.canaries();
+    let fixture = SandboxFixture::new();
+    let before = fixture.canaries();
     for up in [
         "%2e%2e/",
         "..%2f",
@@ -89,42 +89,42 @@ fn dots_in_names_are_literal() {
         "$HOME/",
     ] {
         let path = format!("{up}canary.txt");
-        assert_eq!(yard.refusal("read_file", &json!({ "path": path })).0, ErrorKind::NotFound);
-        yard.call("write_file", &json!({"path": path, "content": "mine"})).unwrap();
-        assert_eq!(yard.text(&path).as_deref(), Some("mine"), "{path}");
+        assert_eq!(fixture.refusal("read_file", &json!({ "path": path })).0, ErrorKind::NotFound);
+        fixture.call("write_file", &json!({"path": path, "content": "mine"})).unwrap();
+        assert_eq!(fixture.text(&path).as_deref(), Some("mine"), "{path}");
     }
-    assert_eq!(yard.canaries(), before);
+    assert_eq!(fixture.canaries(), before);
 }
 
 #[test]
 fn private_data_is_hidden_from_tools() {
-    let yard = Yard::new();
-    let before = yard.canaries();
+    let fixture = SandboxFixture::new();
+    let before = fixture.canaries();
     for path in ["data", "data/x", "data/x/secret", "data/new", "DATA", "Data/x/secret", "dAtA/new"]
     {
         for (tool, args) in uses(path) {
-            let (kind, message, hint) = yard.refusal(tool, &args);
+            let (kind, message, hint) = fixture.refusal(tool, &args);
             assert_eq!(kind, ErrorKind::Denied, "{tool} {path}: {message}");
             assert_eq!(message, format!("`{path}` is private data"), "{tool}");
             assert_eq!(hint, "sandbox/data belongs to the extensions; use their tools");
         }
     }
     // Of this name there may be others.
-    yard.call("write_file", &json!({"path": "notes/data/x", "content": "mine"})).unwrap();
-    let top = yard.call("list_directory", &json!({})).unwrap();
+    fixture.call("write_file", &json!({"path": "notes/data/x", "content": "mine"})).unwrap();
+    let top = fixture.call("list_directory", &json!({})).unwrap();
     assert_eq!(top.text, "notes/\nskills/\n[2 entries]");
-    assert_eq!(yard.canaries(), before);
+    assert_eq!(fixture.canaries(), before);
 }
 
 #[test]
 fn legal_paths_work_with_all_tools() {
-    let yard = Yard::new();
+    let fixture = SandboxFixture::new();
     // Only the sandbox's own `data` is private.
     let paths = legal_paths("data");
     assert!(paths.len() >= 200, "{}", paths.len());
     for path in &paths {
         let call = |tool: &str, args| {
-            yard.call(tool, &args).unwrap_or_else(|error| panic!("{tool} {path}: {error}"))
+            fixture.call(tool, &args).unwrap_or_else(|error| panic!("{tool} {path}: {error}"))
         };
         let content = format!("content of {path}\n");
         call("write_file", json!({"path": path, "content": content}));
@@ -133,7 +133,7 @@ fn legal_paths_work_with_all_tools() {
         let new = format!("{content}more\n");
         let patch = skill_diff::unified_diff(&content, &new, path);
         call("apply_patch", json!({ "patch": patch }));
-        assert_eq!(yard.text(path), Some(new));
+        assert_eq!(fixture.text(path), Some(new));
         call("move_path", json!({"from": path, "to": "elsewhere/it"}));
         call("move_path", json!({"from": "elsewhere/it", "to": path}));
         if let Some((dir, name)) = path.rsplit_once('/') {
@@ -142,7 +142,7 @@ fn legal_paths_work_with_all_tools() {
             assert!(names.iter().any(|entry| entry["name"] == name), "{path}: {listed}");
         }
         call("delete_path", json!({ "path": path }));
-        assert_eq!(yard.text(path), None);
+        assert_eq!(fixture.text(path), None);
     }
 }
 
@@ -162,18 +162,18 @@ proptest! {
         ),
     ) {
         let path = parts.concat();
-        let yard = Yard::new();
-        let before = yard.canaries();
+        let fixture = SandboxFixture::new();
+        let before = fixture.canaries();
         let is_literal = !path.split('/').any(|part| matches!(part, "" | "." | ".."));
-        if let Ok(done) = yard.call("read_file", &json!({ "path": path })) {
+        if let Ok(done) = fixture.call("read_file", &json!({ "path": path })) {
             prop_assert!(is_literal);
-            prop_assert_eq!(done.structured["content"].as_str().map(str::to_owned), yard.text(&path));
+            prop_assert_eq!(done.structured["content"].as_str().map(str::to_owned), fixture.text(&path));
         }
         for (tool, args) in uses(&path) {
-            let done = yard.call(tool, &args);
+            let done = fixture.call(tool, &args);
             prop_assert!(is_literal || tool == "apply_patch" || done.is_err(), "{} {:?}", tool, path);
         }
-        prop_assert_eq!(yard.canaries(), before);
-        prop_assert!(fs::read_to_string(yard.path("skills/demo/SKILL.md")).unwrap().contains("Do it."));
+        prop_assert_eq!(fixture.canaries(), before);
+        prop_assert!(fs::read_to_string(fixture.path("skills/demo/SKILL.md")).unwrap().contains("Do it."));
     }
 }

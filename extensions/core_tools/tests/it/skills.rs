@@ -5,13 +5,13 @@ use std::fs;
 
 use skillhost_sdk::{ErrorKind, json};
 
-use crate::yard::{Yard, uses};
+use crate::fixture::{SandboxFixture, uses};
 
 const NEW: &str = "---\nname: new\ndescription: New.\n---\nDo it.\n";
 
-fn tree(yard: &Yard, rel: &str) -> BTreeMap<String, String> {
+fn tree(fixture: &SandboxFixture, rel: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    let mut dirs = vec![yard.path(rel)];
+    let mut dirs = vec![fixture.path(rel)];
     while let Some(dir) = dirs.pop() {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
@@ -19,7 +19,10 @@ fn tree(yard: &Yard, rel: &str) -> BTreeMap<String, String> {
                 dirs.push(path);
             } else {
                 let text = fs::read_to_string(&path).unwrap();
-                found.insert(path.strip_prefix(yard.path("")).unwrap().display().to_string(), text);
+                found.insert(
+                    path.strip_prefix(fixture.path("")).unwrap().display().to_string(),
+                    text,
+                );
             }
         }
     }
@@ -28,9 +31,9 @@ fn tree(yard: &Yard, rel: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn skill_files_are_read_only() {
-    let yard = Yard::new();
-    yard.write("team/group/other/skill.md", "---\ndescription: Lower case.\n---\n");
-    let before = tree(&yard, "");
+    let fixture = SandboxFixture::new();
+    fixture.write("team/group/other/skill.md", "---\ndescription: Lower case.\n---\n");
+    let before = tree(&fixture, "");
     let parts = [
         ("skills/demo/SKILL.md", "demo"),
         ("skills/demo/references/guide.md", "demo"),
@@ -43,7 +46,7 @@ fn skill_files_are_read_only() {
             if matches!(tool, "read_file" | "list_directory") {
                 continue;
             }
-            let (kind, message, hint) = yard.refusal(tool, &args);
+            let (kind, message, hint) = fixture.refusal(tool, &args);
             let expected = format!("`{path}` belongs to the skill `{id}`, which is read-only");
             assert_eq!((kind, message), (ErrorKind::Denied, expected), "{tool}");
             let expected = format!("propose the change: propose_skill_update with skill_id `{id}`");
@@ -62,49 +65,50 @@ fn skill_files_are_read_only() {
             ("delete_path", json!({"path": path, "recursive": true})),
             ("move_path", json!({"from": path, "to": "elsewhere"})),
         ] {
-            assert_eq!(yard.refusal(tool, &args).1, message, "{tool}");
+            assert_eq!(fixture.refusal(tool, &args).1, message, "{tool}");
         }
     }
-    assert_eq!(tree(&yard, ""), before);
-    let read = yard.call("read_file", &json!({"path": "skills/demo/references/guide.md"})).unwrap();
+    assert_eq!(tree(&fixture, ""), before);
+    let read =
+        fixture.call("read_file", &json!({"path": "skills/demo/references/guide.md"})).unwrap();
     assert_eq!(read.structured["content"], "inside");
-    let listed = yard.call("list_directory", &json!({"path": "skills"})).unwrap();
+    let listed = fixture.call("list_directory", &json!({"path": "skills"})).unwrap();
     assert_eq!(listed.text, "demo/ (skill, read-only)\n[1 entries]");
 }
 
 #[test]
 fn new_skill_is_announced_first() {
-    let yard = Yard::new();
+    let fixture = SandboxFixture::new();
     let write = json!({"path": "skills/new/SKILL.md", "content": NEW});
-    let plan = yard.plan("write_file", &write).unwrap();
+    let plan = fixture.plan("write_file", &write).unwrap();
     assert_eq!(plan.new_skills(), ["new"]);
-    assert!(!yard.path("skills/new").exists());
-    plan.commit(&yard.sandbox, None).unwrap();
-    assert_eq!(yard.text("skills/new/SKILL.md").as_deref(), Some(NEW));
+    assert!(!fixture.path("skills/new").exists());
+    plan.commit(&fixture.sandbox, None).unwrap();
+    assert_eq!(fixture.text("skills/new/SKILL.md").as_deref(), Some(NEW));
 
     let diff = |path: &str, text: &str| skill_diff::unified_diff("", text, path);
     let patch = diff("skills/group/two/SKILL.md", NEW) + &diff("skills/group/two/a.md", "a\n");
-    let plan = yard.plan("apply_patch", &json!({ "patch": patch })).unwrap();
+    let plan = fixture.plan("apply_patch", &json!({ "patch": patch })).unwrap();
     assert_eq!(plan.new_skills(), ["two"]);
-    plan.commit(&yard.sandbox, None).unwrap();
-    assert_eq!(yard.text("skills/group/two/a.md").as_deref(), Some("a\n"));
+    plan.commit(&fixture.sandbox, None).unwrap();
+    assert_eq!(fixture.text("skills/group/two/a.md").as_deref(), Some("a\n"));
 
-    yard.write("notes/draft.md", NEW);
+    fixture.write("notes/draft.md", NEW);
     let moved = json!({"from": "notes/draft.md", "to": "skills/three/SKILL.md"});
-    let plan = yard.plan("move_path", &moved).unwrap();
+    let plan = fixture.plan("move_path", &moved).unwrap();
     assert_eq!(plan.new_skills(), ["three"]);
-    plan.commit(&yard.sandbox, None).unwrap();
-    assert_eq!(yard.text("skills/three/SKILL.md").as_deref(), Some(NEW));
+    plan.commit(&fixture.sandbox, None).unwrap();
+    assert_eq!(fixture.text("skills/three/SKILL.md").as_deref(), Some(NEW));
 
     // Its other files come before; they are no skill yet.
     let other = json!({"path": "skills/four/references/a.md", "content": "a"});
-    assert_eq!(yard.plan("write_file", &other).unwrap().new_skills(), [""; 0]);
+    assert_eq!(fixture.plan("write_file", &other).unwrap().new_skills(), [""; 0]);
 }
 
 #[test]
 fn hidden_or_hiding_skill_is_rejected() {
-    let yard = Yard::new();
-    yard.write("skills/group/inner/SKILL.md", NEW);
+    let fixture = SandboxFixture::new();
+    fixture.write("skills/group/inner/SKILL.md", NEW);
     let own = "a skill has a directory of its own: skills/<id>/SKILL.md";
     let cases = [
         ("SKILL.md", "`SKILL.md` would make a directory of skills a skill", own),
@@ -126,7 +130,7 @@ fn hidden_or_hiding_skill_is_rejected() {
             let is_new = tool == "write_file" || tool == "apply_patch" || args["to"] == path;
             if is_new {
                 let expected = (ErrorKind::Denied, message.to_owned(), hint.to_owned());
-                assert_eq!(yard.refusal(tool, &args), expected, "{tool}");
+                assert_eq!(fixture.refusal(tool, &args), expected, "{tool}");
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::state::SkillStates;
 use crate::walk::{ScanContext, ScanMode, ScanResult, scan_roots};
 
 mod last_good;
-mod quick;
+mod quick_check;
 
 pub use last_good::{BrokenSkill, LastGoodText};
 

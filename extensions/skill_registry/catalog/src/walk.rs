@@ -13,7 +13,7 @@ use crate::problem::{PartialReason, ProblemDraft, ScanProblem};
 use crate::roots::{LinkResolution, nested_roots, resolve_link};
 use crate::signature::FileSignature;
 
-mod carry;
+mod kept_entries;
 mod pass;
 mod probe;
 
@@ -173,7 +173,7 @@ impl RootScanner<'_> {
         self.report_not_utf8(index, &pending.rel, listing);
         // After the listing is known, because absence is decided against it.
         if let Some(before) = before {
-            carry::keep_missing(&mut found, before, self.setting.cache);
+            kept_entries::keep_missing(&mut found, before, self.setting.cache);
         }
         found.entries.shrink_to_fit();
         self.walked.containers.push(found);

@@ -6,8 +6,8 @@ use skill_ledger::{LedgerErrorKind, ToolGrant};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::consent::ApprovalFlags;
-use super::desk::{ReviewContext, current_actor};
 use super::page;
+use super::review_context::{ReviewContext, current_actor};
 use crate::arguments::ApproveArgs;
 
 pub(super) fn cmd_skill_approve(session: &CliContext, args: &ApproveArgs) -> CommandResult {

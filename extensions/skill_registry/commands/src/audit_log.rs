@@ -5,7 +5,7 @@ use skill_ledger::{AuditEntry, AuditFilter};
 use skillhost_payload::format_rfc3339;
 use skillhost_terminal::{CliContext, CommandResult, exit, json_text};
 
-use super::desk::ReviewContext;
+use super::review_context::ReviewContext;
 use crate::arguments::{AuditLogArgs, AuditStart};
 
 pub(super) fn cmd_skill_audit_log(session: &CliContext, args: &AuditLogArgs) -> CommandResult {

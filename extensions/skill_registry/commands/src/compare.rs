@@ -3,9 +3,9 @@
 use serde::Serialize;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
-use super::desk::ReviewContext;
 use super::difference::{FileDifference, compare_versions};
 use super::page::{self, TextPage};
+use super::review_context::ReviewContext;
 use crate::arguments::DiffArgs;
 
 /// The output of the command with `--json`.

@@ -2,7 +2,7 @@
 
 mod chain;
 mod print;
-mod turn;
+mod turn_explanation;
 
 use serde::Serialize;
 use skill_catalog::{AgentScope, Audience, PartialScan, SkillRoot};
@@ -12,10 +12,10 @@ use skill_rules::Profile;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
 use self::chain::{ScanRemark, StageRow};
-pub use self::turn::ToolRequests;
+pub use self::turn_explanation::ToolRequests;
 use super::approve::offer_approvals;
 use super::consent::is_interactive;
-use super::stored;
+use super::home_skills;
 use crate::arguments::{DoctorArgs, ExplainArgs};
 
 /// The output of the command with `--json`.
@@ -42,7 +42,7 @@ pub(super) fn cmd_skill_explain(
     args: &ExplainArgs,
     kernel: ToolRequests<'_>,
 ) -> CommandResult {
-    turn::explain_turn(session, &args.agent, &args.prompt, kernel)
+    turn_explanation::explain_turn(session, &args.agent, &args.prompt, kernel)
 }
 
 pub(super) fn cmd_skill_doctor(
@@ -51,9 +51,9 @@ pub(super) fn cmd_skill_doctor(
     kernel: ToolRequests<'_>,
 ) -> CommandResult {
     if let (Some(agent), Some(prompt)) = (&args.agent, &args.prompt) {
-        return turn::explain_turn(session, agent, prompt, kernel);
+        return turn_explanation::explain_turn(session, agent, prompt, kernel);
     }
-    let store = stored::open_store(session, &args.roots)?;
+    let store = home_skills::open_store(session, &args.roots)?;
     let snapshot = store.snapshot();
     let profile = Profile::from(args.profile);
     let budget = store.options().l1_budget_chars;
@@ -67,7 +67,7 @@ pub(super) fn cmd_skill_doctor(
     let catalog = catalog.filter(|catalog| !is_picked(&catalog.report));
     let (skills, remarks) = chain::check_stages(&snapshot, catalog.as_deref(), profile);
     let not_granted = if args.roots.roots.is_empty() {
-        let mut grants = stored::tool_grants(session, &store, &snapshot);
+        let mut grants = home_skills::tool_grants(session, &store, &snapshot);
         grants.retain(|grant| !grant.approved);
         grants
     } else {

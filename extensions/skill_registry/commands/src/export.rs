@@ -18,7 +18,7 @@ use skillhost_terminal::{
 
 use self::folder::{TargetDirectory, TargetStatus};
 use self::tree::{ExportSource, FileChange};
-use super::stored;
+use super::home_skills;
 use super::wording::registry_error;
 use crate::arguments::ExportArgs;
 
@@ -70,7 +70,7 @@ struct SkippedSkill {
 /// The command failed.
 pub fn cmd_export(session: &CliContext, args: &ExportArgs) -> CommandResult {
     let to = target(session, args)?;
-    let store = stored::open_store(session, &args.roots)?;
+    let store = home_skills::open_store(session, &args.roots)?;
     let snapshot = store.snapshot();
     let statuses = approval_statuses(session, args, &snapshot)?;
     let (chosen, left_out) = select_skills(args, &snapshot, &statuses)?;
@@ -167,7 +167,7 @@ fn approval_statuses(
     if !args.roots.roots.is_empty() {
         return Ok(HashMap::new());
     }
-    let ledger = stored::open_ledger(&session.home()?);
+    let ledger = home_skills::open_ledger(&session.home()?);
     let statuses = ledger.approval_statuses(snapshot);
     for note in ledger.take_notes() {
         session.output.print_note(note);

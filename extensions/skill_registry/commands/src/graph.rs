@@ -13,7 +13,7 @@ use skillhost_terminal::{
 };
 
 use super::batch::worst_exit_code;
-use super::loaded;
+use super::loadable_skills;
 use crate::arguments::GraphArgs;
 
 pub(super) fn cmd_skill_graph(session: &CliContext, args: &GraphArgs) -> CommandResult {
@@ -23,7 +23,7 @@ pub(super) fn cmd_skill_graph(session: &CliContext, args: &GraphArgs) -> Command
             .with_hint("choose one of them"));
     }
     let mut skills = Vec::new();
-    let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
+    let batch = loadable_skills::for_each(session, &args.paths, |skill, frontmatter| {
         let extended =
             ExtendedSpec::from_frontmatter(&frontmatter).merge_with(read_sidecar(output, skill));
         skills.push(GraphSkill {

@@ -5,7 +5,7 @@ use skill_ledger::{SkillVersion, VersionAuthor};
 use skillhost_payload::format_minute;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
-use super::desk::ReviewContext;
+use super::review_context::ReviewContext;
 use crate::arguments::HistoryArgs;
 
 pub(super) fn cmd_skill_history(session: &CliContext, args: &HistoryArgs) -> CommandResult {

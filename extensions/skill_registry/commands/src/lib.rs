@@ -8,15 +8,15 @@ mod compare;
 mod consent;
 mod cost;
 mod declared;
-mod desk;
 mod difference;
 mod doctor;
 mod export;
 mod fmt;
 mod graph;
 mod history;
+mod home_skills;
 mod lint;
-mod loaded;
+mod loadable_skills;
 mod new;
 mod page;
 mod proposals;
@@ -28,6 +28,7 @@ mod reject;
 mod render;
 mod report;
 mod review;
+mod review_context;
 mod roles;
 mod rollback;
 mod rules;
@@ -35,7 +36,6 @@ mod search;
 mod skills_ref;
 mod states;
 mod stats;
-mod stored;
 mod validate;
 mod wording;
 
@@ -45,9 +45,9 @@ pub use arguments::{ExportArgs, SkillCommand};
 use arguments::{LedgerCommand, ProposalCommand};
 pub use doctor::ToolRequests;
 pub use export::cmd_export;
+pub use home_skills::{REGISTRY, registry_config};
 pub use new::create_directory;
 pub use skills_ref::{reference_tool_name, run_reference_tool};
-pub use stored::{REGISTRY, registry_config};
 
 /// Runs a command about skills. `kernel` is used by the one command that a kernel answers.
 ///
@@ -60,16 +60,18 @@ pub fn cmd_skill(
 ) -> CommandResult {
     match command {
         SkillCommand::List { query, tag, roots } => {
-            stored::cmd_skill_list(session, query.as_deref(), tag, roots)
+            home_skills::cmd_skill_list(session, query.as_deref(), tag, roots)
         }
         SkillCommand::Search(args) => search::cmd_skill_search(session, args),
         SkillCommand::Enable(args) => states::cmd_skill_enable(session, args),
         SkillCommand::Disable(args) => states::cmd_skill_disable(session, args),
-        SkillCommand::Show { id, roots } => stored::cmd_skill_show(session, id, roots),
-        SkillCommand::Read { id, path: None, roots } => stored::cmd_skill_read(session, id, roots),
+        SkillCommand::Show { id, roots } => home_skills::cmd_skill_show(session, id, roots),
+        SkillCommand::Read { id, path: None, roots } => {
+            home_skills::cmd_skill_read(session, id, roots)
+        }
         SkillCommand::Read { id, path: Some(path), roots }
         | SkillCommand::Resource { id, path, roots } => {
-            stored::cmd_skill_resource(session, id, path, roots)
+            home_skills::cmd_skill_resource(session, id, path, roots)
         }
         SkillCommand::Validate(args) => validate::cmd_skill_validate(session, args),
         SkillCommand::Lint(args) => lint::cmd_skill_lint(session, args),

@@ -5,7 +5,7 @@ use skill_ledger::{ProposalFilter, ProposalState, ReviewFlag};
 use skillhost_payload::format_minute;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
-use super::desk::ReviewContext;
+use super::review_context::ReviewContext;
 use crate::arguments::ProposalsArgs;
 
 /// The number of characters of a justification in a list.

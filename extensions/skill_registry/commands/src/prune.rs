@@ -4,7 +4,7 @@ use serde_json::json;
 use skill_ledger::RetentionRule;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
-use super::desk::ReviewContext;
+use super::review_context::ReviewContext;
 use crate::arguments::PruneArgs;
 
 pub(super) fn prune(session: &CliContext, args: &PruneArgs) -> CommandResult {

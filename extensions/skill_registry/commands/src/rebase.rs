@@ -3,7 +3,7 @@
 use skill_ledger::ProposalState;
 use skillhost_terminal::{CliContext, CommandResult, GREEN, RED, display_safe, exit};
 
-use super::desk::{ReviewContext, current_actor};
+use super::review_context::{ReviewContext, current_actor};
 use crate::arguments::RebaseArgs;
 
 pub(super) fn cmd_skill_rebase(session: &CliContext, args: &RebaseArgs) -> CommandResult {

@@ -9,7 +9,7 @@ use skill_format::SkillId;
 use skill_ledger::Ledger;
 use skillhost_terminal::{CliContext, CliError};
 
-use super::stored;
+use super::home_skills;
 use super::wording::registry_error;
 use crate::arguments::SkillRoots;
 
@@ -46,8 +46,9 @@ impl<'s> Recorder<'s> {
     fn record(&self, path: &Path) -> Result<(), CliError> {
         let home = self.home.get_or_init(|| {
             let home = self.session.find_trusted_home().ok().flatten()?;
-            let store = stored::open_store(self.session, &SkillRoots { roots: Vec::new() }).ok()?;
-            Some((stored::open_ledger(&home), store))
+            let store =
+                home_skills::open_store(self.session, &SkillRoots { roots: Vec::new() }).ok()?;
+            Some((home_skills::open_ledger(&home), store))
         });
         let Some((ledger, store)) = home else { return Ok(()) };
         let snapshot = store.snapshot();

@@ -2,7 +2,7 @@
 
 use skillhost_terminal::{CliContext, CommandResult, display_safe, exit};
 
-use super::desk::{ReviewContext, current_actor};
+use super::review_context::{ReviewContext, current_actor};
 use crate::arguments::RejectArgs;
 
 pub(super) fn cmd_skill_reject(session: &CliContext, args: &RejectArgs) -> CommandResult {

@@ -16,7 +16,7 @@ use skillhost_terminal::{
 };
 
 use self::theme::{ColorTheme, SkillPage};
-use super::stored;
+use super::home_skills;
 use super::wording::registry_error;
 use crate::arguments::{RenderArgs, SkillRoots};
 
@@ -100,7 +100,7 @@ fn find(session: &CliContext, named: &Path) -> Result<SanitizedSkill, CliError> 
                 .with_hint("name a skill's directory or its SKILL.md, or a home with --home")
         };
         session.home().map_err(nowhere)?;
-        let store = stored::open_store(session, &SkillRoots { roots: Vec::new() })?;
+        let store = home_skills::open_store(session, &SkillRoots { roots: Vec::new() })?;
         let snapshot = store.snapshot();
         let Some(skill) = snapshot.get(id) else {
             let message = format!("skill `{id}` not found, neither here nor in the home");

@@ -1,13 +1,13 @@
 //! The report of `validate` and `lint`: findings in several formats, one skill at a time.
 
-mod beside;
 mod github;
 mod human;
 mod json;
 mod jsonl;
-mod place;
+mod line_excerpt;
 mod reference;
 mod sarif;
+mod sidecar;
 mod writer;
 
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use skillhost_terminal::{CliContext, CliError, Output, ignore_broken_pipe};
 
 use crate::arguments::ReportFormat;
 
-pub(super) use self::beside::SidecarReport;
+pub(super) use self::sidecar::SidecarReport;
 pub(super) use self::writer::CheckedSkill;
 use self::writer::{CheckSummary, ReportWriter};
 

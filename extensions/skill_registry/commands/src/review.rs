@@ -1,8 +1,8 @@
 //! `skillhost skill proposal review`: proposals as pages; on a terminal, decided one after the other.
 
 mod editor;
+mod review_loop;
 mod screen;
-mod walk;
 
 use serde::Serialize;
 use serde_json::json;
@@ -10,8 +10,8 @@ use skill_ledger::{Proposal, ProposalDrift, ProposalFilter, ProposalState};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use super::consent::is_interactive;
-use super::desk::ReviewContext;
 use super::page;
+use super::review_context::ReviewContext;
 use crate::arguments::ReviewArgs;
 
 /// A proposal as `--json` prints it.
@@ -29,7 +29,7 @@ pub(super) fn cmd_skill_review(session: &CliContext, args: &ReviewArgs) -> Comma
         None => pending_proposal_ids(&context)?,
     };
     if is_interactive(session) && !ids.is_empty() {
-        return walk::review_interactively(session, &context, &ids);
+        return review_loop::review_interactively(session, &context, &ids);
     }
     if session.output.json {
         let reviewed = ids

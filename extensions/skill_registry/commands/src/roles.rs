@@ -10,7 +10,7 @@ use skillhost_terminal::{
     ignore_broken_pipe,
 };
 
-use super::loaded;
+use super::loadable_skills;
 use crate::arguments::RolesArgs;
 
 struct TriadMember {
@@ -22,7 +22,7 @@ struct TriadMember {
 pub(super) fn cmd_skill_roles(session: &CliContext, args: &RolesArgs) -> CommandResult {
     let mut members = Vec::new();
     let mut roles = RoleCounts::default();
-    let batch = loaded::for_each(session, &args.paths, |skill, frontmatter| {
+    let batch = loadable_skills::for_each(session, &args.paths, |skill, frontmatter| {
         let id = skill.dir_name.clone();
         let name = frontmatter.name.unwrap_or_else(|| id.clone());
         let role = SkillRole::from_name(&name);

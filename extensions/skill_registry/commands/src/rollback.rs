@@ -5,8 +5,8 @@ use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit
 
 use super::compare;
 use super::consent::ApprovalFlags;
-use super::desk::{ReviewContext, current_actor};
 use super::difference::compare_versions;
+use super::review_context::{ReviewContext, current_actor};
 use crate::arguments::RollbackArgs;
 
 pub(super) fn cmd_skill_rollback(session: &CliContext, args: &RollbackArgs) -> CommandResult {

@@ -12,7 +12,7 @@ use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, DIM, Output, display_safe, exit,
 };
 
-use super::stored;
+use super::home_skills;
 use crate::arguments::SearchArgs;
 
 /// The width of the id column; a longer id moves the rest of its line.
@@ -25,7 +25,7 @@ pub(super) fn cmd_skill_search(session: &CliContext, args: &SearchArgs) -> Comma
         return Err(CliError::usage("the query is empty")
             .with_hint("say what the skill is for; `skillhost skill list` prints all of them"));
     }
-    let store = stored::open_store(session, &args.roots)?;
+    let store = home_skills::open_store(session, &args.roots)?;
     let snapshot = store.snapshot();
     let searcher = SkillSearcher::new();
     // No background task exists here, and the results must match those of an agent with a warm
@@ -79,7 +79,7 @@ pub(super) fn cmd_skill_search(session: &CliContext, args: &SearchArgs) -> Comma
         let more = matched - found.ranked.hits.len();
         output.print_note(format!("{more} more; --limit shows them"));
     }
-    stored::print_problems(output, &snapshot);
+    home_skills::print_problems(output, &snapshot);
     Ok(exit::OK)
 }
 

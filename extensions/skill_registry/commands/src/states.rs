@@ -15,7 +15,7 @@ use skillhost_files::{ReplaceError, replace_file, write_atomically};
 use skillhost_home::{Home, Settings};
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
-use super::stored::{self, REGISTRY};
+use super::home_skills::{self, REGISTRY};
 use crate::arguments::{DisableArgs, EnableArgs, SkillRoots};
 
 /// The change of one skill's state.
@@ -41,7 +41,7 @@ pub(super) fn cmd_skill_disable(session: &CliContext, args: &DisableArgs) -> Com
 
 fn change(session: &CliContext, ids: &[String], to: SkillState) -> CommandResult {
     let home = session.home()?;
-    let snapshot = stored::open_store(session, &SkillRoots { roots: Vec::new() })?.snapshot();
+    let snapshot = home_skills::open_store(session, &SkillRoots { roots: Vec::new() })?.snapshot();
     for id in ids {
         check_exists(&snapshot, id)?;
     }

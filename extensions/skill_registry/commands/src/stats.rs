@@ -6,7 +6,7 @@ use serde_json::json;
 use skillhost_payload::format_minute;
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
-use super::desk::ReviewContext;
+use super::review_context::ReviewContext;
 use crate::arguments::StatsArgs;
 
 pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> CommandResult {

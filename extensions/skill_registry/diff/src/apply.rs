@@ -1,8 +1,8 @@
 //! The application of diffs.
 
+use crate::hunk_search::{BaseText, HunkPlacement, HunkSearch};
 use crate::lines::{LineEnding, usual_ending};
 use crate::parse::{HunkLine, LineTag, parse_diff};
-use crate::place::{BaseText, HunkPlacement, HunkSearch};
 use crate::{DiffError, FuzzKind, FuzzNote, LIMIT, PatchResult};
 
 /// Applies a diff to a text; `path` is the name of the file expected in the diff.

@@ -20,11 +20,11 @@ mod apply;
 mod error;
 mod files;
 mod fuzz;
+mod hunk_search;
 mod lines;
 mod merge;
 mod names;
 mod parse;
-mod place;
 mod unified;
 mod words;
 

@@ -9,7 +9,7 @@ use skill_catalog::{Skill, Snapshot};
 use skill_format::{Digest, SkillId};
 
 use crate::changes::record::{disk_audit_entry, first_author};
-use crate::files::place::SkillDirectory;
+use crate::files::skill_directory::SkillDirectory;
 use crate::files::tree::{CapturedTree, read_tree};
 use crate::ledger::Ledger;
 use crate::records::error::LedgerError;

@@ -8,7 +8,7 @@ use skill_format::{Digest, SkillId};
 
 use crate::changes::record::record_version;
 use crate::files::created_mirror::{MIRROR, Mirror, read_mirror};
-use crate::files::place::{SkillDirectory, find_skill, require_skill};
+use crate::files::skill_directory::{SkillDirectory, find_skill, require_skill};
 use crate::files::tree::{CapturedTree, read_tree};
 use crate::grant::untrusted_root;
 use crate::ledger::Ledger;

@@ -11,7 +11,7 @@ use skill_rules::{CheckOptions, CheckScope, Profile};
 use skillhost_files::jail::{self, JailError, RelPath};
 use yaml_tree::Value;
 
-use crate::files::place::{ProposalTarget, jail_error};
+use crate::files::skill_directory::{ProposalTarget, jail_error};
 use crate::files::tree as files;
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::proposal::{LintDelta, LintFinding, ReviewFlag};

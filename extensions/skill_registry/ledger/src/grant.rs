@@ -4,7 +4,7 @@ use serde::Serialize;
 use skill_catalog::{Skill, Snapshot, Store, TrustLevel};
 use skill_format::{AllowedTools, Digest, SkillId};
 
-use crate::files::place::{SkillDirectory, require_skill};
+use crate::files::skill_directory::{SkillDirectory, require_skill};
 use crate::files::tree::{current_digests, read_tree};
 use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};

@@ -14,27 +14,26 @@ mod created_skills;
 mod examine;
 mod files;
 mod grant;
-mod keep;
 mod last_good;
 mod ledger;
 mod observe;
 mod open;
-mod peek;
 mod proposals;
 mod read;
+mod read_only;
 mod records;
 mod retention;
 mod rollback;
 mod search_rows;
 mod session;
 mod sqlite;
-mod texts;
+mod sync;
+mod text_recovery;
 
 pub use activation_log::ActivationLog;
-pub use files::place::unknown_skill_for;
+pub use files::skill_directory::unknown_skill_for;
 pub use files::tree::current_digests;
 pub use grant::ToolGrant;
-pub use keep::{LedgerOutcome, LedgerSync};
 pub use ledger::Ledger;
 pub use records::activation::{ActivationKind, SkillAccess, SkillActivation, SkillStats};
 pub use records::catalog_row::{CatalogHit, CatalogRow, CatalogTerm};
@@ -50,3 +49,4 @@ pub use records::retention::{PruneReport, RetentionRule};
 pub use records::version::{
     ApprovalStatus, AuditEntry, AuditFilter, SkillVersion, VersionAuthor, VersionFile, VersionTree,
 };
+pub use sync::{LedgerOutcome, LedgerSync};

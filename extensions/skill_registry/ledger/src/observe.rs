@@ -5,7 +5,7 @@ use skill_format::SkillId;
 use skillhost_files::jail::JailError;
 
 use crate::changes::record::{first_author, mark_stale, record_version};
-use crate::files::place::{SkillDirectory, find_skill};
+use crate::files::skill_directory::{SkillDirectory, find_skill};
 use crate::files::tree::{CapturedTree, read_tree};
 use crate::ledger::Ledger;
 use crate::records::error::LedgerError;

@@ -6,7 +6,7 @@ use serde_json::json;
 use skill_catalog::{Advice, NextStep, Snapshot, suggest_similar};
 
 use crate::changes::record::record_version;
-use crate::files::place::{SkillDirectory, find_skill, require_skill};
+use crate::files::skill_directory::{SkillDirectory, find_skill, require_skill};
 use crate::files::tree::{CapturedTree, read_tree};
 use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};

@@ -32,7 +32,7 @@ use crate::watch::SkillWatcher;
 /// The extension.
 struct SkillRegistry {
     registry: Arc<RegistryState>,
-    embedding_search: EmbeddingSearch,
+    embedding: EmbeddingSearch,
     watch: Arc<SkillWatcher>,
     generation_file: GenerationFile,
     publication: SkillPublication,
@@ -45,10 +45,10 @@ impl Extension for SkillRegistry {
         let generation_file = GenerationFile::new(cx.data_path());
         let registry = Arc::new(RegistryState::new(cx)?);
         log_messages(&ChangeLog::initial_messages(&registry.store.snapshot()));
-        let (embedding_search, watch) =
+        let (embedding, watch) =
             (EmbeddingSearch::new(&registry), Arc::new(SkillWatcher::new(&registry)));
         let publication = SkillPublication::new(Arc::clone(&registry.store));
-        Ok(Self { registry, embedding_search, watch, generation_file, publication })
+        Ok(Self { registry, embedding, watch, generation_file, publication })
     }
 
     async fn start(&self) -> Result<()> {
@@ -88,10 +88,8 @@ impl ToolProvider for SkillRegistry {
                 review::spawn_review(&self.registry);
                 answer
             }
-            "list_skills" => tools::call_list_skills(&self.embedding_search, cx, args).await,
-            "explain_catalog" => {
-                tools::call_explain_catalog(&self.embedding_search, cx, args).await
-            }
+            "list_skills" => tools::call_list_skills(&self.embedding, cx, args).await,
+            "explain_catalog" => tools::call_explain_catalog(&self.embedding, cx, args).await,
             _ => run_blocking(|| tools::call_read(&self.registry, cx, tool, args)),
         }
     }
@@ -110,7 +108,7 @@ impl ContextProvider for SkillRegistry {
     async fn get_context(&self, cx: &CallContext, prompt: &str) -> Result<Option<Arc<str>>> {
         let (snapshot, turn) =
             (self.registry.store.snapshot(), self.registry.finder.block_request(cx, prompt));
-        let near = self.embedding_search.score_similarity(&snapshot, prompt).await;
+        let near = self.embedding.score_similarity(&snapshot, prompt).await;
         Ok(run_blocking(|| self.registry.finder.block(&snapshot, &turn, near.as_ref())))
     }
 }
@@ -119,7 +117,7 @@ impl ContextProvider for SkillRegistry {
 impl ServiceProvider for SkillRegistry {
     async fn run_background(&self, cancel: CancellationToken) -> Result<()> {
         let watch = self.watch.run();
-        let finding = self.embedding_search.maintain_index(&self.watch.changed);
+        let finding = self.embedding.maintain_index(&self.watch.changed);
         let work = async { tokio::join!(watch, self.registry.flush_periodically(), finding) };
         let _ended = cancel.run_until_cancelled(work).await;
         Ok(())

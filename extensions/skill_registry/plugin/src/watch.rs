@@ -18,16 +18,12 @@ pub(crate) struct SkillWatcher {
     registry: Arc<RegistryState>,
     /// Notified after a change that affects the search.
     pub(crate) changed: Notify,
-    change_log: ChangeLog,
+    log: ChangeLog,
 }
 
 impl SkillWatcher {
     pub(crate) fn new(registry: &Arc<RegistryState>) -> Self {
-        Self {
-            registry: Arc::clone(registry),
-            changed: Notify::new(),
-            change_log: ChangeLog::default(),
-        }
+        Self { registry: Arc::clone(registry), changed: Notify::new(), log: ChangeLog::default() }
     }
 
     /// Polls at the configured interval; 0 turns polling off.
@@ -79,7 +75,7 @@ impl SkillWatcher {
         });
         if report.changed || report.full_pass {
             self.changed.notify_one();
-            log_messages(&self.change_log.messages_since(&before, &self.registry.store.snapshot()));
+            log_messages(&self.log.messages_since(&before, &self.registry.store.snapshot()));
             self.registry.publish(to_skill_events(&report.events)).await;
         }
         let proposed = kept.events.iter().any(LedgerEvent::is_proposal);

@@ -28,7 +28,7 @@ mod caller;
 mod config;
 mod events;
 mod finder;
-mod news;
+mod log_messages;
 mod publish;
 mod reviewing;
 mod search;
@@ -39,7 +39,7 @@ pub use caller::{audience_of, author_of};
 pub use config::{RegistryConfig, SearchEmbeddings};
 pub use events::{to_ledger_events, to_skill_events};
 pub use finder::SkillFinder;
-pub use news::{ChangeLog, LogMessage};
+pub use log_messages::{ChangeLog, LogMessage};
 pub use publish::{
     ManifestFile, PublishedEntries, SkillDetailsBatch, SkillEntry, SkillPublication,
     SkillPublisher, UriTarget, explain_unlisted, locate_uri, published_directory, read_published,

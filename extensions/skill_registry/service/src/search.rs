@@ -11,25 +11,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use built::SnapshotIndex;
 use filter::QueryFilters;
 use query::rank_skills;
+use renewal_lock::RenewalLock;
 use skill_catalog::{Skill, Snapshot, Store};
 use skill_ledger::{Ledger, LedgerError};
 use skill_search::{Index, RankingExplanation};
+use snapshot_index::SnapshotIndex;
 use text::SearchableText;
-use turn::RenewalLock;
 
 pub use meaning::{EmbeddingBatch, EmbeddingVectors, MissingVectors, SimilarityScores};
 pub use query::{RankedSkill, RankedSkills, RankingSource, SkillQuery};
 
-mod built;
 mod catalog;
 mod filter;
 mod meaning;
 mod query;
+mod renewal_lock;
+mod snapshot_index;
 mod text;
-mod turn;
 
 /// The limit on the texts that are read and indexed during a query; more are left to
 /// [`SkillSearcher::build_index`].
@@ -304,7 +304,7 @@ impl SkillSearcher {
         // The listing is indexed once per snapshot.
         let held = self.names.load_full().filter(|held| held.0 == generation);
         let held = held.unwrap_or_else(|| {
-            let held = Arc::new((generation, built::build_name_index(snapshot)));
+            let held = Arc::new((generation, snapshot_index::build_name_index(snapshot)));
             self.names.store(Some(Arc::clone(&held)));
             held
         });

@@ -9,8 +9,8 @@ use skillhost_payload::{CallContext, CallError, CallOrigin, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
 use super::RunError;
-use super::begin::{ParentRun, RunSpec};
 use super::lineage::to_call_error;
+use super::run_start::{ParentRun, RunSpec};
 use super::session::RunSession;
 use crate::agent_runtime::AgentRuntime;
 

@@ -10,9 +10,9 @@ use skillhost_files::{sha256_hex, write_atomically};
 use skillhost_home::{ApprovalSurface, Approvals, Approver};
 
 use super::InstallIntent;
+use crate::build_paths::BuildPaths;
 use crate::error::BuildError;
 use crate::pin::set_pin;
-use crate::place::BuildPaths;
 
 /// A step of an installation or of its undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 //! If a kernel runs for the home, it executes the turns and this process is only its terminal;
 //! otherwise this process boots a kernel of its own.
 
+mod approval_prompt;
 mod approved;
 mod connection;
 mod in_process;
-mod person;
-mod question;
 mod secret;
 mod socket;
+mod terminal_channel;
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::ChatSessionArgs;
 use crate::kernel_session::with_kernel;
+pub(super) use approval_prompt::format_details;
 pub(super) use connection::ThreadOverview;
 use connection::{KernelConnection, TurnTerminal};
 use in_process::InProcessKernel;
-use person::TerminalChannel;
-pub(super) use question::format_details;
 use socket::SocketKernel;
+use terminal_channel::TerminalChannel;
 
 /// A chat in one thread.
 pub(super) struct ChatSession<'a> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use skillhost_events::{Delivery, Subscriber};
 
-use crate::rig::{Rig, event_with_key, subscriber};
+use crate::fixture::{JournalFixture, event_with_key, subscriber};
 
 /// A step of the process; each may be its last.
 #[derive(Debug, Clone)]
@@ -57,60 +57,60 @@ fn take_delivery(claimed: &mut Vec<Delivery>, which: usize) -> Option<Delivery> 
 }
 
 async fn run_steps(steps: Vec<Step>) {
-    let mut rig = Rig::new();
-    rig.journal.set_subscribers(subscribers()).await.unwrap();
+    let mut fixture = JournalFixture::new();
+    fixture.journal.set_subscribers(subscribers()).await.unwrap();
     let (mut claimed, mut seen) = (Vec::new(), HandledEvents::new());
     let mut keys = BTreeMap::new();
     for step in steps {
         match step {
             Step::Append { key } => {
                 let (event, new) =
-                    rig.journal.append(event_with_key("m", 0, &key.to_string())).await.unwrap();
+                    fixture.journal.append(event_with_key("m", 0, &key.to_string())).await.unwrap();
                 let first = *keys.entry(key).or_insert(event.id);
                 assert_eq!((event.id, new), (first, event.id == keys.len() as i64 && new));
             }
-            Step::Claim => claimed.extend(rig.claim().await),
+            Step::Claim => claimed.extend(fixture.claim().await),
             Step::Handle { which, acked } => {
                 let Some(delivery) = take_delivery(&mut claimed, which) else { continue };
                 seen.insert((delivery.subscriber.clone(), delivery.event.id));
                 match acked {
-                    true => assert!(rig.journal.ack(delivery.id).await.unwrap()),
+                    true => assert!(fixture.journal.ack(delivery.id).await.unwrap()),
                     false => {
                         claimed.clear();
-                        rig.crash(&subscribers()).await;
+                        fixture.crash(&subscribers()).await;
                     }
                 }
             }
             Step::Fail { which } => {
                 let Some(delivery) = take_delivery(&mut claimed, which) else { continue };
-                let again = (delivery.attempt < 4).then_some(rig.journal.now_ms() + 1000);
-                assert!(rig.journal.fail(delivery.id, "no", again).await.unwrap());
+                let again = (delivery.attempt < 4).then_some(fixture.journal.now_ms() + 1000);
+                assert!(fixture.journal.fail(delivery.id, "no", again).await.unwrap());
             }
             Step::Release { which } => {
                 let Some(delivery) = take_delivery(&mut claimed, which) else { continue };
-                assert!(rig.journal.release(delivery.id).await.unwrap());
+                assert!(fixture.journal.release(delivery.id).await.unwrap());
             }
-            Step::Wait => rig.advance(1000),
+            Step::Wait => fixture.advance(1000),
             Step::Crash => {
                 claimed.clear();
-                rig.crash(&subscribers()).await;
+                fixture.crash(&subscribers()).await;
             }
         }
     }
     // Afterwards no step fails, so every remaining delivery must arrive.
-    rig.crash(&subscribers()).await;
-    rig.advance(1000);
+    fixture.crash(&subscribers()).await;
+    fixture.advance(1000);
     loop {
-        let due = rig.claim().await;
+        let due = fixture.claim().await;
         if due.is_empty() {
             break;
         }
         for delivery in due {
             seen.insert((delivery.subscriber.clone(), delivery.event.id));
-            rig.journal.ack(delivery.id).await.unwrap();
+            fixture.journal.ack(delivery.id).await.unwrap();
         }
     }
-    let dead = rig.journal.dead_letters().await.unwrap();
+    let dead = fixture.journal.dead_letters().await.unwrap();
     let dead = dead.into_iter().map(|letter| (letter.subscriber, letter.event.id));
     let reached: HandledEvents = seen.into_iter().chain(dead).collect();
     let wanted = (1..=keys.len() as i64)

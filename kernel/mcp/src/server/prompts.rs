@@ -7,7 +7,7 @@ use rmcp::model::{
 use serde_json::Value;
 use skillhost_payload::{PublishedArgument, PublishedSkill};
 
-use super::page::paginate;
+use super::pagination::paginate;
 use super::protocol_error::{to_protocol_error, unknown_parameter_error};
 use super::session::{McpRequestContext, ServerSession};
 use crate::backend::PromptArguments;

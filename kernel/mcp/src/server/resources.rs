@@ -7,7 +7,7 @@ use rmcp::model::{
 };
 use skillhost_payload::{ErrorKind, PublishedContent, PublishedSkill};
 
-use super::page::paginate;
+use super::pagination::paginate;
 use super::protocol_error::resource_error;
 use super::session::{McpRequestContext, ServerSession};
 use super::skills::find_skill;

@@ -10,7 +10,7 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use skillhost_payload::{ReviewOffer, ToolOutput};
 
-use super::asked::{CallHash, PendingQuestion};
+use super::pending_questions::{CallHash, PendingQuestion};
 use super::session::{McpRequestContext, ServerSession};
 use crate::backend::ClientSession;
 

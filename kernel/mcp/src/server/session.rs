@@ -9,11 +9,11 @@ use skillhost_payload::PublishedSkills;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::asked::PendingQuestions;
 use super::declared::KnownTools;
-use super::gate::RequestLimiter;
-use super::listed::SkillListCache;
+use super::pending_questions::PendingQuestions;
 use super::protocol_error::to_protocol_error;
+use super::request_limiter::RequestLimiter;
+use super::skill_list_cache::SkillListCache;
 use super::skill_pages::SkillPages;
 use super::watched::WatchedResources;
 use crate::backend::{Backend, BackendError, ChangeCounter, ClientSession};

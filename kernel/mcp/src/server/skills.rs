@@ -9,7 +9,7 @@ use rmcp::model::{
 };
 use skillhost_payload::{PublishedDetails, PublishedSkill, PublishedSkills};
 
-use super::page::paginate;
+use super::pagination::paginate;
 use super::protocol_error::{to_protocol_error, unknown_parameter_error, unknown_resource};
 use super::session::{McpRequestContext, ServerSession, ServerShared};
 use super::skill_pages::SkillPage;

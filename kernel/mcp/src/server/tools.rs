@@ -7,9 +7,9 @@ use rmcp::model::{
 use serde_json::{Value, json};
 use skillhost_payload::ToolOutput;
 
-use super::asked::CallHash;
 use super::declared::to_tool;
-use super::page::paginate;
+use super::pagination::paginate;
+use super::pending_questions::CallHash;
 use super::protocol_error::{to_protocol_error, unknown_parameter_error};
 use super::review::{self, ElicitationOutcome};
 use super::session::{McpRequestContext, ServerSession};

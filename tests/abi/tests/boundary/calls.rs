@@ -6,38 +6,46 @@ use skillhost_core::{KernelError, KernelLimits};
 use skillhost_payload::{CallContext, CallOrigin, CatalogScope, ErrorKind};
 use test_support::TestHome;
 
-use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, operator, patient};
+use crate::fixture::{Gate, KernelFixture, SOON, home_with, misbehaving, operator, patient};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn extension_survives_ten_thousand_panics() {
-    let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
+    let fixture = KernelFixture::boot(misbehaving(home_with("a", ""), "b", "")).await;
     let panic = json!({"do": "act", "act": "panic"});
     let bomb = json!({"do": "act", "act": "bomb"});
     for round in 0..5_000 {
         let expected = "the extension panicked: a panicked".to_owned();
-        assert_eq!(rig.fault("a", panic.clone()).await, (ErrorKind::Panicked, expected), "{round}");
+        assert_eq!(
+            fixture.fault("a", panic.clone()).await,
+            (ErrorKind::Panicked, expected),
+            "{round}"
+        );
         let expected = "the extension panicked: a panic without a message".to_owned();
-        assert_eq!(rig.fault("a", bomb.clone()).await, (ErrorKind::Panicked, expected), "{round}");
+        assert_eq!(
+            fixture.fault("a", bomb.clone()).await,
+            (ErrorKind::Panicked, expected),
+            "{round}"
+        );
     }
-    assert_eq!(rig.build("a").await, "misbehave");
-    assert_eq!(rig.build("b").await, "misbehave");
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.build("a").await, "misbehave");
+    assert_eq!(fixture.build("b").await, "misbehave");
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn task_panic_stays_in_extension() {
-    let rig = Rig::boot(home_with("a", "")).await;
-    let ended = rig.done("a", json!({"do": "spawn"})).await;
+    let fixture = KernelFixture::boot(home_with("a", "")).await;
+    let ended = fixture.done("a", json!({"do": "spawn"})).await;
     assert!(ended.contains("panicked with message \"nobody waits for this task\""), "{ended}");
-    assert_eq!(rig.build("a").await, "misbehave");
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.build("a").await, "misbehave");
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_error_keeps_kind_and_hint() {
-    let rig = Rig::boot(home_with("a", "")).await;
+    let fixture = KernelFixture::boot(home_with("a", "")).await;
     let call =
-        |arguments: &'static str| rig.kernel.agents().invoke_tool(operator(), "a", arguments);
+        |arguments: &'static str| fixture.kernel.agents().invoke_tool(operator(), "a", arguments);
     let error = |error: KernelError| (error.kind(), error.to_string(), error.hint());
     let triple = |kind, message: &str, hint: &str| (kind, message.to_owned(), hint.to_owned());
 
@@ -54,7 +62,7 @@ async fn tool_error_keeps_kind_and_hint() {
         triple(ErrorKind::InvalidArgument, "arguments: missing field `topic`", schema)
     );
 
-    let unknown = rig.kernel.agents().invoke_tool(operator(), "aa", "{}").await.unwrap_err();
+    let unknown = fixture.kernel.agents().invoke_tool(operator(), "aa", "{}").await.unwrap_err();
     assert_eq!(
         error(unknown),
         triple(
@@ -63,12 +71,12 @@ async fn tool_error_keeps_kind_and_hint() {
             "did you mean a?\nsee: skillhost tool list"
         )
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_context_arrives_complete() {
-    let rig = Rig::boot(home_with("a", "")).await;
+    let fixture = KernelFixture::boot(home_with("a", "")).await;
     let sent = CallContext {
         agent_id: "reviewer".into(),
         session_id: "s-1".into(),
@@ -82,8 +90,12 @@ async fn call_context_arrives_complete() {
         correlation_id: Some("message-7".into()),
         approved_effect: None,
     };
-    let output =
-        rig.kernel.agents().invoke_tool(sent.clone(), "a", r#"{"do": "context"}"#).await.unwrap();
+    let output = fixture
+        .kernel
+        .agents()
+        .invoke_tool(sent.clone(), "a", r#"{"do": "context"}"#)
+        .await
+        .unwrap();
     assert_eq!(output.text, "a");
     let seen: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     // The kernel assigns the numbers of calls.
@@ -92,12 +104,12 @@ async fn call_context_arrives_complete() {
 
     // Without a deadline the kernel's own limit applies.
     let output =
-        rig.kernel.agents().invoke_tool(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
+        fixture.kernel.agents().invoke_tool(operator(), "a", r#"{"do": "context"}"#).await.unwrap();
     let next: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     let call_id = next.call_id;
     assert!(call_id > seen.call_id);
     assert_eq!(next, CallContext { call_id, deadline_ms: Some(60_000), ..operator() });
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,7 +118,7 @@ async fn turn_identifies_agent_to_extensions() {
                  uses_tools: [a], catalog: {include: [code-*]}}\n";
     let home = home_with("a", "config: {block: '{context}', skills: {x: Be kind.}}")
         .manifest("reviewer", agent);
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     let request = TurnRequest {
         agent: Some("reviewer".into()),
         prompt: "hello".into(),
@@ -115,7 +127,7 @@ async fn turn_identifies_agent_to_extensions() {
         origin: CallOrigin::Agent,
         correlation_id: Some("m-1".into()),
     };
-    let turn = rig.kernel.agents().compose_turn(&request).await.unwrap();
+    let turn = fixture.kernel.agents().compose_turn(&request).await.unwrap();
     let (instructions, block) = turn.system_prompt.split_once("\n\n---\n\n").unwrap();
     assert_eq!(instructions, "Be kind. (misbehave)");
     let seen: CallContext = serde_json::from_str(block).unwrap();
@@ -135,20 +147,20 @@ async fn turn_identifies_agent_to_extensions() {
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn receives the same caller, and so does a nested one.
     let deed = json!({"do": "call", "tool": "a", "arguments": {"do": "context"}}).to_string();
-    let output = rig.kernel.agents().invoke_tool(turn.context, "a", &deed).await.unwrap();
+    let output = fixture.kernel.agents().invoke_tool(turn.context, "a", &deed).await.unwrap();
     let below: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
     assert_eq!(below, CallContext { call_id: below.call_id, ..expected });
     assert!(below.call_id > seen.call_id);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_call_is_dropped_in_extension() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     let limited = CallContext { deadline_ms: Some(2_000), ..operator() };
-    let call = rig.kernel.agents().invoke_tool(limited, "a", r#"{"do": "act", "act": "hang"}"#);
+    let call = fixture.kernel.agents().invoke_tool(limited, "a", r#"{"do": "act", "act": "hang"}"#);
     let (answer, held) = tokio::join!(call, gate.reached("a a"));
     let error = answer.unwrap_err();
     assert_eq!(
@@ -156,25 +168,25 @@ async fn slow_call_is_dropped_in_extension() {
         (ErrorKind::Timeout, "`a` timed out after 2000 ms")
     );
     held.given_up().await;
-    assert_eq!(rig.build("a").await, "misbehave");
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.build("a").await, "misbehave");
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn abandoned_call_is_dropped() {
     let home = misbehaving(home_with("a", ""), "b", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     // Through two extensions: a's call of b's tool is dropped together with a's own.
     let deed = json!({"do": "call", "tool": "b", "arguments": {"do": "act", "act": "hang"}});
-    let kernel = rig.kernel.clone();
+    let kernel = fixture.kernel.clone();
     let call = tokio::spawn(async move {
         kernel.agents().invoke_tool(operator(), "a", &deed.to_string()).await
     });
     let held = gate.reached("b b").await;
     call.abort();
     held.given_up().await;
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,12 +195,12 @@ async fn blocking_extension_delays_no_other() {
     let gate = Gate::open(&home);
     // Short, because only the blocked extension reaches it.
     let limits = KernelLimits { stop: SOON, drain: SOON, ..patient() };
-    let rig = Rig::boot_with(home, limits, false).await;
+    let fixture = KernelFixture::boot_with(home, limits, false).await;
     // Both threads of its runtime, and more calls than threads.
     let mut blocked = Vec::new();
     let mut calls = Vec::new();
     for call in 0..4 {
-        let kernel = rig.kernel.clone();
+        let kernel = fixture.kernel.clone();
         let context = CallContext { deadline_ms: Some(20_000), ..operator() };
         calls.push(tokio::spawn(async move {
             kernel.agents().invoke_tool(context, "a", r#"{"do": "act", "act": "block"}"#).await
@@ -198,56 +210,60 @@ async fn blocking_extension_delays_no_other() {
         }
     }
     for _ in 0..100 {
-        assert_eq!(rig.build("b").await, "misbehave");
+        assert_eq!(fixture.build("b").await, "misbehave");
     }
     // Its own call ends, too: the kernel enforces the limit, not the extension.
     let hurried = CallContext { deadline_ms: Some(300), ..operator() };
     let error =
-        rig.kernel.agents().invoke_tool(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
+        fixture.kernel.agents().invoke_tool(hurried, "a", r#"{"do": "build"}"#).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
     // The shutdown takes only its limits, although the threads never return.
     calls.into_iter().for_each(|call| call.abort());
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
     drop(blocked);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unlisted_tools_hide_no_others() {
     let home = misbehaving(TestHome::new(), "a", "config: {tools: [x, y]}");
-    let rig = Rig::boot(misbehaving(home, "b", "")).await;
+    let fixture = KernelFixture::boot(misbehaving(home, "b", "")).await;
     let list = async || {
-        let (tools, failures) = rig.kernel.agents().list_tools(None).await.unwrap();
+        let (tools, failures) = fixture.kernel.agents().list_tools(None).await.unwrap();
         let names = tools.iter().map(|tool| format!("{} of {}", tool.spec.name, tool.extension));
         let failures = failures.iter().map(|(id, error)| format!("{id}: {error}"));
         (names.collect::<Vec<_>>(), failures.collect::<Vec<_>>())
     };
     let all = ["b of b", "x of a", "y of a"].map(str::to_owned);
     assert_eq!(list().await, (all.to_vec(), vec![]));
-    rig.done("x", json!({"do": "become", "place": "tools", "act": "panic"})).await;
+    fixture.done("x", json!({"do": "become", "place": "tools", "act": "panic"})).await;
     let panicked = "a: the extension panicked: tools panicked".to_owned();
     assert_eq!(list().await, (vec!["b of b".to_owned()], vec![panicked]));
     // An unlisted tool is still callable.
-    assert_eq!(rig.build("x").await, "misbehave");
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.build("x").await, "misbehave");
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn operator_tool_is_hidden_from_models() {
     let home = home_with("a", "config: {operator_only: true}")
         .manifest("guide", "id: guide\nname: Guide\nagent: {uses_tools: [a]}\n");
-    let rig = Rig::boot(misbehaving(home, "ab", "")).await;
-    assert_eq!(rig.build("a").await, "misbehave");
-    let (listed, _) = rig.kernel.agents().list_tools(Some("guide")).await.unwrap();
+    let fixture = KernelFixture::boot(misbehaving(home, "ab", "")).await;
+    assert_eq!(fixture.build("a").await, "misbehave");
+    let (listed, _) = fixture.kernel.agents().list_tools(Some("guide")).await.unwrap();
     assert_eq!(listed.len(), 0);
     for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
         let model = CallContext { origin, ..CallContext::default() };
-        let error =
-            rig.kernel.agents().invoke_tool(model, "a", r#"{"do": "build"}"#).await.unwrap_err();
+        let error = fixture
+            .kernel
+            .agents()
+            .invoke_tool(model, "a", r#"{"do": "build"}"#)
+            .await
+            .unwrap_err();
         assert_eq!(
             (error.kind(), &*error.to_string()),
             (ErrorKind::NotFound, "tool `a` not found")
         );
         assert_eq!(error.hint(), "did you mean ab?\nsee: skillhost tool list");
     }
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }

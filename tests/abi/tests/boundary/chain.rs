@@ -5,7 +5,7 @@ use skillhost_core::{ContextBlock, ContextOutcome, KernelError, KernelLimits};
 use skillhost_payload::ErrorKind;
 use test_support::TestHome;
 
-use crate::rig::{Gate, Rig, SOON, misbehaving, patient};
+use crate::fixture::{Gate, KernelFixture, SOON, misbehaving, patient};
 
 const AGENT: &str = "id: guide\nname: Guide\nagent: {instructions: You are a guide.}\n";
 
@@ -33,8 +33,9 @@ async fn blocks_follow_priority_then_id() {
     let home = misbehaving(home, "b", "config: {priority: -5, block: 'you said {prompt}'}");
     let home = misbehaving(home, "c", "config: {priority: 60}");
     let home = misbehaving(home, "d", "config: {priority: 60, block: '  '}");
-    let rig = Rig::boot(misbehaving(home, "e", "config: {priority: 60, block: catalog}")).await;
-    let turn = rig.kernel.agents().compose_turn(&ask("hello\n\"world\"")).await.unwrap();
+    let fixture =
+        KernelFixture::boot(misbehaving(home, "e", "config: {priority: 60, block: catalog}")).await;
+    let turn = fixture.kernel.agents().compose_turn(&ask("hello\n\"world\"")).await.unwrap();
     let text = str::to_owned;
     assert_eq!(
         outcomes(&turn.blocks),
@@ -50,7 +51,7 @@ async fn blocks_follow_priority_then_id() {
         turn.system_prompt,
         "You are a guide.\n\n---\n\nyou said hello\n\"world\"\n\n---\n\ncatalog\n\n---\n\nmemory"
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,9 +59,9 @@ async fn ready_block_panic_is_contained() {
     let home = misbehaving(home(), "panics", "config: {priority: 1, parts: {ready: panic}}");
     let home =
         misbehaving(home, "fails", "config: {priority: 2, block: asked, parts: {ready: fail}}");
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     for _ in 0..2 {
-        let turn = rig.kernel.agents().compose_turn(&ask("hello")).await.unwrap();
+        let turn = fixture.kernel.agents().compose_turn(&ask("hello")).await.unwrap();
         assert_eq!(
             outcomes(&turn.blocks),
             [
@@ -69,7 +70,7 @@ async fn ready_block_panic_is_contained() {
             ]
         );
     }
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -80,10 +81,10 @@ async fn failed_provider_is_skipped_with_reason() {
     let home = misbehaving(home, "works", "config: {priority: 4, block: here}");
     let gate = Gate::open(&home);
     let limits = KernelLimits { context: SOON, ..patient() };
-    let rig = Rig::boot_with(home, limits, false).await;
+    let fixture = KernelFixture::boot_with(home, limits, false).await;
     let request = ask("hello");
     let (turn, held) =
-        tokio::join!(rig.kernel.agents().compose_turn(&request), gate.reached("hangs context"));
+        tokio::join!(fixture.kernel.agents().compose_turn(&request), gate.reached("hangs context"));
     let turn = turn.unwrap();
     assert_eq!(
         outcomes(&turn.blocks),
@@ -96,14 +97,14 @@ async fn failed_provider_is_skipped_with_reason() {
     );
     assert_eq!(turn.system_prompt, "You are a guide.\n\n---\n\nhere");
     held.given_up().await;
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_agent_names_similar_ones() {
-    let rig = Rig::boot(home()).await;
+    let fixture = KernelFixture::boot(home()).await;
     let request = TurnRequest { agent: Some("guid".into()), ..TurnRequest::default() };
-    let error: KernelError = rig.kernel.agents().compose_turn(&request).await.unwrap_err();
+    let error: KernelError = fixture.kernel.agents().compose_turn(&request).await.unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
         (ErrorKind::NotFound, "agent `guid` not found")
@@ -112,12 +113,16 @@ async fn unknown_agent_names_similar_ones() {
 }
 
 /// Requests blocks until a provider replies again.
-async fn answered_again(rig: &Rig) -> Vec<(i32, String)> {
+async fn answered_again(fixture: &KernelFixture) -> Vec<(i32, String)> {
     let minute = std::time::Duration::from_secs(60);
     let asking = async {
         loop {
-            let turn =
-                rig.kernel.agents().compose_turn(&ask("hello")).await.expect("the agent is ready");
+            let turn = fixture
+                .kernel
+                .agents()
+                .compose_turn(&ask("hello"))
+                .await
+                .expect("the agent is ready");
             let blocks = outcomes(&turn.blocks);
             if blocks.iter().all(|(_, _, text)| !text.contains("has not returned")) {
                 return blocks.into_iter().map(|(_, priority, text)| (priority, text)).collect();
@@ -132,10 +137,11 @@ async fn blocking_provider_is_skipped_at_once() {
     let home = misbehaving(home(), "blocks", "config: {priority: 1, parts: {ready: block}}");
     let home = misbehaving(home, "works", "config: {priority: 2, block: here}");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, KernelLimits { context: SOON, ..patient() }, false).await;
+    let fixture =
+        KernelFixture::boot_with(home, KernelLimits { context: SOON, ..patient() }, false).await;
     let request = ask("hello");
     let (turn, held) =
-        tokio::join!(rig.kernel.agents().compose_turn(&request), gate.reached("blocks ready"));
+        tokio::join!(fixture.kernel.agents().compose_turn(&request), gate.reached("blocks ready"));
     let text = |text: &str| text.to_owned();
     let works = ("works", 2, text("here"));
     assert_eq!(
@@ -143,13 +149,15 @@ async fn blocking_provider_is_skipped_at_once() {
         [("blocks", 1, text("timeout: `blocks` timed out after 2000 ms")), works.clone()]
     );
     // The kernel does not wait for it a second time.
-    let turn = rig.kernel.agents().compose_turn(&request).await.unwrap();
+    let turn = fixture.kernel.agents().compose_turn(&request).await.unwrap();
     let refused = text("unavailable: `blocks` has not returned from an earlier request");
     assert_eq!(outcomes(&turn.blocks), [("blocks", 1, refused), works]);
-    rig.done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "fail"})).await;
+    fixture
+        .done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "fail"}))
+        .await;
     drop(held);
-    assert_eq!(answered_again(&rig).await, [(1, text("nothing")), (2, text("here"))]);
-    rig.kernel.shutdown().await;
+    assert_eq!(answered_again(&fixture).await, [(1, text("nothing")), (2, text("here"))]);
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,22 +165,25 @@ async fn late_blocking_provider_is_skipped() {
     let home = misbehaving(home(), "blocks", "config: {priority: 1, block: asked}");
     let home = misbehaving(home, "works", "config: {priority: 2, block: here}");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, KernelLimits { context: SOON, ..patient() }, false).await;
+    let fixture =
+        KernelFixture::boot_with(home, KernelLimits { context: SOON, ..patient() }, false).await;
     // It was quick once, so it is called on the thread of the turn from here on.
     for _ in 0..3 {
-        rig.kernel.agents().compose_turn(&ask("hello")).await.unwrap();
+        fixture.kernel.agents().compose_turn(&ask("hello")).await.unwrap();
     }
-    rig.done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "block"})).await;
+    fixture
+        .done("blocks", serde_json::json!({"do": "become", "place": "ready", "act": "block"}))
+        .await;
     let request = ask("hello");
     let (turn, held) =
-        tokio::join!(rig.kernel.agents().compose_turn(&request), gate.reached("blocks ready"));
+        tokio::join!(fixture.kernel.agents().compose_turn(&request), gate.reached("blocks ready"));
     let late = "timeout: `blocks` timed out after 2000 ms".to_owned();
     assert_eq!(
         outcomes(&turn.unwrap().blocks),
         [("blocks", 1, late), ("works", 2, "here".to_owned())]
     );
     // Its other operations still work.
-    assert_eq!(rig.build("blocks").await, "misbehave");
+    assert_eq!(fixture.build("blocks").await, "misbehave");
     drop(held);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }

@@ -11,21 +11,21 @@ use skillhost_payload::ErrorKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use crate::rig::{Rig, SOON, home_with, operator, patient};
+use crate::fixture::{KernelFixture, SOON, home_with, operator, patient};
 
 /// A kernel that serves its socket.
-async fn serving() -> (Rig, PathBuf) {
+async fn serving() -> (KernelFixture, PathBuf) {
     let agent = "id: guide\nname: Guide\nagent: {instructions: Guide.}\n";
-    let rig = Rig::boot(home_with("a", "").manifest("guide", agent)).await;
-    let path = rig.home.outside().join("run/skillhost/control.sock");
+    let fixture = KernelFixture::boot(home_with("a", "").manifest("guide", agent)).await;
+    let path = fixture.home.outside().join("run/skillhost/control.sock");
     let server = ControlServer::bind(&path).await.expect("a new socket in a new folder");
-    tokio::spawn(server.serve(rig.kernel.clone()));
-    (rig, path)
+    tokio::spawn(server.serve(fixture.kernel.clone()));
+    (fixture, path)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn running_kernel_serves_other_commands() {
-    let (rig, path) = serving().await;
+    let (fixture, path) = serving().await;
     let ask = async |what: ControlRequest| match send_request(&path, &what).await.unwrap() {
         ControlResponse::Done(value) => serde_json::from_str::<Value>(value.get()).unwrap(),
         ControlResponse::Failed(error) => panic!("{error:?}"),
@@ -37,12 +37,12 @@ async fn running_kernel_serves_other_commands() {
     let (context, tool) = (operator(), "a".to_owned());
     let invoke = ControlRequest::Invoke { context, tool, arguments: r#"{"do": "build"}"#.into() };
     assert_eq!(ask(invoke).await["text"], "misbehave");
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejection_keeps_kind_and_hint() {
-    let (rig, path) = serving().await;
+    let (fixture, path) = serving().await;
     let refused = async |what: ControlRequest| match send_request(&path, &what).await.unwrap() {
         ControlResponse::Done(value) => panic!("{value}"),
         ControlResponse::Failed(error) => (error.kind, error.message, error.hint),
@@ -66,12 +66,12 @@ async fn rejection_keeps_kind_and_hint() {
         panic!("{reply}")
     };
     assert_eq!(error.kind, ErrorKind::Protocol);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stale_socket_is_replaced() {
-    let (rig, path) = serving().await;
+    let (fixture, path) = serving().await;
     let second = ControlServer::bind(&path).await.err().map(|error| error.kind());
     assert_eq!(second, Some(Io::AddrInUse));
     // A killed kernel leaves a socket without a listener.
@@ -85,16 +85,16 @@ async fn stale_socket_is_replaced() {
     // The directory is accessible only to the owner.
     let mode = std::fs::metadata(path.parent().unwrap()).unwrap().permissions();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_clients_are_disconnected() {
     let limits = KernelLimits { control: SOON, ..patient() };
-    let rig = Rig::boot_with(home_with("a", ""), limits, true).await;
-    let path = rig.home.outside().join("run/skillhost/control.sock");
+    let fixture = KernelFixture::boot_with(home_with("a", ""), limits, true).await;
+    let path = fixture.home.outside().join("run/skillhost/control.sock");
     let server = ControlServer::bind(&path).await.expect("a new socket in a new folder");
-    tokio::spawn(server.serve(rig.kernel.clone()));
+    tokio::spawn(server.serve(fixture.kernel.clone()));
     // More clients than may be silent at once.
     let mut silent = Vec::new();
     for _ in 0..40 {
@@ -107,12 +107,12 @@ async fn silent_clients_are_disconnected() {
     };
     let mut end = [0];
     assert_eq!(silent[0].read(&mut end).await.unwrap(), 0);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn incomplete_request_is_not_performed() {
-    let (rig, path) = serving().await;
+    let (fixture, path) = serving().await;
     let (context, tool) = (operator(), "a".to_owned());
     let deed = json!({"do": "emit", "topic": "done", "payload": {}}).to_string();
     let mut line =
@@ -123,12 +123,12 @@ async fn incomplete_request_is_not_performed() {
     let mut reply = String::new();
     stream.read_to_string(&mut reply).await.unwrap();
     assert_eq!(reply, "");
-    assert!(!rig.home.path("sandbox/data/kernel/events.db").exists());
+    assert!(!fixture.home.path("sandbox/data/kernel/events.db").exists());
     // The complete request is performed.
     line.push('\n');
     let mut stream = UnixStream::connect(&path).await.unwrap();
     stream.write_all(line.as_bytes()).await.unwrap();
     stream.read_to_string(&mut reply).await.unwrap();
-    assert!(rig.home.path("sandbox/data/kernel/events.db").exists(), "{reply}");
-    rig.kernel.shutdown().await;
+    assert!(fixture.home.path("sandbox/data/kernel/events.db").exists(), "{reply}");
+    fixture.kernel.shutdown().await;
 }

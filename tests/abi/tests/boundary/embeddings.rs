@@ -9,7 +9,7 @@ use skillhost_payload::ErrorKind;
 use test_support::{TestHome, library};
 use word_vectors::VectorTable;
 
-use crate::rig::{Gate, Rig, SOON, misbehaving};
+use crate::fixture::{Gate, KernelFixture, SOON, misbehaving};
 
 /// A caller `b` and an extension `a` that it may call, with this `config`.
 fn two(config: &str) -> TestHome {
@@ -43,13 +43,13 @@ fn vectors(answer: &Value) -> Vec<Vec<f32>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vectors_keep_order_of_texts() {
-    let rig = Rig::boot(two("{}")).await;
-    let answer = rig.done("b", asked("a", &["x", "日本", "", "\"\\\0"])).await;
+    let fixture = KernelFixture::boot(two("{}")).await;
+    let answer = fixture.done("b", asked("a", &["x", "日本", "", "\"\\\0"])).await;
     let vectors = [[1.0, 1.0], [2.0, 1.0], [0.0, 1.0], [3.0, 1.0]];
     assert_eq!(read(&answer), json!({"model": "first", "dimension": 2, "vectors": vectors}));
-    let none = read(&rig.done("b", asked("a", &[])).await);
+    let none = read(&fixture.done("b", asked("a", &[])).await);
     assert_eq!(none["vectors"], json!([]));
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,70 +62,74 @@ async fn wrong_reply_yields_no_vector() {
         ("nameless", "model `` with 2 components is not valid"),
     ];
     for (vectors, expected) in cases {
-        let rig = Rig::boot(two(&format!("{{vectors: {vectors}}}"))).await;
-        let fault = rig.fault("b", asked("a", &["x", "yz"])).await;
+        let fixture = KernelFixture::boot(two(&format!("{{vectors: {vectors}}}"))).await;
+        let fault = fixture.fault("b", asked("a", &["x", "yz"])).await;
         assert_eq!(fault, (ErrorKind::Protocol, expected.to_owned()));
-        rig.kernel.shutdown().await;
+        fixture.kernel.shutdown().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn provider_error_reaches_only_caller() {
-    let rig = Rig::boot(two("{parts: {embed: panic}}")).await;
+    let fixture = KernelFixture::boot(two("{parts: {embed: panic}}")).await;
     let become_ = |place: &str, act: &str| json!({"do": "become", "place": place, "act": act});
-    let fault = async || rig.fault("b", asked("a", &["x"])).await;
+    let fault = async || fixture.fault("b", asked("a", &["x"])).await;
     let panicked =
         |place: &str| (ErrorKind::Panicked, format!("the extension panicked: {place} panicked"));
     assert_eq!(fault().await, panicked("embed"));
-    rig.done("a", become_("embed", "fail")).await;
+    fixture.done("a", become_("embed", "fail")).await;
     assert_eq!(fault().await, (ErrorKind::Failed, "embed failed".to_owned()));
-    rig.done("a", become_("model", "panic")).await;
+    fixture.done("a", become_("model", "panic")).await;
     assert_eq!(fault().await, panicked("model"));
-    assert_eq!(rig.build("a").await, "misbehave");
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.build("a").await, "misbehave");
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_provider_times_out() {
     let home = two("{parts: {embed: hang}}");
     let gate = Gate::open(&home);
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     let mut deed = asked("a", &["x"]);
     // Long enough to get there on a slow machine.
     deed["limit_ms"] = json!(SOON.as_millis() as u64);
-    let (fault, held) = tokio::join!(rig.fault("b", deed.clone()), gate.reached("a embed"));
+    let (fault, held) = tokio::join!(fixture.fault("b", deed.clone()), gate.reached("a embed"));
     let expected = (ErrorKind::Timeout, "embedding by `a` timed out after 2000 ms".to_owned());
     assert_eq!(fault, expected);
     // The extension does not continue an abandoned call.
     held.given_up().await;
 
     // A blocked thread cannot be cancelled, but no call waits for it.
-    rig.done("a", json!({"do": "become", "place": "embed", "act": "block"})).await;
-    let (fault, held) = tokio::join!(rig.fault("b", deed), gate.reached("a embed"));
+    fixture.done("a", json!({"do": "become", "place": "embed", "act": "block"})).await;
+    let (fault, held) = tokio::join!(fixture.fault("b", deed), gate.reached("a embed"));
     assert_eq!(fault, expected);
     drop(held);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vectors_of_models_are_not_mixed() {
-    let rig = Rig::boot(two("{}")).await;
+    let fixture = KernelFixture::boot(two("{}")).await;
     let mut deed = asked("a", &["x"]);
     deed["then"] = json!({"do": "remodel", "id": "second"});
-    let answer = read(&rig.done("b", deed).await);
+    let answer = read(&fixture.done("b", deed).await);
     assert_eq!(answer, json!({"model": "second", "dimension": 2, "vectors": [[1.0, 1.0]]}));
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_loaded_dependency_is_called() {
-    let rig =
-        Rig::boot(misbehaving(TestHome::new(), "b", "depends_on: [{id: a, optional: true}]")).await;
+    let fixture = KernelFixture::boot(misbehaving(
+        TestHome::new(),
+        "b",
+        "depends_on: [{id: a, optional: true}]",
+    ))
+    .await;
     let absent = (ErrorKind::Unavailable, "`a` is not loaded".to_owned());
-    assert_eq!(rig.fault("b", asked("a", &["x"])).await, absent);
+    assert_eq!(fixture.fault("b", asked("a", &["x"])).await, absent);
     let denied = (ErrorKind::Denied, "`c` is not in depends_on of `b`".to_owned());
-    assert_eq!(rig.fault("b", asked("c", &["x"])).await, denied);
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.fault("b", asked("c", &["x"])).await, denied);
+    fixture.kernel.shutdown().await;
 }
 
 /// Settings and files that make `models/tiny` the model: `left` is (3, 0), `right` is (0, 4).
@@ -143,11 +147,11 @@ const TINY_VOCABULARY: &str = "left\nright\n";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shipped_extension_returns_table_vectors() {
-    let rig = Rig::boot(with_tiny_model()).await;
-    assert_eq!(rig.loaded(), ["embedding", "b"]);
+    let fixture = KernelFixture::boot(with_tiny_model()).await;
+    assert_eq!(fixture.loaded(), ["embedding", "b"]);
     let long = "left \0🎉字 ".repeat(100_000);
     let texts = ["Left right", "up", "", "\0", "日本語だけ", "שלום right", &long];
-    let answer = read(&rig.done("b", asked("embedding", &texts)).await);
+    let answer = read(&fixture.done("b", asked("embedding", &texts)).await);
     let id = answer["model"].as_str().expect("an id");
     assert!(id.starts_with("tiny:") && id.len() == 21, "{id}");
     assert_eq!(answer["dimension"], json!(2));
@@ -155,29 +159,30 @@ async fn shipped_extension_returns_table_vectors() {
     let table = VectorTable::from_floats(TINY_VOCABULARY.into(), TINY_ROWS.into()).unwrap();
     let expected: Vec<_> = texts.iter().map(|text| table.embed(text)).collect();
     assert_eq!(vectors(&answer), expected);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_model_is_rejected() {
     let home = shipped("extensions: {embedding: {model: {file: gone}}}\n");
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     assert_eq!(
-        rig.rejection("embedding"),
+        fixture.rejection("embedding"),
         "new: [HOME]/gone/model.safetensors: No such file or directory (os error 2)\n\
          hint: set config.model.file to a Model2Vec directory with model.safetensors, and \
          tokenizer.json or vocab.txt"
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 
-    let rig = Rig::boot(shipped("extensions: {embedding: {model: static-minilm-128}}\n")).await;
+    let fixture =
+        KernelFixture::boot(shipped("extensions: {embedding: {model: static-minilm-128}}\n")).await;
     assert_eq!(
-        rig.rejection("embedding"),
+        fixture.rejection("embedding"),
         "new: the table static-minilm-128 is not part of this library\n\
          hint: set config.model to {file: PATH} or {endpoint: …} as in \
          manifests/embedding/manifest.yaml, or build the library with the feature static-minilm"
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 /// Sends one reply of OpenAI's form; joining returns the request's head.
@@ -209,41 +214,42 @@ async fn configured_server_receives_secret() {
     let endpoint = format!("{{url: '{url}', model: small, dimension: 2, key: EMBEDDING_API_KEY}}");
     let settings = format!("extensions: {{embedding: {{model: {{endpoint: {endpoint}}}}}}}\n");
     let served = server(listener);
-    let rig = Rig::boot(shipped(&settings).file(".env", "EMBEDDING_API_KEY=s3cret\n")).await;
-    let answer = read(&rig.done("b", asked("embedding", &["x"])).await);
+    let fixture =
+        KernelFixture::boot(shipped(&settings).file(".env", "EMBEDDING_API_KEY=s3cret\n")).await;
+    let answer = read(&fixture.done("b", asked("embedding", &["x"])).await);
     assert_eq!(answer["model"], format!("{url}#small"));
     assert_eq!(vectors(&answer), [[0.6, 0.8]]);
     let head = served.join().expect("the server has answered");
     assert!(head.contains("\r\nauthorization: bearer s3cret\r\n"), "{head}");
 
     // Without the server the caller gets an error, and so does a health check.
-    let (kind, message) = rig.fault("b", asked("embedding", &["x"])).await;
+    let (kind, message) = fixture.fault("b", asked("embedding", &["x"])).await;
     assert_eq!(kind, ErrorKind::Unavailable, "{message}");
-    let health = rig.kernel.extensions().check_health().await;
+    let health = fixture.kernel.extensions().check_health().await;
     let reported =
         health.iter().find(|(id, _)| *id == "embedding").map(|(_, result)| result.clone());
     let error = reported.expect("it is asked").expect_err("it has failed");
     assert_eq!((error.kind, error.message), (kind, message));
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_secret_is_named() {
     let endpoint = "{url: 'https://localhost:1', model: m, dimension: 2, key: EMBEDDING_API_KEY}";
     let settings = format!("extensions: {{embedding: {{model: {{endpoint: {endpoint}}}}}}}\n");
-    let rig = Rig::boot(shipped(&settings)).await;
+    let fixture = KernelFixture::boot(shipped(&settings)).await;
     let expected = "the secret `EMBEDDING_API_KEY` is not set".to_owned();
-    let fault = rig.fault("b", asked("embedding", &["x"])).await;
+    let fault = fixture.fault("b", asked("embedding", &["x"])).await;
     assert_eq!(fault, (ErrorKind::Unavailable, expected));
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 
     let plain = "{url: 'http://lan/v1', model: m, dimension: 2, key: OPENAI_API_KEY}";
     let settings = format!("extensions: {{embedding: {{model: {{endpoint: {plain}}}}}}}\n");
-    let rig = Rig::boot(shipped(&settings)).await;
+    let fixture = KernelFixture::boot(shipped(&settings)).await;
     assert_eq!(
-        rig.rejection("embedding"),
+        fixture.rejection("embedding"),
         "new: config.model.endpoint: url: a key requires https:// or a server on this machine\n\
          hint: see `model` in manifests/embedding/manifest.yaml"
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }

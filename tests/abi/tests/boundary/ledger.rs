@@ -13,7 +13,7 @@ use skillhost_payload::{CallContext, CallOrigin, ErrorKind};
 use test_support::{TestHome, library};
 use tokio::task::block_in_place;
 
-use crate::rig::{Rig, misbehaving, patient};
+use crate::fixture::{KernelFixture, misbehaving, patient};
 
 const TEA: &str = "---\ndescription: Brews tea. Use when somebody is thirsty.\n---\nBoil water.\n";
 
@@ -50,9 +50,9 @@ fn ada() -> HumanActor {
     HumanActor { name: "ada".to_owned(), via: "cli" }
 }
 
-async fn text(rig: &Rig, tool: &str, arguments: Value) -> String {
+async fn text(fixture: &KernelFixture, tool: &str, arguments: Value) -> String {
     let (context, arguments) = (call("guide", CallOrigin::Agent), arguments.to_string());
-    let output = rig.kernel.agents().invoke_tool(context, tool, &arguments).await;
+    let output = fixture.kernel.agents().invoke_tool(context, tool, &arguments).await;
     output.expect("the tool answers").text
 }
 
@@ -61,21 +61,21 @@ async fn agent_created_skill_requires_approval() {
     let home = misbehaving(home(), "writer", "depends_on: [skill_registry]");
     let guide = "id: guide\nname: Guide\ndepends_on: [skill_registry]\n\
                  agent: {uses_skills: [coffee], uses_tools: [skill_registry]}\n";
-    let rig = Rig::boot_with(home.manifest("guide", guide), patient(), false).await;
+    let fixture = KernelFixture::boot_with(home.manifest("guide", guide), patient(), false).await;
     let coffee = "---\ndescription: Brews coffee.\n---\nGrind.\n";
     let deed =
         json!({ "do": "create", "extension": "skill_registry", "id": "coffee", "text": coffee });
-    text(&rig, "writer", deed).await;
+    text(&fixture, "writer", deed).await;
 
-    let listed = text(&rig, "list_skills", json!({})).await;
+    let listed = text(&fixture, "list_skills", json!({})).await;
     let line = "• `coffee` — Brews coffee. [~2 tokens; sandbox, unapproved, created by the agent \
                 guide]";
     assert!(listed.contains(line), "{listed}");
-    let read = text(&rig, "read_skill", json!({ "skill_id": "coffee" })).await;
+    let read = text(&fixture, "read_skill", json!({ "skill_id": "coffee" })).await;
     let note = "\nNote: unapproved: created by the agent guide, it grants nothing until a person \
                 approves it.";
     assert!(read.contains(note), "{read}");
-    let block = rig
+    let block = fixture
         .kernel
         .extensions()
         .context_block("skill_registry", &call("x", CallOrigin::Agent), "")
@@ -84,7 +84,7 @@ async fn agent_created_skill_requires_approval() {
     let line = "• `coffee` — (unapproved, created by the agent guide) Brews coffee.";
     assert!(block.contains(line), "{block}");
 
-    let (ledger, snapshot) = terminal(&rig.home);
+    let (ledger, snapshot) = terminal(&fixture.home);
     let created = block_in_place(|| ledger.created_skills(&snapshot)).expect("a ledger");
     let created = &created.values().next().expect("it was reported");
     let author = AgentAuthor {
@@ -98,30 +98,30 @@ async fn agent_created_skill_requires_approval() {
 
     // It cannot be bound: not now, not later in this kernel, not in a new one.
     let skill = json!({ "do": "skill", "extension": "skill_registry", "id": "coffee" });
-    let refusal = rig.tool("writer", skill.clone()).await.expect_err("it is not approved");
+    let refusal = fixture.tool("writer", skill.clone()).await.expect_err("it is not approved");
     assert_eq!(refusal.kind(), ErrorKind::Denied);
     let reason = "`coffee` was created by the agent guide and is not approved as it is now";
     assert!(refusal.to_string().contains(reason), "{refusal}");
     let hint = format!("skillhost skill approve coffee --digest {tree}");
     assert!(refusal.hint().contains(&hint), "{}", refusal.hint());
     let turn = TurnRequest { agent: Some("guide".to_owned()), ..TurnRequest::default() };
-    rig.kernel.agents().compose_turn(&turn).await.expect_err("the agent binds it");
-    rig.kernel.shutdown().await;
-    let rig = Rig::boot_with(rig.home, patient(), false).await;
-    rig.kernel.agents().compose_turn(&turn).await.expect_err("the agent binds it");
+    fixture.kernel.agents().compose_turn(&turn).await.expect_err("the agent binds it");
+    fixture.kernel.shutdown().await;
+    let fixture = KernelFixture::boot_with(fixture.home, patient(), false).await;
+    fixture.kernel.agents().compose_turn(&turn).await.expect_err("the agent binds it");
 
     // An approved skill is bound in the very next turn.
     block_in_place(|| ledger.approve_skill(&snapshot, &ada(), "coffee", tree))
         .expect("it is what was seen");
-    let bound = rig.kernel.agents().compose_turn(&turn).await.expect("it may be bound now");
+    let bound = fixture.kernel.agents().compose_turn(&turn).await.expect("it may be bound now");
     assert!(bound.system_prompt.contains("Grind."), "{}", bound.system_prompt);
     assert!(!bound.system_prompt.contains("unapproved"), "{}", bound.system_prompt);
 
     // Any other file revokes the approval, even before a poll has detected it.
-    rig.home.write("sandbox/skills/coffee/run.sh", "rm -r cups\n");
-    let refusal = rig.tool("writer", skill).await.expect_err("these files are not approved");
+    fixture.home.write("sandbox/skills/coffee/run.sh", "rm -r cups\n");
+    let refusal = fixture.tool("writer", skill).await.expect_err("these files are not approved");
     assert_eq!(refusal.kind(), ErrorKind::Denied);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 /// Returns every file of the skills with its text.
@@ -146,32 +146,32 @@ fn files(home: &TestHome) -> BTreeMap<String, Vec<u8>> {
 async fn no_tool_changes_approval_state() {
     let home = misbehaving(home(), "writer", "depends_on: [skill_registry]");
     let operators = "depends_on: [skill_registry]\nconfig: {operator_only: true}";
-    let rig = Rig::boot(misbehaving(home, "operators", operators)).await;
+    let fixture = KernelFixture::boot(misbehaving(home, "operators", operators)).await;
 
     // A skill with two versions, an open proposal, and an unapproved skill.
-    let (ledger, snapshot) = terminal(&rig.home);
+    let (ledger, snapshot) = terminal(&fixture.home);
     let wish = |body: &str| {
         let text = TEA.replace("Boil water.", body);
         json!({ "skill_id": "tea", "new_content": text, "justification": "Better." })
     };
-    text(&rig, "propose_skill_update", wish("Boil milk.")).await;
+    text(&fixture, "propose_skill_update", wish("Boil milk.")).await;
     let first = block_in_place(|| ledger.proposal("1")).expect("it is open").summary;
     block_in_place(|| ledger.approve(&snapshot, &ada(), &first.id, first.new_digest, None))
         .expect("as it was seen");
-    text(&rig, "propose_skill_update", wish("Boil both.")).await;
+    text(&fixture, "propose_skill_update", wish("Boil both.")).await;
     let open = block_in_place(|| ledger.proposal("2")).expect("it is open").summary;
     let deed = json!({
         "do": "create", "extension": "skill_registry", "id": "coffee",
         "text": "---\ndescription: Brews.\n---\nGrind.\n",
     });
-    text(&rig, "writer", deed).await;
-    let (_, snapshot) = terminal(&rig.home);
+    text(&fixture, "writer", deed).await;
+    let (_, snapshot) = terminal(&fixture.home);
     let created = block_in_place(|| ledger.created_skills(&snapshot)).expect("a ledger");
     let tree = created.values().next().and_then(|skill| skill.tree).expect("it was reported");
     let versions = block_in_place(|| ledger.history(&snapshot, "tea")).expect("a history").len();
-    let before = files(&rig.home);
+    let before = files(&fixture.home);
 
-    let (tools, failures) = rig.kernel.agents().list_tools(None).await.expect("a table");
+    let (tools, failures) = fixture.kernel.agents().list_tools(None).await.expect("a table");
     assert_eq!(failures, []);
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     let expected = [
@@ -227,13 +227,16 @@ async fn no_tool_changes_approval_state() {
             for origin in [CallOrigin::Agent, CallOrigin::Mcp, CallOrigin::Operator] {
                 let context = call("guide", origin);
                 // Most calls fail; only their effects count here.
-                let _ =
-                    rig.kernel.agents().invoke_tool(context, name, &arguments.to_string()).await;
+                let _ = fixture
+                    .kernel
+                    .agents()
+                    .invoke_tool(context, name, &arguments.to_string())
+                    .await;
             }
         }
     }
 
-    assert_eq!(files(&rig.home), before);
+    assert_eq!(files(&fixture.home), before);
     let all = ProposalFilter { all: true, ..ProposalFilter::default() };
     let proposals = block_in_place(|| ledger.proposals(all)).expect("a ledger");
     let states: Vec<_> = proposals.iter().map(|proposal| proposal.state).collect();
@@ -243,5 +246,5 @@ async fn no_tool_changes_approval_state() {
         block_in_place(|| ledger.history(&snapshot, "tea")).expect("a history").len(),
         versions
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }

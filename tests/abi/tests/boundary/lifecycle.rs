@@ -7,7 +7,7 @@ use skillhost_events::topic;
 use skillhost_payload::ErrorKind;
 use test_support::TestHome;
 
-use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, patient};
+use crate::fixture::{Gate, KernelFixture, SOON, home_with, misbehaving, next, patient};
 
 /// Limits for extensions that do not end.
 fn impatient() -> KernelLimits {
@@ -15,8 +15,8 @@ fn impatient() -> KernelLimits {
 }
 
 /// Returns the health error of each extension; `None` for the healthy ones.
-async fn health(rig: &Rig) -> BTreeMap<String, Option<(ErrorKind, String)>> {
-    let answers = rig.kernel.extensions().check_health().await;
+async fn health(fixture: &KernelFixture) -> BTreeMap<String, Option<(ErrorKind, String)>> {
+    let answers = fixture.kernel.extensions().check_health().await;
     let said = |error: skillhost_payload::CallError| (error.kind, error.message);
     answers.into_iter().map(|(id, answer)| (id.to_string(), answer.err().map(said))).collect()
 }
@@ -24,10 +24,10 @@ async fn health(rig: &Rig) -> BTreeMap<String, Option<(ErrorKind, String)>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_order_is_reverse_service_first() {
     let home = misbehaving(TestHome::new(), "top", "depends_on: [base]");
-    let rig = Rig::boot(misbehaving(home, "base", "")).await;
-    rig.kernel.shutdown().await;
+    let fixture = KernelFixture::boot(misbehaving(home, "base", "")).await;
+    fixture.kernel.shutdown().await;
     let (services, others): (Vec<_>, Vec<_>) =
-        rig.record().into_iter().partition(|step| step.ends_with(" service"));
+        fixture.record().into_iter().partition(|step| step.ends_with(" service"));
     // They run in parallel, so only the order of the other steps is fixed.
     assert_eq!(services.len(), 2);
     let expected = [
@@ -51,14 +51,14 @@ async fn dependencies_outlive_their_dependents() {
         misbehaving(TestHome::new(), "top", "depends_on: [base]\nconfig: {parts: {stop: hang}}");
     let home = misbehaving(home, "base", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot(home).await;
-    let kernel = rig.kernel.clone();
+    let fixture = KernelFixture::boot(home).await;
+    let kernel = fixture.kernel.clone();
     let ending = tokio::spawn(async move { kernel.shutdown().await });
     let _held = gate.reached("top stop").await;
     // Calls that top could make now through its context.
-    assert_eq!(rig.build("base").await, "misbehave");
+    assert_eq!(fixture.build("base").await, "misbehave");
     assert_eq!(
-        rig.tool("top", serde_json::json!({})).await.unwrap_err().kind(),
+        fixture.tool("top", serde_json::json!({})).await.unwrap_err().kind(),
         ErrorKind::NotFound
     );
     ending.abort();
@@ -66,9 +66,9 @@ async fn dependencies_outlive_their_dependents() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn services_run_only_on_request() {
-    let rig = Rig::boot_with(home_with("a", ""), patient(), false).await;
-    rig.kernel.shutdown().await;
-    assert_eq!(rig.record(), ["a new", "a start", "a stop", "a drop"]);
+    let fixture = KernelFixture::boot_with(home_with("a", ""), patient(), false).await;
+    fixture.kernel.shutdown().await;
+    assert_eq!(fixture.record(), ["a new", "a start", "a stop", "a drop"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,9 +77,9 @@ async fn failed_service_is_published_and_unhealthy() {
     let home = misbehaving(home, "panics", "config: {parts: {service: panic}}");
     let home = misbehaving(home, "well", "config: {parts: {service: block}}");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, patient(), false).await;
-    let mut events = rig.kernel.events().subscribe_all();
-    rig.kernel.start_services().await;
+    let fixture = KernelFixture::boot_with(home, patient(), false).await;
+    let mut events = fixture.kernel.events().subscribe_all();
+    fixture.kernel.start_services().await;
     let held = gate.reached("well service").await;
     let mut failed = BTreeMap::new();
     for _ in 0..2 {
@@ -96,11 +96,11 @@ async fn failed_service_is_published_and_unhealthy() {
         ("panics".to_owned(), Some((ErrorKind::Panicked, panic))),
         ("well".to_owned(), None),
     ];
-    assert_eq!(health(&rig).await, BTreeMap::from(expected));
+    assert_eq!(health(&fixture).await, BTreeMap::from(expected));
     // Their tools still work.
-    assert_eq!(rig.build("fails").await, "misbehave");
+    assert_eq!(fixture.build("fails").await, "misbehave");
     drop(held);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,8 +110,9 @@ async fn health_checks_have_separate_timeouts() {
     let home = misbehaving(home, "panics", "config: {parts: {health: panic}}");
     let home = misbehaving(home, "well", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, KernelLimits { health: SOON, ..patient() }, false).await;
-    let (said, held) = tokio::join!(health(&rig), gate.reached("hangs health"));
+    let fixture =
+        KernelFixture::boot_with(home, KernelLimits { health: SOON, ..patient() }, false).await;
+    let (said, held) = tokio::join!(health(&fixture), gate.reached("hangs health"));
     let some = |kind, text: &str| Some((kind, text.to_owned()));
     let expected = [
         ("fails".to_owned(), some(ErrorKind::Failed, "health failed")),
@@ -121,18 +122,18 @@ async fn health_checks_have_separate_timeouts() {
     ];
     assert_eq!(said, BTreeMap::from(expected));
     held.given_up().await;
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn uncancellable_service_is_dropped() {
     let home = home_with("a", "config: {parts: {service: hang}}");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, impatient(), true).await;
+    let fixture = KernelFixture::boot_with(home, impatient(), true).await;
     let held = gate.reached("a service").await;
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
     held.given_up().await;
-    assert_eq!(rig.record(), ["a new", "a start", "a service", "a stop", "a drop"]);
+    assert_eq!(fixture.record(), ["a new", "a start", "a service", "a stop", "a drop"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -148,11 +149,11 @@ async fn slow_shutdown_delays_no_other() {
     let home = misbehaving(home, "bombs", "depends_on: [base]\nconfig: {parts: {drop: bomb}}");
     let home = misbehaving(home, "base", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, impatient(), true).await;
+    let fixture = KernelFixture::boot_with(home, impatient(), true).await;
     let blocked = gate.reached("blocks service").await;
-    let (hung, ()) = tokio::join!(gate.reached("hangs stop"), rig.kernel.shutdown());
+    let (hung, ()) = tokio::join!(gate.reached("hangs stop"), fixture.kernel.shutdown());
     hung.given_up().await;
-    let record = rig.record();
+    let record = fixture.record();
     let steps = |id: &str| -> Vec<String> {
         record.iter().filter_map(|step| step.strip_prefix(id)).map(str::to_owned).collect()
     };
@@ -169,18 +170,18 @@ async fn slow_shutdown_delays_no_other() {
 async fn dropped_kernel_does_not_wait() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot(home).await;
-    let kernel = rig.kernel.clone();
+    let fixture = KernelFixture::boot(home).await;
+    let kernel = fixture.kernel.clone();
     let call = tokio::spawn(async move {
         kernel
             .agents()
-            .invoke_tool(crate::rig::operator(), "a", r#"{"do": "act", "act": "block"}"#)
+            .invoke_tool(crate::fixture::operator(), "a", r#"{"do": "act", "act": "block"}"#)
             .await
     });
     let held = gate.reached("a a").await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    drop(rig);
+    drop(fixture);
     drop(held);
 }
 
@@ -190,13 +191,13 @@ async fn blocking_priority_rejects_extension() {
     let home = misbehaving(home, "works", "");
     let gate = Gate::open(&home);
     let limits = KernelLimits { start: SOON, ..impatient() };
-    let (rig, held) =
-        tokio::join!(Rig::boot_with(home, limits, true), gate.reached("blocks priority"));
-    assert_eq!(rig.loaded(), ["works"]);
-    let said = rig.rejection("blocks");
+    let (fixture, held) =
+        tokio::join!(KernelFixture::boot_with(home, limits, true), gate.reached("blocks priority"));
+    assert_eq!(fixture.loaded(), ["works"]);
+    let said = fixture.rejection("blocks");
     assert!(said.contains("`blocks` timed out after 2000 ms"), "{said}");
-    assert_eq!(rig.build("works").await, "misbehave");
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.build("works").await, "misbehave");
+    fixture.kernel.shutdown().await;
     drop(held);
 }
 
@@ -209,9 +210,9 @@ async fn blocking_drop_does_not_delay_shutdown() {
     );
     let home = misbehaving(home, "base", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, impatient(), true).await;
-    let ((), held) = tokio::join!(rig.kernel.shutdown(), gate.reached("blocks drop"));
-    assert_eq!(rig.record().last().map(String::as_str), Some("base drop"));
+    let fixture = KernelFixture::boot_with(home, impatient(), true).await;
+    let ((), held) = tokio::join!(fixture.kernel.shutdown(), gate.reached("blocks drop"));
+    assert_eq!(fixture.record().last().map(String::as_str), Some("base drop"));
     drop(held);
 }
 
@@ -219,9 +220,10 @@ async fn blocking_drop_does_not_delay_shutdown() {
 async fn blocking_drop_does_not_delay_reload() {
     let home = home_with("a", "config: {parts: {drop: block}}");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, impatient(), true).await;
-    let (reloaded, held) = tokio::join!(rig.kernel.agents().reload("a"), gate.reached("a drop"));
+    let fixture = KernelFixture::boot_with(home, impatient(), true).await;
+    let (reloaded, held) =
+        tokio::join!(fixture.kernel.agents().reload("a"), gate.reached("a drop"));
     assert_eq!(reloaded.unwrap().id, "a");
-    assert_eq!(rig.build("a").await, "misbehave");
+    assert_eq!(fixture.build("a").await, "misbehave");
     drop(held);
 }

@@ -13,7 +13,7 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
-use crate::rig::{Rig, home_with, operator};
+use crate::fixture::{KernelFixture, home_with, operator};
 
 /// All log events of extensions, and whether debug events are enabled.
 #[derive(Default)]
@@ -82,10 +82,10 @@ impl Log {
 #[tokio::test(flavor = "multi_thread")]
 async fn log_events_keep_call_and_filter() {
     let log = Log::get();
-    let rig = Rig::boot(home_with("talks", "")).await;
-    rig.done("talks", json!({"do": "log", "text": "hello"})).await;
+    let fixture = KernelFixture::boot(home_with("talks", "")).await;
+    fixture.done("talks", json!({"do": "log", "text": "hello"})).await;
     let context = r#"{"do": "context"}"#;
-    let output = rig.kernel.agents().invoke_tool(operator(), "talks", context).await.unwrap();
+    let output = fixture.kernel.agents().invoke_tool(operator(), "talks", context).await.unwrap();
     let after: CallContext = serde_json::from_str(output.structured.unwrap().get()).unwrap();
 
     let mut lines = log.of("talks");
@@ -105,7 +105,7 @@ async fn log_events_keep_call_and_filter() {
     assert_eq!((lines.len(), &*lines[1]["level"]), (2, "DEBUG"));
 
     // A contained panic is an event, too.
-    rig.fault("talks", json!({"do": "act", "act": "panic"})).await;
+    fixture.fault("talks", json!({"do": "act", "act": "panic"})).await;
     let lines = log.of("talks");
     let panic = lines.last().unwrap();
     assert_eq!((&*panic["origin"], &*panic["message"]), ("extension.panic", "talks panicked"));
@@ -114,13 +114,13 @@ async fn log_events_keep_call_and_filter() {
 
     // The extension caches the filter until it is notified of a change.
     log.errors_only.store(true, Ordering::SeqCst);
-    rig.kernel.extensions().log_filter_changed();
-    rig.done("talks", json!({"do": "log", "text": "quiet"})).await;
+    fixture.kernel.extensions().log_filter_changed();
+    fixture.done("talks", json!({"do": "log", "text": "quiet"})).await;
     let lines = log.of("talks");
     assert_eq!((lines.len(), &*lines[3]["message"]), (4, "quiet"));
     log.errors_only.store(false, Ordering::SeqCst);
-    rig.kernel.extensions().log_filter_changed();
-    rig.done("talks", json!({"do": "log", "text": "loud"})).await;
+    fixture.kernel.extensions().log_filter_changed();
+    fixture.done("talks", json!({"do": "log", "text": "loud"})).await;
     assert_eq!(log.of("talks").len(), 6);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use test_support::{TestHome, example_library, library};
 
-use crate::rig::Rig;
+use crate::fixture::KernelFixture;
 
 /// A home with `echo`, which works, and one manifest whose library has these bytes.
 fn home_with_file(bytes: &[u8]) -> TestHome {
@@ -23,11 +23,11 @@ fn home_with_echo() -> TestHome {
 
 /// Returns the report's error for a library with these bytes, after a check that `echo` works.
 async fn refusal(bytes: &[u8]) -> String {
-    let rig = Rig::boot(home_with_file(bytes)).await;
-    assert_eq!(rig.loaded(), ["echo"]);
-    assert_eq!(rig.done("echo", json!({"text": "still here"})).await, "still here");
-    let text = rig.rejection("bad");
-    rig.kernel.shutdown().await;
+    let fixture = KernelFixture::boot(home_with_file(bytes)).await;
+    assert_eq!(fixture.loaded(), ["echo"]);
+    assert_eq!(fixture.done("echo", json!({"text": "still here"})).await, "still here");
+    let text = fixture.rejection("bad");
+    fixture.kernel.shutdown().await;
     text.replace(&format!("[HOME]/manifests/bad/{DLL_PREFIX}bad{DLL_SUFFIX}"), "[LIBRARY]")
 }
 
@@ -144,18 +144,18 @@ async fn missing_library_names_searched_directories() {
     let home = home_with_echo().manifest("bad", "id: bad\nname: Bad\nentrypoint: nowhere\n");
     // A directory of the name is not a library.
     fs::create_dir(home.path(format!("manifests/bad/{DLL_PREFIX}nowhere{DLL_SUFFIX}"))).unwrap();
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     let name = format!("{DLL_PREFIX}nowhere{DLL_SUFFIX}");
     assert_eq!(
-        rig.rejection("bad"),
+        fixture.rejection("bad"),
         format!(
             "probe: library `{name}` not found in the manifest's directory, the executable's directory or lib/skillhost\n\
              hint: build it, or copy it to one of: [HOME]/manifests/bad, \
              [HOME]/manifests/bad/target/release, [TARGET]/deps, [TARGET], [TARGET]/lib/skillhost"
         )
     );
-    assert_eq!(rig.loaded(), ["echo"]);
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.loaded(), ["echo"]);
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -168,12 +168,12 @@ async fn pinned_library_requires_matching_digest() {
         let yaml = format!("id: echo\nname: Echo\nentrypoint: echo\nsha256: \"{pin}\"\n");
         TestHome::new().manifest("echo", &yaml).library("echo", "echo", &library("echo"))
     };
-    let rig = Rig::boot(pinned(&right)).await;
-    assert_eq!(rig.loaded(), ["echo"]);
-    rig.kernel.shutdown().await;
-    let rig = Rig::boot(pinned(&wrong)).await;
+    let fixture = KernelFixture::boot(pinned(&right)).await;
+    assert_eq!(fixture.loaded(), ["echo"]);
+    fixture.kernel.shutdown().await;
+    let fixture = KernelFixture::boot(pinned(&wrong)).await;
     assert_eq!(
-        rig.rejection("echo"),
+        fixture.rejection("echo"),
         format!(
             "probe: [HOME]/manifests/echo/{DLL_PREFIX}echo{DLL_SUFFIX}: its sha256 is {right}, \
              the manifest pins {wrong}\n\

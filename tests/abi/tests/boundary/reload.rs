@@ -12,14 +12,14 @@ use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_payload::ErrorKind;
 use test_support::{TestHome, example_library};
 
-use crate::rig::{Gate, Rig, SOON, home_with, misbehaving, next, operator, patient};
+use crate::fixture::{Gate, KernelFixture, SOON, home_with, misbehaving, next, operator, patient};
 
 const OLD: &str = "misbehave";
 const NEW: &str = "misbehave_next::misbehave";
 
 /// Replaces the extension's library with a build, as its author's copy would.
-fn install(rig: &Rig, id: &str, example: &str) {
-    rig.home.replace_library(id, "misbehave", &example_library(example));
+fn install(fixture: &KernelFixture, id: &str, example: &str) {
+    fixture.home.replace_library(id, "misbehave", &example_library(example));
 }
 
 /// The shipped manifests are those of the installation with which the kernel was booted,
@@ -51,19 +51,20 @@ async fn installed_extension_reloads_from_installation() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn new_build_replaces_old_one() {
-    let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
-    let mut events = rig.kernel.events().subscribe_all();
-    install(&rig, "a", "misbehave_next");
-    let reloaded = rig.kernel.agents().reload("a").await.unwrap();
+    let fixture = KernelFixture::boot(misbehaving(home_with("a", ""), "b", "")).await;
+    let mut events = fixture.kernel.events().subscribe_all();
+    install(&fixture, "a", "misbehave_next");
+    let reloaded = fixture.kernel.agents().reload("a").await.unwrap();
     assert_eq!((&*reloaded.id, &*reloaded.from, &*reloaded.to), ("a", "0.1.0", "0.1.0"));
     assert!(reloaded.switched_ms <= reloaded.drained_ms);
-    assert_eq!(rig.build("a").await, NEW);
-    assert_eq!(rig.build("b").await, OLD);
+    assert_eq!(fixture.build("a").await, NEW);
+    assert_eq!(fixture.build("b").await, OLD);
     let event = next(&mut events, topic::RELOADED).await;
     let payload: Value = serde_json::from_str(event.payload.get()).unwrap();
     assert_eq!(payload, json!({"from": "0.1.0", "id": "a", "to": "0.1.0"}));
-    rig.kernel.shutdown().await;
-    let record: Vec<_> = rig.record().into_iter().filter(|step| step.starts_with('a')).collect();
+    fixture.kernel.shutdown().await;
+    let record: Vec<_> =
+        fixture.record().into_iter().filter(|step| step.starts_with('a')).collect();
     // The two services never run at once; the two extensions do.
     let expected = [
         "a new",
@@ -94,22 +95,24 @@ async fn new_build_replaces_old_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn swapping_builds_loses_no_call() {
     let home = home_with("a", "config: {block: block}");
-    let rig =
-        Arc::new(Rig::boot(home.manifest("guide", "id: guide\nname: Guide\nagent: {}\n")).await);
+    let fixture = Arc::new(
+        KernelFixture::boot(home.manifest("guide", "id: guide\nname: Guide\nagent: {}\n")).await,
+    );
     let stop = Arc::new(AtomicBool::new(false));
     let served = Arc::new(AtomicU64::new(0));
     let callers: Vec<_> = (0..8)
         .map(|caller| {
-            let (rig, stop, served) = (Arc::clone(&rig), Arc::clone(&stop), Arc::clone(&served));
+            let (fixture, stop, served) =
+                (Arc::clone(&fixture), Arc::clone(&stop), Arc::clone(&served));
             tokio::spawn(async move {
                 while !stop.load(Ordering::SeqCst) {
                     if caller % 4 == 0 {
                         let request =
                             TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-                        let turn = rig.kernel.agents().compose_turn(&request).await.unwrap();
+                        let turn = fixture.kernel.agents().compose_turn(&request).await.unwrap();
                         assert_eq!(turn.system_prompt, "block", "{:?}", turn.blocks);
                     } else {
-                        let build = rig.build("a").await;
+                        let build = fixture.build("a").await;
                         assert!(build == OLD || build == NEW, "{build}");
                     }
                     served.fetch_add(1, Ordering::SeqCst);
@@ -119,9 +122,9 @@ async fn swapping_builds_loses_no_call() {
         .collect();
     for build in [NEW, OLD].into_iter().cycle().take(12) {
         let before = served.load(Ordering::SeqCst);
-        install(&rig, "a", if build == NEW { "misbehave_next" } else { "misbehave" });
-        rig.kernel.agents().reload("a").await.unwrap();
-        assert_eq!(rig.build("a").await, build);
+        install(&fixture, "a", if build == NEW { "misbehave_next" } else { "misbehave" });
+        fixture.kernel.agents().reload("a").await.unwrap();
+        assert_eq!(fixture.build("a").await, build);
         // The next swap meets calls that the new build has started.
         while served.load(Ordering::SeqCst) < before + 50 {
             assert!(!callers.iter().any(tokio::task::JoinHandle::is_finished));
@@ -132,8 +135,8 @@ async fn swapping_builds_loses_no_call() {
     for caller in callers {
         caller.await.unwrap();
     }
-    rig.kernel.shutdown().await;
-    let ends = rig.record().into_iter().filter(|step| step == "a stop").count();
+    fixture.kernel.shutdown().await;
+    let ends = fixture.record().into_iter().filter(|step| step == "a stop").count();
     assert_eq!(ends, 13);
 }
 
@@ -141,56 +144,57 @@ async fn swapping_builds_loses_no_call() {
 async fn active_call_finishes_on_old_build() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, patient(), false).await;
+    let fixture = KernelFixture::boot_with(home, patient(), false).await;
     let call = tokio::spawn({
-        let kernel = rig.kernel.clone();
+        let kernel = fixture.kernel.clone();
         async move {
             kernel.agents().invoke_tool(operator(), "a", r#"{"do": "await", "topic": "go"}"#).await
         }
     });
     drop(gate.reached("a a").await);
-    install(&rig, "a", "misbehave_next");
+    install(&fixture, "a", "misbehave_next");
     let reload = tokio::spawn({
-        let kernel = rig.kernel.clone();
+        let kernel = fixture.kernel.clone();
         async move { kernel.agents().reload("a").await }
     });
-    while rig.build("a").await == OLD {
+    while fixture.build("a").await == OLD {
         tokio::task::yield_now().await;
     }
-    assert_eq!(rig.record(), ["a new", "a start", "a new", "a start"]);
+    assert_eq!(fixture.record(), ["a new", "a start", "a new", "a start"]);
     assert!(!reload.is_finished() && !call.is_finished());
-    rig.done("a", json!({"do": "emit", "topic": "go", "payload": 1})).await;
+    fixture.done("a", json!({"do": "emit", "topic": "go", "payload": 1})).await;
     assert_eq!(call.await.unwrap().unwrap().text, "go from a: 1");
     reload.await.unwrap().unwrap();
-    assert_eq!(rig.record()[4], "a stop");
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.record()[4], "a stop");
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn endless_call_is_cancelled_with_build() {
     let home = home_with("a", "");
     let gate = Gate::open(&home);
-    let rig = Rig::boot_with(home, KernelLimits { drain: SOON, ..patient() }, false).await;
+    let fixture =
+        KernelFixture::boot_with(home, KernelLimits { drain: SOON, ..patient() }, false).await;
     let call = tokio::spawn({
-        let kernel = rig.kernel.clone();
+        let kernel = fixture.kernel.clone();
         async move {
             kernel.agents().invoke_tool(operator(), "a", r#"{"do": "act", "act": "hang"}"#).await
         }
     });
     let held = gate.reached("a a").await;
-    rig.kernel.agents().reload("a").await.unwrap();
+    fixture.kernel.agents().reload("a").await.unwrap();
     held.given_up().await;
     let error = call.await.unwrap().unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
         (ErrorKind::Cancelled, "the call was cancelled")
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rejected_build_changes_no_state() {
-    let rig = Rig::boot(misbehaving(home_with("a", ""), "b", "")).await;
+    let fixture = KernelFixture::boot(misbehaving(home_with("a", ""), "b", "")).await;
     let yaml = |config: &str| format!("id: a\nname: a\nentrypoint: misbehave\nconfig: {config}\n");
     let (path, plain) = ("manifests/a/manifest.yaml", "{}");
     let cases = [
@@ -221,20 +225,20 @@ async fn rejected_build_changes_no_state() {
         ),
     ];
     for (config, example, reason, hint) in cases {
-        rig.home.write(path, yaml(config));
-        install(&rig, "a", example);
-        let error = rig.kernel.agents().reload("a").await.unwrap_err();
-        let message = rig.home.redact(&error.to_string());
+        fixture.home.write(path, yaml(config));
+        install(&fixture, "a", example);
+        let error = fixture.kernel.agents().reload("a").await.unwrap_err();
+        let message = fixture.home.redact(&error.to_string());
         assert!(message.starts_with(&format!("`a` was not reloaded ({reason}")), "{message}");
         let old = "the previous build stays in use";
         assert_eq!(error.hint(), format!("{hint}\n{old}").trim_start());
-        assert_eq!(rig.build("a").await, OLD);
+        assert_eq!(fixture.build("a").await, OLD);
     }
-    assert!(!rig.record().contains(&"a service ended".to_owned()));
-    rig.home.write(path, yaml(plain));
-    rig.kernel.agents().reload("a").await.unwrap();
-    assert_eq!(rig.build("a").await, NEW);
-    rig.kernel.shutdown().await;
+    assert!(!fixture.record().contains(&"a service ended".to_owned()));
+    fixture.home.write(path, yaml(plain));
+    fixture.kernel.agents().reload("a").await.unwrap();
+    assert_eq!(fixture.build("a").await, NEW);
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,23 +249,26 @@ async fn reload_reads_current_manifest() {
         .library("a", "misbehave", &example_library("template-tool-provider"))
         .manifest("guide", "id: guide\nname: Guide\nagent: {instructions: Guide.}\n");
     let gate = Gate::open(&home);
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-    assert_eq!(rig.kernel.agents().compose_turn(&request).await.unwrap().system_prompt, "Guide.");
+    assert_eq!(
+        fixture.kernel.agents().compose_turn(&request).await.unwrap().system_prompt,
+        "Guide."
+    );
     let config = "{block: now, tools: [x], parts: {service: hang}}";
     let yaml = format!("id: a\nname: a\nentrypoint: misbehave\nconfig: {config}\n");
-    rig.home.write("manifests/a/manifest.yaml", yaml);
-    install(&rig, "a", "misbehave");
-    rig.kernel.agents().reload("a").await.unwrap();
+    fixture.home.write("manifests/a/manifest.yaml", yaml);
+    install(&fixture, "a", "misbehave");
+    fixture.kernel.agents().reload("a").await.unwrap();
     let _held = gate.reached("a service").await;
     assert_eq!(
-        rig.kernel.agents().compose_turn(&request).await.unwrap().system_prompt,
+        fixture.kernel.agents().compose_turn(&request).await.unwrap().system_prompt,
         "Guide.\n\n---\n\nnow"
     );
-    assert_eq!(rig.build("x").await, OLD);
-    let gone = rig.fault("checklist_show", json!({})).await;
+    assert_eq!(fixture.build("x").await, OLD);
+    let gone = fixture.fault("checklist_show", json!({})).await;
     assert_eq!(gone, (ErrorKind::NotFound, "tool `checklist_show` not found".to_owned()));
-    let report = rig.kernel.report();
+    let report = fixture.kernel.report();
     assert_eq!(report.loaded[0].tools, ["x"]);
 }
 
@@ -269,25 +276,26 @@ async fn reload_reads_current_manifest() {
 async fn agents_use_skills_of_new_build() {
     let agent = "id: guide\nname: Guide\ndepends_on: [a]\nagent: {uses_skills: [x]}\n";
     let home = home_with("a", "config: {skills: {x: Be kind.}}").manifest("guide", agent);
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
-    let prompt = async || rig.kernel.agents().compose_turn(&request).await.unwrap().system_prompt;
+    let prompt =
+        async || fixture.kernel.agents().compose_turn(&request).await.unwrap().system_prompt;
     assert_eq!(prompt().await, format!("Be kind. ({OLD})"));
-    install(&rig, "a", "misbehave_next");
+    install(&fixture, "a", "misbehave_next");
     // Both builds count their generations from 1.
-    rig.kernel.agents().reload("a").await.unwrap();
+    fixture.kernel.agents().reload("a").await.unwrap();
     assert_eq!(prompt().await, format!("Be kind. ({NEW})"));
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reload_requires_known_extension() {
-    let rig = Rig::boot(home_with("alpha", "")).await;
-    let error = rig.kernel.agents().reload("alpa").await.unwrap_err();
+    let fixture = KernelFixture::boot(home_with("alpha", "")).await;
+    let error = fixture.kernel.agents().reload("alpa").await.unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
         (ErrorKind::NotFound, "extension `alpa` not found")
     );
     assert_eq!(error.hint(), "did you mean alpha?\nsee: skillhost ext list");
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }

@@ -16,7 +16,7 @@ use skillhost_payload::{CallContext, CallOrigin};
 use skillhost_sdk::async_trait;
 use test_support::{TestHome, library};
 
-use crate::rig::{Rig, next, patient};
+use crate::fixture::{KernelFixture, next, patient};
 
 const TEA: &str = "---\nname: tea\ndescription: Brews tea.\n---\nBoil water.\n";
 
@@ -67,7 +67,7 @@ fn shipped(home: TestHome, id: &str, file: &str) -> TestHome {
     home.file(format!("manifests/{id}/{file}"), text)
 }
 
-async fn boot(review: &str, answers: &[Option<&'static str>]) -> (Rig, Arc<Judge>) {
+async fn boot(review: &str, answers: &[Option<&'static str>]) -> (KernelFixture, Arc<Judge>) {
     let home = TestHome::new().skill("tea", TEA).settings(&format!(
         "extensions: {{skill_registry: {{poll_interval_ms: 0, review: {review}}}}}\n"
     ));
@@ -85,10 +85,10 @@ async fn boot(review: &str, answers: &[Option<&'static str>]) -> (Rig, Arc<Judge
     let kernel =
         Kernel::boot(BootOptions { installation: None, limits: patient(), models, ..options })
             .await;
-    (Rig { kernel, home }, judge)
+    (KernelFixture { kernel, home }, judge)
 }
 
-async fn propose(rig: &Rig, body: &str) -> String {
+async fn propose(fixture: &KernelFixture, body: &str) -> String {
     let context = CallContext {
         agent_id: "guide".to_owned(),
         session_id: "s1".to_owned(),
@@ -97,28 +97,31 @@ async fn propose(rig: &Rig, body: &str) -> String {
     };
     let text = TEA.replace("Boil water.", body);
     let wish = json!({"skill_id": "tea", "new_content": text, "justification": "Better."});
-    let made =
-        rig.kernel.agents().invoke_tool(context, "propose_skill_update", &wish.to_string()).await;
+    let made = fixture
+        .kernel
+        .agents()
+        .invoke_tool(context, "propose_skill_update", &wish.to_string())
+        .await;
     let made = made.expect("it is recorded").structured.expect("a value");
     let made: Value = serde_json::from_str(made.get()).expect("JSON");
     made["proposal"].as_str().expect("an id").to_owned()
 }
 
-fn stored(rig: &Rig, id: &str) -> ProposalSummary {
-    let data = rig.home.path("sandbox/data/skill_registry");
+fn stored(fixture: &KernelFixture, id: &str) -> ProposalSummary {
+    let data = fixture.home.path("sandbox/data/skill_registry");
     Ledger::new(data, Arc::new(SystemClock)).proposal(id).expect("it is there").summary
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shipped_reviewer_advises_outside_the_call() {
     let answer = "```json\n{\"verdict\": \"reject\", \"reason\": \"Milk burns.\"}\n```";
-    let (rig, judge) = boot("{policy: agent-recommends}", &[Some(answer)]).await;
-    let mut events = rig.kernel.events().subscribe_all();
-    let id = propose(&rig, "Boil milk.").await;
+    let (fixture, judge) = boot("{policy: agent-recommends}", &[Some(answer)]).await;
+    let mut events = fixture.kernel.events().subscribe_all();
+    let id = propose(&fixture, "Boil milk.").await;
     let event = next(&mut events, "skill.proposal.recommended").await;
     let reported: Value = serde_json::from_str(event.payload.get()).expect("JSON");
     assert_eq!((&reported["proposal"], &reported["by"]), (&json!(id), &json!("reviewer_agent")));
-    let summary = stored(&rig, &id);
+    let summary = stored(&fixture, &id);
     let advice = summary.recommendation.expect("it is attached");
     assert_eq!((advice.advice, &*advice.reason), (ReviewAdvice::Reject, "Milk burns."));
     assert_eq!(summary.state, ProposalState::Open);
@@ -129,18 +132,18 @@ async fn shipped_reviewer_advises_outside_the_call() {
     assert!(text.contains("│ -Boil water.\n│ +Boil milk.\n"), "{text}");
     let tools: Vec<_> = asked[0].tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(tools, ["list_skills", "read_skill", "read_skill_resource"]);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn reviewer_approval_applies_with_setting() {
     let answer = r#"{"verdict": "approve", "reason": "Right."}"#;
-    let (rig, _judge) = boot("{policy: agent-approves}", &[Some(answer)]).await;
-    let mut events = rig.kernel.events().subscribe_all();
-    let id = propose(&rig, "Boil milk.").await;
+    let (fixture, _judge) = boot("{policy: agent-approves}", &[Some(answer)]).await;
+    let mut events = fixture.kernel.events().subscribe_all();
+    let id = propose(&fixture, "Boil milk.").await;
     next(&mut events, "skill.proposal.applied").await;
-    assert_eq!(stored(&rig, &id).state, ProposalState::Applied);
-    let read = rig.kernel.agents().invoke_tool(
+    assert_eq!(stored(&fixture, &id).state, ProposalState::Applied);
+    let read = fixture.kernel.agents().invoke_tool(
         CallContext::default(),
         "read_skill",
         r#"{"skill_id": "tea"}"#,
@@ -148,22 +151,25 @@ async fn reviewer_approval_applies_with_setting() {
     let read = read.await.expect("a skill");
     assert!(read.text.contains("Boil milk."), "{}", read.text);
     let skill = read.skill.expect("it carries a skill");
-    assert_eq!((&*skill.skill_id, skill.digest), ("tea", stored(&rig, &id).new_digest.to_string()));
-    rig.kernel.shutdown().await;
+    assert_eq!(
+        (&*skill.skill_id, skill.digest),
+        ("tea", stored(&fixture, &id).new_digest.to_string())
+    );
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_reviewer_blocks_no_call() {
     let answer = r#"{"verdict": "approve", "reason": "Right."}"#;
     let review = "{policy: agent-approves, timeout_ms: 2000}";
-    let (rig, judge) = boot(review, &[None, Some(answer)]).await;
-    let mut events = rig.kernel.events().subscribe_all();
-    let first = propose(&rig, "Boil milk.").await;
-    let second = propose(&rig, "Boil both.").await;
+    let (fixture, judge) = boot(review, &[None, Some(answer)]).await;
+    let mut events = fixture.kernel.events().subscribe_all();
+    let first = propose(&fixture, "Boil milk.").await;
+    let second = propose(&fixture, "Boil both.").await;
     next(&mut events, "skill.proposal.applied").await;
-    assert_eq!(stored(&rig, &second).state, ProposalState::Applied);
-    let first = stored(&rig, &first);
+    assert_eq!(stored(&fixture, &second).state, ProposalState::Applied);
+    let first = stored(&fixture, &first);
     assert_eq!((first.state, first.recommendation), (ProposalState::Stale, None));
     assert_eq!(judge.asked.lock().expect("no holder panicked").len(), 2);
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }

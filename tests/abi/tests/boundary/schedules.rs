@@ -12,15 +12,15 @@ use skillhost_payload::{ErrorKind, Event};
 use test_support::TestHome;
 use tokio::sync::broadcast::Receiver;
 
-use crate::rig::{Gate, Rig, home_with, misbehaving, next, patient};
+use crate::fixture::{Gate, KernelFixture, home_with, misbehaving, next, patient};
 
 /// An extension `a` with one schedule.
 fn scheduled(what: &str, rest: &str) -> TestHome {
     home_with("a", &format!("schedules: [{{name: x, cron: 0 0 1 1 *, {what}}}]\n{rest}"))
 }
 
-async fn run(rig: &Rig) -> Result<ScheduleRunOutcome, (ErrorKind, String)> {
-    rig.kernel.run_schedule("a/x").await.map_err(|error| (error.kind(), error.to_string()))
+async fn run(fixture: &KernelFixture) -> Result<ScheduleRunOutcome, (ErrorKind, String)> {
+    fixture.kernel.run_schedule("a/x").await.map_err(|error| (error.kind(), error.to_string()))
 }
 
 /// The payload of the next event, without times.
@@ -40,22 +40,22 @@ async fn last_error(kernel: &Kernel) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scheduled_task_is_reported() {
-    let rig = Rig::boot(scheduled("task: sweep", "")).await;
-    let mut events = rig.kernel.events().subscribe_all();
-    let ran = run(&rig).await.unwrap();
+    let fixture = KernelFixture::boot(scheduled("task: sweep", "")).await;
+    let mut events = fixture.kernel.events().subscribe_all();
+    let ran = run(&fixture).await.unwrap();
     assert_eq!((&*ran.schedule, ran.result.as_deref()), ("a/x", Some("sweep for \"operator\"")));
     let event = next_payload(&mut events, "schedule.ran").await;
     assert_eq!(event, json!({"schedule": "a/x", "result": "sweep for \"operator\""}));
-    let listed = rig.kernel.list_schedules().await.remove(0);
+    let listed = fixture.kernel.list_schedules().await.remove(0);
     assert_eq!((&*listed.action, &*listed.timezone, listed.running), ("task sweep", "UTC", false));
     assert!(listed.next.ends_with("-01-01 00:00 UTC"), "{}", listed.next);
     assert!(listed.last.is_some_and(|last| last.error.is_none() && last.took_ms.is_some()));
 
-    let missing = rig.kernel.run_schedule("a/y").await.unwrap_err();
+    let missing = fixture.kernel.run_schedule("a/y").await.unwrap_err();
     assert_eq!((missing.kind(), &*missing.to_string()), {
         (ErrorKind::NotFound, "schedule `a/y` not found")
     });
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -65,16 +65,16 @@ async fn failed_task_is_reported_and_contained() {
         ("panic", ErrorKind::Panicked, "task panicked"),
     ] {
         let rest = format!("config: {{parts: {{task: {act}}}}}");
-        let rig = Rig::boot(scheduled("task: sweep", &rest)).await;
-        let mut events = rig.kernel.events().subscribe_all();
-        let (found, said) = run(&rig).await.unwrap_err();
+        let fixture = KernelFixture::boot(scheduled("task: sweep", &rest)).await;
+        let mut events = fixture.kernel.events().subscribe_all();
+        let (found, said) = run(&fixture).await.unwrap_err();
         assert_eq!(found, kind);
         assert!(said.contains(message), "{said}");
         let event = next_payload(&mut events, "schedule.failed").await;
         assert_eq!((&event["schedule"], &event["kind"]), (&json!("a/x"), &json!(kind.as_str())));
-        assert_eq!(last_error(&rig.kernel).await.as_deref(), event["error"].as_str());
-        assert_eq!(rig.build("a").await, rig.build("a").await);
-        rig.kernel.shutdown().await;
+        assert_eq!(last_error(&fixture.kernel).await.as_deref(), event["error"].as_str());
+        assert_eq!(fixture.build("a").await, fixture.build("a").await);
+        fixture.kernel.shutdown().await;
     }
 }
 
@@ -82,15 +82,17 @@ async fn failed_task_is_reported_and_contained() {
 async fn scheduled_tool_cannot_require_approval() {
     let say = "tool: a, arguments: {do: say, text: 'first\nsecond'}".replace('\n', " \\n");
     let say = say.replace('\'', "\"").replace(" \\n", "\\n");
-    let rig = Rig::boot(scheduled(&say, "")).await;
-    assert_eq!(run(&rig).await.unwrap().result.as_deref(), Some("first"));
-    rig.kernel.shutdown().await;
+    let fixture = KernelFixture::boot(scheduled(&say, "")).await;
+    assert_eq!(run(&fixture).await.unwrap().result.as_deref(), Some("first"));
+    fixture.kernel.shutdown().await;
     for approval in ["unless_granted", "always"] {
-        let rig = Rig::boot(scheduled(&say, &format!("config: {{approval: {approval}}}"))).await;
+        let fixture =
+            KernelFixture::boot(scheduled(&say, &format!("config: {{approval: {approval}}}")))
+                .await;
         let denied =
             "tool `a` requires approval, but a schedule has no approval channel".to_owned();
-        assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::Denied, denied));
-        rig.kernel.shutdown().await;
+        assert_eq!(run(&fixture).await.unwrap_err(), (ErrorKind::Denied, denied));
+        fixture.kernel.shutdown().await;
     }
 }
 
@@ -98,25 +100,25 @@ async fn scheduled_tool_cannot_require_approval() {
 async fn nested_scheduled_call_has_no_approval() {
     let call = "tool: a, arguments: {do: call, tool: b, arguments: {do: build}}";
     let home = misbehaving(scheduled(call, ""), "b", "config: {approval: unless_granted}");
-    let rig = Rig::boot(home).await;
-    let (kind, message) = run(&rig).await.unwrap_err();
+    let fixture = KernelFixture::boot(home).await;
+    let (kind, message) = run(&fixture).await.unwrap_err();
     assert_eq!(kind, ErrorKind::Denied);
     assert!(
         message.contains("`b` requires approval, but no approval channel is available"),
         "{message}"
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn schedule_requires_own_tool() {
     let home = misbehaving(scheduled("tool: b, arguments: {do: build}", ""), "b", "");
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     let note = "schedule `a/x` names tool `b`, which `a` does not have";
-    assert!(rig.kernel.report().notes.iter().any(|found| found == note));
+    assert!(fixture.kernel.report().notes.iter().any(|found| found == note));
     let refused = "`b` is not a tool of `a`".to_owned();
-    assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::NotFound, refused));
-    rig.kernel.shutdown().await;
+    assert_eq!(run(&fixture).await.unwrap_err(), (ErrorKind::NotFound, refused));
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,48 +126,48 @@ async fn overdue_task_is_cancelled() {
     let rest = "config: {parts: {task: hang}}";
     let home = scheduled("task: sweep, timeout_ms: 50", rest);
     let gate = Gate::open(&home);
-    let rig = Rig::boot(home).await;
-    let (ran, held) = tokio::join!(run(&rig), async {
+    let fixture = KernelFixture::boot(home).await;
+    let (ran, held) = tokio::join!(run(&fixture), async {
         let held = gate.reached("a task").await;
         held.given_up().await;
     });
     let ((), late) = (held, "timed out after 50 ms".to_owned());
     assert_eq!(ran.unwrap_err(), (ErrorKind::Timeout, late));
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 
     let home = scheduled("task: sweep", rest);
     let gate = Gate::open(&home);
-    let rig = Rig::boot(home).await;
-    let kernel = rig.kernel.clone();
+    let fixture = KernelFixture::boot(home).await;
+    let kernel = fixture.kernel.clone();
     let running = tokio::spawn(async move { kernel.run_schedule("a/x").await });
     let held = gate.reached("a task").await;
     let twice = "`a/x` is already running".to_owned();
-    assert_eq!(run(&rig).await.unwrap_err(), (ErrorKind::Conflict, twice));
+    assert_eq!(run(&fixture).await.unwrap_err(), (ErrorKind::Conflict, twice));
     running.abort();
     held.given_up().await;
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missed_schedules_are_reported_at_start() {
     let home = home_with("a", "schedules: [{name: x, cron: 0 0 * * *, task: sweep}]");
-    let rig = Rig::boot(home).await;
-    let mut events = rig.kernel.events().subscribe_all();
+    let fixture = KernelFixture::boot(home).await;
+    let mut events = fixture.kernel.events().subscribe_all();
     let day = 86_400_000;
     let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
     // Noon three days ago: three midnights since.
     let due_ms = now - now % day - 3 * day + day / 2;
     let run = ScheduleRun { due_ms, started_ms: due_ms, ended_ms: Some(due_ms), error: None };
-    rig.kernel.events().journal().record_run("a/x", run).await.unwrap();
-    rig.kernel.start_schedules();
+    fixture.kernel.events().journal().record_run("a/x", run).await.unwrap();
+    fixture.kernel.start_schedules();
     let event = next(&mut events, "schedule.missed").await;
     let payload: Value = serde_json::from_str(event.payload.get()).unwrap();
     // Just after midnight the last one is late instead of missed, and runs.
     let late = now % day <= 60_000;
     assert_eq!(payload["missed"], json!(if late { 2 } else { 3 }), "{payload}");
-    let kept = rig.kernel.events().journal().last_run("a/x").await.unwrap().unwrap();
+    let kept = fixture.kernel.events().journal().last_run("a/x").await.unwrap().unwrap();
     assert!(kept.due_ms > due_ms, "{kept:?}");
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -173,12 +175,12 @@ async fn shutdown_cancels_endless_tasks() {
     let home = scheduled("task: sweep", "config: {parts: {task: hang}}");
     let gate = Gate::open(&home);
     let limits = KernelLimits { drain: Duration::from_millis(50), ..patient() };
-    let rig = Rig::boot_with(home, limits, true).await;
-    rig.kernel.start_schedules();
-    let kernel = rig.kernel.clone();
+    let fixture = KernelFixture::boot_with(home, limits, true).await;
+    fixture.kernel.start_schedules();
+    let kernel = fixture.kernel.clone();
     let running = tokio::spawn(async move { kernel.run_schedule("a/x").await });
     let held = gate.reached("a task").await;
-    let (ended, ()) = tokio::join!(running, rig.kernel.shutdown());
+    let (ended, ()) = tokio::join!(running, fixture.kernel.shutdown());
     let error = ended.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
     held.given_up().await;

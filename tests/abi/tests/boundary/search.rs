@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use test_support::{TestHome, library};
 
-use crate::rig::{Gate, Rig, misbehaving};
+use crate::fixture::{Gate, KernelFixture, misbehaving};
 
 /// The shipped registry, configured to treat one skill as many, and a model with this `config`.
 fn home(config: &str) -> TestHome {
@@ -21,16 +21,16 @@ fn home(config: &str) -> TestHome {
         .skill("tea", "---\ndescription: Brews tea.\n---\nBoil water.\n")
 }
 
-async fn search(rig: &Rig, query: &str) -> String {
+async fn search(fixture: &KernelFixture, query: &str) -> String {
     let arguments = json!({ "query": query }).to_string();
     let output =
-        rig.kernel.agents().invoke_tool(Default::default(), "list_skills", &arguments).await;
+        fixture.kernel.agents().invoke_tool(Default::default(), "list_skills", &arguments).await;
     output.expect("a search never fails").text
 }
 
 /// Returns the registry's health error.
-async fn health(rig: &Rig) -> Option<String> {
-    let health = rig.kernel.extensions().check_health().await;
+async fn health(fixture: &KernelFixture) -> Option<String> {
+    let health = fixture.kernel.extensions().check_health().await;
     let (_, reported) = health.into_iter().find(|(id, _)| *id == "skill_registry").expect("loaded");
     reported.err().map(|error| error.to_string())
 }
@@ -48,18 +48,18 @@ async fn until(what: impl AsyncFn() -> bool) {
 /// The reply of a search without results: no skill contains the words of this query.
 const NOTHING: &str = "None of the 1 skills matches.";
 
-async fn meaning_counts(rig: &Rig) -> bool {
-    search(rig, "zebra").await != NOTHING
+async fn meaning_counts(fixture: &KernelFixture) -> bool {
+    search(fixture, "zebra").await != NOTHING
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn model_joins_after_indexing() {
-    let rig = Rig::boot(home("{}")).await;
-    until(async || meaning_counts(&rig).await).await;
-    let found = search(&rig, "zebra").await;
+    let fixture = KernelFixture::boot(home("{}")).await;
+    until(async || meaning_counts(&fixture).await).await;
+    let found = search(&fixture, "zebra").await;
     assert!(found.contains("• `tea` — Brews tea."), "{found}");
-    assert_eq!(health(&rig).await, None);
-    rig.kernel.shutdown().await;
+    assert_eq!(health(&fixture).await, None);
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,17 +71,17 @@ async fn failed_model_leaves_word_search() {
     ] {
         let home = home("{}");
         let _gate = Gate::open(&home);
-        let rig = Rig::boot(home).await;
-        until(async || meaning_counts(&rig).await).await;
+        let fixture = KernelFixture::boot(home).await;
+        until(async || meaning_counts(&fixture).await).await;
         let become_ = json!({"do": "become", "place": "embed", "act": act});
-        rig.done("embedding", become_).await;
-        assert_eq!(search(&rig, "zebra").await, NOTHING, "{act}");
-        assert!(search(&rig, "brew").await.contains("• `tea`"), "{act}");
+        fixture.done("embedding", become_).await;
+        assert_eq!(search(&fixture, "zebra").await, NOTHING, "{act}");
+        assert!(search(&fixture, "brew").await.contains("• `tea`"), "{act}");
         // A search without any time left has no note about the model.
         let seen = RefCell::new(None);
         until(async || {
-            search(&rig, "zebra").await;
-            let found = health(&rig).await;
+            search(&fixture, "zebra").await;
+            let found = health(&fixture).await;
             let is_unhealthy = found.is_some();
             *seen.borrow_mut() = found;
             is_unhealthy
@@ -90,7 +90,7 @@ async fn failed_model_leaves_word_search() {
         let health = seen.take().unwrap();
         let reason = health.strip_prefix("skills are searched by their words alone: ");
         assert!(reason == Some(reported) || reason == Some(TOO_LONG), "{act}: {health}");
-        rig.kernel.shutdown().await;
+        fixture.kernel.shutdown().await;
     }
 }
 
@@ -103,12 +103,12 @@ async fn model_without_valid_vectors_is_ignored() {
         ("{parts: {embed: panic}}", "the extension panicked: embed panicked"),
     ];
     for (config, reported) in cases {
-        let rig = Rig::boot(home(config)).await;
-        until(async || health(&rig).await.is_some()).await;
+        let fixture = KernelFixture::boot(home(config)).await;
+        until(async || health(&fixture).await.is_some()).await;
         let words_alone = format!("skills are searched by their words alone: {reported}");
-        assert_eq!(health(&rig).await, Some(words_alone));
-        assert_eq!(search(&rig, "zebra").await, NOTHING);
-        assert!(search(&rig, "brew").await.contains("• `tea`"));
-        rig.kernel.shutdown().await;
+        assert_eq!(health(&fixture).await, Some(words_alone));
+        assert_eq!(search(&fixture, "zebra").await, NOTHING);
+        assert!(search(&fixture, "brew").await.contains("• `tea`"));
+        fixture.kernel.shutdown().await;
     }
 }

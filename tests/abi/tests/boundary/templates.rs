@@ -8,7 +8,7 @@ use skillhost_agents::TurnRequest;
 use skillhost_events::topic;
 use test_support::{TestHome, example_library};
 
-use crate::rig::{Rig, misbehaving};
+use crate::fixture::{KernelFixture, misbehaving};
 
 /// Adds a template under its own manifest.
 fn template(home: TestHome, kind: &str, id: &str) -> TestHome {
@@ -22,37 +22,38 @@ fn template(home: TestHome, kind: &str, id: &str) -> TestHome {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tool_template_keeps_list_per_agent() {
-    let rig = Rig::boot(template(TestHome::new(), "tool-provider", "checklist")).await;
-    let added = rig.done("checklist_add", json!({"item": "write tests"})).await;
+    let fixture =
+        KernelFixture::boot(template(TestHome::new(), "tool-provider", "checklist")).await;
+    let added = fixture.done("checklist_add", json!({"item": "write tests"})).await;
     assert_eq!(added, "added as item 1");
-    assert_eq!(rig.done("checklist_show", json!({})).await, "1. write tests");
-    rig.kernel.shutdown().await;
+    assert_eq!(fixture.done("checklist_show", json!({})).await, "1. write tests");
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn context_template_joins_every_prompt() {
     let home = template(TestHome::new(), "context-provider", "house_rules")
         .manifest("guide", "id: guide\nname: Guide\nagent: {instructions: Guide.}\n");
-    let rig = Rig::boot(home).await;
+    let fixture = KernelFixture::boot(home).await;
     let request = TurnRequest { agent: Some("guide".into()), ..TurnRequest::default() };
     assert_eq!(
-        rig.kernel.agents().compose_turn(&request).await.unwrap().system_prompt,
+        fixture.kernel.agents().compose_turn(&request).await.unwrap().system_prompt,
         "Guide.\n\n---\n\n[House rules]\n- Answer in the language of the question.\n\
          - Name the source of every number."
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn service_template_reports_skills() {
     // Any extension that emits the events is sufficient.
     let home = misbehaving(TestHome::new(), "skill_registry", "");
-    let rig = Rig::boot(template(home, "service-provider", "skill_watch")).await;
-    let mut events = rig.kernel.events().subscribe_all();
+    let fixture = KernelFixture::boot(template(home, "service-provider", "skill_watch")).await;
+    let mut events = fixture.kernel.events().subscribe_all();
     let added = json!({"do": "emit", "topic": "skill.added", "payload": {"id": "x"}});
     // The service subscribes asynchronously, so the event is emitted until it is received.
     let notice = loop {
-        rig.done("skill_registry", added.clone()).await;
+        fixture.done("skill_registry", added.clone()).await;
         match events.try_recv() {
             Ok(event) if event.topic == topic::NOTICE => break event,
             _ => tokio::task::yield_now().await,
@@ -62,5 +63,5 @@ async fn service_template_reports_skills() {
         (&*notice.source, notice.payload.get()),
         ("skill_watch", r#"{"text":"skill.added: x"}"#)
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }

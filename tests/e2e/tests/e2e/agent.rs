@@ -2,7 +2,7 @@
 
 use test_support::TestHome;
 
-use crate::scene::{agent_manifest, home, stable_json};
+use crate::fixtures::{agent_manifest, home, stable_json};
 
 fn agents_home() -> TestHome {
     let layered = "  uses_tools: [echo]\n  uses_skills: [greet]\n  instructions: |\n    Be kind.\n";

@@ -1,6 +1,6 @@
 //! Tests of `skillhost chat` on a terminal and from a pipe.
 
-use mock_model::{Asked, MockModel, Step};
+use mock_model::{MockModel, MockRequest, Step};
 use rustix::process::Signal;
 use test_support::{Output, Terminal, TestHome};
 
@@ -98,7 +98,7 @@ fn piped_chat_denies_unapproved_calls() {
             .contains("note: `write_file` was not called: no approval channel is available"),
         "{output}"
     );
-    let answers: Vec<_> = mock.requests().iter().map(Asked::last_text).collect();
+    let answers: Vec<_> = mock.requests().iter().map(MockRequest::last_text).collect();
     assert!(answers[1].contains("no approval channel is available"), "{}", answers[1]);
     assert_eq!(std::fs::read_to_string(home.path("sandbox/notes.txt")).unwrap(), "kept\u{1b}[2J");
 }

@@ -25,7 +25,7 @@ fn model_corrects_invalid_arguments() {
     let home = agents_home(&mock);
     let output = ask_agent(&home, "worker", "Say hi").success();
     assert_eq!(output.stdout, "It says hi.\n");
-    let results: Vec<_> = mock.requests().iter().map(mock_model::Asked::last_text).collect();
+    let results: Vec<_> = mock.requests().iter().map(mock_model::MockRequest::last_text).collect();
     assert!(results[1].contains("JSON"), "{}", results[1]);
     assert!(results[2].contains("texts") && results[2].contains("text"), "{}", results[2]);
     assert!(results[3].contains("ecko") && results[3].contains("echo"), "{}", results[3]);

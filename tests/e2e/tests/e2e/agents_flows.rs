@@ -10,7 +10,7 @@ use crate::agents_scene::{
     ECHO, REVIEW, agents_home, agents_home_on, ask_agent, ask_in_thread, format_messages,
     last_thread, transcript_lines,
 };
-use crate::scene::{agent_manifest, skill_md};
+use crate::fixtures::{agent_manifest, skill_md};
 
 const READ: &str = r#"{"skill_id":"code-review"}"#;
 const FILE: &str = r#"{"path":"drafts/echo_copy/manifest.yaml"}"#;

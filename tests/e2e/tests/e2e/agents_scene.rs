@@ -4,11 +4,11 @@
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use mock_model::{Asked, MockModel, Wire};
+use mock_model::{MockModel, MockRequest, Wire};
 use serde_json::Value;
 use test_support::{Output, TestHome, example_library};
 
-use crate::scene::{agent_manifest, shipped_manifest, skill_md};
+use crate::fixtures::{agent_manifest, shipped_manifest, skill_md};
 
 /// A sentence that only the skill `code-review` contains.
 pub(crate) const REVIEW: &str = "Ask what goes wrong when the door is opened twice.";
@@ -105,7 +105,7 @@ pub(crate) fn transcript_lines(home: &TestHome, entry: &str) -> Vec<Value> {
 }
 
 /// Formats the messages of a model request with their roles and tool calls.
-pub(crate) fn format_messages(request: &Asked) -> String {
+pub(crate) fn format_messages(request: &MockRequest) -> String {
     let lines = request.messages().into_iter().map(|message| {
         let calls: String = message.calls.iter().map(|call| format!(" → {call}")).collect();
         format!("{}: {}{calls}\n", message.role, message.text)

@@ -9,7 +9,7 @@ use test_support::{TestHome, example_program, library};
 
 use crate::agents_scene::agents_home;
 use crate::builds::toolchain;
-use crate::scene::{agent_manifest, bind_time_filters, home, shipped_manifest};
+use crate::fixtures::{agent_manifest, bind_time_filters, home, shipped_manifest};
 
 /// A manifest of an agent with events, schedules and every tool.
 const SPY: &str = "id: spy\nname: Spy\n\

@@ -5,7 +5,9 @@ use std::process::Stdio;
 
 use test_support::TestHome;
 
-use crate::scene::{agent_manifest, home, shipped_manifest, skill_md, stable_json, start_kernel};
+use crate::fixtures::{
+    agent_manifest, home, shipped_manifest, skill_md, stable_json, start_kernel,
+};
 
 fn agents_home() -> TestHome {
     home()

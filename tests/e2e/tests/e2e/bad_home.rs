@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use test_support::TestHome;
 
-use crate::scene::{bind_time_filters, home, run_as_reader, untrusted_home};
+use crate::fixtures::{bind_time_filters, home, run_as_reader, untrusted_home};
 
 #[test]
 fn directory_without_sandbox_is_rejected() {

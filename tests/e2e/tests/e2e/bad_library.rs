@@ -6,7 +6,7 @@ use std::path::Path;
 
 use test_support::{TestHome, library};
 
-use crate::scene::{bind_time_filters, home};
+use crate::fixtures::{bind_time_filters, home};
 
 const CALL: [&str; 4] = ["tool", "call", "echo", r#"{"text":"hi"}"#];
 
@@ -124,7 +124,10 @@ fn pinned_digest_is_enforced() {
     ");
     // The pinned file itself loads.
     let home = home()
-        .manifest("echo", &format!("{}sha256: {right}\n", crate::scene::shipped_manifest("echo")))
+        .manifest(
+            "echo",
+            &format!("{}sha256: {right}\n", crate::fixtures::shipped_manifest("echo")),
+        )
         .library("echo", "echo", &library("echo"));
     home.skillhost(["ext", "doctor"]).success();
     insta::assert_snapshot!(doctor_report(&library_bytes, "sha256: abc\n"), @"

@@ -2,7 +2,7 @@
 
 use test_support::TestHome;
 
-use crate::scene::{bind_time_filters, home};
+use crate::fixtures::{bind_time_filters, home};
 
 const CALL: [&str; 4] = ["tool", "call", "echo", r#"{"text":"hi"}"#];
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use test_support::TestHome;
 
-use crate::scene::{agent_manifest, home, run_as_reader};
+use crate::fixtures::{agent_manifest, home, run_as_reader};
 
 /// Creates a home with one invalid skill of each kind next to the valid skill `greet`.
 fn bad_skills_home() -> TestHome {

@@ -10,7 +10,7 @@ use mock_model::{MockModel, Step, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 use test_support::{Output, TestHome, profile_dir, program};
 
-use crate::scene::{agent_manifest, home, repository_root, shipped_manifest};
+use crate::fixtures::{agent_manifest, home, repository_root, shipped_manifest};
 
 /// Variables that cargo requires; the environment of the tests is private.
 const TOOLCHAIN: [(&str, &str); 2] = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use test_support::TestHome;
 
-use crate::scene::{home, untrusted_home};
+use crate::fixtures::{home, untrusted_home};
 
 const COMMANDS: [&[&str]; 57] = [
     &[],

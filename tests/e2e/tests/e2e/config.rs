@@ -1,6 +1,6 @@
 //! Tests of `skillhost config` and `skillhost schema`.
 
-use crate::scene::{home, repository_root, stable_json};
+use crate::fixtures::{home, repository_root, stable_json};
 
 #[test]
 fn config_shows_source_of_values() {

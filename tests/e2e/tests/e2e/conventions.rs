@@ -6,7 +6,7 @@ use std::process::Command;
 
 use test_support::{Output, TestHome, binary};
 
-use crate::scene::repository_root;
+use crate::fixtures::repository_root;
 
 const GOOD: &str = "---\nname: beads\ndescription: Counts beads. Use when asked.\n---\nCount.\n";
 

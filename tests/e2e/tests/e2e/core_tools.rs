@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::{agent_manifest, home, shipped_manifest};
+use crate::fixtures::{agent_manifest, home, shipped_manifest};
 
 fn tools_home() -> TestHome {
     home().manifest("core_tools", &shipped_manifest("core_tools"))

@@ -4,7 +4,7 @@ use std::fs;
 
 use test_support::TestHome;
 
-use crate::scene::{run_as_reader, stable_json};
+use crate::fixtures::{run_as_reader, stable_json};
 
 const BREW: &str = "---\nname: brew\ndescription: Brews tea. Use when thirsty.\nmetadata:\n  requires: greet\n---\nBoil the water, then pour it over the leaves.\n";
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use test_support::library;
 
-use crate::scene::{bind_time_filters, home, shipped_manifest, stable_json};
+use crate::fixtures::{bind_time_filters, home, shipped_manifest, stable_json};
 
 #[test]
 fn healthy_home_has_no_findings() {

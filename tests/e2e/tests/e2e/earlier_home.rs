@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::repository_root;
+use crate::fixtures::repository_root;
 
 /// The thread in which the worker read a skill.
 const THREAD: &str = "01m839se4vfgjb5tt2svzqm47z";

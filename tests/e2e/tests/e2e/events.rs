@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use test_support::{Background, Output, TestHome, example_library};
 
-use crate::scene::{agent_manifest, shipped_manifest, start_kernel};
+use crate::fixtures::{agent_manifest, shipped_manifest, start_kernel};
 
 /// Creates a trusted home in which the library `misbehave` handles the topic `work` by `act`.
 fn misbehaving_home(act: &str, settings: &str) -> TestHome {

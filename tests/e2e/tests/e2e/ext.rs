@@ -4,7 +4,7 @@ use std::fs;
 
 use test_support::TestHome;
 
-use crate::scene::{agent_manifest, bind_time_filters, home, repository_root, stable_json};
+use crate::fixtures::{agent_manifest, bind_time_filters, home, repository_root, stable_json};
 
 #[test]
 fn list_shows_loaded_rejected_disabled() {

@@ -15,7 +15,7 @@ use skillhost_control::socket_path;
 use skillhost_home::{Environment, Home, HomeSource};
 use test_support::{Background, TestHome, binary};
 
-use crate::scene::shipped_manifest;
+use crate::fixtures::shipped_manifest;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

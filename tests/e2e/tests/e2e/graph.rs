@@ -2,7 +2,7 @@
 
 use test_support::TestHome;
 
-use crate::scene::{skill_md, stable_json};
+use crate::fixtures::{skill_md, stable_json};
 
 fn skill_requiring(requires: &str) -> String {
     format!("---\ndescription: Does its part.\nmetadata:\n  requires: {requires}\n---\nDo it.\n")

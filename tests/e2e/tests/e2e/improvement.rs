@@ -4,8 +4,8 @@
 use serde_json::json;
 use test_support::{Background, TestHome};
 
+use crate::fixtures::{home, skill_md};
 use crate::proposals::skill_json;
-use crate::scene::{home, skill_md};
 
 const GREET: &str = "sandbox/skills/greet/SKILL.md";
 
@@ -39,7 +39,7 @@ fn print_prompt(home: &TestHome) -> String {
 #[test]
 fn improvement_is_proposed_applied_and_reverted() {
     let home = home()
-        .manifest("orchestrator_agent", &crate::scene::shipped_manifest("orchestrator_agent"));
+        .manifest("orchestrator_agent", &crate::fixtures::shipped_manifest("orchestrator_agent"));
     let kernel = start_kernel_without_polls(&home);
     let old = std::fs::read_to_string(home.path(GREET)).unwrap();
     let new = skill_md("Greets people by day and by night. Use when somebody arrives.", "Say hi.");

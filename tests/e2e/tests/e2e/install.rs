@@ -9,7 +9,7 @@ use std::process::Command;
 use test_support::{Output, TestHome, binary, profile_dir};
 
 use crate::builds::toolchain;
-use crate::scene::{bind_time_filters, repository_root, stable_json};
+use crate::fixtures::{bind_time_filters, repository_root, stable_json};
 
 /// A copy installed from the build directory, next to an otherwise empty home.
 struct Installation {

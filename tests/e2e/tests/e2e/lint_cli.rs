@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::{run_as_reader, untrusted_home};
+use crate::fixtures::{run_as_reader, untrusted_home};
 
 const HEAD: &str = "---\nname: beads\ndescription: Counts beads in jars. Use when the user asks how many beads there are.\n---\n";
 

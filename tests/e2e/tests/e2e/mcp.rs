@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use test_support::TestHome;
 
+use crate::fixtures::{home, skill_md, untrusted_home};
 use crate::mcp_client::{Client, VERSION, texts};
-use crate::scene::{home, skill_md, untrusted_home};
 
 /// Returns a SKILL.md that strict clients accept, for a directory of the same name.
 pub(crate) fn named_skill(name: &str, body: &str) -> String {

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::fixtures::home;
 use crate::mcp::full_home;
 use crate::mcp_client::{Client, VERSION};
-use crate::scene::home;
 
 /// Requires that the server still serves the client.
 #[track_caller]

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use test_support::{Background, TestHome};
 
+use crate::fixtures::{home, skill_md};
 use crate::mcp::{full_home, listed_home};
 use crate::mcp_client::{VERSION, texts};
-use crate::scene::{home, skill_md};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 

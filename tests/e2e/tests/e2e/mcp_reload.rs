@@ -3,9 +3,9 @@
 use serde_json::json;
 use test_support::TestHome;
 
+use crate::fixtures::{home, skill_md};
 use crate::mcp::{listed_home, named_skill};
 use crate::mcp_client::{Client, texts};
-use crate::scene::{home, skill_md};
 
 /// Connects to a server with a poll interval of 20 ms.
 fn connect_with_fast_poll(home: &TestHome) -> Client {

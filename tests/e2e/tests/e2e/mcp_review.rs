@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use test_support::TestHome;
 
+use crate::fixtures::{home, skill_md};
 use crate::mcp_client::{Client, VERSION};
-use crate::scene::{home, skill_md};
 
 /// Returns the metadata that every request of the newest version has.
 fn request_meta(capabilities: &Value) -> Value {

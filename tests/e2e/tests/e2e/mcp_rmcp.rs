@@ -14,8 +14,8 @@ use rmcp::{ClientHandler, serve_client_with_lifecycle};
 use serde_json::{Value, json};
 use test_support::TestHome;
 
+use crate::fixtures::{home, skill_md};
 use crate::mcp::full_home;
-use crate::scene::{home, skill_md};
 
 /// A client whose user approves every form.
 #[derive(Clone, Default)]

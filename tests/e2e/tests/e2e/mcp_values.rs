@@ -9,8 +9,8 @@ use skill_ledger::Ledger;
 use skill_service::RegistryConfig;
 use test_support::TestHome;
 
+use crate::fixtures::{home, skill_md};
 use crate::mcp_client::{Client, VERSION, texts};
-use crate::scene::{home, skill_md};
 
 /// Returns the violations of a schema. Knows only the keywords that the registry uses.
 fn violations(schema: &Value, value: &Value, at: &str) -> Vec<String> {

@@ -3,7 +3,7 @@
 use mock_model::{MockModel, Step, Wire};
 use serde_json::json;
 
-use crate::scene::home;
+use crate::fixtures::home;
 
 /// Returns settings in which agents use different models, one of them on a server.
 fn settings(mock: &MockModel) -> String {

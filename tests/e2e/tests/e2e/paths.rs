@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 use test_support::{Output, TestHome};
 
-use crate::scene::{home, start_kernel};
+use crate::fixtures::{home, start_kernel};
 
 /// Creates a home with a secret next to the skill and links to it.
 fn linked_home() -> TestHome {

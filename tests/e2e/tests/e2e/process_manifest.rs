@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use test_support::{Output, TestHome, example_program};
 
-use crate::scene::{bind_time_filters, start_kernel};
+use crate::fixtures::{bind_time_filters, start_kernel};
 
 /// A timeout that no test should reach.
 const TIMEOUT: Duration = Duration::from_secs(60);

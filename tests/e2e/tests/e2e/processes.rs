@@ -9,7 +9,7 @@ use mock_model::{MockModel, Step, Wire};
 use serde_json::Value;
 use test_support::{TestHome, example_program, program};
 
-use crate::scene::{agent_manifest, bind_time_filters, repository_root, start_kernel};
+use crate::fixtures::{agent_manifest, bind_time_filters, repository_root, start_kernel};
 
 /// A timeout that no test should reach.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -9,7 +9,7 @@ use skill_ledger::{HumanActor, Ledger, ProposalFilter};
 use skill_service::RegistryConfig;
 use test_support::{Output, TestHome};
 
-use crate::scene::{home, skill_md, start_kernel};
+use crate::fixtures::{home, skill_md, start_kernel};
 
 const GREET: &str = "sandbox/skills/greet/SKILL.md";
 

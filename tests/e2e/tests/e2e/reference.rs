@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::Value;
 use test_support::{Output, TestHome, binary};
 
-use crate::scene::stable_json;
+use crate::fixtures::stable_json;
 
 /// Creates a home with skills in its working directory and a link to the program.
 fn reference_home(program: &str) -> TestHome {

@@ -5,7 +5,7 @@ use std::fs;
 use sha2::{Digest as _, Sha256};
 use test_support::library;
 
-use crate::scene::{bind_time_filters, home, shipped_manifest, start_kernel};
+use crate::fixtures::{bind_time_filters, home, shipped_manifest, start_kernel};
 
 const CALL: [&str; 4] = ["tool", "call", "echo", r#"{"text":"hi"}"#];
 
@@ -76,7 +76,7 @@ fn reload_reads_manifest() {
     assert!(ask().ends_with("\n---\n\nGood morning.\n"));
     // The registry reloads as well: its skills are listed, and it continues to watch.
     home.skillhost(["ext", "reload", "skill_registry"]).success();
-    home.write("sandbox/skills/brew/SKILL.md", crate::scene::skill_md("Brews.", "Boil."));
+    home.write("sandbox/skills/brew/SKILL.md", crate::fixtures::skill_md("Brews.", "Boil."));
     kernel.line_with("skill.added brew");
     assert!(ask().contains("• `brew` — Brews.\n"));
     kernel.interrupt().success();

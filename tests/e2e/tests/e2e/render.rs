@@ -2,7 +2,7 @@
 
 use test_support::{Output, TestHome};
 
-use crate::scene::{skill_md, stable_json};
+use crate::fixtures::{skill_md, stable_json};
 
 const BODY: &str = r#"---
 name: demo

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::scene::{home, skill_md};
+use crate::fixtures::{home, skill_md};
 
 #[test]
 fn missing_reviewer_leaves_proposals_to_people() {

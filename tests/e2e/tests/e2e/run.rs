@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::scene::{agent_manifest, home, skill_md, stable_json, start_kernel, wait_for_poll};
+use crate::fixtures::{agent_manifest, home, skill_md, stable_json, start_kernel, wait_for_poll};
 
 #[test]
 fn run_reports_then_stops_on_interrupt() {

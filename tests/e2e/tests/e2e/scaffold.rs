@@ -6,7 +6,7 @@ use std::process::Command;
 
 use test_support::{TestHome, profile_dir};
 
-use crate::scene::{home, repository_root, start_kernel};
+use crate::fixtures::{home, repository_root, start_kernel};
 
 /// Builds a new extension offline with the versions of the repository and returns its library.
 ///

@@ -8,7 +8,7 @@ use skillhost_events::{Clock, Journal, ScheduleRun};
 use test_support::TestHome;
 
 use crate::agents_scene::{agents_home, transcript_lines};
-use crate::scene::{agent_manifest, home, shipped_manifest, start_kernel};
+use crate::fixtures::{agent_manifest, home, shipped_manifest, start_kernel};
 
 const HOUR: u64 = 3_600_000;
 

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use test_support::TestHome;
 
-use crate::scene::{agent_manifest, home, shipped_manifest, skill_md, start_kernel};
+use crate::fixtures::{agent_manifest, home, shipped_manifest, skill_md, start_kernel};
 
 /// Creates a home with three skills; the shipped builder is bound to one of them.
 fn agents_home() -> TestHome {
@@ -84,7 +84,7 @@ fn doctor_explains_hidden_skills() {
     assert_eq!((object["visible"].as_u64(), status), (Some(1), 0));
     home.skillhost(["skill", "doctor", "--agent", "nobody", "--prompt", "x"]).exits(3);
     home.skillhost(["skill", "doctor", "--agent", "cook"]).exits(2);
-    let untrusted = crate::scene::untrusted_home();
+    let untrusted = crate::fixtures::untrusted_home();
     untrusted.skillhost(args).exits(5);
 }
 

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::{home, skill_md, start_kernel, wait_for_poll};
+use crate::fixtures::{home, skill_md, start_kernel, wait_for_poll};
 
 /// Creates a home with skills in several scripts.
 fn polyglot_home() -> TestHome {

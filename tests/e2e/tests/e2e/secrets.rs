@@ -4,7 +4,7 @@ use mock_model::{MockModel, Step};
 use test_support::TestHome;
 
 use crate::agents_scene::{agents_home, ask_agent};
-use crate::scene::shipped_manifest;
+use crate::fixtures::shipped_manifest;
 
 const VALUE: &str = "s3cret-of-the-feed";
 const REQUEST: &str = r#"{"name":"SKILLHOST_T_FEED","reason":"for the feed"}"#;

@@ -4,14 +4,14 @@
 use std::fs;
 use std::io::Write as _;
 
-use mock_model::{Asked, MockModel, Step, Wire};
+use mock_model::{MockModel, MockRequest, Step, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use test_support::{Background, Left, Terminal, TestHome};
 
 use crate::agents_scene::format_messages;
 use crate::builds::{toolchain, with_target};
-use crate::scene::{repository_root, shipped_manifest};
+use crate::fixtures::{repository_root, shipped_manifest};
 
 mod feed;
 mod parts;
@@ -95,7 +95,7 @@ fn manifest(feed: &Feed, entrypoint: &Value) -> String {
 }
 
 /// Returns all model requests.
-fn model_requests(mock: &MockModel) -> Vec<Asked> {
+fn model_requests(mock: &MockModel) -> Vec<MockRequest> {
     mock.requests()
 }
 

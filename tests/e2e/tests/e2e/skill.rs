@@ -4,7 +4,7 @@ use std::fs;
 
 use test_support::TestHome;
 
-use crate::scene::{home, pretty_json, skill_md, stable_json};
+use crate::fixtures::{home, pretty_json, skill_md, stable_json};
 
 /// Creates a home with only skills: no manifest, no trust, no settings.
 fn skills_home() -> TestHome {

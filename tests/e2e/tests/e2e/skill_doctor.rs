@@ -4,7 +4,7 @@ use std::fs;
 
 use test_support::TestHome;
 
-use crate::scene::{run_as_reader, stable_json};
+use crate::fixtures::{run_as_reader, stable_json};
 
 fn skill_text(name: &str, more: &str) -> String {
     format!("---\nname: {name}\ndescription: Does {name}. Use when asked.\n{more}---\nDo it.\n")

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 use test_support::TestHome;
 
-use crate::scene::repository_root;
+use crate::fixtures::repository_root;
 
 /// Creates a home with one canonical, one fixable and one unfixable skill.
 fn skills_home() -> TestHome {

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 use test_support::TestHome;
 
-use crate::scene::{home, skill_md, start_kernel};
+use crate::fixtures::{home, skill_md, start_kernel};
 
 /// Creates a home with only skills: no manifest, no trust, no settings.
 fn skills_home() -> TestHome {

@@ -4,7 +4,7 @@ use std::fs;
 
 use test_support::{Output, TestHome};
 
-use crate::scene::{home, skill_md};
+use crate::fixtures::{home, skill_md};
 
 /// Pairs of an earlier and the present spelling.
 const SPELLINGS: &[(&[&str], &[&str])] = &[

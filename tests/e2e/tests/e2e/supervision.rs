@@ -1,6 +1,6 @@
 //! Tests of `skillhost run --supervised`: restarts, and replies that survive them.
 
-use mock_model::{Asked, MockModel, Step};
+use mock_model::{MockModel, MockRequest, Step};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use test_support::{Background, Terminal, TestHome};
@@ -8,7 +8,7 @@ use test_support::{Background, Terminal, TestHome};
 use crate::agents_scene::{
     ToolBarrier, agents_home, format_messages, last_thread, misbehaving_home,
 };
-use crate::scene::{agent_manifest, home};
+use crate::fixtures::{agent_manifest, home};
 
 const RESTART: &str = r#"{"reason":"There are new tools."}"#;
 
@@ -195,7 +195,7 @@ fn permanent_start_error_is_reported_once() {
     let output = home.skillhost(["run", "--supervised"]).exits(2);
     assert!(output.stderr.contains("unknown field `delay`"), "{output}");
     home.write("skillhost.yaml", "");
-    let other = crate::scene::start_kernel(&home);
+    let other = crate::fixtures::start_kernel(&home);
     let output = home.skillhost(["run", "--supervised"]).exits(4);
     assert_eq!(output.stderr.matches("skillhost already runs for [HOME]").count(), 1, "{output}");
     other.interrupt().success();
@@ -238,7 +238,7 @@ fn kernel_ends_with_its_supervisor() {
 fn concurrent_restart_request_is_rejected() {
     let mock = MockModel::new();
     // Both agents request a restart; the slow one is approved while the fast one waits for it.
-    mock.answer_with(|request: &Asked| {
+    mock.answer_with(|request: &MockRequest| {
         let messages = request.messages();
         Some(match (messages[0].text.as_str(), messages.len()) {
             ("Fast", 1) => Step::calls("request_restart", RESTART),
@@ -291,7 +291,7 @@ fn delegated_agent_finishes_before_restart() {
 fn restart_requires_supervisor() {
     let mock = MockModel::with([Step::calls("request_restart", RESTART), Step::text("I cannot.")]);
     let home = agents_home(&mock);
-    let kernel = crate::scene::start_kernel(&home);
+    let kernel = crate::fixtures::start_kernel(&home);
     let mut person = ask_on_terminal(&home, "worker", "Restart");
     approve_call(&mut person, "request_restart");
     person.wait_for("I cannot.");

@@ -1,13 +1,13 @@
 //! Tests of `ask` and `chat` through the kernel of `skillhost run`.
 
-use mock_model::{Asked, MockModel, Step};
+use mock_model::{MockModel, MockRequest, Step};
 use serde_json::json;
 use test_support::{Output, TestHome};
 
 use crate::agents_scene::{
     REVIEW, agents_home, ask_agent, ask_in_thread, format_messages, last_thread,
 };
-use crate::scene::{shipped_manifest, start_kernel};
+use crate::fixtures::{shipped_manifest, start_kernel};
 
 const WRITE: &str = r#"{"path": "notes.txt", "content": "kept"}"#;
 
@@ -213,7 +213,7 @@ fn next_kernel_finishes_interrupted_run() {
     let requests = mock.requests();
     let roles: Vec<_> = requests[1].messages().into_iter().map(|message| message.role).collect();
     assert_eq!(roles, ["user", "assistant", "tool"]);
-    assert_eq!(requests.iter().map(Asked::last_text).next().unwrap(), "Look");
+    assert_eq!(requests.iter().map(MockRequest::last_text).next().unwrap(), "Look");
     kernel.interrupt().success();
 }
 

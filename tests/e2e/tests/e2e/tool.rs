@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::json;
 use test_support::{TestHome, library};
 
-use crate::scene::{agent_manifest, home, shipped_manifest, stable_json, start_kernel};
+use crate::fixtures::{agent_manifest, home, shipped_manifest, stable_json, start_kernel};
 
 #[test]
 fn operator_sees_every_tool() {

@@ -2,7 +2,7 @@
 
 use test_support::TestHome;
 
-use crate::scene::{skill_md, stable_json};
+use crate::fixtures::{skill_md, stable_json};
 
 fn skills_in_set(ids: &[&str]) -> TestHome {
     ids.iter().fold(TestHome::new(), |home, id| {

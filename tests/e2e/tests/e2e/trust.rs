@@ -2,7 +2,7 @@
 
 use test_support::TestHome;
 
-use crate::scene::untrusted_home;
+use crate::fixtures::untrusted_home;
 
 const KERNEL_COMMANDS: [&[&str]; 9] = [
     &["run"],

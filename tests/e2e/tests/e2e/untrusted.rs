@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use test_support::TestHome;
 
-use crate::scene::{
+use crate::fixtures::{
     run_as_reader, shipped_manifest, skill_md, start_kernel, untrusted_home, wait_for_poll,
 };
 

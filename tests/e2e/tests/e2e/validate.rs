@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::pretty_json;
+use crate::fixtures::pretty_json;
 
 /// Creates one valid skill, one with a wrong name, and an empty directory.
 fn skills_home() -> TestHome {

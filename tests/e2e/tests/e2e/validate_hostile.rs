@@ -9,7 +9,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use test_support::{Output, TestHome};
 
-use crate::scene::{run_as_reader, untrusted_home};
+use crate::fixtures::{run_as_reader, untrusted_home};
 
 const FORMATS: [&str; 5] = ["human", "json", "jsonl", "sarif", "github"];
 

@@ -6,7 +6,9 @@ use std::fs;
 use serde_json::Value;
 use test_support::TestHome;
 
-use crate::scene::{agent_manifest, home, skill_md, start_kernel, untrusted_home, wait_for_poll};
+use crate::fixtures::{
+    agent_manifest, home, skill_md, start_kernel, untrusted_home, wait_for_poll,
+};
 
 const GREET: &str = "sandbox/skills/greet/SKILL.md";
 

@@ -19,12 +19,12 @@
 //! listens on a free port of 127.0.0.1 and ends when the [`MockModel`] is dropped. A failed setup
 //! panics: only tests use this crate.
 
-mod asked;
+mod mock_request;
 mod server;
 mod step;
 mod wire;
 
-pub use asked::{Asked, Said};
+pub use mock_request::{MockRequest, Said};
 pub use server::MockModel;
 pub use step::Step;
 pub use wire::Wire;

@@ -18,7 +18,7 @@ use futures::stream;
 use serde_json::Value;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::asked::Asked;
+use crate::mock_request::MockRequest;
 use crate::step::{Deed, End, Hold, Reply, Step};
 use crate::wire::Wire;
 
@@ -33,12 +33,12 @@ pub struct MockModel {
     thread: Option<JoinHandle<()>>,
 }
 
-type Responder = Box<dyn Fn(&Asked) -> Option<Step> + Send + Sync>;
+type Responder = Box<dyn Fn(&MockRequest) -> Option<Step> + Send + Sync>;
 
 #[derive(Default)]
 struct Inner {
     steps: VecDeque<Step>,
-    asked: Vec<Asked>,
+    asked: Vec<MockRequest>,
 }
 
 struct Shared {
@@ -93,7 +93,10 @@ impl MockModel {
 
     /// Adds a responder that comes before the queue of steps; for threads in an open order, such as
     /// those of concurrent agents.
-    pub fn answer_with(&self, responder: impl Fn(&Asked) -> Option<Step> + Send + Sync + 'static) {
+    pub fn answer_with(
+        &self,
+        responder: impl Fn(&MockRequest) -> Option<Step> + Send + Sync + 'static,
+    ) {
         let mut responders = self.shared.responders.lock().unwrap_or_else(PoisonError::into_inner);
         responders.push(Box::new(responder));
     }
@@ -128,13 +131,13 @@ impl MockModel {
 
     /// Returns the requests so far.
     #[must_use]
-    pub fn requests(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<MockRequest> {
         self.shared.inner().asked.clone()
     }
 
     /// Waits until so many requests have come, and returns all of them.
     #[must_use]
-    pub fn wait_for(&self, count: usize) -> Vec<Asked> {
+    pub fn wait_for(&self, count: usize) -> Vec<MockRequest> {
         let inner = self.shared.inner();
         let waited =
             self.shared.more.wait_timeout_while(inner, PATIENCE, |inner| inner.asked.len() < count);
@@ -215,7 +218,7 @@ fn with_type(status: StatusCode, kind: &'static str, body: impl Into<Body>) -> R
     (status, [(header::CONTENT_TYPE, kind)], body.into()).into_response()
 }
 
-fn read(wire: Wire, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Asked {
+fn read(wire: Wire, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> MockRequest {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let of_path = || uri.path().rsplit('/').next().and_then(|last| last.split(':').next());
     let model = body["model"].as_str().or_else(of_path).unwrap_or_default().to_owned();
@@ -227,11 +230,11 @@ fn read(wire: Wire, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Asked {
     };
     let text = |value: &header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-    Asked { wire, path: uri.to_string(), model, stream, headers, body }
+    MockRequest { wire, path: uri.to_string(), model, stream, headers, body }
 }
 
 /// Logs the request and takes a step for it.
-fn next(shared: &Shared, asked: &Asked) -> Option<Step> {
+fn next(shared: &Shared, asked: &MockRequest) -> Option<Step> {
     let responders = shared.responders.lock().unwrap_or_else(PoisonError::into_inner);
     let made = responders.iter().find_map(|responder| responder(asked));
     drop(responders);
@@ -247,7 +250,7 @@ async fn wait(shared: &Shared) {
     }
 }
 
-fn in_pieces(shared: &Arc<Shared>, asked: &Asked, reply: &Reply, step: &Step) -> Response {
+fn in_pieces(shared: &Arc<Shared>, asked: &MockRequest, reply: &Reply, step: &Step) -> Response {
     let wire = asked.wire;
     let mut pieces = wire.pieces(&asked.model, reply);
     let middle = pieces.len() / 2;

@@ -8,7 +8,7 @@ use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use skill_format::{Diagnostic, Severity, decode_file};
 use skillhost_terminal::{Output, display_safe};
 
-use super::place::{LineExcerpt, LineIndex, excerpt_line};
+use super::line_excerpt::{LineExcerpt, LineIndex, excerpt_line};
 use super::writer::{CheckSummary, CheckedSkill, ReportWriter};
 
 /// The number of columns of a line's excerpt if the terminal's width is unknown.

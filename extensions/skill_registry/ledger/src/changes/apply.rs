@@ -20,7 +20,7 @@ use skill_format::Digest;
 use skillhost_files::jail::{JailError, RelPath};
 
 use crate::changes::record::{add_version, disk_audit_entry, mark_stale};
-use crate::files::place::{SkillDirectory, jail_error};
+use crate::files::skill_directory::{SkillDirectory, jail_error};
 use crate::files::swap::{FileSwap, SwapOutcome, SwapTarget, remove_temporary_files};
 use crate::files::tree;
 use crate::records::error::{LedgerError, LedgerErrorKind, rebase_advice};

@@ -3,7 +3,7 @@
 use serde_json::json;
 use skill_format::Digest;
 
-use crate::files::place::SkillDirectory;
+use crate::files::skill_directory::SkillDirectory;
 use crate::files::tree::CapturedTree;
 use crate::records::error::LedgerError;
 use crate::records::event::{LedgerEvent, VersionEvent};

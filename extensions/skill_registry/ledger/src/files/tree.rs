@@ -9,7 +9,7 @@ use skill_catalog::{FileTree, Skill, SkillFile};
 use skill_format::Digest;
 use skillhost_files::jail::{self, JailError, RelPath};
 
-use crate::files::place::{SkillDirectory, jail_error};
+use crate::files::skill_directory::{SkillDirectory, jail_error};
 use crate::records::error::LedgerError;
 use crate::records::version::VersionFile;
 

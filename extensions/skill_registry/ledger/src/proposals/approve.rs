@@ -5,7 +5,7 @@ use skill_catalog::{Advice, NextStep, Snapshot};
 use skill_format::Digest;
 
 use crate::changes::record::{mark_stale, record_version};
-use crate::files::place::ProposalTarget;
+use crate::files::skill_directory::ProposalTarget;
 use crate::files::tree::{CapturedTree, read_tree};
 use crate::ledger::Ledger;
 use crate::proposals::stored::{find_target, log_action, require_state};

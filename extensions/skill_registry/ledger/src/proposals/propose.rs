@@ -6,7 +6,7 @@ use skill_diff::{self, DiffError, FuzzNote};
 use skill_format::{Digest, FILE_LIMIT};
 
 use crate::examine::{ChangeExamination, DigestedText, examine_change};
-use crate::files::place::{ProposalTarget, unknown_skill};
+use crate::files::skill_directory::{ProposalTarget, unknown_skill};
 use crate::ledger::Ledger;
 use crate::records::error::{LedgerError, LedgerErrorKind};
 use crate::records::event::LedgerEvent;

@@ -4,7 +4,7 @@ use serde_json::json;
 use skill_catalog::Snapshot;
 
 use crate::examine::DigestedText;
-use crate::files::place::{ProposalTarget, find_skill};
+use crate::files::skill_directory::{ProposalTarget, find_skill};
 use crate::ledger::Ledger;
 use crate::proposals::stored::{base_text, find_target, log_action, replace_text, require_state};
 use crate::records::error::{LedgerError, LedgerErrorKind};

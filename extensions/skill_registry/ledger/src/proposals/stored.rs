@@ -4,7 +4,7 @@ use skill_catalog::{Advice, NextStep, Snapshot};
 use skill_format::Digest;
 
 use crate::examine::{ChangeExamination, DigestedText, examine_change};
-use crate::files::place::ProposalTarget;
+use crate::files::skill_directory::ProposalTarget;
 use crate::records::error::{LedgerError, LedgerErrorKind, rebase_advice};
 use crate::records::event::LedgerEvent;
 use crate::records::proposal::{HumanActor, Proposal, ProposalState};

@@ -16,7 +16,7 @@ use super::file::{published_body, published_directory, read_published};
 use super::listed::SKILL_MD;
 use super::prompt::skill_prompt;
 use super::uri::{UriTarget, locate_uri, skill_uris};
-use crate::news::LogMessage;
+use crate::log_messages::LogMessage;
 
 /// A store's skills for clients.
 #[derive(Debug)]

@@ -12,12 +12,12 @@ use skill_ledger::{HumanActor, Ledger, LedgerErrorKind, LedgerSync};
 use skill_service::activate_skill;
 use skillhost_payload::{ActiveSkill, ErrorKind, SkillContent};
 
-use crate::desk::{Desk, agent, person};
-use crate::scene::Scene;
+use crate::fixture::StoreFixture;
+use crate::scenario::{ReviewScenario, agent, person};
 
-fn write(scene: &Scene, id: &str, fields: &str) -> Digest {
+fn write(fixture: &StoreFixture, id: &str, fields: &str) -> Digest {
     let text = format!("---\nname: {id}\ndescription: About {id}.\n{fields}---\nDo it.\n");
-    scene.write(&format!("skills/{id}/SKILL.md"), &text);
+    fixture.write(&format!("skills/{id}/SKILL.md"), &text);
     Digest::compute(text.as_bytes())
 }
 
@@ -29,7 +29,7 @@ fn activate(store: &Store, audience: Audience<'_>, id: &str) -> Result<ActiveSki
 
 #[test]
 fn activated_skill_names_its_tools() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let cases: [(&str, &str, Option<&[&str]>); 7] = [
         (
             "blanks",
@@ -44,9 +44,9 @@ fn activated_skill_names_its_tools() {
         ("absent", "", None),
     ];
     for (id, fields, _) in cases {
-        write(&scene, id, fields);
+        write(&fixture, id, fields);
     }
-    let store = scene.open_warm();
+    let store = fixture.open_warm();
     for (id, _, expected) in cases {
         let made = activate(&store, Audience::Model, id).unwrap();
         let tools = made.allowed_tools.as_ref().map(|tools| tools.iter().map(|t| &**t).collect());
@@ -61,26 +61,26 @@ fn activated_skill_names_its_tools() {
         text,
         digest: digest.to_string(),
         skill_id: "absent".to_owned(),
-        source: scene.path("skills/absent/SKILL.md").display().to_string(),
+        source: fixture.path("skills/absent/SKILL.md").display().to_string(),
     };
     let expected = ActiveSkill { content, allowed_tools: None, grants: false };
     assert_eq!(activate(&store, Audience::Operator, "absent"), Ok(expected));
     // A change since the last scan is returned, too.
-    let digest = write(&scene, "absent", "allowed-tools: echo\n").to_string();
+    let digest = write(&fixture, "absent", "allowed-tools: echo\n").to_string();
     let now = activate(&store, Audience::Model, "absent").unwrap();
     assert_eq!((now.content.digest, now.allowed_tools), (digest, Some(vec!["echo".to_owned()])));
 }
 
 #[test]
 fn activation_depends_on_audience() {
-    let scene = Scene::new();
-    write(&scene, "both", "");
-    write(&scene, "users", "disable-model-invocation: true\n");
-    write(&scene, "models", "user-invocable: false\n");
-    write(&scene, "stopped", "");
-    let mut options = scene.options(&["skills"]);
+    let fixture = StoreFixture::new();
+    write(&fixture, "both", "");
+    write(&fixture, "users", "disable-model-invocation: true\n");
+    write(&fixture, "models", "user-invocable: false\n");
+    write(&fixture, "stopped", "");
+    let mut options = fixture.options(&["skills"]);
     options.skills.insert("stopped".to_owned(), SkillState::Off);
-    let store = scene.open_with(options);
+    let store = fixture.open_with(options);
     let bound = ["users".to_owned(), "stopped".to_owned()];
     let binding = Audience::Agent(AgentScope { catalog: CatalogScope::None, bound: &bound });
     let (denied, gone) = (Some(ErrorKind::Denied), Some(ErrorKind::NotFound));
@@ -102,121 +102,122 @@ fn activation_depends_on_audience() {
 
 #[test]
 fn unapproved_skill_grants_no_tools() {
-    let scene = Scene::new();
-    write(&scene, "demo", "allowed-tools: delete_path\n");
-    let mut options = scene.options(&["skills"]);
+    let fixture = StoreFixture::new();
+    write(&fixture, "demo", "allowed-tools: delete_path\n");
+    let mut options = fixture.options(&["skills"]);
     options.roots[0].trust = TrustLevel::Untrusted;
-    let made = activate(&scene.open_with(options), Audience::Model, "demo").unwrap();
+    let made = activate(&fixture.open_with(options), Audience::Model, "demo").unwrap();
     assert_eq!((made.allowed_tools, made.grants), (Some(vec!["delete_path".to_owned()]), false));
 
-    let desk = Desk::empty();
-    write(&desk.scene, "beads", "allowed-tools: delete_path\n");
-    let store = desk.scene.open_warm();
-    let keeper = LedgerSync::new(&desk.ledger);
-    let grants = || granted(&desk, &store, "beads");
-    desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
+    let scenario = ReviewScenario::empty();
+    write(&scenario.fixture, "beads", "allowed-tools: delete_path\n");
+    let store = scenario.fixture.open_warm();
+    let keeper = LedgerSync::new(&scenario.ledger);
+    let grants = || granted(&scenario, &store, "beads");
+    scenario.other().report_created(&scenario.snapshot(), &agent(), "beads").unwrap();
     keeper.sync(&store, &[], false);
     assert!(!grants());
-    let standing = desk.ledger.approval_statuses(&desk.snapshot()).unwrap();
+    let standing = scenario.ledger.approval_statuses(&scenario.snapshot()).unwrap();
     let tree = standing.values().next().unwrap().digest;
-    desk.other().approve_skill(&desk.snapshot(), &person(), "beads", tree).unwrap();
+    scenario.other().approve_skill(&scenario.snapshot(), &person(), "beads", tree).unwrap();
     keeper.sync(&store, &[], false);
     assert!(grants());
     // No scan lies between the write and the check: only the exact approved files grant.
-    desk.scene.write("skills/beads/run.sh", "rm -r /");
+    scenario.fixture.write("skills/beads/run.sh", "rm -r /");
     assert!(!grants());
-    fs::remove_file(desk.scene.path("skills/beads/run.sh")).unwrap();
+    fs::remove_file(scenario.fixture.path("skills/beads/run.sh")).unwrap();
     assert!(grants());
 }
 
 /// Returns `true` if `allowed-tools` of a skill has effect, determined as in the extension.
-fn granted(desk: &Desk, store: &Store, id: &str) -> bool {
+fn granted(scenario: &ReviewScenario, store: &Store, id: &str) -> bool {
     let (snapshot, base) = (store.snapshot(), Path::new(""));
-    let made = activate_skill(store, &snapshot, &desk.ledger, Audience::Model, id, base).unwrap();
-    assert_eq!(desk.ledger.take_notes(), []);
+    let made =
+        activate_skill(store, &snapshot, &scenario.ledger, Audience::Model, id, base).unwrap();
+    assert_eq!(scenario.ledger.take_notes(), []);
     made.grants
 }
 
 #[test]
 fn allowed_tools_require_approval() {
-    let desk = Desk::empty();
-    write(&desk.scene, "typed", "allowed-tools: move_path\n");
-    let store = desk.scene.open_warm();
-    let grants = || granted(&desk, &store, "typed");
+    let scenario = ReviewScenario::empty();
+    write(&scenario.fixture, "typed", "allowed-tools: move_path\n");
+    let store = scenario.fixture.open_warm();
+    let grants = || granted(&scenario, &store, "typed");
     assert!(!grants(), "a person wrote it and did not approve it");
-    assert!(!desk.data("registry.sqlite3").exists(), "a query creates no database");
+    assert!(!scenario.data("registry.sqlite3").exists(), "a query creates no database");
     let approve = || {
-        let tree = desk.ledger.tree_of(&desk.snapshot(), "typed").unwrap();
-        desk.other().approve_skill(&desk.snapshot(), &person(), "typed", tree).unwrap();
+        let tree = scenario.ledger.tree_of(&scenario.snapshot(), "typed").unwrap();
+        scenario.other().approve_skill(&scenario.snapshot(), &person(), "typed", tree).unwrap();
     };
     approve();
     assert!(grants());
     let expected = [("typed".to_owned(), vec!["move_path".to_owned()], true)];
     let listed = || {
-        let grants = desk.ledger.tool_grants(&store, &desk.snapshot()).unwrap();
+        let grants = scenario.ledger.tool_grants(&store, &scenario.snapshot()).unwrap();
         grants.into_iter().map(|it| (it.skill_id.to_string(), it.allowed_tools, it.approved))
     };
     assert!(listed().eq(expected));
     // Any edit revokes the approval, and so does any other file.
-    write(&desk.scene, "typed", "allowed-tools: move_path, write_file\n");
+    write(&scenario.fixture, "typed", "allowed-tools: move_path, write_file\n");
     assert!(!grants());
     assert!(listed().all(|(_, _, approved)| !approved));
     approve();
-    desk.scene.write("skills/typed/references/more.md", "more");
+    scenario.fixture.write("skills/typed/references/more.md", "more");
     assert!(!grants());
     // The text counts, not the time of the approval.
-    fs::remove_file(desk.scene.path("skills/typed/references/more.md")).unwrap();
+    fs::remove_file(scenario.fixture.path("skills/typed/references/more.md")).unwrap();
     assert!(grants());
 }
 
 #[test]
 fn grants_survive_only_human_approval() {
-    let desk = Desk::empty();
-    write(&desk.scene, "typed", "allowed-tools: move_path\n");
+    let scenario = ReviewScenario::empty();
+    write(&scenario.fixture, "typed", "allowed-tools: move_path\n");
     let approved = || {
-        let (snapshot, text) = (desk.snapshot(), desk.file("typed/SKILL.md").unwrap());
+        let (snapshot, text) = (scenario.snapshot(), scenario.file("typed/SKILL.md").unwrap());
         let skill = snapshot.get("typed").unwrap();
-        desk.ledger.is_approved(skill, Digest::compute(text.as_bytes())).unwrap()
+        scenario.ledger.is_approved(skill, Digest::compute(text.as_bytes())).unwrap()
     };
-    let tree = desk.ledger.tree_of(&desk.snapshot(), "typed").unwrap();
-    desk.ledger.approve_skill(&desk.snapshot(), &person(), "typed", tree).unwrap();
-    let (id, digest) = desk.propose("typed", "Do it well.");
-    desk.approve(&id, digest).unwrap();
+    let tree = scenario.ledger.tree_of(&scenario.snapshot(), "typed").unwrap();
+    scenario.ledger.approve_skill(&scenario.snapshot(), &person(), "typed", tree).unwrap();
+    let (id, digest) = scenario.propose("typed", "Do it well.");
+    scenario.approve(&id, digest).unwrap();
     assert!(approved(), "a person approved the change");
-    let (id, digest) = desk.propose("typed", "Do it otherwise.");
+    let (id, digest) = scenario.propose("typed", "Do it otherwise.");
     let reviewer = HumanActor { name: "reviewer".to_owned(), via: "agent" };
-    desk.ledger.approve(&desk.snapshot(), &reviewer, &id, digest, None).unwrap();
+    scenario.ledger.approve(&scenario.snapshot(), &reviewer, &id, digest, None).unwrap();
     assert!(!approved(), "an agent approved the change");
 }
 
 #[test]
 fn untrusted_skill_cannot_be_approved() {
-    let desk = Desk::empty();
-    write(&desk.scene, "foreign", "allowed-tools: move_path\n");
-    let mut options = desk.scene.options(&["skills"]);
+    let scenario = ReviewScenario::empty();
+    write(&scenario.fixture, "foreign", "allowed-tools: move_path\n");
+    let mut options = scenario.fixture.options(&["skills"]);
     options.roots[0].trust = TrustLevel::Untrusted;
-    let snapshot = desk.scene.open_with(options).snapshot();
-    let tree = desk.ledger.tree_of(&snapshot, "foreign").unwrap();
-    let error = desk.ledger.approve_skill(&snapshot, &person(), "foreign", tree).unwrap_err();
+    let snapshot = scenario.fixture.open_with(options).snapshot();
+    let tree = scenario.ledger.tree_of(&snapshot, "foreign").unwrap();
+    let error = scenario.ledger.approve_skill(&snapshot, &person(), "foreign", tree).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::State);
     assert_eq!(error.to_string(), "`foreign` lies in the untrusted root `skills`");
 }
 
 #[test]
 fn broken_ledger_grants_nothing() {
-    let desk = Desk::empty();
-    write(&desk.scene, "typed", "allowed-tools: move_path\n");
-    let store = desk.scene.open_warm();
-    let tree = desk.ledger.tree_of(&desk.snapshot(), "typed").unwrap();
-    desk.ledger.approve_skill(&desk.snapshot(), &person(), "typed", tree).unwrap();
+    let scenario = ReviewScenario::empty();
+    write(&scenario.fixture, "typed", "allowed-tools: move_path\n");
+    let store = scenario.fixture.open_warm();
+    let tree = scenario.ledger.tree_of(&scenario.snapshot(), "typed").unwrap();
+    scenario.ledger.approve_skill(&scenario.snapshot(), &person(), "typed", tree).unwrap();
     for name in ["registry.sqlite3", "registry.sqlite3-wal"] {
-        desk.scene.write(&format!("data/{name}"), "no database ".repeat(1_000));
+        scenario.fixture.write(&format!("data/{name}"), "no database ".repeat(1_000));
     }
     assert!(
         !activate_skill(
             &store,
             &store.snapshot(),
-            &desk.ledger,
+            &scenario.ledger,
             Audience::Model,
             "typed",
             Path::new("")
@@ -224,5 +225,5 @@ fn broken_ledger_grants_nothing() {
         .unwrap()
         .grants
     );
-    assert!(!desk.ledger.take_notes().is_empty());
+    assert!(!scenario.ledger.take_notes().is_empty());
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use skill_catalog::{SkillEvent, Store};
 
-use crate::scene::{Scene, assert_quiet, body, events, findings, id, ids};
+use crate::fixture::{StoreFixture, assert_quiet, body, events, findings, id, ids};
 
 fn shadowed(store: &Store) -> Vec<(String, String)> {
     let snapshot = store.snapshot();
@@ -17,11 +17,11 @@ fn shadowed(store: &Store) -> Vec<(String, String)> {
 
 #[test]
 fn earlier_root_shadows_later_one() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "from the first root");
-    scene.skill("team/demo", "from the second root");
-    scene.skill("team/only", "text");
-    let store = scene.open_with(scene.options(&["skills", "team"]));
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "from the first root");
+    fixture.skill("team/demo", "from the second root");
+    fixture.skill("team/only", "text");
+    let store = fixture.open_with(fixture.options(&["skills", "team"]));
     assert_eq!(ids(&store), ["demo", "only"]);
     assert_eq!(shadowed(&store), [("demo@team".to_owned(), "team".to_owned())]);
     assert_eq!(body(&store, "demo").0, "from the first root");
@@ -31,7 +31,7 @@ fn earlier_root_shadows_later_one() {
     let messages: Vec<String> =
         store.snapshot().problems().iter().map(|problem| problem.to_string()).collect();
     let [first, second] = ["skills/demo/SKILL.md", "team/demo/SKILL.md"]
-        .map(|rel| scene.path(rel).display().to_string());
+        .map(|rel| fixture.path(rel).display().to_string());
     assert_eq!(
         messages,
         [
@@ -46,12 +46,12 @@ fn earlier_root_shadows_later_one() {
 
 #[test]
 fn shadowed_skill_replaces_removed_one() {
-    let scene = Scene::new();
-    let first = scene.skill("skills/demo", "from the first root");
-    let second = scene.skill("team/demo", "from the second root");
-    let store = scene.open_with(scene.options(&["skills", "team"]));
+    let fixture = StoreFixture::new();
+    let first = fixture.skill("skills/demo", "from the first root");
+    let second = fixture.skill("team/demo", "from the second root");
+    let store = fixture.open_with(fixture.options(&["skills", "team"]));
     store.poll_full();
-    fs::remove_dir_all(scene.path("skills/demo")).unwrap();
+    fs::remove_dir_all(fixture.path("skills/demo")).unwrap();
     assert_eq!(events(&store), []);
     assert_eq!(body(&store, "demo").0, "from the first root");
     let changed = SkillEvent::Changed { id: id("demo"), old: Some(first), new: Some(second) };
@@ -63,13 +63,13 @@ fn shadowed_skill_replaces_removed_one() {
 
 #[test]
 fn identical_trees_are_merged() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     for root in ["skills", "team", "other"] {
-        scene.skill(&format!("{root}/demo"), "text");
-        scene.write(&format!("{root}/demo/scripts/run.sh"), "echo one");
+        fixture.skill(&format!("{root}/demo"), "text");
+        fixture.write(&format!("{root}/demo/scripts/run.sh"), "echo one");
     }
     let roots = ["skills", "team", "other"];
-    let open = || scene.open_with(scene.options(&roots));
+    let open = || fixture.open_with(fixture.options(&roots));
     let store = open();
     assert_eq!(
         (ids(&store), shadowed(&store), findings(&store)),
@@ -81,18 +81,18 @@ fn identical_trees_are_merged() {
     assert_eq!(copies(&store), ["team", "other"]);
 
     // A difference in content, in a name or in the executable bit makes two of them.
-    let script = scene.write("team/demo/scripts/run.sh", "echo two");
+    let script = fixture.write("team/demo/scripts/run.sh", "echo two");
     assert_eq!(shadowed(&open()), [("demo@team".to_owned(), "team".to_owned())]);
     assert_eq!(copies(&open()), ["other"]);
-    scene.write("team/demo/scripts/run.sh", "echo one");
+    fixture.write("team/demo/scripts/run.sh", "echo one");
     assert_eq!(shadowed(&open()), []);
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(shadowed(&open()).len(), 1);
     fs::set_permissions(&script, fs::Permissions::from_mode(0o644)).unwrap();
-    let extra = scene.write("team/demo/extra", "");
+    let extra = fixture.write("team/demo/extra", "");
     assert_eq!(shadowed(&open()).len(), 1);
     fs::remove_file(extra).unwrap();
-    std::os::unix::fs::symlink("SKILL.md", scene.path("team/demo/link")).unwrap();
+    std::os::unix::fs::symlink("SKILL.md", fixture.path("team/demo/link")).unwrap();
     assert_eq!(shadowed(&open()).len(), 1);
 
     // The running store finds out at its next full pass.
@@ -103,12 +103,12 @@ fn identical_trees_are_merged() {
 
 #[test]
 fn nearer_directory_shadows_deeper_one() {
-    let scene = Scene::new();
-    scene.skill("skills/b/demo", "two levels deep, in b");
-    scene.skill("skills/a/x/demo", "three levels deep");
-    scene.skill("skills/c/demo", "two levels deep, in c");
-    scene.skill("team/demo", "in another root");
-    let store = scene.open_with(scene.options(&["skills", "team"]));
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/b/demo", "two levels deep, in b");
+    fixture.skill("skills/a/x/demo", "three levels deep");
+    fixture.skill("skills/c/demo", "two levels deep, in c");
+    fixture.skill("team/demo", "in another root");
+    let store = fixture.open_with(fixture.options(&["skills", "team"]));
     assert_eq!(ids(&store), ["demo"]);
     let names: Vec<String> = shadowed(&store).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["demo@skills#2", "demo@skills#3", "demo@team"]);
@@ -123,11 +123,11 @@ fn nearer_directory_shadows_deeper_one() {
 
 #[test]
 fn ids_differing_in_case_are_reported() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     for name in ["demo", "Demo", "DÉJÀ", "déjà", "Alone"] {
-        scene.skill(&format!("skills/{name}"), "text");
+        fixture.skill(&format!("skills/{name}"), "text");
     }
-    let store = scene.open();
+    let store = fixture.open();
     assert_eq!(ids(&store).len(), 5);
     let snapshot = store.snapshot();
     let mut reported: Vec<(String, String)> = snapshot

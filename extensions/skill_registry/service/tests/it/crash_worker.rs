@@ -15,9 +15,9 @@ use skill_ledger::{
     Ledger, LedgerError, LedgerErrorKind, LedgerNote, Proposal, ProposalState, ProposeRequest,
 };
 
-use crate::desk::{Desk, agent, every_proposal, person, reading};
-use crate::dice::Dice;
-use crate::scene::id;
+use crate::fixture::id;
+use crate::random::SeededRandom;
+use crate::scenario::{ReviewScenario, agent, every_proposal, person, reading};
 
 pub(crate) const SKILLS: [&str; 3] = ["beads", "pdf", "tar"];
 const FILES: [&str; 4] = ["SKILL.md", "SKILL.md", "notes/a.md", "notes/deep/b.md"];
@@ -35,8 +35,8 @@ pub(crate) fn whole(skill: &str, file: &str, top: &str, bottom: &str, lines: u64
     format!("{head}top {top}\n{middle}bottom {bottom}\n")
 }
 
-pub(crate) fn ledger(desk: &Desk) -> Ledger {
-    Ledger::new(desk.data(""), Arc::new(SystemClock)).set_wait(Duration::from_secs(60))
+pub(crate) fn ledger(scenario: &ReviewScenario) -> Ledger {
+    Ledger::new(scenario.data(""), Arc::new(SystemClock)).set_wait(Duration::from_secs(60))
 }
 
 /// Starts this test program as another process that runs one test, with variables for it.
@@ -58,9 +58,9 @@ pub(crate) fn tell(line: &str) {
 }
 
 struct Worker<'a> {
-    desk: &'a Desk,
+    scenario: &'a ReviewScenario,
     ledger: Ledger,
-    dice: Dice,
+    random: SeededRandom,
     nth: u64,
     seed: u64,
     /// Whether the worker also edits files directly.
@@ -72,12 +72,12 @@ impl Worker<'_> {
     fn reworded(&mut self, skill: &str, file: &str) -> String {
         self.nth += 1;
         let own = format!("{}.{}", self.seed, self.nth);
-        let now = self.desk.file(&format!("{skill}/{file}"));
-        let text = match (now, self.dice.below(4)) {
+        let now = self.scenario.file(&format!("{skill}/{file}"));
+        let text = match (now, self.random.below(4)) {
             (Some(now), 0) => replace_line(&now, "top ", &own),
             (Some(now), 1) => replace_line(&now, "bottom ", &own),
             _ => {
-                let lines = [8, 8, 40, 3_000][self.dice.below(4) as usize];
+                let lines = [8, 8, 40, 3_000][self.random.below(4) as usize];
                 whole(skill, file, &own, &own, lines)
             }
         };
@@ -93,13 +93,13 @@ impl Worker<'_> {
     }
 
     fn target(&mut self) -> (&'static str, &'static str) {
-        (SKILLS[self.dice.below(3) as usize], FILES[self.dice.below(4) as usize])
+        (SKILLS[self.random.below(3) as usize], FILES[self.random.below(4) as usize])
     }
 
     fn one_in(&mut self, states: &[ProposalState]) -> Result<Option<Proposal>, LedgerError> {
         let all = self.ledger.proposals(every_proposal())?;
         let fit: Vec<_> = all.into_iter().filter(|one| states.contains(&one.state)).collect();
-        let one = self.dice.one_of(&fit).map(|one| one.id.clone());
+        let one = self.random.one_of(&fit).map(|one| one.id.clone());
         one.map(|id| self.ledger.proposal(&id)).transpose()
     }
 
@@ -113,7 +113,7 @@ impl Worker<'_> {
             justification: "It counts better.".to_owned(),
             ..ProposeRequest::default()
         };
-        self.ledger.propose(&self.desk.snapshot(), &agent(), &wish)?;
+        self.ledger.propose(&self.scenario.snapshot(), &agent(), &wish)?;
         Self::kept(Some(&text));
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Worker<'_> {
         let Some(open) = self.one_in(&[ProposalState::Open])? else { return self.propose() };
         let (id, digest) = (&open.summary.id, open.summary.new_digest);
         let applied =
-            self.ledger.approve(&self.desk.snapshot(), &person(), id, digest, Some("good"))?;
+            self.ledger.approve(&self.scenario.snapshot(), &person(), id, digest, Some("good"))?;
         tell(&format!("applied {id} {}", applied.version));
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Worker<'_> {
         let Some(open) = self.one_in(&[ProposalState::Open])? else { return self.propose() };
         let summary = open.summary;
         let text = self.reworded(&summary.skill_id, &summary.path);
-        self.ledger.amend(&self.desk.snapshot(), &person(), &summary.id, &text)?;
+        self.ledger.amend(&self.scenario.snapshot(), &person(), &summary.id, &text)?;
         Self::kept(Some(&text));
         Ok(())
     }
@@ -146,7 +146,8 @@ impl Worker<'_> {
 
     fn rebase(&mut self) -> Result<(), LedgerError> {
         let Some(stale) = self.one_in(&[ProposalState::Stale])? else { return self.edit() };
-        let rebased = self.ledger.rebase(&self.desk.snapshot(), &person(), &stale.summary.id)?;
+        let rebased =
+            self.ledger.rebase(&self.scenario.snapshot(), &person(), &stale.summary.id)?;
         Self::kept(rebased.proposal.new_text.as_deref());
         Ok(())
     }
@@ -154,8 +155,8 @@ impl Worker<'_> {
     fn roll_back(&mut self) -> Result<(), LedgerError> {
         let (skill, _) = self.target();
         let last = self.ledger.version(skill, None)?.version.number;
-        let number = 1 + self.dice.below(last);
-        let snapshot = self.desk.snapshot();
+        let number = 1 + self.random.below(last);
+        let snapshot = self.scenario.snapshot();
         let back = self.ledger.rollback(&snapshot, &person(), skill, Some(number), None)?;
         tell(&format!("back {skill} {}", back.version));
         Ok(())
@@ -163,7 +164,7 @@ impl Worker<'_> {
 
     fn history(&mut self) -> Result<(), LedgerError> {
         let (skill, _) = self.target();
-        self.ledger.history(&self.desk.snapshot(), skill)?;
+        self.ledger.history(&self.scenario.snapshot(), skill)?;
         Ok(())
     }
 
@@ -173,16 +174,16 @@ impl Worker<'_> {
             return self.propose();
         }
         let (skill, file) = self.target();
-        self.ledger.record_direct_edits(&self.desk.snapshot(), &[id(skill)])?;
+        self.ledger.record_direct_edits(&self.scenario.snapshot(), &[id(skill)])?;
         let text = self.reworded(skill, file);
-        let temporary = self.desk.scene.write("saved", &text);
-        let path = self.desk.scene.path(&format!("skills/{skill}/{file}"));
+        let temporary = self.scenario.fixture.write("saved", &text);
+        let path = self.scenario.fixture.path(&format!("skills/{skill}/{file}"));
         tell(&format!("edit {skill}"));
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::rename(temporary, path).unwrap();
         Self::kept(Some(&text));
-        if self.dice.below(2) == 0 {
-            self.ledger.record_direct_edits(&self.desk.snapshot(), &[id(skill)])?;
+        if self.random.below(2) == 0 {
+            self.ledger.record_direct_edits(&self.scenario.snapshot(), &[id(skill)])?;
             tell(&format!("seen {skill}"));
         }
         Ok(())
@@ -190,11 +191,11 @@ impl Worker<'_> {
 
     fn create(&mut self) -> Result<(), LedgerError> {
         let (skill, _) = self.target();
-        self.ledger.report_created(&self.desk.snapshot(), &agent(), skill)?;
+        self.ledger.report_created(&self.scenario.snapshot(), &agent(), skill)?;
         tell(&format!("created {skill}"));
-        let standing = self.ledger.approval_statuses(&self.desk.snapshot())?;
+        let standing = self.ledger.approval_statuses(&self.scenario.snapshot())?;
         let digest = standing[&id(skill)].digest;
-        self.ledger.approve_skill(&self.desk.snapshot(), &person(), skill, digest)
+        self.ledger.approve_skill(&self.scenario.snapshot(), &person(), skill, digest)
     }
 
     fn activate(&mut self) -> Result<(), LedgerError> {
@@ -206,7 +207,7 @@ impl Worker<'_> {
     }
 
     fn work(&mut self) {
-        let done = match self.dice.below(16) {
+        let done = match self.random.below(16) {
             0..3 => self.propose(),
             3..8 => self.approve(),
             8 => self.amend(),
@@ -215,7 +216,7 @@ impl Worker<'_> {
             11..13 => self.roll_back(),
             13 => self.edit(),
             14 => self.history(),
-            _ if self.dice.below(2) == 0 => self.create(),
+            _ if self.random.below(2) == 0 => self.create(),
             _ => self.activate(),
         };
         use LedgerErrorKind::{Conflict, Digest, Invalid, NotFound, Quota, Stale, State};
@@ -256,9 +257,16 @@ fn crash_worker_process() {
     let Ok(place) = std::env::var("SKILL_STORE_TEST_CRASH_DESK") else { return };
     let seed = std::env::var("SKILL_STORE_TEST_SEED").unwrap().parse().unwrap();
     let edits = std::env::var("SKILL_STORE_TEST_EDITS").unwrap() == "true";
-    let desk = Desk::at(place.into());
-    let ledger = ledger(&desk);
-    let mut worker = Worker { desk: &desk, ledger, dice: Dice::new(seed), nth: 0, seed, edits };
+    let scenario = ReviewScenario::at(place.into());
+    let ledger = ledger(&scenario);
+    let mut worker = Worker {
+        scenario: &scenario,
+        ledger,
+        random: SeededRandom::new(seed),
+        nth: 0,
+        seed,
+        edits,
+    };
     tell("ready");
     // A limit, in case the process is never killed.
     for _ in 0..1_000 {

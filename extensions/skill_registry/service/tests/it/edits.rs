@@ -9,21 +9,21 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use skill_catalog::{SkillEvent, Store};
 use skill_format::Digest;
 
-use crate::scene::{
-    Scene, assert_quiet, body, events, findings, id, ids, set_mtime, skill_text, tick,
+use crate::fixture::{
+    StoreFixture, assert_quiet, body, events, findings, id, ids, set_mtime, skill_text, tick,
 };
 
 const FILE: &str = "skills/demo/SKILL.md";
 
-/// Makes a scene with two skills and a store that has read them.
-fn scene() -> (Scene, Store, Digest) {
-    let scene = Scene::new();
-    let first = scene.skill("skills/demo", "version one");
-    scene.skill("skills/other", "untouched");
-    let store = scene.open_warm();
+/// Makes a fixture with two skills and a store that has read them.
+fn fixture() -> (StoreFixture, Store, Digest) {
+    let fixture = StoreFixture::new();
+    let first = fixture.skill("skills/demo", "version one");
+    fixture.skill("skills/other", "untouched");
+    let store = fixture.open_warm();
     assert_quiet(&store);
-    tick(&scene.path(FILE));
-    (scene, store, first)
+    tick(&fixture.path(FILE));
+    (fixture, store, first)
 }
 
 fn changed(old: Digest, new: Digest) -> Vec<SkillEvent> {
@@ -36,8 +36,8 @@ fn served(text: &str) -> (String, bool) {
 
 #[test]
 fn in_place_edit_is_detected() {
-    let (scene, store, first) = scene();
-    let second = scene.skill("skills/demo", "version two, longer");
+    let (fixture, store, first) = fixture();
+    let second = fixture.skill("skills/demo", "version two, longer");
     assert_eq!(events(&store), changed(first, second));
     assert_eq!(body(&store, "demo"), served("version two, longer"));
     assert_quiet(&store);
@@ -45,10 +45,10 @@ fn in_place_edit_is_detected() {
 
 #[test]
 fn atomic_rename_is_detected() {
-    let (scene, store, first) = scene();
+    let (fixture, store, first) = fixture();
     let text = skill_text("demo", "version two");
-    let temporary = scene.write("skills/demo/.SKILL.md.swp", &text);
-    fs::rename(temporary, scene.path(FILE)).unwrap();
+    let temporary = fixture.write("skills/demo/.SKILL.md.swp", &text);
+    fs::rename(temporary, fixture.path(FILE)).unwrap();
     assert_eq!(events(&store), changed(first, Digest::compute(text.as_bytes())));
     assert_eq!(body(&store, "demo"), served("version two"));
     assert_quiet(&store);
@@ -56,8 +56,8 @@ fn atomic_rename_is_detected() {
 
 #[test]
 fn same_size_edit_is_detected() {
-    let (scene, store, first) = scene();
-    let second = scene.skill("skills/demo", "version 2.0");
+    let (fixture, store, first) = fixture();
+    let second = fixture.skill("skills/demo", "version 2.0");
     assert_eq!(events(&store), changed(first, second));
     assert_eq!(body(&store, "demo"), served("version 2.0"));
     assert_quiet(&store);
@@ -65,10 +65,10 @@ fn same_size_edit_is_detected() {
 
 #[test]
 fn edit_with_restored_mtime_is_detected() {
-    let (scene, store, first) = scene();
-    let path = scene.path(FILE);
+    let (fixture, store, first) = fixture();
+    let path = fixture.path(FILE);
     let before = fs::metadata(&path).unwrap().modified().unwrap();
-    let second = scene.skill("skills/demo", "version 2.0");
+    let second = fixture.skill("skills/demo", "version 2.0");
     set_mtime(&path, before);
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), before);
     assert_eq!(events(&store), changed(first, second));
@@ -78,8 +78,8 @@ fn edit_with_restored_mtime_is_detected() {
 
 #[test]
 fn chmod_causes_no_event() {
-    let (scene, store, first) = scene();
-    fs::set_permissions(scene.path(FILE), fs::Permissions::from_mode(0o600)).unwrap();
+    let (fixture, store, first) = fixture();
+    fs::set_permissions(fixture.path(FILE), fs::Permissions::from_mode(0o600)).unwrap();
     let report = store.poll();
     assert_eq!((report.changed, report.opened, report.events), (false, 1, vec![]));
     assert_eq!(store.snapshot().get("demo").unwrap().digest(), Some(first));
@@ -89,9 +89,9 @@ fn chmod_causes_no_event() {
 
 #[test]
 fn recreation_between_polls_is_change() {
-    let (scene, store, first) = scene();
-    fs::remove_file(scene.path(FILE)).unwrap();
-    let second = scene.skill("skills/demo", "version two");
+    let (fixture, store, first) = fixture();
+    fs::remove_file(fixture.path(FILE)).unwrap();
+    let second = fixture.skill("skills/demo", "version two");
     assert_eq!(events(&store), changed(first, second));
     assert_eq!(body(&store, "demo"), served("version two"));
     assert_quiet(&store);
@@ -99,12 +99,12 @@ fn recreation_between_polls_is_change() {
 
 #[test]
 fn recreation_across_polls_is_change() {
-    let (scene, store, first) = scene();
-    fs::remove_file(scene.path(FILE)).unwrap();
+    let (fixture, store, first) = fixture();
+    fs::remove_file(fixture.path(FILE)).unwrap();
     assert_eq!(events(&store), []);
     assert_eq!(ids(&store), ["demo", "other"]);
     assert_eq!(body(&store, "demo"), ("version one".to_owned(), true));
-    let second = scene.skill("skills/demo", "version two");
+    let second = fixture.skill("skills/demo", "version two");
     assert_eq!(events(&store), changed(first, second));
     assert_eq!(body(&store, "demo"), served("version two"));
     assert_quiet(&store);
@@ -112,8 +112,8 @@ fn recreation_across_polls_is_change() {
 
 #[test]
 fn directory_rename_keeps_digest() {
-    let (scene, store, digest) = scene();
-    fs::rename(scene.path("skills/demo"), scene.path("skills/moved")).unwrap();
+    let (fixture, store, digest) = fixture();
+    fs::rename(fixture.path("skills/demo"), fixture.path("skills/moved")).unwrap();
     let renamed = SkillEvent::Renamed { from: id("demo"), to: id("moved"), digest };
     assert_eq!(events(&store), [renamed]);
     assert_eq!(ids(&store), ["moved", "other"]);
@@ -123,9 +123,9 @@ fn directory_rename_keeps_digest() {
 
 #[test]
 fn partial_write_serves_last_good() {
-    let (scene, store, first) = scene();
+    let (fixture, store, first) = fixture();
     let text = skill_text("demo", "version two");
-    let mut file = fs::File::create(scene.path(FILE)).unwrap();
+    let mut file = fs::File::create(fixture.path(FILE)).unwrap();
     file.write_all(&text.as_bytes()[..20]).unwrap();
     let report = store.poll();
     assert_eq!((report.events, report.changed), (vec![], true));
@@ -135,7 +135,7 @@ fn partial_write_serves_last_good() {
     let rules: Vec<_> =
         findings(&store).into_iter().map(|(_, rule, skipped)| (rule, skipped)).collect();
     assert_eq!(rules, [("frontmatter.unclosed", false), ("file.lastGood", false)]);
-    tick(&scene.path(FILE));
+    tick(&fixture.path(FILE));
     file.write_all(&text.as_bytes()[20..]).unwrap();
     drop(file);
     assert_eq!(events(&store), changed(first, Digest::compute(text.as_bytes())));
@@ -146,13 +146,13 @@ fn partial_write_serves_last_good() {
 
 #[test]
 fn emptied_file_serves_last_good() {
-    let (scene, store, first) = scene();
-    scene.write(FILE, "");
+    let (fixture, store, first) = fixture();
+    fixture.write(FILE, "");
     assert_eq!(events(&store), []);
     assert_eq!(body(&store, "demo"), ("version one".to_owned(), true));
     assert_quiet(&store);
-    tick(&scene.path(FILE));
-    assert_eq!(scene.skill("skills/demo", "version one"), first);
+    tick(&fixture.path(FILE));
+    assert_eq!(fixture.skill("skills/demo", "version one"), first);
     assert_eq!(events(&store), []);
     assert_eq!(body(&store, "demo"), served("version one"));
     assert_eq!(findings(&store), []);
@@ -160,20 +160,20 @@ fn emptied_file_serves_last_good() {
 
 #[test]
 fn swapped_symlink_is_change() {
-    let scene = Scene::new();
-    let first = scene.write("skills/versions/one/SKILL.md", skill_text("demo", "version one"));
-    let second = scene.write("skills/versions/two/SKILL.md", skill_text("demo", "version two"));
-    symlink("versions/one", scene.path("skills/demo")).unwrap();
-    let mut options = scene.options(&["skills"]);
+    let fixture = StoreFixture::new();
+    let first = fixture.write("skills/versions/one/SKILL.md", skill_text("demo", "version one"));
+    let second = fixture.write("skills/versions/two/SKILL.md", skill_text("demo", "version two"));
+    symlink("versions/one", fixture.path("skills/demo")).unwrap();
+    let mut options = fixture.options(&["skills"]);
     options.ignore = vec!["versions".to_owned()];
-    let store = scene.open_with(options);
+    let store = fixture.open_with(options);
     store.poll_full();
     assert_eq!(ids(&store), ["demo"]);
     assert_eq!(body(&store, "demo"), served("version one"));
-    tick(&scene.path("skills/demo/SKILL.md"));
+    tick(&fixture.path("skills/demo/SKILL.md"));
 
-    symlink("versions/two", scene.path("skills/next")).unwrap();
-    fs::rename(scene.path("skills/next"), scene.path("skills/demo")).unwrap();
+    symlink("versions/two", fixture.path("skills/next")).unwrap();
+    fs::rename(fixture.path("skills/next"), fixture.path("skills/demo")).unwrap();
     let [old, new] = [first, second].map(|path| Digest::compute(&fs::read(path).unwrap()));
     assert_eq!(events(&store), changed(old, new));
     assert_eq!(body(&store, "demo"), served("version two"));
@@ -182,10 +182,10 @@ fn swapped_symlink_is_change() {
 
 #[test]
 fn symlinked_file_serves_last_good() {
-    let (scene, store, _) = scene();
-    let elsewhere = scene.write("elsewhere.md", skill_text("demo", "from outside"));
-    fs::remove_file(scene.path(FILE)).unwrap();
-    symlink(elsewhere, scene.path(FILE)).unwrap();
+    let (fixture, store, _) = fixture();
+    let elsewhere = fixture.write("elsewhere.md", skill_text("demo", "from outside"));
+    fs::remove_file(fixture.path(FILE)).unwrap();
+    symlink(elsewhere, fixture.path(FILE)).unwrap();
     assert_eq!(events(&store), []);
     assert_eq!(body(&store, "demo"), ("version one".to_owned(), true));
     assert_eq!(
@@ -199,9 +199,9 @@ fn symlinked_file_serves_last_good() {
 
 #[test]
 fn past_mtime_is_detected() {
-    let (scene, store, first) = scene();
-    let second = scene.skill("skills/demo", "version 2.0");
-    set_mtime(&scene.path(FILE), UNIX_EPOCH + Duration::from_secs(1));
+    let (fixture, store, first) = fixture();
+    let second = fixture.skill("skills/demo", "version 2.0");
+    set_mtime(&fixture.path(FILE), UNIX_EPOCH + Duration::from_secs(1));
     assert_eq!(events(&store), changed(first, second));
     assert_eq!(body(&store, "demo"), served("version 2.0"));
     assert_quiet(&store);
@@ -209,10 +209,10 @@ fn past_mtime_is_detected() {
 
 #[test]
 fn future_mtime_is_detected() {
-    let (scene, store, first) = scene();
-    let second = scene.skill("skills/demo", "version 2.0");
+    let (fixture, store, first) = fixture();
+    let second = fixture.skill("skills/demo", "version 2.0");
     let far = SystemTime::now() + Duration::from_secs(100 * 365 * 86_400);
-    set_mtime(&scene.path(FILE), far);
+    set_mtime(&fixture.path(FILE), far);
     assert_eq!(events(&store), changed(first, second));
     assert_eq!(body(&store, "demo"), served("version 2.0"));
     assert_quiet(&store);
@@ -220,26 +220,26 @@ fn future_mtime_is_detected() {
 
 #[test]
 fn file_case_change_is_silent() {
-    let (scene, store, first) = scene();
-    fs::rename(scene.path(FILE), scene.path("skills/demo/skill.md")).unwrap();
+    let (fixture, store, first) = fixture();
+    fs::rename(fixture.path(FILE), fixture.path("skills/demo/skill.md")).unwrap();
     assert_eq!(body(&store, "demo"), served("version one"));
     assert_eq!(events(&store), []);
     let snapshot = store.snapshot();
     let skill = snapshot.get("demo").unwrap();
-    assert_eq!(skill.location(), scene.path("skills/demo/skill.md"));
+    assert_eq!(skill.location(), fixture.path("skills/demo/skill.md"));
     assert_eq!(skill.digest(), Some(first));
     assert_eq!(body(&store, "demo"), served("version one"));
     assert_quiet(&store);
     // A second file with the preferred name takes precedence.
-    let second = scene.skill("skills/demo", "version two");
+    let second = fixture.skill("skills/demo", "version two");
     assert_eq!(events(&store), changed(first, second));
     assert_eq!(body(&store, "demo"), served("version two"));
 }
 
 #[test]
 fn directory_case_change_is_rename() {
-    let (scene, store, digest) = scene();
-    fs::rename(scene.path("skills/demo"), scene.path("skills/Demo")).unwrap();
+    let (fixture, store, digest) = fixture();
+    fs::rename(fixture.path("skills/demo"), fixture.path("skills/Demo")).unwrap();
     let renamed = SkillEvent::Renamed { from: id("demo"), to: id("Demo"), digest };
     assert_eq!(events(&store), [renamed]);
     assert_eq!(ids(&store), ["Demo", "other"]);
@@ -248,12 +248,12 @@ fn directory_case_change_is_rename() {
 
 #[test]
 fn added_and_removed_skills_are_reported() {
-    let (scene, store, first) = scene();
-    let added = scene.skill("skills/new", "fresh");
+    let (fixture, store, first) = fixture();
+    let added = fixture.skill("skills/new", "fresh");
     assert_eq!(events(&store), [SkillEvent::Added { id: id("new"), digest: Some(added) }]);
     assert_eq!(body(&store, "new"), served("fresh"));
     assert_quiet(&store);
-    fs::remove_dir_all(scene.path("skills/demo")).unwrap();
+    fs::remove_dir_all(fixture.path("skills/demo")).unwrap();
     assert_eq!(events(&store), []);
     assert_eq!(ids(&store), ["demo", "new", "other"]);
     assert_eq!(events(&store), [SkillEvent::Removed { id: id("demo"), digest: Some(first) }]);
@@ -263,30 +263,30 @@ fn added_and_removed_skills_are_reported() {
 
 #[test]
 fn rename_of_unread_text_is_recognized() {
-    let scene = Scene::new();
-    let digest = scene.skill("skills/demo", "version one");
-    let store = scene.open();
-    fs::rename(scene.path("skills/demo"), scene.path("skills/moved")).unwrap();
+    let fixture = StoreFixture::new();
+    let digest = fixture.skill("skills/demo", "version one");
+    let store = fixture.open();
+    fs::rename(fixture.path("skills/demo"), fixture.path("skills/moved")).unwrap();
     let renamed = SkillEvent::Renamed { from: id("demo"), to: id("moved"), digest };
     assert_eq!(events(&store), [renamed]);
 }
 
 #[test]
 fn unread_text_has_no_old_digest() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "version one");
-    let store = scene.open();
-    let new = scene.skill("skills/demo", "version two, longer");
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "version one");
+    let store = fixture.open();
+    let new = fixture.skill("skills/demo", "version two, longer");
     let changed = SkillEvent::Changed { id: id("demo"), old: None, new: Some(new) };
     assert_eq!(events(&store), [changed]);
 }
 
 #[test]
 fn broken_unread_file_stays_listed() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "version one");
-    let store = scene.open();
-    scene.write(FILE, "broken, and longer than it was before it was broken: no fence at all");
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "version one");
+    let store = fixture.open();
+    fixture.write(FILE, "broken, and longer than it was before it was broken: no fence at all");
     assert_eq!(events(&store), []);
     assert_eq!(ids(&store), ["demo"]);
     let snapshot = store.snapshot();
@@ -297,11 +297,11 @@ fn broken_unread_file_stays_listed() {
 
 #[test]
 fn undecodable_body_is_found() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let mut bytes = skill_text("demo", &"long body ".repeat(1_000)).into_bytes();
     bytes.extend([0xFF, 0xFE, 0xFD]);
-    scene.write(FILE, &bytes);
-    let store = scene.open();
+    fixture.write(FILE, &bytes);
+    let store = fixture.open();
     assert_eq!(ids(&store), ["demo"]);
     let report = store.poll_full();
     assert_eq!(report.events, [SkillEvent::Removed { id: id("demo"), digest: None }]);
@@ -313,12 +313,12 @@ fn undecodable_body_is_found() {
 
 #[test]
 fn moved_and_edited_file_is_new() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "version one");
-    let store = scene.open();
-    fs::rename(scene.path("skills/demo"), scene.path("skills/moved")).unwrap();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "version one");
+    let store = fixture.open();
+    fs::rename(fixture.path("skills/demo"), fixture.path("skills/moved")).unwrap();
     let text = skill_text("demo", "version two, written into the same file");
-    let moved = scene.write("skills/moved/SKILL.md", &text);
+    let moved = fixture.write("skills/moved/SKILL.md", &text);
     let digest = Some(Digest::compute(&fs::read(moved).unwrap()));
     assert_eq!(events(&store), [SkillEvent::Added { id: id("moved"), digest }]);
     assert_eq!(events(&store), [SkillEvent::Removed { id: id("demo"), digest: None }]);
@@ -326,27 +326,27 @@ fn moved_and_edited_file_is_new() {
 
 #[test]
 fn moved_directory_keeps_identity() {
-    let (scene, store, first) = scene();
-    fs::create_dir(scene.path("skills/group")).unwrap();
-    fs::rename(scene.path("skills/demo"), scene.path("skills/group/demo")).unwrap();
+    let (fixture, store, first) = fixture();
+    fs::create_dir(fixture.path("skills/group")).unwrap();
+    fs::rename(fixture.path("skills/demo"), fixture.path("skills/group/demo")).unwrap();
     assert_eq!((events(&store), findings(&store)), (vec![], vec![]));
     let snapshot = store.snapshot();
     let demo = snapshot.get("demo").unwrap();
-    assert_eq!((demo.digest(), demo.dir()), (Some(first), scene.path("skills/group/demo")));
+    assert_eq!((demo.digest(), demo.dir()), (Some(first), fixture.path("skills/group/demo")));
     assert_eq!(body(&store, "demo"), served("version one"));
     assert_quiet(&store);
 }
 
 #[test]
 fn last_good_text_keeps_digest() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let text = skill_text("demo", "in sixteen bits");
     let bytes: Vec<u8> =
         [0xFEFF].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    scene.write(FILE, &bytes);
-    let store = scene.open_warm();
+    fixture.write(FILE, &bytes);
+    let store = fixture.open_warm();
     assert_eq!(body(&store, "demo"), served("in sixteen bits"));
-    scene.write(FILE, "broken");
+    fixture.write(FILE, "broken");
     let snapshot = store.snapshot();
     let source = store.read(snapshot.get("demo").unwrap()).unwrap();
     assert_eq!((source.body(), source.digest), ("in sixteen bits\n", Digest::compute(&bytes)));

@@ -5,12 +5,12 @@ use std::fs;
 use skill_catalog::Store;
 use skill_ledger::{LedgerEvent, LedgerSync, VersionAuthor, VersionEvent};
 
-use crate::desk::{Desk, person, poll_and_sync, text};
-use crate::scene::{assert_quiet, body, findings, id, ids};
+use crate::fixture::{assert_quiet, body, findings, id, ids};
+use crate::scenario::{ReviewScenario, person, poll_and_sync, text};
 
 /// Starts like a running registry; expects no notes and no error.
-fn start_sync(desk: &Desk, store: &Store) -> LedgerSync {
-    let keeper = LedgerSync::new(&desk.ledger);
+fn start_sync(scenario: &ReviewScenario, store: &Store) -> LedgerSync {
+    let keeper = LedgerSync::new(&scenario.ledger);
     let prepared = keeper.load_created_skills(store);
     assert_eq!((prepared.notes, prepared.trouble), (Vec::new(), None));
     let started = keeper.start(store);
@@ -20,46 +20,46 @@ fn start_sync(desk: &Desk, store: &Store) -> LedgerSync {
 
 #[test]
 fn first_edit_keeps_original() {
-    let desk = Desk::new();
-    desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
-    let store = desk.scene.open();
-    let keeper = start_sync(&desk, &store);
+    let scenario = ReviewScenario::new();
+    scenario.fixture.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
+    let store = scenario.fixture.open();
+    let keeper = start_sync(&scenario, &store);
     store.poll_full();
-    let original = desk.file("beads/SKILL.md").unwrap();
-    desk.write("beads", &format!("{original}appended\n"));
+    let original = scenario.file("beads/SKILL.md").unwrap();
+    scenario.write("beads", &format!("{original}appended\n"));
     poll_and_sync(&keeper, &store);
-    let history = desk.history("beads");
+    let history = scenario.history("beads");
     assert_eq!(history.len(), 2);
     assert_eq!(history[0].author, VersionAuthor::External);
     assert_eq!((history[0].reason.as_deref(), history[0].files), (Some("as first seen"), 2));
-    desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None).unwrap();
-    assert_eq!(desk.file("beads/SKILL.md"), Some(original));
+    scenario.ledger.rollback(&scenario.snapshot(), &person(), "beads", None, None).unwrap();
+    assert_eq!(scenario.file("beads/SKILL.md"), Some(original));
 }
 
 #[test]
 fn removed_skill_is_restored() {
-    let desk = Desk::new();
-    let store = desk.scene.open();
-    let keeper = start_sync(&desk, &store);
-    fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
+    let scenario = ReviewScenario::new();
+    let store = scenario.fixture.open();
+    let keeper = start_sync(&scenario, &store);
+    fs::remove_dir_all(scenario.fixture.path("skills/beads")).unwrap();
     poll_and_sync(&keeper, &store);
     poll_and_sync(&keeper, &store);
     assert_eq!(ids(&store), [""; 0]);
-    desk.ledger.rollback(&desk.snapshot(), &person(), "beads", Some(1), None).unwrap();
-    assert_eq!(desk.body("beads"), "one\ntwo\nthree");
+    scenario.ledger.rollback(&scenario.snapshot(), &person(), "beads", Some(1), None).unwrap();
+    assert_eq!(scenario.body("beads"), "one\ntwo\nthree");
 }
 
 #[test]
 fn first_versions_are_recorded_in_batches() {
-    let desk = Desk::empty();
+    let scenario = ReviewScenario::empty();
     for number in 0..300 {
         let name = format!("s{number}");
-        desk.write(&name, &text(&name, "same"));
+        scenario.write(&name, &text(&name, "same"));
     }
-    let store = desk.scene.open();
-    let keeper = start_sync(&desk, &store);
+    let store = scenario.fixture.open();
+    let keeper = start_sync(&scenario, &store);
     let lines = || {
-        let lines = desk.audit();
+        let lines = scenario.audit();
         let first = lines.iter().filter(|line| line.action == "versions.first");
         first.map(|line| line.detail["skills"].as_u64().unwrap()).collect::<Vec<_>>()
     };
@@ -68,41 +68,41 @@ fn first_versions_are_recorded_in_batches() {
     store.poll_full();
     keeper.sync(&store, &[], true);
     assert_quiet(&store);
-    start_sync(&desk, &desk.scene.open_warm());
+    start_sync(&scenario, &scenario.fixture.open_warm());
     assert_eq!(lines(), [256, 44]);
 }
 
 #[test]
 fn edits_between_runs_are_recorded() {
-    let desk = Desk::new();
-    start_sync(&desk, &desk.scene.open());
-    desk.write("beads", &text("beads", "edited while nothing ran"));
-    let store = desk.scene.open();
-    let keeper = start_sync(&desk, &store);
+    let scenario = ReviewScenario::new();
+    start_sync(&scenario, &scenario.fixture.open());
+    scenario.write("beads", &text("beads", "edited while nothing ran"));
+    let store = scenario.fixture.open();
+    let keeper = start_sync(&scenario, &store);
     let report = store.poll_full();
     let kept = keeper.sync(&store, &report.events, true);
     let [LedgerEvent::VersionCreated(VersionEvent { version: 2, .. })] = &kept.events[..] else {
         panic!("{kept:?}");
     };
-    desk.write("beads", &text("beads", "edited again"));
+    scenario.write("beads", &text("beads", "edited again"));
     poll_and_sync(&keeper, &store);
-    assert_eq!(desk.version_numbers("beads"), [1, 2, 3]);
+    assert_eq!(scenario.version_numbers("beads"), [1, 2, 3]);
 }
 
 #[test]
 fn last_good_text_survives_restart() {
-    let desk = Desk::new();
-    desk.write("pdf", "never good");
-    start_sync(&desk, &desk.scene.open());
-    desk.write("beads", "---\nname: beads\n---\nno description\n");
+    let scenario = ReviewScenario::new();
+    scenario.write("pdf", "never good");
+    start_sync(&scenario, &scenario.fixture.open());
+    scenario.write("beads", "---\nname: beads\n---\nno description\n");
     // The recorded broken text is skipped.
-    let snapshot = desk.snapshot();
+    let snapshot = scenario.snapshot();
     assert_eq!(snapshot.skills().len(), 0);
-    desk.ledger.record_direct_edits(&snapshot, &[id("beads")]).unwrap();
+    scenario.ledger.record_direct_edits(&snapshot, &[id("beads")]).unwrap();
 
-    let store = desk.scene.open();
+    let store = scenario.fixture.open();
     assert_eq!(ids(&store), [""; 0]);
-    let keeper = start_sync(&desk, &store);
+    let keeper = start_sync(&scenario, &store);
     assert_eq!(ids(&store), ["beads"]);
     assert_eq!(body(&store, "beads"), ("one\ntwo\nthree".to_owned(), true));
     let of_beads = findings(&store).into_iter().filter(|(.., skipped)| !skipped);
@@ -113,7 +113,7 @@ fn last_good_text_survives_restart() {
     store.poll_full();
     keeper.sync(&store, &[], true);
     assert_eq!(body(&store, "beads"), ("one\ntwo\nthree".to_owned(), true));
-    desk.write("beads", &text("beads", "repaired"));
+    scenario.write("beads", &text("beads", "repaired"));
     poll_and_sync(&keeper, &store);
     assert_eq!(body(&store, "beads"), ("repaired".to_owned(), false));
     assert_eq!(ids(&store), ["beads"]);

@@ -8,10 +8,10 @@ use skill_catalog::Audience;
 use skill_service::{ReadResourceArgs, read_skill_resource};
 use skillhost_payload::ErrorKind;
 
-use crate::scene::{Scene, assert_quiet, events, findings, id, ids, skill_text};
+use crate::fixture::{StoreFixture, assert_quiet, events, findings, id, ids, skill_text};
 
-fn fifo(scene: &Scene, rel: &str) {
-    let path = scene.path(rel);
+fn fifo(fixture: &StoreFixture, rel: &str) {
+    let path = fixture.path(rel);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let mode = rustix::fs::Mode::from_raw_mode(0o644);
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
@@ -19,17 +19,17 @@ fn fifo(scene: &Scene, rel: &str) {
 
 #[test]
 fn irregular_files_are_skipped() {
-    let scene = Scene::new();
-    scene.skill("skills/good", "text");
-    fifo(&scene, "skills/fifo/SKILL.md");
-    fs::create_dir_all(scene.path("skills/directory/SKILL.md")).unwrap();
-    scene.write("elsewhere.md", skill_text("link", "text"));
-    fs::create_dir(scene.path("skills/link")).unwrap();
-    symlink(scene.path("elsewhere.md"), scene.path("skills/link/SKILL.md")).unwrap();
-    fs::create_dir(scene.path("skills/socket")).unwrap();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/good", "text");
+    fifo(&fixture, "skills/fifo/SKILL.md");
+    fs::create_dir_all(fixture.path("skills/directory/SKILL.md")).unwrap();
+    fixture.write("elsewhere.md", skill_text("link", "text"));
+    fs::create_dir(fixture.path("skills/link")).unwrap();
+    symlink(fixture.path("elsewhere.md"), fixture.path("skills/link/SKILL.md")).unwrap();
+    fs::create_dir(fixture.path("skills/socket")).unwrap();
     // The path of a socket has a length limit that a temporary directory may exceed.
-    let socket = UnixListener::bind(scene.path("skills/socket/SKILL.md"));
-    let sparse = scene.write("skills/sparse/SKILL.md", "");
+    let socket = UnixListener::bind(fixture.path("skills/socket/SKILL.md"));
+    let sparse = fixture.write("skills/sparse/SKILL.md", "");
     fs::File::options().write(true).open(sparse).unwrap().set_len(10 << 30).unwrap();
 
     let expected = |rule_of_socket: bool| {
@@ -45,7 +45,7 @@ fn irregular_files_are_skipped() {
         }
         all
     };
-    let store = scene.open();
+    let store = fixture.open();
     for pass in 0..3 {
         assert_eq!(ids(&store), ["good"]);
         let snapshot = store.snapshot();
@@ -68,13 +68,13 @@ fn irregular_files_are_skipped() {
 
 #[test]
 fn fifo_keeps_last_good_version() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "text");
-    let store = scene.open_warm();
-    fs::remove_file(scene.path("skills/demo/SKILL.md")).unwrap();
-    fifo(&scene, "skills/demo/SKILL.md");
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "text");
+    let store = fixture.open_warm();
+    fs::remove_file(fixture.path("skills/demo/SKILL.md")).unwrap();
+    fifo(&fixture, "skills/demo/SKILL.md");
     assert_eq!(events(&store), []);
-    assert_eq!(crate::scene::body(&store, "demo"), ("text".to_owned(), true));
+    assert_eq!(crate::fixture::body(&store, "demo"), ("text".to_owned(), true));
     assert_eq!(
         findings(&store),
         [
@@ -87,8 +87,8 @@ fn fifo_keeps_last_good_version() {
 
 #[test]
 fn repaired_skill_is_added() {
-    let scene = Scene::new();
-    scene.skill("skills/good", "text");
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/good", "text");
     let bad: [(&str, &[u8]); 6] = [
         ("brackets", &[b'['; 1 << 20]),
         ("empty", b""),
@@ -98,9 +98,9 @@ fn repaired_skill_is_added() {
         ("unclosed", b"---\nname: unclosed\ndescription: d\n"),
     ];
     for (name, bytes) in bad {
-        scene.write(&format!("skills/{name}/SKILL.md"), bytes);
+        fixture.write(&format!("skills/{name}/SKILL.md"), bytes);
     }
-    let store = scene.open_warm();
+    let store = fixture.open_warm();
     assert_eq!(ids(&store), ["good"]);
     let snapshot = store.snapshot();
     let mut skipped: Vec<&str> = snapshot
@@ -113,33 +113,33 @@ fn repaired_skill_is_added() {
     assert_eq!(skipped, bad.map(|(name, _)| name));
     assert_quiet(&store);
 
-    let digest = scene.skill("skills/empty", "not any more");
+    let digest = fixture.skill("skills/empty", "not any more");
     let added = skill_catalog::SkillEvent::Added { id: id("empty"), digest: Some(digest) };
     assert_eq!(events(&store), [added]);
 }
 
 #[test]
 fn file_size_limit_is_exact() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let head = skill_text("demo", "");
     let full = format!("{head}{}", "x".repeat(skill_format::FILE_LIMIT - head.len()));
-    scene.write("skills/demo/SKILL.md", &full);
-    let store = scene.open_warm();
+    fixture.write("skills/demo/SKILL.md", &full);
+    let store = fixture.open_warm();
     assert_eq!(ids(&store), ["demo"]);
     assert_eq!(store.snapshot().large_skills().count(), 1);
-    scene.write("skills/demo/SKILL.md", format!("{full}x"));
+    fixture.write("skills/demo/SKILL.md", format!("{full}x"));
     assert_eq!(events(&store), []);
     assert_eq!(findings(&store)[0].1, "file.size");
-    assert!(crate::scene::body(&store, "demo").1);
+    assert!(crate::fixture::body(&store, "demo").1);
 }
 
 #[test]
 fn irregular_resource_is_denied() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "text");
-    fifo(&scene, "skills/demo/pipe");
-    fs::create_dir(scene.path("skills/demo/directory")).unwrap();
-    let store = scene.open();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "text");
+    fifo(&fixture, "skills/demo/pipe");
+    fs::create_dir(fixture.path("skills/demo/directory")).unwrap();
+    let store = fixture.open();
     let kind = |path: &str| {
         let args = ReadResourceArgs {
             skill_id: "demo".to_owned(),

@@ -9,22 +9,22 @@ use skill_service::{ReadResourceArgs, ToolAnswer, read_skill_resource};
 use skillhost_payload::ErrorKind;
 use test_support::legal_paths;
 
-use crate::scene::Scene;
+use crate::fixture::StoreFixture;
 
 pub(crate) const CANARY: &str = "CANARY: this lies outside";
 
 /// Creates a skill three levels below the temporary directory, surrounded by canaries.
-fn scene() -> (Scene, Store) {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "text");
-    scene.skill("skills/other", CANARY);
-    scene.write("skills/demo/references/guide.md", "inside");
-    scene.write("skills/demo/a/b/c/d/e/file.md", "inside");
+fn fixture() -> (StoreFixture, Store) {
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "text");
+    fixture.skill("skills/other", CANARY);
+    fixture.write("skills/demo/references/guide.md", "inside");
+    fixture.write("skills/demo/a/b/c/d/e/file.md", "inside");
     for rel in ["canary.txt", "skills/canary.txt", "outside/secret", "skills/other/secret"] {
-        scene.write(rel, CANARY);
+        fixture.write(rel, CANARY);
     }
-    let store = scene.open();
-    (scene, store)
+    let store = fixture.open();
+    (fixture, store)
 }
 
 /// Reads a file of the skill `demo`.
@@ -44,7 +44,7 @@ fn read(store: &Store, path: &str) -> Result<String, ErrorKind> {
 }
 
 /// Combines every repeated way up with every target and every ending.
-fn payloads(scene: &Scene) -> Vec<String> {
+fn payloads(fixture: &StoreFixture) -> Vec<String> {
     let ups = [
         "../",
         "..\\",
@@ -90,7 +90,7 @@ fn payloads(scene: &Scene) -> Vec<String> {
         }
     }
     for rel in ["canary.txt", "outside/secret", "skills/demo/references/guide.md"] {
-        let absolute = scene.path(rel).display().to_string();
+        let absolute = fixture.path(rel).display().to_string();
         for prefix in ["", "/", "//", "file://", "\\\\?\\", "C:", "c:/", "Z:\\", "references/"] {
             payloads.push(format!("{prefix}{absolute}"));
         }
@@ -104,8 +104,8 @@ fn payloads(scene: &Scene) -> Vec<String> {
 
 #[test]
 fn generated_traversals_are_denied() {
-    let (scene, store) = scene();
-    let payloads = payloads(&scene);
+    let (fixture, store) = fixture();
+    let payloads = payloads(&fixture);
     assert!(payloads.len() >= 1_000, "{}", payloads.len());
     let mut kinds = BTreeMap::new();
     for payload in &payloads {
@@ -121,7 +121,7 @@ fn generated_traversals_are_denied() {
 
 #[test]
 fn path_errors_have_hints() {
-    let (_scene, store) = scene();
+    let (_scene, store) = fixture();
     let error_for = |path: &str| {
         let args = ReadResourceArgs {
             skill_id: "demo".to_owned(),
@@ -165,13 +165,13 @@ fn path_errors_have_hints() {
 
 #[test]
 fn every_legal_path_is_read() {
-    let (scene, store) = scene();
+    let (fixture, store) = fixture();
     let mut paths = legal_paths("tab\there");
     // Backups of editors do not belong to the skill.
     paths.retain(|path| !path.ends_with('~'));
     assert!(paths.len() >= 200, "{}", paths.len());
     for path in &paths {
-        scene.write(&format!("skills/demo/{path}"), format!("content of {path}"));
+        fixture.write(&format!("skills/demo/{path}"), format!("content of {path}"));
     }
     for path in &paths {
         assert_eq!(read(&store, path), Ok(format!("content of {path}")), "{path:?}");
@@ -193,12 +193,12 @@ proptest! {
         ),
     ) {
         thread_local! {
-            static SCENE: (Scene, Store) = scene();
+            static SCENE: (StoreFixture, Store) = fixture();
         }
         let path = parts.concat();
-        SCENE.with(|(scene, store)| {
+        SCENE.with(|(fixture, store)| {
             if let Ok(text) = read(store, &path) {
-                let literal = scene.path("skills/demo").join(&path);
+                let literal = fixture.path("skills/demo").join(&path);
                 prop_assert!(!path.split('/').any(|part| matches!(part, "" | "." | "..")));
                 prop_assert_eq!(text, fs::read_to_string(literal).unwrap());
             }

@@ -13,9 +13,9 @@ use skill_format::Digest;
 use skill_ledger::{Ledger, LedgerNote, ProposalFileState, ProposalState, VersionAuthor};
 
 use crate::crash_worker::{MARK, SKILLS, ledger, start_process, whole};
-use crate::desk::{Desk, agent, every_proposal, person};
-use crate::dice::Dice;
-use crate::scene::id;
+use crate::fixture::id;
+use crate::random::SeededRandom;
+use crate::scenario::{ReviewScenario, agent, every_proposal, person};
 
 /// The number of processes that die in one directory, one after the other.
 const CHAIN: usize = 20;
@@ -63,35 +63,35 @@ impl WorkerReport {
     }
 }
 
-fn start(desk: &Desk, dice: &mut Dice, edits: bool) -> Child {
-    let place = desk.scene.path("").display().to_string();
+fn start(scenario: &ReviewScenario, random: &mut SeededRandom, edits: bool) -> Child {
+    let place = scenario.fixture.path("").display().to_string();
     start_process(
         "crash_worker::crash_worker_process",
         &[
             ("SKILL_STORE_TEST_CRASH_DESK", place),
-            ("SKILL_STORE_TEST_SEED", dice.next().to_string()),
+            ("SKILL_STORE_TEST_SEED", random.next().to_string()),
             ("SKILL_STORE_TEST_EDITS", edits.to_string()),
         ],
     )
 }
 
 /// Starts a worker and kills it; parses its reports.
-fn kill_one(desk: &Desk, dice: &mut Dice, report: &mut WorkerReport) {
-    let worker = start(desk, dice, true);
-    kill(worker, dice, report);
+fn kill_one(scenario: &ReviewScenario, random: &mut SeededRandom, report: &mut WorkerReport) {
+    let worker = start(scenario, random, true);
+    kill(worker, random, report);
 }
 
 /// Starts two workers and kills one, and then the other, which recovers and continues. Neither
 /// edits: a worker that overwrites an edit of the other is not the ledger's fault.
-fn kill_two(desk: &Desk, dice: &mut Dice, report: &mut WorkerReport) {
-    let other = start(desk, dice, false);
-    let one = start(desk, dice, false);
-    kill(one, dice, report);
-    kill(other, dice, report);
+fn kill_two(scenario: &ReviewScenario, random: &mut SeededRandom, report: &mut WorkerReport) {
+    let other = start(scenario, random, false);
+    let one = start(scenario, random, false);
+    kill(one, random, report);
+    kill(other, random, report);
 }
 
-fn kill(mut worker: Child, dice: &mut Dice, report: &mut WorkerReport) {
-    let (mut left, share) = (dice.below(14), dice.below(200) as u32);
+fn kill(mut worker: Child, random: &mut SeededRandom, report: &mut WorkerReport) {
+    let (mut left, share) = (random.below(14), random.below(200) as u32);
     let start = Instant::now();
     for line in BufReader::new(worker.stdout.take().unwrap()).lines() {
         let line = line.unwrap();
@@ -128,8 +128,13 @@ fn rows<T: rusqlite::types::FromSql>(conn: &Connection, sql: &str) -> Vec<T> {
 
 /// Checks the integrity of the database, and that it has every required text.
 #[track_caller]
-fn assert_database(desk: &Desk, report: &WorkerReport, on_disk: &BTreeSet<Digest>, what: &str) {
-    let conn = Connection::open(desk.data("registry.sqlite3")).unwrap();
+fn assert_database(
+    scenario: &ReviewScenario,
+    report: &WorkerReport,
+    on_disk: &BTreeSet<Digest>,
+    what: &str,
+) {
+    let conn = Connection::open(scenario.data("registry.sqlite3")).unwrap();
     assert_eq!(rows::<String>(&conn, "PRAGMA integrity_check"), ["ok"], "{what}");
     assert_eq!(rows::<String>(&conn, "PRAGMA foreign_key_check"), [""; 0], "{what}");
     let pending = "SELECT id FROM intents WHERE state = 'pending'";
@@ -153,7 +158,12 @@ fn assert_database(desk: &Desk, report: &WorkerReport, on_disk: &BTreeSet<Digest
 
 /// Checks the complete state of a directory in which processes died.
 #[track_caller]
-fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, report: &mut WorkerReport, what: &str) {
+fn assert_nothing_lost(
+    scenario: &ReviewScenario,
+    ledger: &Ledger,
+    report: &mut WorkerReport,
+    what: &str,
+) {
     let proposals =
         ledger.proposals(every_proposal()).unwrap_or_else(|error| panic!("{what}: {error}"));
     for note in ledger.take_notes() {
@@ -163,12 +173,12 @@ fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, report: &mut WorkerReport, 
             note => panic!("{what}: {note}"),
         }
     }
-    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "{what}");
+    assert_eq!(scenario.leftovers(), Vec::<PathBuf>::new(), "{what}");
     // Rebased texts are made by the ledger, so no worker reported them.
     report.may.extend(proposals.iter().map(|proposal| proposal.new_digest));
 
     let (mut files, mut empty) = (Vec::new(), Vec::new());
-    walk(&desk.scene.path("skills"), &mut files, &mut empty);
+    walk(&scenario.fixture.path("skills"), &mut files, &mut empty);
     let on_disk: BTreeSet<_> =
         files.iter().map(|file| Digest::compute(&fs::read(file).unwrap())).collect();
     let torn: Vec<_> = on_disk.difference(&report.may).collect();
@@ -176,15 +186,15 @@ fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, report: &mut WorkerReport, 
     if report.unseen.is_empty() {
         assert_eq!(empty, Vec::<PathBuf>::new(), "{what}");
     }
-    if !desk.data("registry.sqlite3").exists() {
+    if !scenario.data("registry.sqlite3").exists() {
         // It died before its first use of the ledger.
         assert!(report.kept.is_subset(&on_disk), "{what}");
         return;
     }
-    assert_database(desk, report, &on_disk, what);
+    assert_database(scenario, report, &on_disk, what);
 
     let mut applied = BTreeMap::new();
-    let snapshot = desk.snapshot();
+    let snapshot = scenario.snapshot();
     for skill in SKILLS {
         let before = ledger.version(skill, None).map_or(0, |last| last.version.number);
         let versions = ledger.history(&snapshot, skill).unwrap();
@@ -230,38 +240,38 @@ fn assert_nothing_lost(desk: &Desk, ledger: &Ledger, report: &mut WorkerReport, 
 
 /// Kills the given number of processes, in several directories.
 fn kill_many(points: usize, seed: u64) {
-    let (mut dice, mut killed) = (Dice::new(seed), 0);
+    let (mut random, mut killed) = (SeededRandom::new(seed), 0);
     let (mut done, mut applied, mut finished) = (0, 0, 0);
     let (mut in_repair, mut together) = (0, 0);
     while killed < points {
-        let desk = Desk::empty();
+        let scenario = ReviewScenario::empty();
         let mut report = WorkerReport::default();
         for skill in SKILLS {
             let text = whole(skill, "SKILL.md", "0", "0", 8);
-            desk.write(skill, &text);
+            scenario.write(skill, &text);
             report.may.insert(Digest::compute(text.as_bytes()));
             report.kept.insert(Digest::compute(text.as_bytes()));
         }
-        let ledger = ledger(&desk);
+        let ledger = ledger(&scenario);
         for _ in 0..CHAIN {
             let what = format!("seed {seed}, kill {killed}");
-            match dice.below(8) {
+            match random.below(8) {
                 0 => {
                     // The second process recovers, and may be killed during the recovery.
-                    kill_one(&desk, &mut dice, &mut report);
-                    kill_one(&desk, &mut dice, &mut report);
+                    kill_one(&scenario, &mut random, &mut report);
+                    kill_one(&scenario, &mut random, &mut report);
                     (killed, in_repair) = (killed + 2, in_repair + 1);
                 }
                 1 => {
-                    kill_two(&desk, &mut dice, &mut report);
+                    kill_two(&scenario, &mut random, &mut report);
                     (killed, together) = (killed + 2, together + 2);
                 }
                 _ => {
-                    kill_one(&desk, &mut dice, &mut report);
+                    kill_one(&scenario, &mut random, &mut report);
                     killed += 1;
                 }
             }
-            assert_nothing_lost(&desk, &ledger, &mut report, &what);
+            assert_nothing_lost(&scenario, &ledger, &mut report, &what);
             if killed >= points {
                 break;
             }
@@ -269,12 +279,12 @@ fn kill_many(points: usize, seed: u64) {
         (done, applied) = (done + report.done, applied + report.applied.len());
         finished += report.finished;
         // The ledger still works.
-        let mut wish = crate::desk::wish("beads", &format!("after {killed}"));
+        let mut wish = crate::scenario::wish("beads", &format!("after {killed}"));
         wish.justification = "It is the last one.".to_owned();
-        let last = ledger.propose(&desk.snapshot(), &agent(), &wish).unwrap().proposal;
+        let last = ledger.propose(&scenario.snapshot(), &agent(), &wish).unwrap().proposal;
         let digest = last.new_digest;
-        ledger.approve(&desk.snapshot(), &person(), &last.id, digest, None).unwrap();
-        assert_eq!(desk.file("beads/SKILL.md"), wish.new_content);
+        ledger.approve(&scenario.snapshot(), &person(), &last.id, digest, None).unwrap();
+        assert_eq!(scenario.file("beads/SKILL.md"), wish.new_content);
     }
     if let Some(path) = std::env::var_os("SKILL_STORE_TEST_NUMBERS") {
         let numbers = format!(

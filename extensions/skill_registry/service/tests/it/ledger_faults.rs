@@ -6,30 +6,30 @@ use std::process::Command;
 use skill_ledger::{LedgerErrorKind, LedgerNote, ProposalFilter, ProposalState, ProposeRequest};
 use skillhost_files::fault::{self, InjectedFault};
 
-use crate::desk::{Desk, person, text, wish};
 use crate::ledger_workflows::{ONE, WORKFLOWS, assert_repeatable, assert_whole};
+use crate::scenario::{ReviewScenario, person, text, wish};
 
 /// Makes every step of a workflow fail in every way.
 fn sweep(name: &str) {
     let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == name).unwrap();
-    let desk = Desk::new();
-    (workflow.prepare)(&desk);
+    let scenario = ReviewScenario::new();
+    (workflow.prepare)(&scenario);
     fault::arm_fault(usize::MAX, InjectedFault::Io);
-    assert!((workflow.deed)(&desk), "{name}");
+    assert!((workflow.deed)(&scenario), "{name}");
     let steps = fault::disarm_faults();
     assert!(steps > 3, "{name} has {steps} steps");
     for at in 1..=steps {
         for fault in [InjectedFault::Io, InjectedFault::Full, InjectedFault::Short] {
             let what = format!("{name} with {fault:?} at step {at} of {steps}");
-            let desk = Desk::new();
-            (workflow.prepare)(&desk);
+            let scenario = ReviewScenario::new();
+            (workflow.prepare)(&scenario);
             fault::arm_fault(at, fault);
-            (workflow.deed)(&desk);
+            (workflow.deed)(&scenario);
             assert!(fault::disarm_faults() >= at, "{what}: the step was not reached");
             // Regardless of the result, the next use finds a consistent state.
-            assert_whole(&desk, workflow, &what);
-            assert_repeatable(&desk, workflow, &what);
-            assert_whole(&desk, workflow, &what);
+            assert_whole(&scenario, workflow, &what);
+            assert_repeatable(&scenario, workflow, &what);
+            assert_whole(&scenario, workflow, &what);
         }
     }
 }
@@ -92,22 +92,26 @@ fn failed_creation_is_atomic() {
 fn fault_process() {
     let Ok(place) = std::env::var("SKILL_STORE_TEST_DESK") else { return };
     let name = std::env::var("SKILL_STORE_TEST_DEED").unwrap();
-    let desk = Desk::at(place.into());
+    let scenario = ReviewScenario::at(place.into());
     let Some(workflow) = WORKFLOWS.iter().find(|workflow| workflow.name == name) else {
         // Any use of the ledger completes interrupted changes.
-        desk.ledger.proposals(ProposalFilter::default()).unwrap();
+        scenario.ledger.proposals(ProposalFilter::default()).unwrap();
         return;
     };
     if std::env::var_os("SKILL_STORE_TEST_EDIT").is_some() {
-        edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited concurrently"));
+        edit_before_rename(
+            &scenario,
+            "skills/beads/SKILL.md",
+            &text("beads", "edited concurrently"),
+        );
     }
-    (workflow.deed)(&desk);
+    (workflow.deed)(&scenario);
 }
 
 /// Saves a file like an editor right before the ledger replaces a file.
-fn edit_before_rename(desk: &Desk, rel: &str, text: &str) {
-    let (path, temporary) = (desk.scene.path(rel), desk.scene.path("temporary"));
-    let (mark, text) = (desk.scene.path("saved"), text.to_owned());
+fn edit_before_rename(scenario: &ReviewScenario, rel: &str, text: &str) {
+    let (path, temporary) = (scenario.fixture.path(rel), scenario.fixture.path("temporary"));
+    let (mark, text) = (scenario.fixture.path("saved"), text.to_owned());
     fault::set_hook("file.rename", move || {
         std::fs::write(mark, "").unwrap();
         std::fs::write(&temporary, text).unwrap();
@@ -115,41 +119,41 @@ fn edit_before_rename(desk: &Desk, rel: &str, text: &str) {
     });
 }
 
-fn state_of_first(desk: &Desk) -> ProposalState {
-    desk.ledger.proposal("1").unwrap().summary.state
+fn state_of_first(scenario: &ReviewScenario) -> ProposalState {
+    scenario.ledger.proposal("1").unwrap().summary.state
 }
 
 #[test]
 fn late_edit_is_kept() {
-    let desk = Desk::new();
-    let (id, digest) = desk.propose("beads", "new");
-    edit_before_rename(&desk, "skills/beads/SKILL.md", &text("beads", "edited concurrently"));
-    let error = desk.approve(&id, digest).unwrap_err();
+    let scenario = ReviewScenario::new();
+    let (id, digest) = scenario.propose("beads", "new");
+    edit_before_rename(&scenario, "skills/beads/SKILL.md", &text("beads", "edited concurrently"));
+    let error = scenario.approve(&id, digest).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
-    assert_eq!(desk.body("beads"), "edited concurrently");
-    assert_eq!(state_of_first(&desk), ProposalState::Stale);
-    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new());
+    assert_eq!(scenario.body("beads"), "edited concurrently");
+    assert_eq!(state_of_first(&scenario), ProposalState::Stale);
+    assert_eq!(scenario.leftovers(), Vec::<PathBuf>::new());
     // A file that appears where a new one is to be created.
     let request = ProposeRequest {
         path: Some("notes.md".to_owned()),
         new_content: Some("proposed".to_owned()),
         ..wish("beads", "")
     };
-    let proposal = desk.ask(&request).unwrap().proposal;
-    edit_before_rename(&desk, "skills/beads/notes.md", "mine");
-    let error = desk.approve(&proposal.id, proposal.new_digest).unwrap_err();
+    let proposal = scenario.ask(&request).unwrap().proposal;
+    edit_before_rename(&scenario, "skills/beads/notes.md", "mine");
+    let error = scenario.approve(&proposal.id, proposal.new_digest).unwrap_err();
     assert_eq!(error.reason(), LedgerErrorKind::Stale, "{error}");
-    assert_eq!(desk.file("beads/notes.md").as_deref(), Some("mine"));
+    assert_eq!(scenario.file("beads/notes.md").as_deref(), Some("mine"));
     // A file that is to be removed, among others that are to be changed.
-    desk.history("beads");
-    desk.scene.write("skills/beads/z.md", "added");
-    desk.write("beads", &text("beads", "changed"));
-    edit_before_rename(&desk, "skills/beads/z.md", "edited");
-    let back = desk.ledger.rollback(&desk.snapshot(), &person(), "beads", None, None);
+    scenario.history("beads");
+    scenario.fixture.write("skills/beads/z.md", "added");
+    scenario.write("beads", &text("beads", "changed"));
+    edit_before_rename(&scenario, "skills/beads/z.md", "edited");
+    let back = scenario.ledger.rollback(&scenario.snapshot(), &person(), "beads", None, None);
     assert_eq!(back.unwrap_err().reason(), LedgerErrorKind::Conflict);
-    assert_eq!(desk.file("beads/z.md").as_deref(), Some("edited"));
-    assert_eq!(desk.body("beads"), "changed");
-    assert_eq!(desk.leftovers(), Vec::<PathBuf>::new());
+    assert_eq!(scenario.file("beads/z.md").as_deref(), Some("edited"));
+    assert_eq!(scenario.body("beads"), "changed");
+    assert_eq!(scenario.leftovers(), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -157,25 +161,25 @@ fn late_edit_survives_crash() {
     let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == "approve").unwrap();
     let mut kept = 0;
     for at in 1.. {
-        let desk = Desk::new();
-        (workflow.prepare)(&desk);
-        let mut child = child(&desk, workflow.name);
+        let scenario = ReviewScenario::new();
+        (workflow.prepare)(&scenario);
+        let mut child = child(&scenario, workflow.name);
         child.env("SKILL_STORE_TEST_EDIT", "1").env("SKILL_STORE_FAULT_AT", at.to_string());
         let status = child.output().unwrap().status;
-        desk.ledger.proposals(ProposalFilter::default()).unwrap();
-        let expected = match desk.body("beads").as_str() {
+        scenario.ledger.proposals(ProposalFilter::default()).unwrap();
+        let expected = match scenario.body("beads").as_str() {
             "edited concurrently" => {
                 kept += 1;
                 ProposalState::Stale
             }
-            body if desk.scene.path("saved").exists() => panic!("dying at step {at}: {body}"),
+            body if scenario.fixture.path("saved").exists() => panic!("dying at step {at}: {body}"),
             // The process died before the file could be edited.
             "new" => ProposalState::Applied,
             "one\ntwo\nthree" => ProposalState::Open,
             body => panic!("dying at step {at}: {body}"),
         };
-        assert_eq!(state_of_first(&desk), expected, "dying at step {at}");
-        assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "dying at step {at}");
+        assert_eq!(state_of_first(&scenario), expected, "dying at step {at}");
+        assert_eq!(scenario.leftovers(), Vec::<PathBuf>::new(), "dying at step {at}");
         if status.success() {
             break;
         }
@@ -184,11 +188,11 @@ fn late_edit_survives_crash() {
 }
 
 /// Returns the command that runs an operation in another process.
-fn child(desk: &Desk, deed: &str) -> Command {
+fn child(scenario: &ReviewScenario, deed: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", "ledger_faults::fault_process", "--nocapture"])
-        .env("SKILL_STORE_TEST_DESK", desk.scene.path(""))
+        .env("SKILL_STORE_TEST_DESK", scenario.fixture.path(""))
         .env("SKILL_STORE_TEST_DEED", deed)
         .env("RUST_BACKTRACE", "0");
     command
@@ -196,9 +200,9 @@ fn child(desk: &Desk, deed: &str) -> Command {
 
 /// Checks that the copy of the records of created skills equals the database.
 #[track_caller]
-fn assert_mirror(desk: &Desk, what: &str) {
-    let standing = desk.ledger.approval_statuses(&desk.snapshot()).unwrap();
-    let text = std::fs::read_to_string(desk.data("created.json")).unwrap_or_default();
+fn assert_mirror(scenario: &ReviewScenario, what: &str) {
+    let standing = scenario.ledger.approval_statuses(&scenario.snapshot()).unwrap();
+    let text = std::fs::read_to_string(scenario.data("created.json")).unwrap_or_default();
     let approved = |line: &serde_json::Value| !line["approved"].is_null();
     let mirrored: Vec<bool> = match text.as_str() {
         "" => Vec::new(),
@@ -213,20 +217,20 @@ fn crash_is_atomic() {
     for workflow in &WORKFLOWS {
         let mut died = 0;
         for at in 1.. {
-            let desk = Desk::new();
-            (workflow.prepare)(&desk);
-            let mut child = child(&desk, workflow.name);
+            let scenario = ReviewScenario::new();
+            (workflow.prepare)(&scenario);
+            let mut child = child(&scenario, workflow.name);
             let output = child.env("SKILL_STORE_FAULT_AT", at.to_string()).output();
             let status = output.unwrap().status;
             let what = format!("{} that dies at step {at}", workflow.name);
-            assert_whole(&desk, workflow, &what);
+            assert_whole(&scenario, workflow, &what);
             // No other program changed a file, so every change can be completed.
-            let notes = desk.ledger.take_notes();
+            let notes = scenario.ledger.take_notes();
             let unfinished = |note: &LedgerNote| matches!(note, LedgerNote::Unfinished { .. });
             assert!(!notes.iter().any(unfinished), "{what}: {notes:?}");
-            assert_mirror(&desk, &what);
-            assert_repeatable(&desk, workflow, &what);
-            assert_whole(&desk, workflow, &what);
+            assert_mirror(&scenario, &what);
+            assert_repeatable(&scenario, workflow, &what);
+            assert_whole(&scenario, workflow, &what);
             if status.success() {
                 break;
             }
@@ -238,8 +242,8 @@ fn crash_is_atomic() {
 
 #[test]
 fn crash_during_recovery_is_atomic() {
-    let dies = |desk: &Desk, deed: &str, at: usize| {
-        let mut child = child(desk, deed);
+    let dies = |scenario: &ReviewScenario, deed: &str, at: usize| {
+        let mut child = child(scenario, deed);
         !child.env("SKILL_STORE_FAULT_AT", at.to_string()).output().unwrap().status.success()
     };
     for name in ["approve", "rollback", "create"] {
@@ -247,14 +251,14 @@ fn crash_during_recovery_is_atomic() {
         let mut died = 0;
         'first: for first in (8..).step_by(5) {
             for second in (1..).step_by(3) {
-                let desk = Desk::new();
-                (workflow.prepare)(&desk);
-                if !dies(&desk, name, first) {
+                let scenario = ReviewScenario::new();
+                (workflow.prepare)(&scenario);
+                if !dies(&scenario, name, first) {
                     break 'first;
                 }
-                let again = dies(&desk, "repair", second);
+                let again = dies(&scenario, "repair", second);
                 let what = format!("{name} that dies at step {first}, then at {second}");
-                assert_whole(&desk, workflow, &what);
+                assert_whole(&scenario, workflow, &what);
                 if !again {
                     break;
                 }
@@ -265,20 +269,20 @@ fn crash_during_recovery_is_atomic() {
     }
 }
 
-/// Creates a desk on which a process died with an approval recorded and the file not yet written.
-fn interrupted() -> Desk {
+/// Creates a scenario on which a process died with an approval recorded and the file not yet written.
+fn interrupted() -> ReviewScenario {
     let workflow = WORKFLOWS.iter().find(|workflow| workflow.name == "approve").unwrap();
     for at in 1.. {
-        let desk = Desk::new();
-        (workflow.prepare)(&desk);
-        let mut child = child(&desk, "approve");
+        let scenario = ReviewScenario::new();
+        (workflow.prepare)(&scenario);
+        let mut child = child(&scenario, "approve");
         let status = child.env("SKILL_STORE_FAULT_AT", at.to_string()).output().unwrap().status;
         assert!(!status.success(), "the approval was never interrupted there");
-        let conn = rusqlite::Connection::open(desk.data("registry.sqlite3")).unwrap();
+        let conn = rusqlite::Connection::open(scenario.data("registry.sqlite3")).unwrap();
         let pending = "SELECT count(*) FROM intents WHERE state = 'pending'";
         if conn.query_row(pending, [], |row| row.get::<_, i64>(0)).is_ok_and(|count| count == 1) {
-            assert_eq!(desk.body("beads"), ONE);
-            return desk;
+            assert_eq!(scenario.body("beads"), ONE);
+            return scenario;
         }
     }
     unreachable!("there are fewer steps than numbers")
@@ -288,14 +292,14 @@ fn interrupted() -> Desk {
 fn error_reports_written_files() {
     let mut counts = [0, 0];
     for at in 1.. {
-        let desk = Desk::new();
-        let (id, digest) = desk.propose("beads", "new");
+        let scenario = ReviewScenario::new();
+        let (id, digest) = scenario.propose("beads", "new");
         fault::arm_fault(at, InjectedFault::Full);
-        let answer = desk.approve(&id, digest);
+        let answer = scenario.approve(&id, digest);
         if fault::disarm_faults() < at {
             break;
         }
-        let written = desk.body("beads") == "new";
+        let written = scenario.body("beads") == "new";
         let Err(error) = answer else {
             assert!(written, "failing at step {at}");
             continue;
@@ -309,12 +313,12 @@ fn error_reports_written_files() {
 
 #[test]
 fn interrupted_change_is_completed() {
-    let desk = interrupted();
-    let id = desk.ledger.proposal("1").unwrap().summary.id;
+    let scenario = interrupted();
+    let id = scenario.ledger.proposal("1").unwrap().summary.id;
     let finished = LedgerNote::Finished { skill_id: "beads".to_owned(), proposal: Some(id) };
-    assert_eq!(desk.ledger.take_notes(), [finished]);
-    assert_eq!(desk.body("beads"), "new");
-    let (_, events) = desk.other().events_since(0).unwrap();
+    assert_eq!(scenario.ledger.take_notes(), [finished]);
+    assert_eq!(scenario.body("beads"), "new");
+    let (_, events) = scenario.other().events_since(0).unwrap();
     let topics: Vec<_> = events.iter().map(skill_ledger::LedgerEvent::topic).collect();
     assert_eq!(
         topics[2..],
@@ -325,32 +329,32 @@ fn interrupted_change_is_completed() {
 #[test]
 fn failed_recovery_is_retried() {
     for at in 1.. {
-        let desk = interrupted();
+        let scenario = interrupted();
         fault::arm_fault(at, InjectedFault::Io);
-        let answer = desk.ledger.proposals(ProposalFilter::default());
+        let answer = scenario.ledger.proposals(ProposalFilter::default());
         if fault::disarm_faults() < at {
             break;
         }
         if answer.is_ok_and(|waiting| !waiting.is_empty()) {
             // The change is still pending: the skill is not touched before it is completed.
-            assert_eq!(desk.ledger.take_notes().len(), 1, "failing at step {at}");
+            assert_eq!(scenario.ledger.take_notes().len(), 1, "failing at step {at}");
         }
-        assert_eq!(state_of_first(&desk), ProposalState::Applied, "failing at step {at}");
-        assert_eq!(desk.body("beads"), "new", "failing at step {at}");
-        assert_eq!(desk.leftovers(), Vec::<PathBuf>::new(), "failing at step {at}");
+        assert_eq!(state_of_first(&scenario), ProposalState::Applied, "failing at step {at}");
+        assert_eq!(scenario.body("beads"), "new", "failing at step {at}");
+        assert_eq!(scenario.leftovers(), Vec::<PathBuf>::new(), "failing at step {at}");
     }
 }
 
 #[test]
 fn abandoned_change_can_be_retried() {
-    let desk = interrupted();
-    let (skill, away) = (desk.scene.path("skills/beads"), desk.scene.path("away"));
+    let scenario = interrupted();
+    let (skill, away) = (scenario.fixture.path("skills/beads"), scenario.fixture.path("away"));
     std::fs::rename(&skill, &away).unwrap();
     std::os::unix::fs::symlink(&away, &skill).unwrap();
-    let failed = desk.ledger.proposal("1").unwrap();
+    let failed = scenario.ledger.proposal("1").unwrap();
     assert_eq!(failed.summary.state, ProposalState::Failed);
     assert_eq!(failed.decided.map(|decided| decided.by).as_deref(), Some("ada"));
-    let notes = desk.ledger.take_notes();
+    let notes = scenario.ledger.take_notes();
     let message = format!(
         "an interrupted change of `beads` was abandoned: {} is or passes through a symbolic link",
         skill.display()
@@ -358,25 +362,25 @@ fn abandoned_change_can_be_retried() {
     assert_eq!(notes.iter().map(ToString::to_string).collect::<Vec<_>>(), [message]);
     std::fs::remove_file(&skill).unwrap();
     std::fs::rename(&away, &skill).unwrap();
-    assert_eq!(desk.body("beads"), ONE);
+    assert_eq!(scenario.body("beads"), ONE);
     let digest = failed.summary.new_digest;
-    assert_eq!(desk.approve("1", digest).unwrap_err().reason(), LedgerErrorKind::State);
-    let amended = desk.ledger.amend(&desk.snapshot(), &person(), "1", &text("beads", "x"));
+    assert_eq!(scenario.approve("1", digest).unwrap_err().reason(), LedgerErrorKind::State);
+    let amended = scenario.ledger.amend(&scenario.snapshot(), &person(), "1", &text("beads", "x"));
     assert_eq!(amended.unwrap_err().reason(), LedgerErrorKind::State);
-    let rebased = desk.ledger.rebase(&desk.snapshot(), &person(), "1").unwrap();
+    let rebased = scenario.ledger.rebase(&scenario.snapshot(), &person(), "1").unwrap();
     assert_eq!(rebased.proposal.summary.state, ProposalState::Open);
-    desk.approve("1", digest).unwrap();
-    assert_eq!(desk.body("beads"), "new");
+    scenario.approve("1", digest).unwrap();
+    assert_eq!(scenario.body("beads"), "new");
 }
 
 #[test]
 fn recovery_keeps_later_edits() {
-    let desk = interrupted();
-    desk.write("beads", &text("beads", "edited after the crash"));
-    assert_eq!(state_of_first(&desk), ProposalState::Stale);
-    assert_eq!(desk.body("beads"), "edited after the crash");
-    let desk = interrupted();
-    std::fs::remove_dir_all(desk.scene.path("skills/beads")).unwrap();
-    assert_eq!(state_of_first(&desk), ProposalState::Stale);
-    assert!(!desk.scene.path("skills/beads").exists());
+    let scenario = interrupted();
+    scenario.write("beads", &text("beads", "edited after the crash"));
+    assert_eq!(state_of_first(&scenario), ProposalState::Stale);
+    assert_eq!(scenario.body("beads"), "edited after the crash");
+    let scenario = interrupted();
+    std::fs::remove_dir_all(scenario.fixture.path("skills/beads")).unwrap();
+    assert_eq!(state_of_first(&scenario), ProposalState::Stale);
+    assert!(!scenario.fixture.path("skills/beads").exists());
 }

@@ -8,24 +8,24 @@ use std::thread;
 
 use skill_ledger::{LedgerErrorKind, ProposalFilter, ProposalState, ProposeRequest};
 
-use crate::desk::{Desk, agent, person, text, wish};
+use crate::scenario::{ReviewScenario, agent, person, text, wish};
 
 const THREADS: usize = 8;
 const ROUNDS: usize = 6;
 
 #[test]
 fn one_concurrent_approval_wins() {
-    let desk = Desk::new();
+    let scenario = ReviewScenario::new();
     for round in 0..ROUNDS {
         let proposals: Vec<_> =
-            (0..THREADS).map(|nth| desk.propose("beads", &format!("{round}.{nth}"))).collect();
+            (0..THREADS).map(|nth| scenario.propose("beads", &format!("{round}.{nth}"))).collect();
         let (won, start) = (AtomicUsize::new(0), Barrier::new(THREADS));
         thread::scope(|scope| {
             for (id, digest) in &proposals {
-                let (desk, won, start) = (&desk, &won, &start);
+                let (scenario, won, start) = (&scenario, &won, &start);
                 scope.spawn(move || {
-                    let ledger = desk.other();
-                    let snapshot = desk.snapshot();
+                    let ledger = scenario.other();
+                    let snapshot = scenario.snapshot();
                     start.wait();
                     match ledger.approve(&snapshot, &person(), id, *digest, None) {
                         Ok(_) => {
@@ -38,27 +38,27 @@ fn one_concurrent_approval_wins() {
         });
         assert_eq!(won.into_inner(), 1);
         let applied = ProposalFilter { state: Some(ProposalState::Applied), ..Default::default() };
-        let last = desk.ledger.proposals(applied).unwrap();
+        let last = scenario.ledger.proposals(applied).unwrap();
         assert_eq!(last.len(), round + 1);
-        let winner = desk.ledger.proposal(&last[round].id).unwrap();
-        assert_eq!(desk.file("beads/SKILL.md"), winner.new_text);
+        let winner = scenario.ledger.proposal(&last[round].id).unwrap();
+        assert_eq!(scenario.file("beads/SKILL.md"), winner.new_text);
         for (id, _) in &proposals {
             if *id != winner.summary.id {
-                desk.ledger.reject(&person(), id, "lost").unwrap();
+                scenario.ledger.reject(&person(), id, "lost").unwrap();
             }
         }
     }
-    assert_eq!(desk.leftovers(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(scenario.leftovers(), Vec::<std::path::PathBuf>::new());
 }
 
 /// Appends lines to the skill, each by a proposal that is repeated until no other writer was
 /// faster.
-fn append(desk: &Desk, nth: usize) {
-    let ledger = desk.other();
+fn append(scenario: &ReviewScenario, nth: usize) {
+    let ledger = scenario.other();
     for round in 0..ROUNDS {
         loop {
-            let snapshot = desk.snapshot();
-            let seen = desk.file("beads/SKILL.md").unwrap();
+            let snapshot = scenario.snapshot();
+            let seen = scenario.file("beads/SKILL.md").unwrap();
             let new = format!("{seen}{nth}.{round}\n");
             let wish = ProposeRequest {
                 diff: Some(skill_diff::unified_diff(&seen, &new, "SKILL.md")),
@@ -80,8 +80,8 @@ fn append(desk: &Desk, nth: usize) {
 
 /// Checks that every line exists, and every version in between.
 #[track_caller]
-fn assert_all_lines(desk: &Desk, writers: usize) {
-    let body = desk.body("beads");
+fn assert_all_lines(scenario: &ReviewScenario, writers: usize) {
+    let body = scenario.body("beads");
     let mut lines: Vec<&str> = body.lines().collect();
     lines.sort_unstable();
     let own = ["one", "two", "three"].map(str::to_owned);
@@ -89,21 +89,21 @@ fn assert_all_lines(desk: &Desk, writers: usize) {
     let mut expected: Vec<String> = own.into_iter().chain(added).collect();
     expected.sort_unstable();
     assert_eq!(lines, expected);
-    let versions = desk.history("beads");
+    let versions = scenario.history("beads");
     assert_eq!(versions.len(), 1 + writers * ROUNDS);
-    assert_eq!(desk.ledger.proposals(ProposalFilter::default()), Ok(Vec::new()));
+    assert_eq!(scenario.ledger.proposals(ProposalFilter::default()), Ok(Vec::new()));
 }
 
 #[test]
 fn threads_lose_no_lines() {
-    let desk = Desk::new();
+    let scenario = ReviewScenario::new();
     thread::scope(|scope| {
         for nth in 0..THREADS {
-            let desk = &desk;
-            scope.spawn(move || append(desk, nth));
+            let scenario = &scenario;
+            scope.spawn(move || append(scenario, nth));
         }
     });
-    assert_all_lines(&desk, THREADS);
+    assert_all_lines(&scenario, THREADS);
 }
 
 /// The program of the child processes; without its variables it returns at once.
@@ -111,16 +111,16 @@ fn threads_lose_no_lines() {
 fn append_process() {
     let Ok(place) = std::env::var("SKILL_STORE_TEST_DESK") else { return };
     let nth = std::env::var("SKILL_STORE_TEST_WRITER").unwrap().parse().unwrap();
-    append(&Desk::at(place.into()), nth);
+    append(&ReviewScenario::at(place.into()), nth);
 }
 
 #[test]
 fn processes_lose_no_lines() {
-    let desk = Desk::new();
+    let scenario = ReviewScenario::new();
     let start = |nth: usize| {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "ledger_races::append_process"])
-            .env("SKILL_STORE_TEST_DESK", desk.scene.path(""))
+            .env("SKILL_STORE_TEST_DESK", scenario.fixture.path(""))
             .env("SKILL_STORE_TEST_WRITER", nth.to_string())
             .spawn()
             .unwrap()
@@ -129,13 +129,13 @@ fn processes_lose_no_lines() {
     for mut child in children {
         assert!(child.wait().unwrap().success());
     }
-    assert_all_lines(&desk, THREADS);
+    assert_all_lines(&scenario, THREADS);
 }
 
 #[test]
 fn concurrent_edits_are_not_lost() {
-    let desk = Desk::new();
-    let path = desk.scene.path("skills/beads/SKILL.md");
+    let scenario = ReviewScenario::new();
+    let path = scenario.fixture.path("skills/beads/SKILL.md");
     let edits = AtomicUsize::new(0);
     let done = std::sync::atomic::AtomicBool::new(false);
     thread::scope(|scope| {
@@ -143,25 +143,28 @@ fn concurrent_edits_are_not_lost() {
             // The editor replaces the file as a unit, like most do.
             while !done.load(Ordering::Relaxed) {
                 let nth = edits.fetch_add(1, Ordering::Relaxed);
-                let temporary = desk.scene.path("edit");
+                let temporary = scenario.fixture.path("edit");
                 fs::write(&temporary, text("beads", &format!("edit {nth}"))).unwrap();
                 fs::rename(&temporary, &path).unwrap();
                 thread::yield_now();
             }
         });
         for nth in 0..40 {
-            let snapshot = desk.snapshot();
+            let snapshot = scenario.snapshot();
             let wish = wish("beads", &format!("proposed {nth}"));
-            let Ok(proposed) = desk.ledger.propose(&snapshot, &agent(), &wish) else { continue };
+            let Ok(proposed) = scenario.ledger.propose(&snapshot, &agent(), &wish) else {
+                continue;
+            };
             let proposal = proposed.proposal;
             let id = &proposal.id;
-            if desk.ledger.approve(&snapshot, &person(), id, proposal.new_digest, None).is_err() {
-                desk.ledger.reject(&person(), id, "too late").unwrap();
+            if scenario.ledger.approve(&snapshot, &person(), id, proposal.new_digest, None).is_err()
+            {
+                scenario.ledger.reject(&person(), id, "too late").unwrap();
             }
         }
         done.store(true, Ordering::Relaxed);
     });
-    let waiting = desk.ledger.proposals(ProposalFilter::default()).unwrap();
+    let waiting = scenario.ledger.proposals(ProposalFilter::default()).unwrap();
     assert_eq!(waiting, []);
-    assert_eq!(desk.leftovers(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(scenario.leftovers(), Vec::<std::path::PathBuf>::new());
 }

@@ -3,54 +3,58 @@
 use skill_format::Digest;
 use skill_ledger::{LedgerErrorKind, ProposalState};
 
-use crate::desk::{Desk, person, text, wish};
-use crate::scene::id;
+use crate::fixture::id;
+use crate::scenario::{ReviewScenario, person, text, wish};
 
 /// Creates a proposal in a state; returns its id and digest.
-fn proposal_in(desk: &Desk, state: ProposalState) -> (String, Digest) {
-    let (id_of, digest) = desk.propose("beads", "ONE\ntwo\nthree");
+fn proposal_in(scenario: &ReviewScenario, state: ProposalState) -> (String, Digest) {
+    let (id_of, digest) = scenario.propose("beads", "ONE\ntwo\nthree");
     match state {
         ProposalState::Open => {}
         ProposalState::Applied => {
-            desk.approve(&id_of, digest).unwrap();
+            scenario.approve(&id_of, digest).unwrap();
         }
         ProposalState::Rejected => {
-            desk.ledger.reject(&person(), &id_of, "no").unwrap();
+            scenario.ledger.reject(&person(), &id_of, "no").unwrap();
         }
         ProposalState::Stale | ProposalState::Superseded => {
             let body =
                 if state == ProposalState::Stale { "one\ntwo\n3" } else { "ONE\ntwo\nthree" };
-            desk.write("beads", &text("beads", body));
-            desk.ledger.record_direct_edits(&desk.snapshot(), &[id("beads")]).unwrap();
+            scenario.write("beads", &text("beads", body));
+            scenario.ledger.record_direct_edits(&scenario.snapshot(), &[id("beads")]).unwrap();
         }
         ProposalState::Approved | ProposalState::Failed => unreachable!("made by faults only"),
     }
-    assert_eq!(desk.ledger.proposal(&id_of).unwrap().summary.state, state);
+    assert_eq!(scenario.ledger.proposal(&id_of).unwrap().summary.state, state);
     (id_of, digest)
 }
 
 #[test]
 fn operations_depend_on_state() {
     use ProposalState::{Applied, Open, Rejected, Stale, Superseded};
-    type Deed = fn(&Desk, &str, Digest) -> Result<(), LedgerErrorKind>;
+    type Deed = fn(&ReviewScenario, &str, Digest) -> Result<(), LedgerErrorKind>;
     let deeds: [(&str, Deed); 5] = [
-        ("approve", |desk, id, digest| {
-            desk.approve(id, digest).map(|_| ()).map_err(|error| error.reason())
+        ("approve", |scenario, id, digest| {
+            scenario.approve(id, digest).map(|_| ()).map_err(|error| error.reason())
         }),
-        ("reject", |desk, id, _| {
-            desk.ledger.reject(&person(), id, "no").map(|_| ()).map_err(|error| error.reason())
+        ("reject", |scenario, id, _| {
+            scenario.ledger.reject(&person(), id, "no").map(|_| ()).map_err(|error| error.reason())
         }),
-        ("amend", |desk, id, _| {
-            let amended =
-                desk.ledger.amend(&desk.snapshot(), &person(), id, &text("beads", "amended"));
+        ("amend", |scenario, id, _| {
+            let amended = scenario.ledger.amend(
+                &scenario.snapshot(),
+                &person(),
+                id,
+                &text("beads", "amended"),
+            );
             amended.map(|_| ()).map_err(|error| error.reason())
         }),
-        ("rebase", |desk, id, _| {
-            let rebased = desk.ledger.rebase(&desk.snapshot(), &person(), id);
+        ("rebase", |scenario, id, _| {
+            let rebased = scenario.ledger.rebase(&scenario.snapshot(), &person(), id);
             rebased.map(|_| ()).map_err(|error| error.reason())
         }),
-        ("propose again", |desk, _, _| {
-            desk.ask(&wish("beads", "ONE\ntwo\nthree")).map(|_| ()).map_err(|e| e.reason())
+        ("propose again", |scenario, _, _| {
+            scenario.ask(&wish("beads", "ONE\ntwo\nthree")).map(|_| ()).map_err(|e| e.reason())
         }),
     ];
     let (state, stale) = (Err(LedgerErrorKind::State), Err(LedgerErrorKind::Stale));
@@ -98,14 +102,18 @@ fn operations_depend_on_state() {
     ];
     for (state, answers) in table {
         for ((name, deed), (answer, after)) in deeds.iter().zip(answers) {
-            let desk = Desk::new();
-            let (id, digest) = proposal_in(&desk, state);
-            let file = desk.file("beads/SKILL.md");
-            assert_eq!(deed(&desk, &id, digest), answer, "{name} of a proposal that is {state}");
-            let now = desk.ledger.proposal(&id).unwrap().summary.state;
+            let scenario = ReviewScenario::new();
+            let (id, digest) = proposal_in(&scenario, state);
+            let file = scenario.file("beads/SKILL.md");
+            assert_eq!(
+                deed(&scenario, &id, digest),
+                answer,
+                "{name} of a proposal that is {state}"
+            );
+            let now = scenario.ledger.proposal(&id).unwrap().summary.state;
             assert_eq!(now, after, "after {name} of a proposal that is {state}");
             let changes_file = *name == "approve" && state == Open;
-            assert_eq!(desk.file("beads/SKILL.md") == file, !changes_file, "{name} {state}");
+            assert_eq!(scenario.file("beads/SKILL.md") == file, !changes_file, "{name} {state}");
         }
     }
 }
@@ -121,11 +129,11 @@ fn state_names_round_trip() {
 
 #[test]
 fn ambiguous_ids_are_rejected() {
-    let desk = Desk::new();
-    let (first, _) = desk.propose("beads", "1");
-    let (second, _) = desk.propose("beads", "2");
+    let scenario = ReviewScenario::new();
+    let (first, _) = scenario.propose("beads", "1");
+    let (second, _) = scenario.propose("beads", "2");
     let error = |id: &str| {
-        let error = desk.ledger.proposal(id).unwrap_err();
+        let error = scenario.ledger.proposal(id).unwrap_err();
         (error.reason(), error.to_string(), error.similar().to_vec())
     };
     let (kind, message, similar) = error(&first[..6]);

@@ -10,8 +10,8 @@ use skill_service::{
 };
 use skillhost_payload::ErrorKind;
 
-use crate::desk::{Desk, agent, person, text, wish};
-use crate::scene::{id, ids, set_mtime};
+use crate::fixture::{id, ids, set_mtime};
+use crate::scenario::{ReviewScenario, agent, person, text, wish};
 
 const LEFTOVERS: [&str; 8] = [
     ".skillhost-tmp-2147483646-0",
@@ -24,17 +24,17 @@ const LEFTOVERS: [&str; 8] = [
     "scripts/.run.sh.swp",
 ];
 
-fn scatter(desk: &Desk) {
+fn scatter(scenario: &ReviewScenario) {
     for name in LEFTOVERS {
-        desk.scene.write(&format!("skills/beads/{name}"), "half a text");
+        scenario.fixture.write(&format!("skills/beads/{name}"), "half a text");
     }
 }
 
 #[test]
 fn leftovers_are_not_resources() {
-    let desk = Desk::new();
-    desk.scene.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
-    let store = desk.store();
+    let scenario = ReviewScenario::new();
+    scenario.fixture.write("skills/beads/scripts/run.sh", "#!/bin/sh\n");
+    let store = scenario.store();
     let publisher = SkillPublisher::new();
     let list = || {
         let snapshot = store.snapshot();
@@ -45,7 +45,7 @@ fn leftovers_are_not_resources() {
         let published: Vec<String> =
             entry.files.iter().flatten().map(|file| file.path.clone()).collect();
         let mut linted = Vec::new();
-        let _ = find_skills(&desk.scene.path("skills/beads"), &mut |found| {
+        let _ = find_skills(&scenario.fixture.path("skills/beads"), &mut |found| {
             if let skill_catalog::FoundItem::Skill(mut skill) = found {
                 let files = skill.read(true).unwrap().files.unwrap();
                 linted.extend(files.into_iter().map(|file| file.path));
@@ -55,7 +55,7 @@ fn leftovers_are_not_resources() {
         (read.structured["resources"].clone(), read.structured["notes"].clone(), published, linted)
     };
     let before = list();
-    scatter(&desk);
+    scatter(&scenario);
     assert_eq!(list(), before);
     for path in LEFTOVERS {
         let args = ReadResourceArgs {
@@ -68,49 +68,49 @@ fn leftovers_are_not_resources() {
         assert_eq!(error.kind, ErrorKind::NotFound, "{path}");
         let mut request = wish("beads", "");
         request.path = Some(path.to_owned());
-        let error = desk.ask(&request).unwrap_err();
+        let error = scenario.ask(&request).unwrap_err();
         assert_eq!(error.reason(), LedgerErrorKind::Denied, "{path}");
     }
 }
 
 #[test]
 fn leftovers_do_not_affect_approval() {
-    let desk = Desk::new();
-    let snapshot = desk.snapshot();
-    desk.ledger.report_created(&snapshot, &agent(), "beads").unwrap();
-    let digest = desk.ledger.approval_statuses(&snapshot).unwrap()[&id("beads")].digest;
-    desk.ledger.approve_skill(&snapshot, &person(), "beads", digest).unwrap();
-    let before = desk.ledger.history(&snapshot, "beads").unwrap();
-    scatter(&desk);
-    assert!(desk.ledger.approval_statuses(&snapshot).unwrap()[&id("beads")].approved);
-    assert_eq!(desk.ledger.history(&snapshot, "beads").unwrap(), before);
+    let scenario = ReviewScenario::new();
+    let snapshot = scenario.snapshot();
+    scenario.ledger.report_created(&snapshot, &agent(), "beads").unwrap();
+    let digest = scenario.ledger.approval_statuses(&snapshot).unwrap()[&id("beads")].digest;
+    scenario.ledger.approve_skill(&snapshot, &person(), "beads", digest).unwrap();
+    let before = scenario.ledger.history(&snapshot, "beads").unwrap();
+    scatter(&scenario);
+    assert!(scenario.ledger.approval_statuses(&snapshot).unwrap()[&id("beads")].approved);
+    assert_eq!(scenario.ledger.history(&snapshot, "beads").unwrap(), before);
 }
 
 #[test]
 fn unfinished_skill_directories_are_not_skills() {
-    let desk = Desk::new();
+    let scenario = ReviewScenario::new();
     let name = ".skillhost-tmp-2147483646-new-pdf";
-    desk.scene.write(&format!("skills/{name}/SKILL.md"), text("pdf", "half"));
-    desk.scene.write("skills/.core-tools-2147483646-0.tmp/SKILL.md", text("x", "half"));
-    let store = desk.store();
+    scenario.fixture.write(&format!("skills/{name}/SKILL.md"), text("pdf", "half"));
+    scenario.fixture.write("skills/.core-tools-2147483646-0.tmp/SKILL.md", text("x", "half"));
+    let store = scenario.store();
     assert_eq!(ids(&store), ["beads"]);
     assert_eq!(store.snapshot().problems().len(), 0);
 }
 
 #[test]
 fn next_writer_removes_leftovers() {
-    let desk = Desk::new();
-    scatter(&desk);
+    let scenario = ReviewScenario::new();
+    scatter(&scenario);
     let ago = SystemTime::now() - Duration::from_secs(120);
     for name in &LEFTOVERS[..3] {
-        set_mtime(&desk.scene.path(&format!("skills/beads/{name}")), ago);
+        set_mtime(&scenario.fixture.path(&format!("skills/beads/{name}")), ago);
     }
-    let (proposal, digest) = desk.propose("beads", "four");
-    desk.approve(&proposal, digest).unwrap();
+    let (proposal, digest) = scenario.propose("beads", "four");
+    scenario.approve(&proposal, digest).unwrap();
     let left: Vec<&str> = LEFTOVERS
         .into_iter()
-        .filter(|name| desk.scene.path(&format!("skills/beads/{name}")).exists())
+        .filter(|name| scenario.fixture.path(&format!("skills/beads/{name}")).exists())
         .collect();
     assert_eq!(left, &LEFTOVERS[3..]);
-    assert_eq!(fs::read_dir(desk.scene.path("skills/beads")).unwrap().count(), 6);
+    assert_eq!(fs::read_dir(scenario.fixture.path("skills/beads")).unwrap().count(), 6);
 }

@@ -9,8 +9,8 @@ use skill_catalog::{Audience, Store, TrustLevel};
 use skill_service::{ReadSkillArgs, read_skill};
 use skillhost_payload::ErrorKind;
 
+use crate::fixture::{StoreFixture, assert_quiet, body, findings, ids};
 use crate::jail::{CANARY, read_demo};
-use crate::scene::{Scene, assert_quiet, body, findings, ids};
 
 fn resource(store: &Store, path: &str) -> Result<String, ErrorKind> {
     read_demo(store, path).map(|answer| answer.text)
@@ -18,20 +18,20 @@ fn resource(store: &Store, path: &str) -> Result<String, ErrorKind> {
 
 #[test]
 fn links_outside_roots_are_rejected() {
-    let scene = Scene::new();
-    scene.skill("skills/real", "text");
-    scene.skill("pool/shared", "from the pool");
-    scene.skill("outside/secret", CANARY);
-    symlink("real", scene.path("skills/alias")).unwrap();
-    symlink("../pool/shared", scene.path("skills/pooled")).unwrap();
-    symlink("../outside/secret", scene.path("skills/escape")).unwrap();
-    symlink("nowhere", scene.path("skills/dangling")).unwrap();
-    symlink("loop", scene.path("skills/loop")).unwrap();
-    symlink("..", scene.path("skills/up")).unwrap();
-    symlink(".", scene.path("skills/self")).unwrap();
-    scene.write("skills/file.md", "text");
-    symlink("file.md", scene.path("skills/to-file")).unwrap();
-    let store = scene.open_with(scene.options(&["skills", "pool"]));
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/real", "text");
+    fixture.skill("pool/shared", "from the pool");
+    fixture.skill("outside/secret", CANARY);
+    symlink("real", fixture.path("skills/alias")).unwrap();
+    symlink("../pool/shared", fixture.path("skills/pooled")).unwrap();
+    symlink("../outside/secret", fixture.path("skills/escape")).unwrap();
+    symlink("nowhere", fixture.path("skills/dangling")).unwrap();
+    symlink("loop", fixture.path("skills/loop")).unwrap();
+    symlink("..", fixture.path("skills/up")).unwrap();
+    symlink(".", fixture.path("skills/self")).unwrap();
+    fixture.write("skills/file.md", "text");
+    symlink("file.md", fixture.path("skills/to-file")).unwrap();
+    let store = fixture.open_with(fixture.options(&["skills", "pool"]));
     assert_eq!(ids(&store), ["alias", "pooled", "real", "shared"]);
     assert_eq!(body(&store, "alias").0, "text");
     assert_eq!(body(&store, "pooled").0, "from the pool");
@@ -54,35 +54,35 @@ fn links_outside_roots_are_rejected() {
 
 #[test]
 fn linked_directory_is_not_searched() {
-    let scene = Scene::new();
-    scene.skill("skills/group/inner", "text");
-    symlink("group", scene.path("skills/link")).unwrap();
-    let store = scene.open();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/group/inner", "text");
+    symlink("group", fixture.path("skills/link")).unwrap();
+    let store = fixture.open();
     assert_eq!(ids(&store), ["inner"]);
     assert_eq!(findings(&store), [("link".to_owned(), "link.noSkill", true)]);
 }
 
 #[test]
 fn link_inherits_trust_of_target() {
-    let scene = Scene::new();
-    scene.skill("pool/demo", "text");
-    symlink("../pool/demo", scene.path("skills/linked")).unwrap();
-    let mut options = scene.options(&["skills", "pool"]);
+    let fixture = StoreFixture::new();
+    fixture.skill("pool/demo", "text");
+    symlink("../pool/demo", fixture.path("skills/linked")).unwrap();
+    let mut options = fixture.options(&["skills", "pool"]);
     options.roots[1].trust = TrustLevel::Untrusted;
-    let store = scene.open_with(options);
+    let store = fixture.open_with(options);
     assert_eq!(store.snapshot().get("linked").unwrap().trust(), TrustLevel::Untrusted);
 }
 
 #[test]
 fn nested_root_keeps_its_trust() {
-    let scene = Scene::new();
-    scene.skill("skills/mine", "text");
-    scene.skill("skills/vendor/theirs", "text");
-    symlink("vendor/theirs", scene.path("skills/linked")).unwrap();
-    let mut options = scene.options(&["skills", "skills/vendor"]);
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/mine", "text");
+    fixture.skill("skills/vendor/theirs", "text");
+    symlink("vendor/theirs", fixture.path("skills/linked")).unwrap();
+    let mut options = fixture.options(&["skills", "skills/vendor"]);
     options.roots[1].trust = TrustLevel::Untrusted;
     let trust = |options| {
-        let store = scene.open_with(options);
+        let store = fixture.open_with(options);
         assert_quiet(&store);
         let snapshot = store.snapshot();
         let of =
@@ -103,15 +103,15 @@ fn nested_root_keeps_its_trust() {
 
 #[test]
 fn change_behind_link_is_detected() {
-    let scene = Scene::new();
-    scene.skill("pool/demo", "version one");
-    symlink("../pool/demo", scene.path("skills/linked")).unwrap();
-    let mut options = scene.options(&["skills", "pool"]);
+    let fixture = StoreFixture::new();
+    fixture.skill("pool/demo", "version one");
+    symlink("../pool/demo", fixture.path("skills/linked")).unwrap();
+    let mut options = fixture.options(&["skills", "pool"]);
     options.ignore = Vec::new();
-    let store = scene.open_with(options);
+    let store = fixture.open_with(options);
     store.poll_full();
     assert_quiet(&store);
-    scene.skill("pool/demo", "version two, longer");
+    fixture.skill("pool/demo", "version two, longer");
     let topics: Vec<_> = store.poll().events.iter().map(|e| e.id().to_string()).collect();
     assert_eq!(topics, ["demo", "linked"]);
     assert_eq!(body(&store, "linked").0, "version two, longer");
@@ -120,15 +120,15 @@ fn change_behind_link_is_detected() {
 
 #[test]
 fn links_inside_skill_are_denied() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "text");
-    scene.write("outside/secret", CANARY);
-    scene.write("skills/demo/references/real.md", "real");
-    symlink("../../outside/secret", scene.path("skills/demo/secret")).unwrap();
-    symlink(scene.path("outside"), scene.path("skills/demo/dir")).unwrap();
-    symlink("references", scene.path("skills/demo/inner")).unwrap();
-    symlink("real.md", scene.path("skills/demo/references/alias.md")).unwrap();
-    let store = scene.open();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "text");
+    fixture.write("outside/secret", CANARY);
+    fixture.write("skills/demo/references/real.md", "real");
+    symlink("../../outside/secret", fixture.path("skills/demo/secret")).unwrap();
+    symlink(fixture.path("outside"), fixture.path("skills/demo/dir")).unwrap();
+    symlink("references", fixture.path("skills/demo/inner")).unwrap();
+    symlink("real.md", fixture.path("skills/demo/references/alias.md")).unwrap();
+    let store = fixture.open();
     assert_eq!(resource(&store, "references/real.md").as_deref(), Ok("real"));
     for path in ["secret", "dir", "dir/secret", "inner/real.md", "references/alias.md"] {
         assert_eq!(resource(&store, path), Err(ErrorKind::Denied), "{path}");
@@ -143,13 +143,13 @@ fn links_inside_skill_are_denied() {
 
 #[test]
 fn swapped_skill_directory_is_not_entered() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "text");
-    scene.skill("outside/demo", CANARY);
-    scene.write("outside/demo/notes.md", CANARY);
-    let store = scene.open_warm();
-    fs::rename(scene.path("skills/demo"), scene.path("away")).unwrap();
-    symlink(scene.path("outside/demo"), scene.path("skills/demo")).unwrap();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "text");
+    fixture.skill("outside/demo", CANARY);
+    fixture.write("outside/demo/notes.md", CANARY);
+    let store = fixture.open_warm();
+    fs::rename(fixture.path("skills/demo"), fixture.path("away")).unwrap();
+    symlink(fixture.path("outside/demo"), fixture.path("skills/demo")).unwrap();
     // Before any poll: the snapshot still refers to the former directory.
     assert_eq!(body(&store, "demo"), ("text".to_owned(), true));
     assert_eq!(resource(&store, "notes.md"), Err(ErrorKind::Denied));
@@ -192,31 +192,31 @@ fn race(a: &Path, b: &Path, mut read: impl FnMut() -> Result<String, ErrorKind>)
 
 #[test]
 fn swapped_resource_does_not_escape() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "text");
-    scene.write("skills/demo/references/file.md", "inside");
-    scene.write("skills/demo/notes.md", "inside");
-    scene.write("outside/file.md", CANARY);
-    symlink(scene.path("outside"), scene.path("link-to-dir")).unwrap();
-    symlink(scene.path("outside/file.md"), scene.path("link-to-file")).unwrap();
-    let store = scene.open_warm();
-    race(&scene.path("skills/demo/references"), &scene.path("link-to-dir"), || {
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "text");
+    fixture.write("skills/demo/references/file.md", "inside");
+    fixture.write("skills/demo/notes.md", "inside");
+    fixture.write("outside/file.md", CANARY);
+    symlink(fixture.path("outside"), fixture.path("link-to-dir")).unwrap();
+    symlink(fixture.path("outside/file.md"), fixture.path("link-to-file")).unwrap();
+    let store = fixture.open_warm();
+    race(&fixture.path("skills/demo/references"), &fixture.path("link-to-dir"), || {
         resource(&store, "references/file.md")
     });
-    race(&scene.path("skills/demo/notes.md"), &scene.path("link-to-file"), || {
+    race(&fixture.path("skills/demo/notes.md"), &fixture.path("link-to-file"), || {
         resource(&store, "notes.md")
     });
 }
 
 #[test]
 fn swapped_skill_does_not_escape() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "text");
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "text");
     let outside = format!("---\nname: demo\ndescription: {CANARY:?}\n---\n{CANARY}\n");
-    scene.write("outside/demo/SKILL.md", outside);
-    symlink(scene.path("outside/demo"), scene.path("link-to-skill")).unwrap();
-    let store = scene.open_warm();
-    race(&scene.path("skills/demo"), &scene.path("link-to-skill"), || {
+    fixture.write("outside/demo/SKILL.md", outside);
+    symlink(fixture.path("outside/demo"), fixture.path("link-to-skill")).unwrap();
+    let store = fixture.open_warm();
+    race(&fixture.path("skills/demo"), &fixture.path("link-to-skill"), || {
         let snapshot = store.snapshot();
         let skill = snapshot.get("demo").unwrap();
         let source = store.read(skill).unwrap();
@@ -228,7 +228,7 @@ fn swapped_skill_does_not_escape() {
             skill_catalog::SourceState::LastGood { .. } => Err(ErrorKind::Denied),
         }
     });
-    race(&scene.path("skills/demo"), &scene.path("link-to-skill"), || {
+    race(&fixture.path("skills/demo"), &fixture.path("link-to-skill"), || {
         store.poll_full();
         let text = format!("{:?}", store.snapshot());
         if ids(&store).is_empty() { Err(ErrorKind::Denied) } else { Ok(text) }

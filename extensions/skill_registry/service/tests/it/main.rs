@@ -16,36 +16,34 @@ mod crash_worker;
 #[cfg(test)]
 mod damaged_texts;
 #[cfg(test)]
-mod desk;
-#[cfg(test)]
-mod dice;
-#[cfg(test)]
 mod edits;
 #[cfg(test)]
 mod first_versions;
+#[cfg(test)]
+mod fixture;
 #[cfg(test)]
 mod hostile_files;
 #[cfg(test)]
 mod jail;
 #[cfg(test)]
-mod keep;
-#[cfg(test)]
 mod ledger;
 #[cfg(test)]
 mod ledger_crash;
-#[cfg(test)]
-mod ledger_crowd;
 #[cfg(test)]
 mod ledger_database;
 #[cfg(test)]
 #[cfg(feature = "failpoints")]
 mod ledger_faults;
 #[cfg(test)]
+mod ledger_processes;
+#[cfg(test)]
 mod ledger_races;
 #[cfg(test)]
 mod ledger_skills;
 #[cfg(test)]
 mod ledger_states;
+#[cfg(test)]
+mod ledger_sync;
 #[cfg(test)]
 #[cfg(feature = "failpoints")]
 mod ledger_workflows;
@@ -64,6 +62,8 @@ mod publish;
 #[cfg(test)]
 mod publish_strict;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
 mod retention;
 #[cfg(test)]
 mod reviewing;
@@ -72,7 +72,7 @@ mod roots;
 #[cfg(test)]
 mod scan;
 #[cfg(test)]
-mod scene;
+mod scenario;
 #[cfg(test)]
 mod scope;
 #[cfg(test)]

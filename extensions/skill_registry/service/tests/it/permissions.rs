@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use skill_catalog::PartialReason;
 
-use crate::scene::{Scene, assert_quiet, body, events, findings, ids};
+use crate::fixture::{StoreFixture, assert_quiet, body, events, findings, ids};
 
 /// Runs work without the privilege to read every file; returns `None` if it cannot be dropped.
 fn unprivileged<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
@@ -27,20 +27,20 @@ fn set_mode(path: &std::path::Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-fn scene() -> Scene {
-    let scene = Scene::new();
-    set_mode(&scene.path(""), 0o755);
-    scene
+fn fixture() -> StoreFixture {
+    let fixture = StoreFixture::new();
+    set_mode(&fixture.path(""), 0o755);
+    fixture
 }
 
 #[test]
 fn unreadable_file_is_reported_until_readable() {
-    let scene = scene();
-    scene.skill("skills/open", "text");
-    let secret = scene.skill("skills/secret", "text");
-    set_mode(&scene.path("skills/secret/SKILL.md"), 0o000);
+    let fixture = fixture();
+    fixture.skill("skills/open", "text");
+    let secret = fixture.skill("skills/secret", "text");
+    set_mode(&fixture.path("skills/secret/SKILL.md"), 0o000);
     let Some(store) = unprivileged(|| {
-        let store = scene.open();
+        let store = fixture.open();
         assert_eq!(ids(&store), ["open"]);
         assert_eq!(findings(&store), [("SKILL.md".to_owned(), "file.unreadable", true)]);
         assert_quiet(&store);
@@ -48,7 +48,7 @@ fn unreadable_file_is_reported_until_readable() {
     }) else {
         return;
     };
-    set_mode(&scene.path("skills/secret/SKILL.md"), 0o644);
+    set_mode(&fixture.path("skills/secret/SKILL.md"), 0o644);
     unprivileged(|| {
         let added = store.poll().events;
         assert_eq!(added.len(), 1);
@@ -59,10 +59,10 @@ fn unreadable_file_is_reported_until_readable() {
 
 #[test]
 fn unreadable_file_serves_last_good_text() {
-    let scene = scene();
-    scene.skill("skills/demo", "text");
-    let store = scene.open_warm();
-    set_mode(&scene.path("skills/demo/SKILL.md"), 0o000);
+    let fixture = fixture();
+    fixture.skill("skills/demo", "text");
+    let store = fixture.open_warm();
+    set_mode(&fixture.path("skills/demo/SKILL.md"), 0o000);
     unprivileged(|| {
         assert_eq!(events(&store), []);
         assert_eq!(body(&store, "demo"), ("text".to_owned(), true));
@@ -74,16 +74,16 @@ fn unreadable_file_serves_last_good_text() {
 
 #[test]
 fn unsearchable_directory_makes_scan_partial() {
-    let scene = scene();
-    scene.skill("skills/group/inner", "text");
-    scene.skill("skills/group/deep/er/far", "text");
-    scene.skill("skills/demo", "text");
-    scene.skill("skills/other", "text");
-    let store = scene.open_warm();
+    let fixture = fixture();
+    fixture.skill("skills/group/inner", "text");
+    fixture.skill("skills/group/deep/er/far", "text");
+    fixture.skill("skills/demo", "text");
+    fixture.skill("skills/other", "text");
+    let store = fixture.open_warm();
     for dir in ["skills/group", "skills/demo"] {
-        set_mode(&scene.path(dir), 0o000);
+        set_mode(&fixture.path(dir), 0o000);
     }
-    fs::remove_dir_all(scene.path("skills/other")).unwrap();
+    fs::remove_dir_all(fixture.path("skills/other")).unwrap();
     let checked = unprivileged(|| {
         assert_eq!(events(&store), []);
         let removed = events(&store);
@@ -113,10 +113,10 @@ fn unsearchable_directory_makes_scan_partial() {
             })
             .collect();
         paths.sort();
-        assert_eq!(paths, [scene.path("skills/demo"), scene.path("skills/group")]);
+        assert_eq!(paths, [fixture.path("skills/demo"), fixture.path("skills/group")]);
     });
     for dir in ["skills/group", "skills/demo"] {
-        set_mode(&scene.path(dir), 0o755);
+        set_mode(&fixture.path(dir), 0o755);
     }
     if checked.is_some() {
         unprivileged(|| {
@@ -131,15 +131,15 @@ fn unsearchable_directory_makes_scan_partial() {
 
 #[test]
 fn unreadable_root_is_error() {
-    let scene = scene();
-    scene.skill("skills/demo", "text");
-    set_mode(&scene.path("skills"), 0o000);
+    let fixture = fixture();
+    fixture.skill("skills/demo", "text");
+    set_mode(&fixture.path("skills"), 0o000);
     unprivileged(|| {
-        let store = scene.open();
+        let store = fixture.open();
         assert_eq!(ids(&store), Vec::<String>::new());
         assert_eq!(findings(&store), [("skills".to_owned(), "root.unreadable", true)]);
         assert!(store.snapshot().partial().is_some());
         assert_quiet(&store);
     });
-    set_mode(&scene.path("skills"), 0o755);
+    set_mode(&fixture.path("skills"), 0o755);
 }

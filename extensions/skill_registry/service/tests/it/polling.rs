@@ -6,18 +6,18 @@ use std::time::{Duration, SystemTime};
 
 use skill_catalog::{AgentScope, GenerationFile, SkillEvent, StoreOptions};
 
-use crate::scene::{Scene, assert_quiet, body, events, id, ids, skill_text, tick};
+use crate::fixture::{StoreFixture, assert_quiet, body, events, id, ids, skill_text, tick};
 
 #[test]
 fn unchanged_poll_opens_no_file() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     for name in ["a", "b", "c"] {
-        scene.skill(&format!("skills/{name}"), "text");
-        scene.write(&format!("skills/{name}/references/more.md"), "more");
+        fixture.skill(&format!("skills/{name}"), "text");
+        fixture.write(&format!("skills/{name}/references/more.md"), "more");
     }
-    scene.skill("skills/group/d", "text");
-    scene.write("skills/lower/skill.md", skill_text("lower", "text"));
-    let store = scene.open();
+    fixture.skill("skills/group/d", "text");
+    fixture.write("skills/lower/skill.md", skill_text("lower", "text"));
+    let store = fixture.open();
     let before = store.snapshot();
     let report = store.poll();
     assert_eq!((report.opened, report.changed, report.full_pass), (0, false, false));
@@ -34,27 +34,27 @@ fn unchanged_poll_opens_no_file() {
 
 #[test]
 fn change_rereads_one_file() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     for name in ["a", "b", "c"] {
-        scene.skill(&format!("skills/{name}"), "text");
+        fixture.skill(&format!("skills/{name}"), "text");
     }
-    let store = scene.open_warm();
-    scene.skill("skills/b", "another text");
+    let store = fixture.open_warm();
+    fixture.skill("skills/b", "another text");
     let report = store.poll();
     assert_eq!((report.opened, report.events.len()), (1, 1));
-    scene.skill("skills/d", "text");
+    fixture.skill("skills/d", "text");
     let report = store.poll();
     assert_eq!((report.opened, report.events.len()), (1, 1));
 }
 
 #[test]
 fn unrelated_change_keeps_snapshot() {
-    let scene = Scene::new();
-    scene.skill("skills/a", "text");
-    let store = scene.open_warm();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/a", "text");
+    let store = fixture.open_warm();
     let (before, catalog) =
         (store.snapshot(), store.snapshot().catalog(AgentScope::default(), 8_000).unwrap());
-    fs::create_dir(scene.path("skills/empty")).unwrap();
+    fs::create_dir(fixture.path("skills/empty")).unwrap();
     let report = store.poll();
     assert_eq!((report.changed, report.opened, report.generation), (false, 0, before.generation()));
     assert!(Arc::ptr_eq(
@@ -62,7 +62,7 @@ fn unrelated_change_keeps_snapshot() {
         &catalog
     ));
     // A change of the body creates a new snapshot with an equal catalog.
-    scene.skill("skills/a", "another text");
+    fixture.skill("skills/a", "another text");
     assert!(store.poll().changed);
     assert_eq!(store.snapshot().generation(), before.generation() + 1);
     assert_eq!(*store.snapshot().catalog(AgentScope::default(), 8_000).unwrap(), *catalog);
@@ -70,14 +70,14 @@ fn unrelated_change_keeps_snapshot() {
 
 #[test]
 fn young_stamps_are_not_trusted() {
-    let scene = Scene::new();
-    let path = scene.path("skills/a/SKILL.md");
-    scene.skill("skills/a", "text");
-    scene.clock.set(SystemTime::now());
-    let store = scene.open_warm();
+    let fixture = StoreFixture::new();
+    let path = fixture.path("skills/a/SKILL.md");
+    fixture.skill("skills/a", "text");
+    fixture.clock.set(SystemTime::now());
+    let store = fixture.open_warm();
     let opened: Vec<usize> = [1, 2, 3, 0]
         .map(|seconds| {
-            scene.clock.advance(Duration::from_secs(seconds));
+            fixture.clock.advance(Duration::from_secs(seconds));
             store.poll().opened
         })
         .to_vec();
@@ -85,20 +85,20 @@ fn young_stamps_are_not_trusted() {
     assert_eq!(opened, [1, 1, 0, 0]);
     // The same with a write that the stamps show.
     tick(&path);
-    scene.skill("skills/a", "a longer text");
-    scene.clock.set(SystemTime::now());
+    fixture.skill("skills/a", "a longer text");
+    fixture.clock.set(SystemTime::now());
     assert_eq!(events(&store).len(), 1);
     assert_eq!(store.poll().opened, 1);
 }
 
 #[test]
 fn full_pass_runs_every_five_minutes() {
-    let scene = Scene::new();
-    scene.skill("skills/a", "text");
-    scene.skill("skills/b", "text");
-    let store = scene.open_warm();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/a", "text");
+    fixture.skill("skills/b", "text");
+    let store = fixture.open_warm();
     let full = |seconds: u64| {
-        scene.clock.advance(Duration::from_secs(seconds));
+        fixture.clock.advance(Duration::from_secs(seconds));
         let report = store.poll();
         (report.full_pass, report.opened, report.changed)
     };
@@ -107,22 +107,22 @@ fn full_pass_runs_every_five_minutes() {
     assert_eq!(full(299), (false, 0, false));
     assert_eq!(full(2), (true, 2, false));
     // A clock that is set back does not put it off.
-    scene.clock.set(SystemTime::now());
+    fixture.clock.set(SystemTime::now());
     assert!(store.poll().full_pass);
 }
 
 #[test]
 fn last_good_texts_stay_bounded() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let long = "word ".repeat(2_000);
     for name in ["a", "b", "c", "d"] {
-        scene.skill(&format!("skills/{name}"), &long);
+        fixture.skill(&format!("skills/{name}"), &long);
     }
-    let options = StoreOptions { cache_bytes: 25_000, ..scene.options(&["skills"]) };
-    let store = scene.open_with(options);
+    let options = StoreOptions { cache_bytes: 25_000, ..fixture.options(&["skills"]) };
+    let store = fixture.open_with(options);
     store.poll_full();
     for name in ["a", "d"] {
-        scene.write(&format!("skills/{name}/SKILL.md"), "broken");
+        fixture.write(&format!("skills/{name}/SKILL.md"), "broken");
     }
     store.poll();
     assert_eq!(body(&store, "a"), (long.trim().to_owned(), true));
@@ -130,24 +130,24 @@ fn last_good_texts_stay_bounded() {
     assert!(store.read(snapshot.get("d").unwrap()).is_err());
     // A requested text replaces one that only a pass has read.
     assert_eq!(body(&store, "c"), (long.trim().to_owned(), false));
-    scene.write("skills/c/SKILL.md", "broken");
+    fixture.write("skills/c/SKILL.md", "broken");
     assert_eq!(body(&store, "c"), (long.trim().to_owned(), true));
 }
 
 #[test]
 fn skill_directory_becomes_group_and_back() {
-    let scene = Scene::new();
-    let outer = scene.skill("skills/outer", "text");
-    scene.skill("skills/outer/inner", "hidden while outer is a skill");
-    let store = scene.open_warm();
+    let fixture = StoreFixture::new();
+    let outer = fixture.skill("skills/outer", "text");
+    fixture.skill("skills/outer/inner", "hidden while outer is a skill");
+    let store = fixture.open_warm();
     assert_eq!(ids(&store), ["outer"]);
-    fs::remove_file(scene.path("skills/outer/SKILL.md")).unwrap();
+    fs::remove_file(fixture.path("skills/outer/SKILL.md")).unwrap();
     let added = events(&store);
     assert!(matches!(&added[..], [SkillEvent::Added { id, .. }] if id.as_str() == "inner"));
     assert_eq!(events(&store), [SkillEvent::Removed { id: id("outer"), digest: Some(outer) }]);
     assert_eq!(ids(&store), ["inner"]);
     assert_quiet(&store);
-    scene.skill("skills/outer", "text");
+    fixture.skill("skills/outer", "text");
     assert_eq!(events(&store), [SkillEvent::Added { id: id("outer"), digest: Some(outer) }]);
     assert_eq!(events(&store).len(), 1);
     assert_eq!(ids(&store), ["outer"]);
@@ -156,12 +156,12 @@ fn skill_directory_becomes_group_and_back() {
 
 #[test]
 fn removed_group_needs_second_poll() {
-    let scene = Scene::new();
-    scene.skill("skills/group/deep/a", "a");
-    scene.skill("skills/group/b", "b");
-    scene.skill("skills/c", "c");
-    let store = scene.open_warm();
-    fs::rename(scene.path("skills/group"), scene.path("gone")).unwrap();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/group/deep/a", "a");
+    fixture.skill("skills/group/b", "b");
+    fixture.skill("skills/c", "c");
+    let store = fixture.open_warm();
+    fs::rename(fixture.path("skills/group"), fixture.path("gone")).unwrap();
     assert_eq!(events(&store), []);
     assert_eq!(ids(&store), ["a", "b", "c"]);
     let topics: Vec<_> =
@@ -169,11 +169,11 @@ fn removed_group_needs_second_poll() {
     assert_eq!(topics, [("skill.removed", "a".to_owned()), ("skill.removed", "b".to_owned())]);
     assert_quiet(&store);
     // A group that comes back before that was never away.
-    fs::rename(scene.path("gone"), scene.path("skills/group")).unwrap();
+    fs::rename(fixture.path("gone"), fixture.path("skills/group")).unwrap();
     assert_eq!(events(&store).len(), 2);
-    fs::rename(scene.path("skills/group"), scene.path("gone")).unwrap();
+    fs::rename(fixture.path("skills/group"), fixture.path("gone")).unwrap();
     assert_eq!(events(&store), []);
-    fs::rename(scene.path("gone"), scene.path("skills/group")).unwrap();
+    fs::rename(fixture.path("gone"), fixture.path("skills/group")).unwrap();
     assert_eq!(events(&store), []);
     assert_eq!(ids(&store), ["a", "b", "c"]);
     assert_quiet(&store);
@@ -181,13 +181,13 @@ fn removed_group_needs_second_poll() {
 
 #[test]
 fn generation_file_announces_foreign_write() {
-    let scene = Scene::new();
-    scene.skill("skills/a", "text");
-    let store = scene.open_warm();
-    let data = scene.path("data");
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/a", "text");
+    let store = fixture.open_warm();
+    let data = fixture.path("data");
     let generation = GenerationFile::new(&data);
     assert!(!generation.has_changed());
-    scene.skill("skills/b", "text");
+    fixture.skill("skills/b", "text");
     GenerationFile::touch(&data).unwrap();
     assert!(generation.has_changed());
     assert_eq!(store.poll().events.len(), 1);
@@ -196,11 +196,11 @@ fn generation_file_announces_foreign_write() {
 
 #[test]
 fn readers_keep_pinned_snapshot() {
-    let scene = Scene::new();
-    scene.skill("skills/a", "text");
-    let store = scene.open_warm();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/a", "text");
+    let store = fixture.open_warm();
     let pinned = store.snapshot();
-    fs::remove_dir_all(scene.path("skills/a")).unwrap();
+    fs::remove_dir_all(fixture.path("skills/a")).unwrap();
     store.poll();
     store.poll();
     assert_eq!(ids(&store), Vec::<String>::new());

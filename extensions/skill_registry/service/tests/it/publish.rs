@@ -14,7 +14,7 @@ use skill_service::{
 };
 use skillhost_payload::{ErrorKind, PublishedContent, PublishedEntry};
 
-use crate::scene::{Scene, tick};
+use crate::fixture::{StoreFixture, tick};
 
 fn entry(publisher: &SkillPublisher, store: &Store, id: &str) -> Arc<SkillEntry> {
     let snapshot = store.snapshot();
@@ -64,19 +64,19 @@ fn assert_verified(store: &Store, entry: &SkillEntry) {
 
 #[test]
 fn details_have_frontmatter_and_all_files() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let text = "---\nname: demo\ndescription: A demo.\nversion: 1.10\nx-own: [a, {b: true}]\n\
                 argument-hint: '[file]'\n---\nBody.\r\n";
-    scene.write("skills/demo/SKILL.md", text);
-    scene.write("skills/demo/references/a b/ü.md", "guide");
-    scene.write("skills/demo/assets/logo.png", b"\x89PNG\0");
-    scene.write("skills/demo/LICENSE", "");
-    scene.write("skills/demo/.git/config", "hidden");
-    scene.write("skills/demo/lib/node_modules/x.js", "hidden");
-    scene.write("outside", "secret");
-    symlink("../../outside", scene.path("skills/demo/link.md")).unwrap();
-    symlink("..", scene.path("skills/demo/up")).unwrap();
-    let store = Arc::new(scene.open());
+    fixture.write("skills/demo/SKILL.md", text);
+    fixture.write("skills/demo/references/a b/ü.md", "guide");
+    fixture.write("skills/demo/assets/logo.png", b"\x89PNG\0");
+    fixture.write("skills/demo/LICENSE", "");
+    fixture.write("skills/demo/.git/config", "hidden");
+    fixture.write("skills/demo/lib/node_modules/x.js", "hidden");
+    fixture.write("outside", "secret");
+    symlink("../../outside", fixture.path("skills/demo/link.md")).unwrap();
+    symlink("..", fixture.path("skills/demo/up")).unwrap();
+    let store = Arc::new(fixture.open());
     let expected = json!([{
         "id": "demo",
         "frontmatter": {
@@ -101,13 +101,13 @@ fn details_have_frontmatter_and_all_files() {
 
 #[test]
 fn published_values_have_exact_json() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let text =
         "---\nargument-hint: '[file]'\ndescription: A demo.\nname: demo\nversion: 1.10\n---\nDo.\n";
-    scene.write("skills/demo/SKILL.md", text);
-    scene.write("skills/demo/a.bin", b"\0");
-    fs::create_dir(scene.path("skills/demo/empty")).unwrap();
-    let store = Arc::new(scene.open());
+    fixture.write("skills/demo/SKILL.md", text);
+    fixture.write("skills/demo/a.bin", b"\0");
+    fs::create_dir(fixture.path("skills/demo/empty")).unwrap();
+    let store = Arc::new(fixture.open());
     let publication = SkillPublication::new(Arc::clone(&store));
     let (model, own) = (Audience::Model, digest(text.as_bytes()));
     let (generation, size) = (store.snapshot().generation(), text.len());
@@ -151,13 +151,13 @@ fn published_values_have_exact_json() {
 
 #[test]
 fn files_have_bytes_and_type() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "Body.");
-    scene.write("skills/demo/a b.txt", "\u{feff}text\r\n");
-    scene.write("skills/demo/Makefile", "all:");
-    scene.write("skills/demo/nul.txt", "a\0b");
-    scene.write("skills/demo/latin.txt", b"caf\xe9");
-    let store = Arc::new(scene.open());
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "Body.");
+    fixture.write("skills/demo/a b.txt", "\u{feff}text\r\n");
+    fixture.write("skills/demo/Makefile", "all:");
+    fixture.write("skills/demo/nul.txt", "a\0b");
+    fixture.write("skills/demo/latin.txt", b"caf\xe9");
+    let store = Arc::new(fixture.open());
     let publication = SkillPublication::new(Arc::clone(&store));
     let read = |uri: &str| {
         let (body, read) = publication.read(Audience::Model, uri).unwrap();
@@ -175,16 +175,16 @@ fn files_have_bytes_and_type() {
 
 #[test]
 fn last_uri_segment_is_name() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let with = |name: &str| format!("---\nname: {name}\ndescription: D.\n---\nBody.\n");
-    scene.write("skills/dir/SKILL.md", with("other"));
-    scene.write("skills/dir/x/y.md", "y");
-    scene.write("skills/low/skill.md", with("low"));
-    scene.write("skills/spaced/SKILL.md", with("My Skill"));
-    scene.write("skills/typed/SKILL.md", with("7"));
-    scene.write("skills/nameless/SKILL.md", "---\ndescription: D.\n---\nBody.\n");
-    scene.write("skills/ü b/SKILL.md", with("ü b"));
-    let store = scene.open();
+    fixture.write("skills/dir/SKILL.md", with("other"));
+    fixture.write("skills/dir/x/y.md", "y");
+    fixture.write("skills/low/skill.md", with("low"));
+    fixture.write("skills/spaced/SKILL.md", with("My Skill"));
+    fixture.write("skills/typed/SKILL.md", with("7"));
+    fixture.write("skills/nameless/SKILL.md", "---\ndescription: D.\n---\nBody.\n");
+    fixture.write("skills/ü b/SKILL.md", with("ü b"));
+    let store = fixture.open();
     let seen = |id: &str| {
         let entry = fresh(&store, id);
         assert_verified(&store, &entry);
@@ -224,15 +224,15 @@ fn last_uri_segment_is_name() {
 
 #[test]
 fn directories_list_direct_children() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "Body.");
-    scene.write("skills/demo/templates/b.md", "bb");
-    scene.write("skills/demo/templates/a.bin", "a");
-    scene.write("skills/demo/templates/regional/eu.md", "eu");
-    scene.write("skills/demo/templates/.git/config", "hidden");
-    fs::create_dir(scene.path("skills/demo/empty")).unwrap();
-    symlink("templates", scene.path("skills/demo/link")).unwrap();
-    let store = scene.open();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "Body.");
+    fixture.write("skills/demo/templates/b.md", "bb");
+    fixture.write("skills/demo/templates/a.bin", "a");
+    fixture.write("skills/demo/templates/regional/eu.md", "eu");
+    fixture.write("skills/demo/templates/.git/config", "hidden");
+    fs::create_dir(fixture.path("skills/demo/empty")).unwrap();
+    symlink("templates", fixture.path("skills/demo/link")).unwrap();
+    let store = fixture.open();
     let child = |name: &str, mime: Option<&str>, size: Option<u64>| PublishedEntry {
         uri: format!("skill://demo/templates/{name}"),
         name: name.to_owned(),
@@ -267,15 +267,15 @@ fn directories_list_direct_children() {
 
 #[test]
 fn uris_cannot_escape_skill() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "Body.");
-    scene.skill("skills/other", "CANARY");
-    scene.write("skills/demo/a/b.md", "inside");
-    scene.write("canary", "CANARY");
-    symlink("../../canary", scene.path("skills/demo/link")).unwrap();
-    symlink("..", scene.path("skills/demo/up")).unwrap();
-    let store = scene.open();
-    let absolute = scene.path("canary").display().to_string();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "Body.");
+    fixture.skill("skills/other", "CANARY");
+    fixture.write("skills/demo/a/b.md", "inside");
+    fixture.write("canary", "CANARY");
+    symlink("../../canary", fixture.path("skills/demo/link")).unwrap();
+    symlink("..", fixture.path("skills/demo/up")).unwrap();
+    let store = fixture.open();
+    let absolute = fixture.path("canary").display().to_string();
     let mut payloads: Vec<String> = [
         "link",
         "up/other/SKILL.md",
@@ -341,31 +341,31 @@ fn uris_cannot_escape_skill() {
 
 #[test]
 fn oversized_skill_lacks_manifest_but_reads() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     for id in ["fits", "many", "deep"] {
-        scene.skill(&format!("skills/{id}"), "Body.");
+        fixture.skill(&format!("skills/{id}"), "Body.");
     }
     for index in 1..512 {
-        scene.write(&format!("skills/fits/f/{index}"), "x");
-        scene.write(&format!("skills/many/f/{index}"), "x");
+        fixture.write(&format!("skills/fits/f/{index}"), "x");
+        fixture.write(&format!("skills/many/f/{index}"), "x");
     }
-    scene.write("skills/many/f/512", "x");
-    scene.write(&format!("skills/deep/{}x", "d/".repeat(9)), "x");
-    let text = scene.skill("skills/full", "Body.");
-    let own = fs::metadata(scene.path("skills/full/SKILL.md")).unwrap().len();
+    fixture.write("skills/many/f/512", "x");
+    fixture.write(&format!("skills/deep/{}x", "d/".repeat(9)), "x");
+    let text = fixture.skill("skills/full", "Body.");
+    let own = fs::metadata(fixture.path("skills/full/SKILL.md")).unwrap().len();
     // Base64 of six MiB is as much as an answer may have.
     for (name, size) in [("a", 6 << 20), ("b", 6 << 20)] {
-        let part = scene.write(&format!("skills/full/{name}"), "");
+        let part = fixture.write(&format!("skills/full/{name}"), "");
         fs::File::options().write(true).open(&part).unwrap().set_len(size).unwrap();
     }
-    let big = scene.write("skills/full/c", "");
+    let big = fixture.write("skills/full/c", "");
     fs::File::options().write(true).open(&big).unwrap().set_len((4 << 20) - own).unwrap();
-    scene.skill("skills/large", "Body.");
-    let over = scene.write("skills/large/big", "");
+    fixture.skill("skills/large", "Body.");
+    let over = fixture.write("skills/large/big", "");
     fs::File::options().write(true).open(&over).unwrap().set_len((6 << 20) + 1).unwrap();
-    scene.skill("skills/wordy", "Body.");
-    scene.write("skills/wordy/fits.txt", "x".repeat(8 << 20));
-    let store = scene.open();
+    fixture.skill("skills/wordy", "Body.");
+    fixture.write("skills/wordy/fits.txt", "x".repeat(8 << 20));
+    let store = fixture.open();
 
     let files = |id: &str| fresh(&store, id).files.as_ref().map(Vec::len);
     let counted = ["fits", "many", "deep", "full", "large", "wordy"].map(files);
@@ -374,7 +374,7 @@ fn oversized_skill_lacks_manifest_but_reads() {
     assert!(read_uri(&store, "skill://many/f/512").is_ok());
     assert_eq!(read_uri(&store, "skill://large/big").unwrap_err(), ErrorKind::TooLarge);
     assert!(read_uri(&store, "skill://wordy/fits.txt").is_ok());
-    scene.write("skills/wordy/fits.txt", "\"".repeat((4 << 20) + 1));
+    fixture.write("skills/wordy/fits.txt", "\"".repeat((4 << 20) + 1));
     assert_eq!(read_uri(&store, "skill://wordy/fits.txt").unwrap_err(), ErrorKind::TooLarge);
     assert_eq!(files("wordy"), None);
     // One byte more, and the skill that just fitted does not.
@@ -384,10 +384,10 @@ fn oversized_skill_lacks_manifest_but_reads() {
 
 #[test]
 fn unchanged_files_are_not_reread() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "Body.");
-    let path = scene.write("skills/demo/a.md", "one");
-    let store = scene.open();
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "Body.");
+    let path = fixture.write("skills/demo/a.md", "one");
+    let store = fixture.open();
     let publisher = SkillPublisher::new();
     let first = entry(&publisher, &store, "demo");
     // A rebuilt entry would have another address.
@@ -398,7 +398,7 @@ fn unchanged_files_are_not_reread() {
     let second = entry(&publisher, &store, "demo");
     assert_eq!(file(&second, 1).digest, Digest::compute(b"two"));
     assert_eq!(second, fresh(&store, "demo"));
-    scene.write("skills/demo/b.md", "new");
+    fixture.write("skills/demo/b.md", "new");
     assert_eq!(file(&entry(&publisher, &store, "demo"), 2).path, "b.md");
     fs::remove_file(&path).unwrap();
     let last = entry(&publisher, &store, "demo");
@@ -408,11 +408,11 @@ fn unchanged_files_are_not_reread() {
 
 #[test]
 fn stamp_follows_all_skill_files() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "Body.");
-    scene.skill("skills/other", "Body.");
-    let path = scene.write("skills/demo/a.md", "one");
-    let store = Arc::new(scene.open());
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "Body.");
+    fixture.skill("skills/other", "Body.");
+    let path = fixture.write("skills/demo/a.md", "one");
+    let store = Arc::new(fixture.open());
     let publication = SkillPublication::new(Arc::clone(&store));
     let stamp = |ids: &[&str]| publication.stamp(Audience::Model, ids);
     let (both, other) = (stamp(&["demo", "other"]), stamp(&["other"]));
@@ -424,17 +424,17 @@ fn stamp_follows_all_skill_files() {
     assert_ne!(changed, both);
     assert_eq!(stamp(&["demo", "other"]), changed);
     assert_eq!(stamp(&["other"]), other);
-    fs::remove_dir_all(scene.path("skills/demo")).unwrap();
+    fs::remove_dir_all(fixture.path("skills/demo")).unwrap();
     assert_ne!(stamp(&["demo", "other"]), changed);
 }
 
 #[test]
 fn young_stamp_is_not_trusted() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "Body.");
-    scene.write("skills/demo/a.md", "one");
-    let store = scene.open();
-    scene.clock.set(std::time::SystemTime::now());
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "Body.");
+    fixture.write("skills/demo/a.md", "one");
+    let store = fixture.open();
+    fixture.clock.set(std::time::SystemTime::now());
     let publisher = SkillPublisher::new();
     let first = entry(&publisher, &store, "demo");
     let again = entry(&publisher, &store, "demo");
@@ -444,12 +444,12 @@ fn young_stamp_is_not_trusted() {
 
 #[test]
 fn broken_file_publishes_last_good_text() {
-    let scene = Scene::new();
-    let digest = scene.skill("skills/demo", "Body.");
-    let store = scene.open_warm();
+    let fixture = StoreFixture::new();
+    let digest = fixture.skill("skills/demo", "Body.");
+    let store = fixture.open_warm();
     let publisher = SkillPublisher::new();
     let good = entry(&publisher, &store, "demo");
-    let path = scene.path("skills/demo/SKILL.md");
+    let path = fixture.path("skills/demo/SKILL.md");
     tick(&path);
     fs::write(&path, "---\nname: demo\n").unwrap();
     let broken = entry(&publisher, &store, "demo");
@@ -459,22 +459,22 @@ fn broken_file_publishes_last_good_text() {
     fs::remove_file(&path).unwrap();
     assert_eq!(entry(&publisher, &store, "demo"), good);
     assert_verified(&store, &broken);
-    tick(&scene.path("skills/demo"));
-    let repaired = scene.skill("skills/demo", "Repaired.");
+    tick(&fixture.path("skills/demo"));
+    let repaired = fixture.skill("skills/demo", "Repaired.");
     let entry = entry(&publisher, &store, "demo");
     assert_eq!(file(&entry, 0).digest, repaired);
 }
 
 #[test]
 fn unreadable_skill_is_left_out() {
-    let scene = Scene::new();
-    scene.skill("skills/demo", "Body.");
-    scene.skill("skills/gone", "Body.");
-    let secret = scene.write("skills/demo/secret.md", "secret");
+    let fixture = StoreFixture::new();
+    fixture.skill("skills/demo", "Body.");
+    fixture.skill("skills/gone", "Body.");
+    let secret = fixture.write("skills/demo/secret.md", "secret");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o000)).unwrap();
     let readable = fs::read(&secret).is_ok();
-    let store = scene.open();
-    fs::remove_dir_all(scene.path("skills/gone")).unwrap();
+    let store = fixture.open();
+    fs::remove_dir_all(fixture.path("skills/gone")).unwrap();
     let snapshot = store.snapshot();
     let published = SkillPublisher::new().entries(&store, &snapshot, snapshot.skills());
     let ids: Vec<&str> = published.entries.iter().map(|entry| entry.id.as_str()).collect();
@@ -487,10 +487,10 @@ fn unreadable_skill_is_left_out() {
 
 #[test]
 fn user_only_skills_hidden_from_models() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let text = "---\nname: demo\ndescription: D.\ndisable-model-invocation: true\n---\nBody.\n";
-    scene.write("skills/demo/SKILL.md", text);
-    let store = Arc::new(scene.open());
+    fixture.write("skills/demo/SKILL.md", text);
+    let store = Arc::new(fixture.open());
     let published = SkillPublication::new(Arc::clone(&store)).list(Audience::Model);
     assert!(!published.skills[0].model_invocable && published.skills[0].user_invocable);
     assert_eq!(read_uri(&store, "skill://demo/SKILL.md").unwrap_err(), ErrorKind::Denied);

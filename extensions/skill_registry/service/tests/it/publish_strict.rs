@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use serde_json::Value;
 use skill_service::SkillPublisher;
 
-use crate::scene::Scene;
+use crate::fixture::StoreFixture;
 
-/// Skills of one scene.
+/// Skills of one fixture.
 const SKILLS: usize = 24;
 
 fn any_name() -> impl Strategy<Value = String> {
@@ -128,20 +128,20 @@ proptest! {
     fn listed_entries_are_read_back_strictly(
         texts in prop::collection::vec(any_text(), SKILLS),
     ) {
-        let scene = Scene::new();
+        let fixture = StoreFixture::new();
         for (number, text) in texts.iter().enumerate() {
-            scene.write(&format!("skills/s{number}/SKILL.md"), text);
+            fixture.write(&format!("skills/s{number}/SKILL.md"), text);
         }
         // One of them must be valid, or the list would prove little.
-        scene.skill("skills/demo", "Body.");
-        let store = scene.open();
+        fixture.skill("skills/demo", "Body.");
+        let store = fixture.open();
         let snapshot = store.snapshot();
         let published = SkillPublisher::new().entries(&store, &snapshot, snapshot.skills());
         let listed: Vec<_> =
             published.entries.iter().filter(|entry| entry.unlisted.is_none()).collect();
         prop_assert!(listed.iter().any(|entry| entry.id == "demo"));
         for entry in listed {
-            let text = fs::read_to_string(scene.path(&format!("skills/{}/SKILL.md", entry.id)));
+            let text = fs::read_to_string(fixture.path(&format!("skills/{}/SKILL.md", entry.id)));
             let text = text.unwrap();
             let read = strictly_read(&text);
             prop_assert_eq!(read, Some(Value::Object(entry.frontmatter.clone())), "{}", text);

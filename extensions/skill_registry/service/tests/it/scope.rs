@@ -14,28 +14,28 @@ use skill_service::{
 };
 use skillhost_payload::ErrorKind;
 
-use crate::scene::Scene;
+use crate::fixture::StoreFixture;
 
-fn write(scene: &Scene, id: &str, more: &str, description: &str) {
+fn write(fixture: &StoreFixture, id: &str, more: &str, description: &str) {
     let text = format!("---\nname: {id}\ndescription: {description}\n{more}---\nBody of {id}.\n");
-    scene.write(&format!("skills/{id}/SKILL.md"), text);
-    scene.write(&format!("skills/{id}/notes.md"), "Notes.");
+    fixture.write(&format!("skills/{id}/SKILL.md"), text);
+    fixture.write(&format!("skills/{id}/notes.md"), "Notes.");
 }
 
 /// Creates five skills, one of each state, and one whose frontmatter reserves it for users.
-fn scene() -> (Scene, Store) {
-    let scene = Scene::new();
+fn fixture() -> (StoreFixture, Store) {
+    let fixture = StoreFixture::new();
     for id in ["fully", "named", "private", "stopped"] {
-        write(&scene, id, "", &format!("About {id} things."));
+        write(&fixture, id, "", &format!("About {id} things."));
     }
-    write(&scene, "own", "disable-model-invocation: true\n", "About own things.");
-    let mut options = scene.options(&["skills"]);
+    write(&fixture, "own", "disable-model-invocation: true\n", "About own things.");
+    let mut options = fixture.options(&["skills"]);
     options.skills = serde_json::from_value(json!({
         "named": "name-only", "priv*": "user-only", "stopped": "off", "own": "on",
     }))
     .unwrap();
-    let store = scene.open_with(options);
-    (scene, store)
+    let store = fixture.open_with(options);
+    (fixture, store)
 }
 
 fn strings(ids: &[&str]) -> Vec<String> {
@@ -49,7 +49,7 @@ fn kind<T>(result: Result<T, skill_catalog::RegistryError>) -> Option<ErrorKind>
 
 #[test]
 fn states_define_audiences() {
-    let (_scene, store) = scene();
+    let (_scene, store) = fixture();
     let snapshot = store.snapshot();
     let bound = strings(&["fully", "named", "private", "stopped", "own"]);
     let binding = Audience::Agent(AgentScope { catalog: CatalogScope::None, bound: &bound });
@@ -139,11 +139,11 @@ fn shown(store: &Store, scope: AgentScope<'_>) -> Vec<String> {
 
 #[test]
 fn scope_applies_to_every_access() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     for id in ["code-old", "code-review", "code-style", "deploy"] {
-        write(&scene, id, "", &format!("About {id}."));
+        write(&fixture, id, "", &format!("About {id}."));
     }
-    let store = scene.open();
+    let store = fixture.open();
     let bound = strings(&["deploy"]);
     let globs = |include: &[&str], exclude: &[&str]| (strings(include), strings(exclude));
     let all = ["code-old", "code-review", "code-style", "deploy"];
@@ -191,9 +191,9 @@ fn scope_applies_to_every_access() {
 
 #[test]
 fn scope_hides_other_skills() {
-    let scene = Scene::new();
-    write(&scene, "code-review", "", "About reviews.");
-    let store = scene.open();
+    let fixture = StoreFixture::new();
+    write(&fixture, "code-review", "", "About reviews.");
+    let store = fixture.open();
     let scope = AgentScope { catalog: CatalogScope::None, bound: &[] };
     let read = |id: &str| {
         let args = ReadSkillArgs { skill_id: id.to_owned() };
@@ -208,7 +208,7 @@ fn scope_hides_other_skills() {
 
 /// A large catalog and the builder of its blocks.
 struct Large {
-    scene: Scene,
+    fixture: StoreFixture,
     store: Store,
     blocks: CatalogBlocks,
     searcher: SkillSearcher,
@@ -216,17 +216,17 @@ struct Large {
 
 impl Large {
     fn new(skills: &[(&str, &str)]) -> Self {
-        let scene = Scene::new();
+        let fixture = StoreFixture::new();
         for number in 0..200 {
             let filler = "Keeps shelves of unrelated things in their places, year after year. \
                 Use when the shelves are full and nobody else is there to carry them away.";
-            write(&scene, &format!("filler-{number:03}"), "", filler);
+            write(&fixture, &format!("filler-{number:03}"), "", filler);
         }
         for (id, description) in skills {
-            write(&scene, id, "", description);
+            write(&fixture, id, "", description);
         }
-        let store = scene.open_warm();
-        Self { scene, store, blocks: CatalogBlocks::new(40), searcher: SkillSearcher::new() }
+        let store = fixture.open_warm();
+        Self { fixture, store, blocks: CatalogBlocks::new(40), searcher: SkillSearcher::new() }
     }
 
     fn search(
@@ -288,7 +288,7 @@ fn session_block_appends_changes() {
         large.block("t", "mend my violin").starts_with("[Available Skills]\n• `violin-repair`")
     );
     // Hot removal: gone after one more poll.
-    std::fs::remove_dir_all(large.scene.path("skills/zebra-care")).unwrap();
+    std::fs::remove_dir_all(large.fixture.path("skills/zebra-care")).unwrap();
     large.store.poll();
     large.store.poll();
     let third = large.block("s", "and sew a quilt");
@@ -297,7 +297,7 @@ fn session_block_appends_changes() {
     let news = "new:\n• `quilt-making` — Sews quilts.\nremoved: `zebra-care`\n(";
     assert!(third[before..].starts_with(news), "{third}");
     // A line has changed: the block is rebuilt.
-    large.scene.write(
+    large.fixture.write(
         "skills/quilt-making/SKILL.md",
         "---\nname: quilt-making\ndescription: Sews large quilts.\n---\nBody.\n",
     );
@@ -370,7 +370,7 @@ fn picked_block_is_reused_within_turn() {
         assert_eq!(large.blocks.cached_block(&snapshot, &other), None, "{other:?}");
     }
     // A changed catalog requires another search.
-    write(&large.scene, "violin-repair", "", "Mends violins and bows.");
+    write(&large.fixture, "violin-repair", "", "Mends violins and bows.");
     large.store.poll();
     assert_eq!(large.blocks.cached_block(&large.store.snapshot(), &turn), None);
 }
@@ -378,13 +378,13 @@ fn picked_block_is_reused_within_turn() {
 #[test]
 fn explanation_names_reason_for_omission() {
     let large = Large::new(&SHARED);
-    write(&large.scene, "secret", "disable-model-invocation: true\n", "Zebras in secret.");
-    let mut options = large.scene.options(&["skills"]);
+    write(&large.fixture, "secret", "disable-model-invocation: true\n", "Zebras in secret.");
+    let mut options = large.fixture.options(&["skills"]);
     options.skills = BTreeMap::from([
         ("violin-repair".to_owned(), SkillState::Off),
         ("violni".to_owned(), SkillState::Off),
     ]);
-    let store = large.scene.open_with(options);
+    let store = large.fixture.open_with(options);
     let snapshot = store.snapshot();
     let (include, exclude) = (strings(&["*"]), strings(&["quilt-*", "nothing-*"]));
     let catalog = CatalogScope::Globs { include: &include, exclude: &exclude };

@@ -14,26 +14,26 @@ use skill_service::{
     ListSkillsArgs, RankingSource, SearchContext, SkillQuery, SkillSearcher, search_skills,
 };
 
-use crate::scene::{Scene, tick};
+use crate::fixture::{StoreFixture, tick};
 
 /// Writes a skill that is about something.
-pub(crate) fn write(scene: &Scene, id: &str, description: &str, body: &str) {
+pub(crate) fn write(fixture: &StoreFixture, id: &str, description: &str, body: &str) {
     let text = format!("---\nname: {id}\ndescription: {description}\n---\n{body}\n");
-    scene.write(&format!("skills/{id}/SKILL.md"), text);
+    fixture.write(&format!("skills/{id}/SKILL.md"), text);
 }
 
-pub(crate) fn scene() -> Scene {
-    let scene = Scene::new();
-    write(&scene, "pdf-forms", "Fills in PDF forms.", "# Fields\nRead every field of the form.");
-    write(&scene, "pull-requests", "Reviews a pull request.", "Look at the diff, then comment.");
-    write(&scene, "kubernetes", "Deploys to a cluster.", "# Rollback\nUndo the deployment.");
-    write(&scene, "tea", "Brews tea.", "Boil water. A pull of the lever is a request.");
-    scene.write(
+pub(crate) fn fixture() -> StoreFixture {
+    let fixture = StoreFixture::new();
+    write(&fixture, "pdf-forms", "Fills in PDF forms.", "# Fields\nRead every field of the form.");
+    write(&fixture, "pull-requests", "Reviews a pull request.", "Look at the diff, then comment.");
+    write(&fixture, "kubernetes", "Deploys to a cluster.", "# Rollback\nUndo the deployment.");
+    write(&fixture, "tea", "Brews tea.", "Boil water. A pull of the lever is a request.");
+    fixture.write(
         "skills/secret/SKILL.md",
         "---\nname: secret\ndescription: Fills in secret forms.\ntags: [Hidden, paper]\n\
          disable-model-invocation: true\n---\nBurn after reading.\n",
     );
-    scene
+    fixture
 }
 
 pub(crate) fn everybody(_: &Skill) -> bool {
@@ -74,9 +74,9 @@ pub(crate) fn tool(
     (answer.text, answer.structured)
 }
 
-pub(crate) fn ledger(scene: &Scene) -> Ledger {
-    let clock: Arc<ManualClock> = Arc::clone(&scene.clock);
-    Ledger::new(scene.path("data"), clock)
+pub(crate) fn ledger(fixture: &StoreFixture) -> Ledger {
+    let clock: Arc<ManualClock> = Arc::clone(&fixture.clock);
+    Ledger::new(fixture.path("data"), clock)
 }
 
 fn by_index(generation: u64, current: bool) -> RankingSource {
@@ -85,8 +85,8 @@ fn by_index(generation: u64, current: bool) -> RankingSource {
 
 #[test]
 fn first_query_indexes_bodies() {
-    let scene = scene();
-    let store = scene.open();
+    let fixture = fixture();
+    let store = fixture.open();
     let searcher = SkillSearcher::new();
     assert_eq!((searcher.generation(), searcher.heap_bytes()), (None, 0));
     let (hits, by) = found(&searcher, &store, &store.snapshot(), "undo a deployment");
@@ -98,36 +98,36 @@ fn first_query_indexes_bodies() {
 
 #[test]
 fn listing_builds_no_index() {
-    let scene = scene();
-    let store = scene.open();
-    let searcher = SkillSearcher::with_catalog(&ledger(&scene));
+    let fixture = fixture();
+    let store = fixture.open();
+    let searcher = SkillSearcher::with_catalog(&ledger(&fixture));
     let (text, _) = tool(&store, &searcher, Audience::Model, json!({"query": "  "}));
     assert_eq!(text.lines().next(), Some("4 skills"));
     assert_eq!(searcher.generation(), None);
-    assert!(!scene.path("data").exists());
+    assert!(!fixture.path("data").exists());
 }
 
 #[test]
 fn edits_are_found_by_next_query() {
-    let scene = scene();
-    let store = scene.open_warm();
+    let fixture = fixture();
+    let store = fixture.open_warm();
     let searcher = SkillSearcher::new();
     assert_eq!(ids(&searcher, &store, "zebra"), [""; 0]);
-    let body = |text: &str| write(&scene, "tea", "Brews tea.", text);
-    tick(&scene.path("skills/tea/SKILL.md"));
+    let body = |text: &str| write(&fixture, "tea", "Brews tea.", text);
+    tick(&fixture.path("skills/tea/SKILL.md"));
     body("Give the zebra water.");
     store.poll();
     assert_eq!(ids(&searcher, &store, "zebra"), ["tea"]);
     assert_eq!(ids(&searcher, &store, "boil"), [""; 0]);
-    write(&scene, "zoo", "Feeds a zebra.", "Hay.");
+    write(&fixture, "zoo", "Feeds a zebra.", "Hay.");
     store.poll();
     assert_eq!(ids(&searcher, &store, "zebra"), ["zoo", "tea"]);
     // A renamed skill keeps all its fields.
-    fs::rename(scene.path("skills/zoo"), scene.path("skills/stable")).unwrap();
+    fs::rename(fixture.path("skills/zoo"), fixture.path("skills/stable")).unwrap();
     store.poll();
     store.poll();
     assert_eq!(ids(&searcher, &store, "hay"), ["stable"]);
-    fs::remove_dir_all(scene.path("skills/stable")).unwrap();
+    fs::remove_dir_all(fixture.path("skills/stable")).unwrap();
     store.poll();
     store.poll();
     assert_eq!(ids(&searcher, &store, "zebra"), ["tea"]);
@@ -141,16 +141,16 @@ fn edits_are_found_by_next_query() {
 
 #[test]
 fn broken_skill_matches_last_good_text() {
-    let scene = scene();
-    let store = scene.open_warm();
+    let fixture = fixture();
+    let store = fixture.open_warm();
     let searcher = SkillSearcher::new();
     let snapshot = store.snapshot();
     // Invalid before the first query: the text comes from the cache.
-    tick(&scene.path("skills/tea/SKILL.md"));
-    scene.write("skills/tea/SKILL.md", "nothing");
+    tick(&fixture.path("skills/tea/SKILL.md"));
+    fixture.write("skills/tea/SKILL.md", "nothing");
     store.poll();
     assert_eq!(ids(&searcher, &store, "boil water"), ["tea"]);
-    fs::remove_dir_all(scene.path("skills/kubernetes")).unwrap();
+    fs::remove_dir_all(fixture.path("skills/kubernetes")).unwrap();
     store.poll();
     store.poll();
     assert_eq!(ids(&searcher, &store, "cluster"), [""; 0]);
@@ -161,11 +161,11 @@ fn broken_skill_matches_last_good_text() {
 
 #[test]
 fn unavailable_text_matches_by_frontmatter() {
-    let scene = scene();
-    let mut options = scene.options(&["skills"]);
+    let fixture = fixture();
+    let mut options = fixture.options(&["skills"]);
     options.cache_bytes = 0;
-    let store = scene.open_with(options);
-    scene.write("skills/tea/SKILL.md", "nothing");
+    let store = fixture.open_with(options);
+    fixture.write("skills/tea/SKILL.md", "nothing");
     let searcher = SkillSearcher::new();
     assert_eq!(ids(&searcher, &store, "brews"), ["tea"]);
     assert_eq!(ids(&searcher, &store, "boil"), [""; 0]);
@@ -173,10 +173,10 @@ fn unavailable_text_matches_by_frontmatter() {
 
 #[test]
 fn shadowed_skills_are_not_searched() {
-    let scene = scene();
-    scene.write("more/tea/SKILL.md", "---\nname: tea\ndescription: Other.\n---\nA samovar.\n");
-    scene.write("more/coffee/SKILL.md", "---\nname: coffee\ndescription: Roasts.\n---\nGrind.\n");
-    let store = scene.open_with(scene.options(&["skills", "more"]));
+    let fixture = fixture();
+    fixture.write("more/tea/SKILL.md", "---\nname: tea\ndescription: Other.\n---\nA samovar.\n");
+    fixture.write("more/coffee/SKILL.md", "---\nname: coffee\ndescription: Roasts.\n---\nGrind.\n");
+    let store = fixture.open_with(fixture.options(&["skills", "more"]));
     let searcher = SkillSearcher::new();
     assert_eq!(ids(&searcher, &store, "samovar"), [""; 0]);
     assert_eq!(ids(&searcher, &store, "grind"), ["coffee"]);
@@ -184,19 +184,19 @@ fn shadowed_skills_are_not_searched() {
 
 #[test]
 fn large_catalog_does_not_delay_query() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     for at in 0..70 {
-        write(&scene, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
+        write(&fixture, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
     }
-    let store = scene.open_warm();
-    let searcher = SkillSearcher::with_catalog(&ledger(&scene));
+    let store = fixture.open_warm();
+    let searcher = SkillSearcher::with_catalog(&ledger(&fixture));
     let snapshot = store.snapshot();
     let ask = |query: &str| found(&searcher, &store, &snapshot, query);
     let one = |id: &str| vec![id.to_owned()];
     // Bodies are unknown so far, here and in the database.
     assert_eq!(ask("b33"), (vec![], RankingSource::Names));
     assert_eq!(ask("n33"), (one("s33"), RankingSource::Names));
-    assert!(!scene.path("data").exists());
+    assert!(!fixture.path("data").exists());
     assert_eq!(searcher.sync_catalog(&store, &snapshot).unwrap(), 70);
     assert_eq!(searcher.sync_catalog(&store, &snapshot).unwrap(), 0);
     assert_eq!(ask("b33"), (one("s33"), RankingSource::Catalog));
@@ -206,9 +206,9 @@ fn large_catalog_does_not_delay_query() {
     assert_eq!(ask("b33"), (one("s33"), by_index(1, true)));
     // A large later change is answered from the previous index.
     for at in 0..70 {
-        write(&scene, &format!("t{at:02}"), &format!("About m{at}."), "Deep.");
+        write(&fixture, &format!("t{at:02}"), &format!("About m{at}."), "Deep.");
     }
-    fs::remove_dir_all(scene.path("skills/s33")).unwrap();
+    fs::remove_dir_all(fixture.path("skills/s33")).unwrap();
     store.poll();
     store.poll();
     let after = store.snapshot();
@@ -222,20 +222,20 @@ fn large_catalog_does_not_delay_query() {
 
 #[test]
 fn catalog_persists_and_follows_edits() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     for at in 0..70 {
-        write(&scene, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
+        write(&fixture, &format!("s{at:02}"), &format!("About n{at}."), &format!("Deep b{at}."));
     }
-    let store = scene.open_warm();
-    let before = SkillSearcher::with_catalog(&ledger(&scene));
+    let store = fixture.open_warm();
+    let before = SkillSearcher::with_catalog(&ledger(&fixture));
     before.sync_catalog(&store, &store.snapshot()).unwrap();
-    tick(&scene.path("skills/s07/SKILL.md"));
-    write(&scene, "s07", "About n7.", "Deep zebra.");
-    fs::remove_dir_all(scene.path("skills/s08")).unwrap();
+    tick(&fixture.path("skills/s07/SKILL.md"));
+    write(&fixture, "s07", "About n7.", "Deep zebra.");
+    fs::remove_dir_all(fixture.path("skills/s08")).unwrap();
 
-    let store = scene.open_warm();
+    let store = fixture.open_warm();
     let snapshot = store.snapshot();
-    let searcher = SkillSearcher::with_catalog(&ledger(&scene));
+    let searcher = SkillSearcher::with_catalog(&ledger(&fixture));
     let ask = |query: &str| found(&searcher, &store, &snapshot, query);
     // The catalog is stale; a removed skill is not in the result.
     assert_eq!(ask("b7"), (vec!["s07".to_owned()], RankingSource::Catalog));
@@ -244,7 +244,7 @@ fn catalog_persists_and_follows_edits() {
     assert_eq!(ask("zebras"), (vec!["s07".to_owned()], RankingSource::Catalog));
     assert_eq!(ask("b7"), (vec![], RankingSource::Names));
     // Damage costs no more than the catalog.
-    fs::write(scene.path("data/registry.sqlite3"), "garbage".repeat(2_000)).unwrap();
+    fs::write(fixture.path("data/registry.sqlite3"), "garbage".repeat(2_000)).unwrap();
     assert_eq!(ask("zebras"), (vec![], RankingSource::Names));
     assert_eq!(searcher.sync_catalog(&store, &snapshot).unwrap(), 69);
     assert_eq!(ask("zebras").1, RankingSource::Catalog);
@@ -252,10 +252,10 @@ fn catalog_persists_and_follows_edits() {
 
 #[test]
 fn phrase_and_prefix_filters_are_required() {
-    let scene = scene();
-    let store = scene.open_warm();
+    let fixture = fixture();
+    let store = fixture.open_warm();
     let plain = SkillSearcher::new();
-    let kept = SkillSearcher::with_catalog(&ledger(&scene));
+    let kept = SkillSearcher::with_catalog(&ledger(&fixture));
     kept.sync_catalog(&store, &store.snapshot()).unwrap();
     let found = |searcher: &SkillSearcher, query: &str| {
         let (_, answer) = tool(&store, searcher, Audience::Operator, json!({"query": query}));
@@ -281,8 +281,8 @@ fn phrase_and_prefix_filters_are_required() {
     // Only stop words, which a ranker does not know.
     check("\"of the\"", &["pdf-forms", "tea"], &[]);
     // The database knows another text of it: the file counts.
-    tick(&scene.path("skills/tea/SKILL.md"));
-    write(&scene, "tea", "Brews tea.", "One lump or two.");
+    tick(&fixture.path("skills/tea/SKILL.md"));
+    write(&fixture, "tea", "Brews tea.", "One lump or two.");
     store.poll();
     check("\"lump or two\"", &["tea"], &[]);
     check("\"of the\"", &["pdf-forms"], &[]);
@@ -290,8 +290,8 @@ fn phrase_and_prefix_filters_are_required() {
 
 #[test]
 fn search_tool_reports_scores_and_fields() {
-    let scene = scene();
-    let store = scene.open_warm();
+    let fixture = fixture();
+    let store = fixture.open_warm();
     let searcher = SkillSearcher::new();
     let (text, answer) =
         tool(&store, &searcher, Audience::Operator, json!({"query": "forms", "limit": 1}));
@@ -335,12 +335,12 @@ fn search_tool_reports_scores_and_fields() {
 
 #[test]
 fn empty_query_is_error() {
-    let scene = scene();
-    write(&scene, "nihongo", "日本語の文章を校正する。", "誤字を直す。");
-    write(&scene, "shalom", "בודק איות בעברית.", "טקסט.");
-    let store = scene.open_warm();
+    let fixture = fixture();
+    write(&fixture, "nihongo", "日本語の文章を校正する。", "誤字を直す。");
+    write(&fixture, "shalom", "בודק איות בעברית.", "טקסט.");
+    let store = fixture.open_warm();
     let plain = SkillSearcher::new();
-    let kept = SkillSearcher::with_catalog(&ledger(&scene));
+    let kept = SkillSearcher::with_catalog(&ledger(&fixture));
     kept.sync_catalog(&store, &store.snapshot()).unwrap();
     // Without an index, as at the start.
     let catalog = |query: &str| {
@@ -406,11 +406,11 @@ fn empty_query_is_error() {
 
 #[test]
 fn queries_do_not_wait_for_renewal() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     for at in 0..40 {
-        write(&scene, &format!("s{at:02}"), "Steady oak.", "Steady.");
+        write(&fixture, &format!("s{at:02}"), "Steady oak.", "Steady.");
     }
-    let store = scene.open_warm();
+    let store = fixture.open_warm();
     let searcher = SkillSearcher::new();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -436,9 +436,10 @@ fn queries_do_not_wait_for_renewal() {
             }
         });
         for round in 0..60 {
-            write(&scene, &format!("x{:02}", round % 7), &format!("Maple {round}."), "Leaf.");
+            write(&fixture, &format!("x{:02}", round % 7), &format!("Maple {round}."), "Leaf.");
             if round % 3 == 0 {
-                let _ = fs::remove_dir_all(scene.path(&format!("skills/x{:02}", (round + 3) % 7)));
+                let _ =
+                    fs::remove_dir_all(fixture.path(&format!("skills/x{:02}", (round + 3) % 7)));
             }
             store.poll();
         }

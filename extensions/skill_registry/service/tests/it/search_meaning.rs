@@ -11,8 +11,8 @@ use skill_service::{
     EmbeddingVectors, ListSkillsArgs, RegistryConfig, SkillFinder, SkillQuery, SkillSearcher,
 };
 
-use crate::scene::tick;
-use crate::search::{everybody, ids, ledger, scene, tool, write};
+use crate::fixture::tick;
+use crate::search::{everybody, fixture, ids, ledger, tool, write};
 
 /// Imitates an embedding model: a vector marks which of three words a text has.
 fn embed(texts: &[&str]) -> Vec<Vec<f32>> {
@@ -34,11 +34,11 @@ fn fill(vectors: &EmbeddingVectors, store: &Store, model: &str) -> usize {
 
 #[test]
 fn vectors_cached_per_text_and_model() {
-    let scene = scene();
-    let store = scene.open_warm();
+    let fixture = fixture();
+    let store = fixture.open_warm();
     let snapshot = store.snapshot();
     let now = Instant::now();
-    let vectors = EmbeddingVectors::new(&ledger(&scene));
+    let vectors = EmbeddingVectors::new(&ledger(&fixture));
     assert!(!vectors.are_ready(now));
     assert!(vectors.similarity_scores(&snapshot, &[1.0, 0.0, 0.0]).is_none());
     // Description, the same with headings, and one section of each of five skills.
@@ -58,20 +58,21 @@ fn vectors_cached_per_text_and_model() {
     assert!(vectors.similarity_scores(&snapshot, &[1.0]).is_none());
 
     // A new start and an edit: one skill is embedded again, removed ones are dropped.
-    tick(&scene.path("skills/tea/SKILL.md"));
-    write(&scene, "tea", "Brews coffee.", "No more.");
-    fs::remove_dir_all(scene.path("skills/kubernetes")).unwrap();
-    let store = scene.open_warm();
-    let vectors = EmbeddingVectors::new(&ledger(&scene));
+    tick(&fixture.path("skills/tea/SKILL.md"));
+    write(&fixture, "tea", "Brews coffee.", "No more.");
+    fs::remove_dir_all(fixture.path("skills/kubernetes")).unwrap();
+    let store = fixture.open_warm();
+    let vectors = EmbeddingVectors::new(&ledger(&fixture));
     assert_eq!(fill(&vectors, &store, "m1"), 3);
     let near = vectors.similarity_scores(&store.snapshot(), &[1.0, 0.0, 0.0]).unwrap();
     assert_eq!(near.nearest(9).len(), 4);
     // The vectors of another model are others.
     assert_eq!(fill(&vectors, &store, "m2"), 12);
-    let other = EmbeddingVectors::new(&ledger(&scene));
+    let other = EmbeddingVectors::new(&ledger(&fixture));
     assert_eq!((fill(&other, &store, "m1"), fill(&other, &store, "m2")), (0, 0));
     // Vectors of one model do not count for another.
-    let mut missing = EmbeddingVectors::new(&ledger(&scene)).load_model(&store.snapshot(), "m3", 3);
+    let mut missing =
+        EmbeddingVectors::new(&ledger(&fixture)).load_model(&store.snapshot(), "m3", 3);
     let batch = missing.next_batch(&store).unwrap();
     other.store_batch(&batch, &embed(&batch.texts())).unwrap();
     assert_eq!(fill(&other, &store, "m3"), 12);
@@ -79,10 +80,10 @@ fn vectors_cached_per_text_and_model() {
 
 #[test]
 fn vectors_rank_texts_without_shared_words() {
-    let scene = scene();
-    let store = scene.open_warm();
+    let fixture = fixture();
+    let store = fixture.open_warm();
     let snapshot = store.snapshot();
-    let (searcher, vectors) = (SkillSearcher::new(), EmbeddingVectors::new(&ledger(&scene)));
+    let (searcher, vectors) = (SkillSearcher::new(), EmbeddingVectors::new(&ledger(&fixture)));
     fill(&vectors, &store, "m1");
     let near = vectors.similarity_scores(&snapshot, &[0.0, 0.0, 1.0]).unwrap();
     let ranker = Ranker::standard();
@@ -112,9 +113,9 @@ fn vectors_rank_texts_without_shared_words() {
 
 #[test]
 fn failing_model_backs_off() {
-    let scene = scene();
-    let store = scene.open_warm();
-    let vectors = EmbeddingVectors::new(&ledger(&scene));
+    let fixture = fixture();
+    let store = fixture.open_warm();
+    let vectors = EmbeddingVectors::new(&ledger(&fixture));
     fill(&vectors, &store, "m1");
     let now = Instant::now();
     let later = |seconds| now + Duration::from_secs(seconds);
@@ -131,17 +132,17 @@ fn failing_model_backs_off() {
 
 #[test]
 fn finder_prebuilds_only_large_index() {
-    let scene = scene();
-    let store = Arc::new(scene.open_warm());
+    let fixture = fixture();
+    let store = Arc::new(fixture.open_warm());
     let finder = |full_limit: usize| {
         let config = RegistryConfig { l1_full_limit: full_limit, ..RegistryConfig::default() };
-        Arc::new(SkillFinder::new(config, &store, &ledger(&scene)))
+        Arc::new(SkillFinder::new(config, &store, &ledger(&fixture)))
     };
     let (few, many) = (finder(5), finder(4));
     assert!(!few.ensure_index(&store.snapshot()));
-    assert!(!scene.path("data").exists());
+    assert!(!fixture.path("data").exists());
     assert!(many.ensure_index(&store.snapshot()));
-    assert!(scene.path("data/registry.sqlite3").exists());
+    assert!(fixture.path("data/registry.sqlite3").exists());
     let args = ListSkillsArgs { query: Some("tea".to_owned()), ..ListSkillsArgs::default() };
     for finder in [few, many] {
         let answer = finder.list(&store.snapshot(), Audience::Model, &args, None);
@@ -156,11 +157,11 @@ fn finder_prebuilds_only_large_index() {
 
 #[test]
 fn readonly_home_is_searchable() {
-    let scene = scene();
+    let fixture = fixture();
     // A file where the directory would be.
-    scene.write("data", "");
-    let store = scene.open_warm();
-    let searcher = SkillSearcher::with_catalog(&ledger(&scene));
+    fixture.write("data", "");
+    let store = fixture.open_warm();
+    let searcher = SkillSearcher::with_catalog(&ledger(&fixture));
     assert!(searcher.sync_catalog(&store, &store.snapshot()).is_err());
     assert_eq!(ids(&searcher, &store, "boil"), ["tea"]);
     let found = |query: &str| {
@@ -168,7 +169,7 @@ fn readonly_home_is_searchable() {
         answer["matched"].clone()
     };
     assert_eq!((found("\"pull request\""), found("brew*")), (json!(1), json!(1)));
-    let vectors = EmbeddingVectors::new(&ledger(&scene));
+    let vectors = EmbeddingVectors::new(&ledger(&fixture));
     let mut missing = vectors.load_model(&store.snapshot(), "m1", 3);
     let batch = missing.next_batch(&store).unwrap();
     assert!(vectors.store_batch(&batch, &embed(&batch.texts())).is_err());

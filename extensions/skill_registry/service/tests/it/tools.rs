@@ -12,21 +12,21 @@ use skill_service::{
 };
 use skillhost_payload::{ErrorKind, SkillContent};
 
-use crate::scene::{Scene, skill_text};
+use crate::fixture::{StoreFixture, skill_text};
 
-fn write_skill(scene: &Scene, name: &str, more: &str, body: &str) -> Digest {
+fn write_skill(fixture: &StoreFixture, name: &str, more: &str, body: &str) -> Digest {
     let text = format!("---\nname: {name}\ndescription: About {name}.\n{more}---\n{body}\n");
-    scene.write(&format!("skills/{name}/SKILL.md"), &text);
+    fixture.write(&format!("skills/{name}/SKILL.md"), &text);
     Digest::compute(text.as_bytes())
 }
 
-fn scene() -> (Scene, Store) {
-    let scene = Scene::new();
-    write_skill(&scene, "alpha", "tags: [Rust, testing]\n", "Alpha's body.");
-    write_skill(&scene, "beta", "when_to_use: When a Zebra is near.\n", "Beta's body.");
-    write_skill(&scene, "gamma", "disable-model-invocation: true\n", "For users only.");
-    let store = scene.open_warm();
-    (scene, store)
+fn fixture() -> (StoreFixture, Store) {
+    let fixture = StoreFixture::new();
+    write_skill(&fixture, "alpha", "tags: [Rust, testing]\n", "Alpha's body.");
+    write_skill(&fixture, "beta", "when_to_use: When a Zebra is near.\n", "Beta's body.");
+    write_skill(&fixture, "gamma", "disable-model-invocation: true\n", "For users only.");
+    let store = fixture.open_warm();
+    (fixture, store)
 }
 
 fn list(
@@ -51,7 +51,7 @@ fn resource(
 
 #[test]
 fn list_is_sorted_by_audience() {
-    let (_scene, store) = scene();
+    let (_scene, store) = fixture();
     let (text, structured) = list(&store, Audience::Model, json!({}));
     assert_eq!(
         text,
@@ -83,8 +83,8 @@ fn list_is_sorted_by_audience() {
 
 #[test]
 fn query_matches_all_fields_ignoring_case() {
-    let (scene, store) = scene();
-    scene.write(
+    let (fixture, store) = fixture();
+    fixture.write(
         "skills/delta/SKILL.md",
         "---\nname: other-name\ndescription: Delta things.\n---\nbody\n",
     );
@@ -125,14 +125,14 @@ fn unknown_arguments_are_rejected() {
 
 #[test]
 fn instructions_have_digest_and_resources() {
-    let scene = Scene::new();
+    let fixture = StoreFixture::new();
     let digest =
-        write_skill(&scene, "demo", "requires: [alpha, beta]\nlicense: MIT\n", "Do it well.");
-    write_skill(&scene, "alpha", "", "Alpha's body.");
-    write_skill(&scene, "beta", "", "Beta's body.");
-    scene.write("skills/demo/scripts/run.py", "print()");
-    scene.write("skills/demo/references/guide.md", "guide");
-    let store = scene.open();
+        write_skill(&fixture, "demo", "requires: [alpha, beta]\nlicense: MIT\n", "Do it well.");
+    write_skill(&fixture, "alpha", "", "Alpha's body.");
+    write_skill(&fixture, "beta", "", "Beta's body.");
+    fixture.write("skills/demo/scripts/run.py", "print()");
+    fixture.write("skills/demo/references/guide.md", "guide");
+    let store = fixture.open();
     let args = ReadSkillArgs { skill_id: "demo".to_owned() };
     let answer = read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap();
     assert_eq!(
@@ -164,16 +164,16 @@ fn instructions_have_digest_and_resources() {
 
 #[test]
 fn missing_required_skills_are_reported() {
-    let scene = Scene::new();
-    write_skill(&scene, "alpha", "", "Alpha's body.");
+    let fixture = StoreFixture::new();
+    write_skill(&fixture, "alpha", "", "Alpha's body.");
     let declared = "metadata:\n  composition: |\n    dependencies:\n\
                     \x20     - {skillName: lost, reason: x}\n      - {skillName: beta, reason: x}\n";
-    write_skill(&scene, "demo", &format!("requires: [alpha, gone]\n{declared}"), "Do it well.");
-    write_skill(&scene, "beside", "", "Do it too.");
+    write_skill(&fixture, "demo", &format!("requires: [alpha, gone]\n{declared}"), "Do it well.");
+    write_skill(&fixture, "beside", "", "Do it too.");
     let yaml = "composition:\n  dependencies:\n    - {skillName: absent, reason: x}\n    \
                 - {skillName: spare, reason: x, optional: true}\n";
-    let yaml = scene.write("skills/beside/skill.yaml", yaml);
-    let store = scene.open();
+    let yaml = fixture.write("skills/beside/skill.yaml", yaml);
+    let store = fixture.open();
     let read = |id: &str| {
         let args = ReadSkillArgs { skill_id: id.to_owned() };
         read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap()
@@ -202,9 +202,9 @@ fn missing_required_skills_are_reported() {
 
 #[test]
 fn changed_text_has_own_digest() {
-    let (scene, store) = scene();
+    let (fixture, store) = fixture();
     let snapshot = store.snapshot();
-    let new = write_skill(&scene, "alpha", "", "Another body.");
+    let new = write_skill(&fixture, "alpha", "", "Another body.");
     let args = ReadSkillArgs { skill_id: "alpha".to_owned() };
     let answer = read_skill(&store, &snapshot, Audience::Model, &args).unwrap();
     assert!(answer.text.contains("Another body."));
@@ -215,9 +215,9 @@ fn changed_text_has_own_digest() {
 
 #[test]
 fn broken_text_yields_last_good() {
-    let (scene, store) = scene();
+    let (fixture, store) = fixture();
     let old = store.snapshot().get("alpha").unwrap().digest().unwrap();
-    scene.write("skills/alpha/SKILL.md", "no frontmatter at all");
+    fixture.write("skills/alpha/SKILL.md", "no frontmatter at all");
     let args = ReadSkillArgs { skill_id: "alpha".to_owned() };
     for _ in 0..2 {
         let answer = read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap();
@@ -232,7 +232,7 @@ fn broken_text_yields_last_good() {
 
 #[test]
 fn unknown_and_hidden_skills_have_hints() {
-    let (_scene, store) = scene();
+    let (_scene, store) = fixture();
     let read = |id: &str, audience| {
         let args = ReadSkillArgs { skill_id: id.to_owned() };
         read_skill(&store, &store.snapshot(), audience, &args)
@@ -256,7 +256,7 @@ fn unknown_and_hidden_skills_have_hints() {
 
 #[test]
 fn bound_content_is_element_only() {
-    let (scene, store) = scene();
+    let (fixture, store) = fixture();
     let snapshot = store.snapshot();
     let digest = snapshot.get("gamma").unwrap().digest().unwrap();
     let content = skill_content(&store, &snapshot, "gamma", Path::new("")).unwrap();
@@ -265,11 +265,11 @@ fn bound_content_is_element_only() {
     );
     let tokens = content.tokens;
     assert_eq!(tokens as usize, text.len().div_ceil(4));
-    let source = scene.path("skills/gamma/SKILL.md").display().to_string();
+    let source = fixture.path("skills/gamma/SKILL.md").display().to_string();
     let (skill_id, digest) = ("gamma".to_owned(), digest.to_string());
     let expected = SkillContent { skill_id, text, digest, tokens, source };
     assert_eq!(content, expected);
-    let below = skill_content(&store, &snapshot, "gamma", &scene.path("skills")).unwrap();
+    let below = skill_content(&store, &snapshot, "gamma", &fixture.path("skills")).unwrap();
     assert_eq!(below, SkillContent { source: "gamma/SKILL.md".to_owned(), ..expected });
     let error = skill_content(&store, &snapshot, "gamm", Path::new("")).unwrap_err();
     assert_eq!((error.kind, error.similar), (ErrorKind::NotFound, vec!["gamma".to_owned()]));
@@ -277,11 +277,11 @@ fn bound_content_is_element_only() {
 
 #[test]
 fn untrusted_skill_is_listed_not_bound() {
-    let scene = Scene::new();
-    scene.write("pool/demo/SKILL.md", skill_text("demo", "text"));
-    let mut options = scene.options(&["pool"]);
+    let fixture = StoreFixture::new();
+    fixture.write("pool/demo/SKILL.md", skill_text("demo", "text"));
+    let mut options = fixture.options(&["pool"]);
     options.roots[0].trust = TrustLevel::Untrusted;
-    let store = scene.open_with(options);
+    let store = fixture.open_with(options);
     let error = skill_content(&store, &store.snapshot(), "demo", Path::new("")).unwrap_err();
     assert_eq!(error.kind, ErrorKind::Denied);
     assert_eq!(error.message, "`demo` lies in the untrusted root `pool` and cannot be bound");
@@ -298,7 +298,7 @@ fn untrusted_skill_is_listed_not_bound() {
 
 #[test]
 fn text_pages_never_split_characters() {
-    let (scene, store) = scene();
+    let (fixture, store) = fixture();
     let text: String = ('a'..='z')
         .cycle()
         .zip("éß技🦀".chars().cycle())
@@ -306,7 +306,7 @@ fn text_pages_never_split_characters() {
         .flat_map(|(a, b)| [a, b])
         .collect();
     assert!(text.len() > 2 * (64 << 10));
-    scene.write("skills/alpha/long.md", &text);
+    fixture.write("skills/alpha/long.md", &text);
     for limit in [None, Some(1), Some(7), Some(1_000), Some(1_u64 << 40)] {
         let (mut joined, mut offset, mut pages) = (String::new(), Some(0), 0);
         while let Some(at) = offset.filter(|_| pages < 500) {
@@ -325,7 +325,7 @@ fn text_pages_never_split_characters() {
         assert!(offset.is_some() || joined == text, "{limit:?}");
     }
     // An offset in the middle of a character starts at the character.
-    scene.write("skills/alpha/crab.md", "🦀🦀");
+    fixture.write("skills/alpha/crab.md", "🦀🦀");
     for at in 0..4 {
         let args = json!({"skill_id": "alpha", "path": "crab.md", "offset": at, "limit": 4});
         let (text, page) = resource(&store, args).unwrap();
@@ -336,8 +336,8 @@ fn text_pages_never_split_characters() {
 
 #[test]
 fn small_text_is_returned_unwrapped() {
-    let (scene, store) = scene();
-    scene.write("skills/alpha/scripts/run.sh", "echo hi\n");
+    let (fixture, store) = fixture();
+    fixture.write("skills/alpha/scripts/run.sh", "echo hi\n");
     let (text, structured) =
         resource(&store, json!({"skill_id": "alpha", "path": "scripts/run.sh"})).unwrap();
     assert_eq!(text, "echo hi\n");
@@ -349,7 +349,7 @@ fn small_text_is_returned_unwrapped() {
             "next_offset": null, "encoding": "utf-8", "content": "echo hi\n", "notes": [],
         })
     );
-    scene.write("skills/alpha/empty.txt", "");
+    fixture.write("skills/alpha/empty.txt", "");
     let (text, structured) =
         resource(&store, json!({"skill_id": "alpha", "path": "empty.txt"})).unwrap();
     assert_eq!((text.as_str(), &structured["next_offset"]), ("", &json!(null)));
@@ -357,9 +357,9 @@ fn small_text_is_returned_unwrapped() {
 
 #[test]
 fn binary_pages_join_as_base64() {
-    let (scene, store) = scene();
+    let (fixture, store) = fixture();
     let bytes: Vec<u8> = (0..120_000_u32).map(|i| (i * 7 % 251) as u8).collect();
-    scene.write("skills/alpha/assets/logo.png", &bytes);
+    fixture.write("skills/alpha/assets/logo.png", &bytes);
     let (mut joined, mut offset) = (String::new(), Some(0));
     while let Some(at) = offset {
         let args = json!({"skill_id": "alpha", "path": "assets/logo.png", "offset": at});
@@ -376,10 +376,10 @@ fn binary_pages_join_as_base64() {
 
 #[test]
 fn stray_bytes_are_replaced_and_reported() {
-    let (scene, store) = scene();
+    let (fixture, store) = fixture();
     let mut bytes = "line of text\n".repeat(1_000).into_bytes();
     bytes.extend(b"caf\xE9\n");
-    scene.write("skills/alpha/latin.txt", &bytes);
+    fixture.write("skills/alpha/latin.txt", &bytes);
     let (text, page) = resource(&store, json!({"skill_id": "alpha", "path": "latin.txt"})).unwrap();
     assert!(text.ends_with("caf\u{fffd}\n\n[bytes that are not UTF-8 were replaced]"), "{text}");
     assert_eq!(page["length"], bytes.len());
@@ -387,12 +387,12 @@ fn stray_bytes_are_replaced_and_reported() {
 
 #[test]
 fn resource_limits_are_reported() {
-    let (scene, store) = scene();
-    let big = scene.write("skills/alpha/big.bin", "");
+    let (fixture, store) = fixture();
+    let big = fixture.write("skills/alpha/big.bin", "");
     fs::File::options().write(true).open(big).unwrap().set_len((16 << 20) + 1).unwrap();
     let read = |args| resource(&store, args);
     assert_eq!(read(json!({"skill_id": "alpha", "path": "big.bin"})), Err(ErrorKind::TooLarge));
-    scene.write("skills/alpha/small", "12345");
+    fixture.write("skills/alpha/small", "12345");
     let at = |offset: u64, limit: u64| {
         read(json!({"skill_id": "alpha", "path": "small", "offset": offset, "limit": limit}))
             .map(|(_, page)| page["content"].as_str().unwrap().to_owned())
@@ -408,9 +408,9 @@ fn resource_limits_are_reported() {
 
 #[test]
 fn hard_link_is_served_with_warning() {
-    let (scene, store) = scene();
-    let file = scene.write("skills/alpha/shared.md", "text");
-    fs::hard_link(file, scene.path("elsewhere.md")).unwrap();
+    let (fixture, store) = fixture();
+    let file = fixture.write("skills/alpha/shared.md", "text");
+    fs::hard_link(file, fixture.path("elsewhere.md")).unwrap();
     let (text, page) = resource(&store, json!({"skill_id": "alpha", "path": "shared.md"})).unwrap();
     let note = "the file has 2 hard links: it may also be changed elsewhere";
     assert_eq!((text, &page["notes"]), (format!("text\n[{note}]"), &json!([note])));
@@ -418,11 +418,11 @@ fn hard_link_is_served_with_warning() {
 
 #[test]
 fn many_resources_are_counted_only() {
-    let (scene, store) = scene();
+    let (fixture, store) = fixture();
     for at in 0..130 {
-        scene.write(&format!("skills/alpha/data/{at:03}.json"), "{}");
+        fixture.write(&format!("skills/alpha/data/{at:03}.json"), "{}");
     }
-    scene.write("skills/alpha/.git/config", "");
+    fixture.write("skills/alpha/.git/config", "");
     let args = ReadSkillArgs { skill_id: "alpha".to_owned() };
     let answer = read_skill(&store, &store.snapshot(), Audience::Model, &args).unwrap();
     assert_eq!(answer.structured["resources"].as_array().unwrap().len(), 100);
@@ -433,8 +433,8 @@ fn many_resources_are_counted_only() {
 
 #[test]
 fn large_skill_carries_note() {
-    let (scene, store) = scene();
-    write_skill(&scene, "huge", "", &"word ".repeat(8_000));
+    let (fixture, store) = fixture();
+    write_skill(&fixture, "huge", "", &"word ".repeat(8_000));
     store.poll();
     let large: Vec<_> =
         store.snapshot().large_skills().map(|skill| skill.id().to_string()).collect();

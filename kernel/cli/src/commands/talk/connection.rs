@@ -12,7 +12,7 @@ use skillhost_terminal::{CliError, exit};
 use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
 
-use super::person::TerminalChannel;
+use super::terminal_channel::TerminalChannel;
 use crate::cli::ChatSessionArgs;
 
 /// A summary of a thread.

@@ -6,7 +6,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use skillhost_conversation::{SecretPrompt, SecretReply};
 use skillhost_terminal::{BOLD, Output, display_safe};
 
-use super::question::prompt_line;
+use super::approval_prompt::prompt_line;
 
 /// A guard that disables the terminal's echo until it is dropped, also when the prompt is canceled.
 struct EchoOff {

@@ -26,7 +26,7 @@ use super::approved::check_approved;
 use super::connection::{
     KernelConnection, ThreadOverview, TurnTerminal, check_agent, create_thread, open_thread,
 };
-use super::person::TerminalChannel;
+use super::terminal_channel::TerminalChannel;
 use crate::cli::ChatSessionArgs;
 
 /// Returns the load report of the home's running kernel. A restarting kernel is awaited: a second

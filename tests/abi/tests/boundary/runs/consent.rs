@@ -9,7 +9,7 @@ use skillhost_payload::{CallContext, CallOrigin, ErrorKind};
 use test_support::TestHome;
 
 use super::stage::{Person, Stage, agent, answer, call, calls, failure, limits, saying, says};
-use crate::rig::{home_with, misbehaving, operator};
+use crate::fixture::{home_with, misbehaving, operator};
 
 /// A worker whose only tool requires an approval.
 fn asking(approval: &str) -> TestHome {
@@ -147,7 +147,7 @@ async fn approval_requires_run_or_operator() {
         let call = |origin| {
             let context =
                 CallContext { origin, session_id: "session".into(), ..CallContext::default() };
-            stage.rig.kernel.agents().invoke_tool(context, "a", r#"{"do": "say", "text": "x"}"#)
+            stage.fixture.kernel.agents().invoke_tool(context, "a", r#"{"do": "say", "text": "x"}"#)
         };
         for origin in [CallOrigin::Agent, CallOrigin::Mcp] {
             let error = call(origin).await.unwrap_err();
@@ -173,7 +173,7 @@ async fn guessed_session_grants_no_approval() {
     let script = vec![calls([saying("0", "a", "x")]), calls([through]), says("done")];
     let home = misbehaving(home_with("a", "config: {approval: unless_granted}"), "b", "");
     let home = agent(home, "worker", "uses_tools: [a, b]");
-    let gate = crate::rig::Gate::open(&home);
+    let gate = crate::fixture::Gate::open(&home);
     let stage = Stage::set(home, vec![("worker", script)]).await;
     let (mut thread, person) = (stage.thread(), Person::saying([ApprovalDecision::Session]));
     let context = CallContext {
@@ -184,9 +184,10 @@ async fn guessed_session_grants_no_approval() {
     };
     let client = async {
         drop(gate.reached("b b").await);
-        let error = stage.rig.kernel.agents().invoke_tool(context, "a", "{}").await.unwrap_err();
+        let error =
+            stage.fixture.kernel.agents().invoke_tool(context, "a", "{}").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied);
-        stage.rig.done("b", json!({"do": "emit", "topic": "go", "payload": 1})).await;
+        stage.fixture.done("b", json!({"do": "emit", "topic": "go", "payload": 1})).await;
     };
     let (outcome, ()) = tokio::join!(stage.say_as(&mut thread, "go", &person), client);
     assert_eq!(outcome.unwrap().text, "done");

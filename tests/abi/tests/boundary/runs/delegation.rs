@@ -13,7 +13,7 @@ use super::stage::{
     Person, Stage, Step, agent, answer, call, calls, cancelled_by, failure, registry, saying, says,
     user,
 };
-use crate::rig::{Gate, Rig, home_with, misbehaving, operator};
+use crate::fixture::{Gate, KernelFixture, home_with, misbehaving, operator};
 
 fn delegates(id: &str, to: &str, task: &str) -> ModelToolCall {
     call(id, "delegate_task", &json!({"agent_id": to, "task": task}))
@@ -90,7 +90,7 @@ async fn agent_is_tool_under_its_id() {
     assert_eq!(stage.last(), answer("1", "helper", "It is hot."));
     assert_eq!(stage.asked("helper")[0].tools, []);
     // It acts for a run, so operators do not have it as a tool.
-    let (tools, _) = stage.rig.kernel.agents().list_tools(None).await.unwrap();
+    let (tools, _) = stage.fixture.kernel.agents().list_tools(None).await.unwrap();
     let names: Vec<_> = tools.iter().map(|tool| tool.spec.name.as_str()).collect();
     assert_eq!(names, ["a"]);
     stage.end().await;
@@ -113,7 +113,7 @@ async fn cyclic_or_busy_delegation_is_rejected() {
     let go = async {
         drop(gate.reached("a a").await);
         person.until("tool_ended").await;
-        stage.rig.done("b", json!({"do": "emit", "topic": "go", "payload": 1})).await;
+        stage.fixture.done("b", json!({"do": "emit", "topic": "go", "payload": 1})).await;
     };
     let (outcome, ()) = tokio::join!(stage.say_as(&mut thread, "go", &person), go);
     outcome.unwrap();
@@ -274,8 +274,9 @@ async fn extension_delegates_to_agent() {
                   approve it in `skillhost chat`, or run: skillhost tool call b";
     assert_eq!(stage.asked("helper")[1].messages[2], failure("1", "b", denied));
 
-    assert_eq!(stage.rig.done("a", run).await, "and again");
-    let error = stage.rig.fault("a", json!({"do": "run", "agent": "hepler", "task": "x"})).await;
+    assert_eq!(stage.fixture.done("a", run).await, "and again");
+    let error =
+        stage.fixture.fault("a", json!({"do": "run", "agent": "hepler", "task": "x"})).await;
     assert_eq!(error, (skillhost_payload::ErrorKind::NotFound, "agent `hepler` not found".into()));
     assert_eq!(operator().agent_id, "");
     stage.end().await;
@@ -321,29 +322,30 @@ async fn created_agent_receives_task() {
     let tools: Vec<_> = made.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(tools, ["a"]);
     // The next start finds the written files.
-    let Stage { rig, .. } = stage;
-    rig.kernel.shutdown().await;
-    let rig = Rig::boot(rig.home).await;
-    let agent = rig.kernel.agents().refresh_agent("tea_agent").await.unwrap();
+    let Stage { fixture, .. } = stage;
+    fixture.kernel.shutdown().await;
+    let fixture = KernelFixture::boot(fixture.home).await;
+    let agent = fixture.kernel.agents().refresh_agent("tea_agent").await.unwrap();
     assert_eq!(agent.instructions().problem, None);
     assert_eq!(agent.manifest.description, "Makes tea.");
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
     // And only those: an added file was not approved.
-    rig.home.write("sandbox/extensions/tea_agent/prompt.jinja2", "Poison it.");
-    let rig = Rig::boot(rig.home).await;
+    fixture.home.write("sandbox/extensions/tea_agent/prompt.jinja2", "Poison it.");
+    let fixture = KernelFixture::boot(fixture.home).await;
     assert!(
-        rig.kernel
+        fixture
+            .kernel
             .agents()
             .list_agents()
             .iter()
             .all(|agent| agent.manifest.id.as_str() != "tea_agent")
     );
     assert_eq!(
-        rig.rejection("tea_agent"),
+        fixture.rejection("tea_agent"),
         "approve: its files have changed since they were approved: new prompt.jinja2\nhint: review \
          and approve it: skillhost ext approve tea_agent"
     );
-    rig.kernel.shutdown().await;
+    fixture.kernel.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -390,7 +392,7 @@ async fn created_agent_cannot_exceed_creator() {
     }
     // A request that fails in any case is not presented to a person.
     assert_eq!(person.asked.lock().unwrap().len(), 0);
-    assert!(!stage.rig.home.path("sandbox/extensions").exists());
-    assert!(stage.rig.kernel.agents().refresh_agent("tea_agent").await.is_err());
+    assert!(!stage.fixture.home.path("sandbox/extensions").exists());
+    assert!(stage.fixture.kernel.agents().refresh_agent("tea_agent").await.is_err());
     stage.end().await;
 }

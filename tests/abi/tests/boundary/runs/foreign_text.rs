@@ -4,7 +4,7 @@ use serde_json::json;
 use skillhost_conversation::{Message, ModelRequest};
 
 use super::stage::{Stage, agent, call, calls, registry, saying, says};
-use crate::rig::misbehaving;
+use crate::fixture::misbehaving;
 
 /// Variants of a tag of the kernel; each ends with an order.
 const FORGED: [&str; 6] = [
@@ -62,7 +62,7 @@ async fn foreign_text_has_no_kernel_tags() {
         stage.say(&mut thread, payload).await.unwrap();
         // The system prompt contains the text of a changed active skill.
         let learnt = json!({"do": "learn", "id": "tea", "text": format!("More. {payload}")});
-        stage.rig.done("registry", learnt).await;
+        stage.fixture.done("registry", learnt).await;
         stage.say(&mut thread, "And now?").await.unwrap();
 
         let asked = stage.asked("worker");

@@ -7,7 +7,7 @@ use skillhost_conversation::{ApprovalDecision, SecretPrompt};
 use test_support::TestHome;
 
 use super::stage::{Person, Stage, agent, answer, call, calls, failure, says};
-use crate::rig::{home_with, misbehaving};
+use crate::fixture::{home_with, misbehaving};
 
 const SECRET: &str = "hunter2-and-more";
 
@@ -63,16 +63,16 @@ async fn secret_is_stored_only_in_file() {
     let said = "The secret `SKILLHOST_T_FEED` is stored; you do not see it. a can read it from now \
                 on. An extension that reads it only when it starts needs a restart of the kernel.";
     assert_eq!(stage.last(), answer("1", "request_secure_input", said));
-    let file = std::fs::read_to_string(stage.rig.home.path(".env")).unwrap();
+    let file = std::fs::read_to_string(stage.fixture.home.path(".env")).unwrap();
     assert_eq!(file, format!("SKILLHOST_T_FEED='{SECRET}'\n"));
     // The extension that declares it has it at once.
-    let read = stage.rig.done("a", json!({"do": "secret", "name": "SKILLHOST_T_FEED"})).await;
+    let read = stage.fixture.done("a", json!({"do": "secret", "name": "SKILLHOST_T_FEED"})).await;
     assert!(read.ends_with(&format!("is {SECRET}")), "{read}");
     let approval = stage.transcript(&run_id).into_iter().find(|line| line["entry"] == "approval");
     assert_eq!(approval.unwrap()["decision"], "once");
     let reported = format!("{:?}{:?}", person.visible_events(), stage.asked("worker"));
     assert!(!reported.contains(SECRET), "{reported}");
-    assert!(!everything_but(&stage.rig.home, ".env").contains(SECRET));
+    assert!(!everything_but(&stage.fixture.home, ".env").contains(SECRET));
     stage.end().await;
 }
 
@@ -97,7 +97,7 @@ async fn secret_request_requires_declaration() {
         let (stage, _) = once(home, "request_secure_input", wanted, &person).await;
         assert_eq!(stage.last(), failure("1", "request_secure_input", refused));
         assert!(person.asked_for.lock().unwrap().is_empty());
-        assert!(!stage.rig.home.path(".env").exists());
+        assert!(!stage.fixture.home.path(".env").exists());
         stage.end().await;
     }
     // A user who declines.
@@ -125,14 +125,15 @@ async fn configuration_applies_at_once() {
     assert_eq!(stage.last(), answer("1", "configure_extension", said));
     assert!(person.asked.lock().unwrap()[0].always);
     let block = stage
-        .rig
+        .fixture
         .kernel
         .extensions()
-        .context_block("a", &crate::rig::operator(), "")
+        .context_block("a", &crate::fixture::operator(), "")
         .await
         .unwrap();
     assert_eq!(block.as_deref(), Some("new"));
-    let layer = std::fs::read(stage.rig.home.path("sandbox/data/kernel/configured.json")).unwrap();
+    let layer =
+        std::fs::read(stage.fixture.home.path("sandbox/data/kernel/configured.json")).unwrap();
     let layer: Value = serde_json::from_slice(&layer).unwrap();
     assert_eq!(layer, json!({"a": {"block": "new"}}));
     stage.end().await;
@@ -148,14 +149,15 @@ async fn rejected_configuration_changes_no_state() {
     let reported = format!("{:?}", stage.last());
     assert!(reported.contains("The configuration is unchanged."), "{reported}");
     assert!(reported.contains("priority") || reported.contains("invalid type"), "{reported}");
-    let kept = std::fs::read(stage.rig.home.path("sandbox/data/kernel/configured.json")).unwrap();
+    let kept =
+        std::fs::read(stage.fixture.home.path("sandbox/data/kernel/configured.json")).unwrap();
     let kept: Value = serde_json::from_slice(&kept).unwrap();
     assert_eq!(kept, serde_json::from_str::<Value>(layer).unwrap());
     let block = stage
-        .rig
+        .fixture
         .kernel
         .extensions()
-        .context_block("a", &crate::rig::operator(), "")
+        .context_block("a", &crate::fixture::operator(), "")
         .await
         .unwrap();
     assert_eq!(block.as_deref(), Some("before"));
@@ -171,7 +173,7 @@ async fn operator_settings_cannot_be_overridden() {
     let refused = "conflict: `block` of `a` is set in the operator's settings, which take \
                    precedence\nhint: ask the operator to change it in skillhost.yaml";
     assert_eq!(stage.last(), failure("1", "configure_extension", refused));
-    assert!(!stage.rig.home.path("sandbox/data/kernel/configured.json").exists());
+    assert!(!stage.fixture.home.path("sandbox/data/kernel/configured.json").exists());
     stage.end().await;
 
     let wanted = json!({"id": "b", "values": {"block": "x"}});
@@ -192,12 +194,12 @@ async fn doctor_reports_failed_and_missing_extensions() {
         says("done"),
     ];
     let stage = Stage::set(home, vec![("worker", script)]).await;
-    let folder = stage.rig.home.path("sandbox/extensions/new");
+    let folder = stage.fixture.home.path("sandbox/extensions/new");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("manifest.yaml"), "id: new\nname: New\nentrypoint: new\n").unwrap();
     let mut thread = stage.thread();
     stage.say(&mut thread, "go").await.unwrap();
-    let version = stage.rig.kernel.report().loaded[0].version.clone();
+    let version = stage.fixture.kernel.report().loaded[0].version.clone();
     let said = format!(
         "2 findings:\n- `new` was rejected in phase approve: it is not approved\n  hint: review, \
          build and approve it: skillhost ext build new\n- `b` is not healthy: health failed\n  hint: try \

@@ -11,7 +11,7 @@ use super::stage::{
     Person, Stage, Step, answer, assistant, call, called, calls, failure, saying, says, user,
     worker,
 };
-use crate::rig::patient;
+use crate::fixture::patient;
 
 const WORD: &str = "\n\n(This call was repeated with the same result. Try something else, or reply \
                     with the results so far.)";
@@ -234,7 +234,8 @@ async fn run_continues_without_transcript() {
     assert_eq!(stage.say_as(&mut thread, "go", &person).await.unwrap().text, "done");
     let notes = person.notes();
     assert!(notes.len() == 1 && notes[0].starts_with("writing the transcript "), "{notes:?}");
-    let busy = skillhost_conversation::ThreadStore::new(stage.rig.kernel.home()).open(thread.id());
+    let busy =
+        skillhost_conversation::ThreadStore::new(stage.fixture.kernel.home()).open(thread.id());
     assert!(matches!(busy, Err(ThreadError::Busy { .. })));
     stage.end().await;
 }

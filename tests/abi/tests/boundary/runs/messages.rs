@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::stage::{
     Person, Stage, Step, answer, assistant, called, calls, saying, says, user, worker,
 };
-use crate::rig::{next, patient};
+use crate::fixture::{next, patient};
 
 fn message(id: &str, prompt: &str) -> RunRequest {
     let (prompt, message_id) = (prompt.to_owned(), Some(id.to_owned()));
@@ -37,7 +37,7 @@ async fn made_to_rest(stage: &Stage, request: RunRequest, asked: &Notify) -> (Th
     let run = stage.run(&mut thread, request, &person);
     let rest = async {
         asked.notified().await;
-        stage.rig.kernel.drain_runs().await;
+        stage.fixture.kernel.drain_runs().await;
     };
     let (ended, ()) = tokio::join!(run, rest);
     (thread, ended.expect_err("it stops"))
@@ -89,11 +89,11 @@ async fn drained_run_resumes_in_next_kernel() {
     assert!(matches!(late, RunError::Restarting), "{late}");
     let id = thread.id().to_owned();
     drop(thread);
-    let (kernel, home) = (stage.rig.kernel, stage.rig.home);
+    let (kernel, home) = (stage.fixture.kernel, stage.fixture.home);
     kernel.shutdown().await;
 
     let stage = Stage::set(home, vec![("worker", vec![says("It is tea.")])]).await;
-    let mut thread = ThreadStore::new(stage.rig.kernel.home()).open(&id).unwrap();
+    let mut thread = ThreadStore::new(stage.fixture.kernel.home()).open(&id).unwrap();
     let person = silent_user();
     let outcome = stage.run(&mut thread, message("m1", "What is it?"), &person).await.unwrap();
     assert_eq!((outcome.text.as_str(), outcome.turns), ("It is tea.", 1));
@@ -118,7 +118,7 @@ async fn unresumable_run_is_cancelled_at_shutdown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn redelivered_message_gets_one_reply() {
     let stage = Stage::set(worker(""), vec![("worker", vec![says("Tea."), says("No.")])]).await;
-    let kernel = &stage.rig.kernel;
+    let kernel = &stage.fixture.kernel;
     let mut events = kernel.events().subscribe_all();
     kernel.start_event_delivery().await.unwrap();
     let thread = stage.thread().id().to_owned();

@@ -11,7 +11,7 @@ use super::stage::{
     Person, Stage, agent, answer, assistant, call, called, calls, failure, registry, saying, says,
     user,
 };
-use crate::rig::{misbehaving, patient};
+use crate::fixture::{misbehaving, patient};
 
 const HEADING: &str = "You are worker.\n\n---\n\n[Active Skills]\nThese instructions are in force. \
                        Where an earlier message has another text of one of these skills, this one \
@@ -45,7 +45,7 @@ async fn read_skill_repeats_only_after_change() {
         outcome.skills.iter().map(|s| (s.skill_id.as_str(), s.digest.clone())).collect();
     assert_eq!(skills, [("tea", digest("Boil water."))]);
     stage.say_as(&mut thread, "two", &person).await.unwrap();
-    stage.rig.done("registry", json!({"do": "learn", "id": "tea", "text": "Use a pot."})).await;
+    stage.fixture.done("registry", json!({"do": "learn", "id": "tea", "text": "Use a pot."})).await;
     stage.say_as(&mut thread, "three", &person).await.unwrap();
 
     let asked = stage.asked("worker");
@@ -81,7 +81,7 @@ async fn invoked_skill_applies_next_turn() {
     let home = worker("skills: {user-tea: Boil water.}", "");
     let stage = Stage::set(home, vec![("worker", vec![says("ok")])]).await;
     let mut thread = stage.thread();
-    let kernel = &stage.rig.kernel;
+    let kernel = &stage.fixture.kernel;
     let skill = kernel.agents().activate_skill(&mut thread, "user-tea").await.unwrap();
     assert_eq!(skill.digest, digest("Boil water."));
     let error = kernel.agents().activate_skill(&mut thread, "coffee").await.unwrap_err();
@@ -136,8 +136,8 @@ async fn removed_skill_is_reported_to_run() {
     let home = worker("skills: {tea: Boil water.}", "");
     let stage = Stage::set(home, vec![("worker", vec![says("ok")])]).await;
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
-    stage.rig.kernel.agents().activate_skill(&mut thread, "tea").await.unwrap();
-    stage.rig.done("registry", json!({"do": "forget", "id": "tea"})).await;
+    stage.fixture.kernel.agents().activate_skill(&mut thread, "tea").await.unwrap();
+    stage.fixture.done("registry", json!({"do": "forget", "id": "tea"})).await;
     stage.say_as(&mut thread, "go", &person).await.unwrap();
     assert_eq!(stage.asked("worker")[0].system, "You are worker.");
     assert_eq!(person.notes(), ["skill `tea` is not active: no skill `tea`"]);

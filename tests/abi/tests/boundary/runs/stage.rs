@@ -17,7 +17,7 @@ use skillhost_sdk::{CancellationToken, async_trait};
 use test_support::TestHome;
 use tokio::sync::Notify;
 
-use crate::rig::{Rig, home_with, misbehaving, patient};
+use crate::fixture::{KernelFixture, home_with, misbehaving, patient};
 
 /// Locks a mutex that no test poisons.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -171,7 +171,7 @@ impl Person {
 
 /// A kernel whose agents run on scripts.
 pub(crate) struct Stage {
-    pub(crate) rig: Rig,
+    pub(crate) fixture: KernelFixture,
     models: BTreeMap<String, Arc<Script>>,
 }
 
@@ -227,11 +227,11 @@ impl Stage {
         let kernel = Kernel::boot(options).await;
         let rejected = &kernel.report().rejected;
         assert!(rejected.is_empty(), "{rejected:?}");
-        Self { rig: Rig { kernel, home }, models }
+        Self { fixture: KernelFixture { kernel, home }, models }
     }
 
     pub(crate) fn thread(&self) -> Thread {
-        let threads = ThreadStore::new(self.rig.kernel.home());
+        let threads = ThreadStore::new(self.fixture.kernel.home());
         tokio::task::block_in_place(|| threads.create("worker")).expect("a new thread")
     }
 
@@ -261,7 +261,7 @@ impl Stage {
         person: &Arc<Person>,
     ) -> Result<RunOutcome, RunError> {
         let channel: Arc<dyn Channel> = Arc::clone(person) as _;
-        self.rig.kernel.agents().run_agent(thread, request, channel).await
+        self.fixture.kernel.agents().run_agent(thread, request, channel).await
     }
 
     /// Returns every request to the model of an agent so far.
@@ -283,7 +283,7 @@ impl Stage {
     /// Returns the transcript of a run, without times.
     pub(crate) fn transcript(&self, run_id: &str) -> Vec<Value> {
         let path = format!("sandbox/data/kernel/runs/{run_id}.jsonl");
-        let text = std::fs::read_to_string(self.rig.home.path(path)).expect("a transcript");
+        let text = std::fs::read_to_string(self.fixture.home.path(path)).expect("a transcript");
         let line = |line: &str| {
             let mut value: Value = serde_json::from_str(line).expect("a line is JSON");
             value.as_object_mut().expect("a line is an object").remove("at");
@@ -293,7 +293,7 @@ impl Stage {
     }
 
     pub(crate) async fn end(self) {
-        self.rig.kernel.shutdown().await;
+        self.fixture.kernel.shutdown().await;
     }
 }
 

@@ -14,7 +14,7 @@ use super::stage::{
     Person, Stage, Step, agent, answer, assistant, breaks_off, call, called, calls, cancelled_by,
     failure, is_silent, saying, says, usage, user, worker, written,
 };
-use crate::rig::{Gate, SOON, home_with, misbehaving, patient};
+use crate::fixture::{Gate, SOON, home_with, misbehaving, patient};
 
 fn tool(name: &str) -> ModelTool {
     let (name, description) = (name.to_owned(), "Misbehaves.".to_owned());
@@ -95,7 +95,7 @@ async fn thread_continues_in_another_run() {
     stage.say(&mut thread, "1").await.unwrap();
     let id = thread.id().to_owned();
     drop(thread);
-    let mut thread = ThreadStore::new(stage.rig.kernel.home()).open(&id).unwrap();
+    let mut thread = ThreadStore::new(stage.fixture.kernel.home()).open(&id).unwrap();
     assert_eq!(stage.say(&mut thread, "2").await.unwrap().text, "two");
     assert_eq!(stage.asked("worker")[1].messages, [user("1"), assistant("one"), user("2")]);
     stage.end().await;
@@ -109,7 +109,7 @@ async fn parallel_calls_keep_result_order() {
     let gate = Gate::open(&home);
     let stage = Stage::set(home, vec![("worker", script)]).await;
     let (mut thread, person) = (stage.thread(), Arc::new(Person::default()));
-    let emit = |topic| stage.rig.done("b", json!({"do": "emit", "topic": topic, "payload": 1}));
+    let emit = |topic| stage.fixture.done("b", json!({"do": "emit", "topic": topic, "payload": 1}));
     let events = async {
         // Both wait at the same time, and the second gets its result first.
         drop(gate.reached("a a").await);

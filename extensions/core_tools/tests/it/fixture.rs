@@ -12,23 +12,24 @@ use skillhost_sdk::{ErrorKind, ExtensionError, ToolArgs, Value, json};
 
 pub(crate) const CANARY: &str = "CANARY: this lies outside";
 
-pub(crate) struct Yard {
+pub(crate) struct SandboxFixture {
     temp: tempfile::TempDir,
     pub(crate) sandbox: Sandbox,
 }
 
-impl Yard {
+impl SandboxFixture {
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let yard = Self { sandbox: Sandbox::new(&temp.path().join("home")), temp };
+        let fixture = Self { sandbox: Sandbox::new(&temp.path().join("home")), temp };
         for rel in ["canary.txt", "outside/secret", "home/canary.txt", "home/sandbox/data/x/secret"]
         {
-            yard.write_outside(rel, CANARY);
+            fixture.write_outside(rel, CANARY);
         }
-        yard.write("skills/demo/SKILL.md", "---\nname: demo\ndescription: A demo.\n---\nDo it.\n");
-        yard.write("skills/demo/references/guide.md", "inside");
-        yard.write("notes/a.md", "one\ntwo\nthree\n");
-        yard
+        fixture
+            .write("skills/demo/SKILL.md", "---\nname: demo\ndescription: A demo.\n---\nDo it.\n");
+        fixture.write("skills/demo/references/guide.md", "inside");
+        fixture.write("notes/a.md", "one\ntwo\nthree\n");
+        fixture
     }
 
     pub(crate) fn path(&self, rel: &str) -> PathBuf {

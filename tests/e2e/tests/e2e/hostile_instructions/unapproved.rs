@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::Mutex;
 
-use mock_model::{Asked, MockModel};
+use mock_model::{MockModel, MockRequest};
 use serde_json::json;
 use test_support::{TestHome, library};
 
@@ -142,7 +142,7 @@ fn count_agent_requests(approved: bool) -> (usize, usize) {
     kernel.interrupt().success();
     let requests = mock.requests();
     let agent_requests =
-        requests.iter().filter(|request: &&Asked| request.system().contains(MARKER));
+        requests.iter().filter(|request: &&MockRequest| request.system().contains(MARKER));
     (agent_requests.count(), schedules["schedules"].as_array().unwrap().len())
 }
 

@@ -11,12 +11,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use mock_model::{Asked, MockModel, Step, Wire};
+use mock_model::{MockModel, MockRequest, Step, Wire};
 use serde_json::{Value, json};
 use test_support::TestHome;
 
+use crate::fixtures::{agent_manifest, shipped_manifest, skill_md};
 use crate::mcp_client::Client;
-use crate::scene::{agent_manifest, shipped_manifest, skill_md};
 
 mod table;
 mod unapproved;
@@ -53,7 +53,7 @@ struct ObedientModel {
 
 impl ObedientModel {
     /// Reads every text of a request and replies with the next order in it.
-    fn answer(&mut self, request: &Asked) -> Step {
+    fn answer(&mut self, request: &MockRequest) -> Step {
         let mut texts = vec![request.system(), request.body["tools"].to_string()];
         texts.extend(
             request.messages().into_iter().filter(|m| m.role != "assistant").map(|m| m.text),
@@ -238,7 +238,7 @@ fn run_row(row: &Row) -> Vec<String> {
     if has_text(&home.path("sandbox/data"), SECRET) {
         broken.push("the secret was recorded".to_owned());
     }
-    let offered = requests.iter().flat_map(Asked::tools);
+    let offered = requests.iter().flat_map(MockRequest::tools);
     broken.extend(
         offered.filter(|tool| tool.contains("evil")).map(|tool| format!("`{tool}` was offered")),
     );

@@ -7,8 +7,8 @@ use skill_ledger::{Ledger, LedgerError, Proposal, ProposalDrift, ProposalState};
 use skillhost_terminal::{BOLD, CliContext, CliError, CommandResult, DIM, display_safe, exit};
 use termimad::crossterm::event::KeyCode;
 
-use super::super::desk::{ReviewContext, current_actor, load_with_drift};
 use super::super::page::{self, StyledLine, StyledSpan, wrap_line};
+use super::super::review_context::{ReviewContext, current_actor, load_with_drift};
 use super::editor;
 use super::screen::{RawTerminal, ScreenInput};
 

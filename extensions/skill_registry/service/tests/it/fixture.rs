@@ -11,15 +11,15 @@ use skill_catalog::{
 };
 use skill_format::{Digest, SkillId};
 
-pub(crate) struct Scene {
+pub(crate) struct StoreFixture {
     root: PathBuf,
     /// `None` if another process owns the directory.
     _temp: Option<tempfile::TempDir>,
     pub(crate) clock: Arc<ManualClock>,
 }
 
-impl Scene {
-    /// Creates an empty scene with a root `skills`. Its clock is an hour ahead of the files, so
+impl StoreFixture {
+    /// Creates an empty fixture with a root `skills`. Its clock is an hour ahead of the files, so
     /// that no stamp is too young to be trusted.
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
@@ -29,7 +29,7 @@ impl Scene {
         Self { root, _temp: Some(temp), clock: Arc::new(ManualClock::new(ahead)) }
     }
 
-    /// Creates a scene in a directory that another process owns.
+    /// Creates a fixture in a directory that another process owns.
     pub(crate) fn at(root: PathBuf) -> Self {
         let clock = Arc::new(ManualClock::new(SystemTime::now() + Duration::from_secs(3_600)));
         Self { root, _temp: None, clock }

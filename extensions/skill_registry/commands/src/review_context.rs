@@ -11,7 +11,7 @@ use skill_ledger::{
 };
 use skillhost_terminal::{CliContext, CliError, Output};
 
-use super::stored;
+use super::home_skills;
 use super::wording::registry_error;
 use crate::arguments::SkillRoots;
 
@@ -26,9 +26,12 @@ impl ReviewContext {
     /// Opens the ledger of the session's home and completes the interrupted work of an earlier
     /// process.
     pub(super) fn open(session: &CliContext) -> Result<Self, CliError> {
-        let store = stored::open_store(session, &SkillRoots { roots: Vec::new() })?;
-        let context =
-            Self { ledger: stored::open_ledger(&session.home()?), store, output: session.output };
+        let store = home_skills::open_store(session, &SkillRoots { roots: Vec::new() })?;
+        let context = Self {
+            ledger: home_skills::open_ledger(&session.home()?),
+            store,
+            output: session.output,
+        };
         // Restores the texts of proposals if the database had to be rebuilt.
         context.with_ledger(|ledger, skills| ledger.record_direct_edits(skills, &[]))?;
         Ok(context)

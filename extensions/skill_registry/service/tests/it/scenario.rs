@@ -1,4 +1,4 @@
-//! A scene with a ledger, and one-line operations of agents and people.
+//! A fixture with a ledger, and one-line operations of agents and people.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,38 +13,38 @@ use skill_ledger::{
     SkillVersion,
 };
 
-use crate::scene::Scene;
+use crate::fixture::StoreFixture;
 
 /// 2026-11-22T01:58:16Z, in milliseconds.
 pub(crate) const NOON: i64 = 1_795_312_696_000;
 
-pub(crate) struct Desk {
-    pub(crate) scene: Scene,
+pub(crate) struct ReviewScenario {
+    pub(crate) fixture: StoreFixture,
     pub(crate) ledger: Ledger,
     pub(crate) clock: Arc<ManualClock>,
 }
 
-impl Desk {
-    /// Creates a desk with the skill `beads`, whose SKILL.md is [`text`] of `one`, `two`, `three`.
+impl ReviewScenario {
+    /// Creates a scenario with the skill `beads`, whose SKILL.md is [`text`] of `one`, `two`, `three`.
     pub(crate) fn new() -> Self {
-        let desk = Self::empty();
-        desk.write("beads", &text("beads", "one\ntwo\nthree"));
-        desk
+        let scenario = Self::empty();
+        scenario.write("beads", &text("beads", "one\ntwo\nthree"));
+        scenario
     }
 
     pub(crate) fn empty() -> Self {
-        Self::with(Scene::new())
+        Self::with(StoreFixture::new())
     }
 
-    /// Creates a desk for a scene that another process created and owns.
+    /// Creates a scenario for a fixture that another process created and owns.
     pub(crate) fn at(path: PathBuf) -> Self {
-        Self::with(Scene::at(path))
+        Self::with(StoreFixture::at(path))
     }
 
-    fn with(scene: Scene) -> Self {
+    fn with(fixture: StoreFixture) -> Self {
         let clock = Arc::new(ManualClock::new(UNIX_EPOCH + Duration::from_millis(NOON as u64)));
-        let ledger = Self::ledger_at(scene.path("data"), &clock);
-        Self { scene, ledger, clock }
+        let ledger = Self::ledger_at(fixture.path("data"), &clock);
+        Self { fixture, ledger, clock }
     }
 
     fn ledger_at(path: PathBuf, clock: &Arc<ManualClock>) -> Ledger {
@@ -58,17 +58,17 @@ impl Desk {
     }
 
     pub(crate) fn data(&self, rel: &str) -> PathBuf {
-        if rel.is_empty() { self.scene.path("data") } else { self.scene.path("data").join(rel) }
+        if rel.is_empty() { self.fixture.path("data") } else { self.fixture.path("data").join(rel) }
     }
 
     /// Writes the SKILL.md of a skill.
     pub(crate) fn write(&self, skill: &str, text: &str) {
-        self.scene.write(&format!("skills/{skill}/SKILL.md"), text);
+        self.fixture.write(&format!("skills/{skill}/SKILL.md"), text);
     }
 
     /// Reads a file of a skill; `None` if it does not exist.
     pub(crate) fn file(&self, rel: &str) -> Option<String> {
-        fs::read_to_string(self.scene.path("skills").join(rel)).ok()
+        fs::read_to_string(self.fixture.path("skills").join(rel)).ok()
     }
 
     /// Returns the body of a skill's SKILL.md.
@@ -78,7 +78,7 @@ impl Desk {
     }
 
     pub(crate) fn store(&self) -> Store {
-        self.scene.open()
+        self.fixture.open()
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -117,7 +117,7 @@ impl Desk {
     /// Returns the temporary files below the skills.
     pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        let mut dirs = vec![self.scene.path("skills"), self.data("")];
+        let mut dirs = vec![self.fixture.path("skills"), self.data("")];
         while let Some(dir) = dirs.pop() {
             for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
                 if entry.file_type().unwrap().is_dir() {
@@ -134,7 +134,7 @@ impl Desk {
 }
 
 pub(crate) fn text(name: &str, body: &str) -> String {
-    crate::scene::skill_text(name, body)
+    crate::fixture::skill_text(name, body)
 }
 
 /// Returns the filter that lets every proposal pass.

@@ -12,17 +12,17 @@ use skill_format::Digest;
 use skill_ledger::{LedgerErrorKind, ProposalState, ProposeRequest, VersionAuthor};
 
 use crate::crash_worker::{MARK, SKILLS, ledger, start_process, tell, whole};
-use crate::desk::{Desk, agent, every_proposal, person, wish};
-use crate::dice::Dice;
-use crate::scene::id;
+use crate::fixture::id;
+use crate::random::SeededRandom;
+use crate::scenario::{ReviewScenario, agent, every_proposal, person, wish};
 
 const PROCESSES: usize = 8;
 
 /// One of the processes.
 struct Member<'a> {
-    desk: &'a Desk,
+    scenario: &'a ReviewScenario,
     ledger: skill_ledger::Ledger,
-    dice: Dice,
+    random: SeededRandom,
     nth: u64,
 }
 
@@ -33,7 +33,7 @@ impl Member<'_> {
         loop {
             let Some(text) = self.with_line(skill, own) else { continue };
             let request = ProposeRequest { new_content: Some(text), ..wish(skill, "") };
-            let snapshot = self.desk.snapshot();
+            let snapshot = self.scenario.snapshot();
             let proposed = match self.ledger.propose(&snapshot, &agent(), &request) {
                 Ok(proposed) => proposed.proposal,
                 Err(error) if lost_a_race(error.reason()) => continue,
@@ -57,8 +57,8 @@ impl Member<'_> {
     fn roll_back(&mut self, skill: &str) {
         loop {
             let last = self.ledger.version(skill, None).unwrap().version.number;
-            let number = 1 + self.dice.below(last);
-            let snapshot = self.desk.snapshot();
+            let number = 1 + self.random.below(last);
+            let snapshot = self.scenario.snapshot();
             match self.ledger.rollback(&snapshot, &person(), skill, Some(number), None) {
                 Ok(back) => return tell(&format!("back {skill} {}", back.version)),
                 // It may already equal that version.
@@ -73,20 +73,20 @@ impl Member<'_> {
     /// Saves a file like an editor. Only one process edits at a time: an edit that overwrites
     /// another one is not the ledger's fault.
     fn edit(&mut self, skill: &str, own: &str) {
-        let editor = fs::File::create(self.desk.scene.path("editor")).unwrap();
+        let editor = fs::File::create(self.scenario.fixture.path("editor")).unwrap();
         editor.lock().unwrap();
-        self.ledger.record_direct_edits(&self.desk.snapshot(), &[id(skill)]).unwrap();
+        self.ledger.record_direct_edits(&self.scenario.snapshot(), &[id(skill)]).unwrap();
         let text = self.with_line(skill, own).unwrap();
-        let temporary = self.desk.scene.write("saved", &text);
-        let path = self.desk.scene.path(&format!("skills/{skill}/SKILL.md"));
+        let temporary = self.scenario.fixture.write("saved", &text);
+        let path = self.scenario.fixture.path(&format!("skills/{skill}/SKILL.md"));
         fs::rename(temporary, path).unwrap();
-        self.ledger.record_direct_edits(&self.desk.snapshot(), &[id(skill)]).unwrap();
+        self.ledger.record_direct_edits(&self.scenario.snapshot(), &[id(skill)]).unwrap();
         tell(&format!("edited {skill} {}", Digest::compute(text.as_bytes())));
     }
 
     /// Returns a skill's text with one more line at the top, and without the oldest of many.
     fn with_line(&self, skill: &str, own: &str) -> Option<String> {
-        let now = self.desk.file(&format!("{skill}/SKILL.md"))?;
+        let now = self.scenario.file(&format!("{skill}/SKILL.md"))?;
         let (head, body) = now.split_once("\ntop ")?;
         let lines: Vec<&str> = body.lines().take(12).collect();
         Some(format!("{head}\ntop {own}\n{}\n", lines.join("\n")))
@@ -94,9 +94,9 @@ impl Member<'_> {
 
     fn work(&mut self, rounds: u64) {
         for round in 0..rounds {
-            let skill = SKILLS[self.dice.below(3) as usize];
+            let skill = SKILLS[self.random.below(3) as usize];
             let own = format!("{}.{round}", self.nth);
-            match self.dice.below(8) {
+            match self.random.below(8) {
                 0 => self.roll_back(skill),
                 1 | 2 => self.edit(skill, &own),
                 _ => self.approve(skill, &own),
@@ -112,39 +112,39 @@ fn lost_a_race(reason: LedgerErrorKind) -> bool {
 
 /// The program of the processes; without its variables it returns at once.
 #[test]
-fn crowd_process() {
-    let Ok(place) = std::env::var("SKILL_STORE_TEST_CROWD_DESK") else { return };
+fn member_process() {
+    let Ok(place) = std::env::var("SKILL_LEDGER_TEST_DIRECTORY") else { return };
     let number = |name: &str| std::env::var(name).unwrap().parse::<u64>().unwrap();
-    let desk = Desk::at(place.into());
+    let scenario = ReviewScenario::at(place.into());
     let (nth, rounds) = (number("SKILL_STORE_TEST_SEED"), number("SKILL_STORE_TEST_ROUNDS"));
-    let ledger = ledger(&desk).set_wait(Duration::from_secs(600));
-    Member { desk: &desk, ledger, dice: Dice::new(nth + 1), nth }.work(rounds);
+    let ledger = ledger(&scenario).set_wait(Duration::from_secs(600));
+    Member { scenario: &scenario, ledger, random: SeededRandom::new(nth + 1), nth }.work(rounds);
 }
 
-fn start(desk: &Desk, nth: usize, rounds: u64) -> Child {
-    let place = desk.scene.path("").display().to_string();
+fn start(scenario: &ReviewScenario, nth: usize, rounds: u64) -> Child {
+    let place = scenario.fixture.path("").display().to_string();
     start_process(
-        "ledger_crowd::crowd_process",
+        "ledger_processes::member_process",
         &[
-            ("SKILL_STORE_TEST_CROWD_DESK", place),
+            ("SKILL_LEDGER_TEST_DIRECTORY", place),
             ("SKILL_STORE_TEST_SEED", nth.to_string()),
             ("SKILL_STORE_TEST_ROUNDS", rounds.to_string()),
         ],
     )
 }
 
-/// Lets the crowd work and compares the reports with the ledger.
-fn crowd(rounds: u64) {
-    let desk = Desk::empty();
-    let ledger = ledger(&desk);
+/// Lets the processes work and compares the reports with the ledger.
+fn run_processes(rounds: u64) {
+    let scenario = ReviewScenario::empty();
+    let ledger = ledger(&scenario);
     for skill in SKILLS {
-        desk.write(skill, &whole(skill, "SKILL.md", "0", "0", 4));
+        scenario.write(skill, &whole(skill, "SKILL.md", "0", "0", 4));
     }
-    let snapshot = desk.snapshot();
+    let snapshot = scenario.snapshot();
     for skill in SKILLS {
         ledger.history(&snapshot, skill).unwrap();
     }
-    let children: Vec<_> = (0..PROCESSES).map(|nth| start(&desk, nth, rounds)).collect();
+    let children: Vec<_> = (0..PROCESSES).map(|nth| start(&scenario, nth, rounds)).collect();
     let read = |mut child: Child| {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let lines = lines.filter_map(|line| Some(line.split_once(MARK)?.1.to_owned()));
@@ -181,7 +181,7 @@ fn crowd(rounds: u64) {
     assert_eq!(ended, PROCESSES);
     let deeds = by_proposal.len() + back.len() + edits.len();
     assert_eq!(deeds as u64, PROCESSES as u64 * rounds);
-    assert_history(&desk, &ledger, &by_proposal, &back, &edits);
+    assert_history(&scenario, &ledger, &by_proposal, &back, &edits);
 
     let mut seen = (0, 0);
     for proposal in ledger.proposals(every_proposal()).unwrap() {
@@ -198,8 +198,8 @@ fn crowd(rounds: u64) {
         }
     }
     assert_eq!(seen, (by_proposal.len(), rejected.len()));
-    assert_eq!(desk.leftovers(), Vec::<std::path::PathBuf>::new());
-    let conn = Connection::open(desk.data("registry.sqlite3")).unwrap();
+    assert_eq!(scenario.leftovers(), Vec::<std::path::PathBuf>::new());
+    let conn = Connection::open(scenario.data("registry.sqlite3")).unwrap();
     let check = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
     let verdict = conn.query_row("PRAGMA integrity_check", [], check).unwrap();
     assert_eq!(verdict, "ok");
@@ -215,20 +215,20 @@ fn crowd(rounds: u64) {
 /// files.
 #[track_caller]
 fn assert_history(
-    desk: &Desk,
+    scenario: &ReviewScenario,
     ledger: &skill_ledger::Ledger,
     by_proposal: &BTreeMap<String, (String, u64)>,
     back: &BTreeSet<(String, u64)>,
     edits: &BTreeMap<Digest, String>,
 ) {
-    let conn = Connection::open(desk.data("registry.sqlite3")).unwrap();
+    let conn = Connection::open(scenario.data("registry.sqlite3")).unwrap();
     let mut digests = conn
         .prepare(
             "SELECT digest FROM version_files JOIN versions ON versions.seq = version \
              WHERE skill_id = ?1 AND number = ?2",
         )
         .unwrap();
-    let snapshot = desk.snapshot();
+    let snapshot = scenario.snapshot();
     let (mut external, mut applied, mut returned) = (BTreeSet::new(), 0, 0);
     for skill in SKILLS {
         let versions = ledger.history(&snapshot, skill).unwrap();
@@ -253,7 +253,7 @@ fn assert_history(
             }
         }
         let last = ledger.version(skill, None).unwrap();
-        assert_eq!(last.files[0].text(), desk.file(&format!("{skill}/SKILL.md")).as_deref());
+        assert_eq!(last.files[0].text(), scenario.file(&format!("{skill}/SKILL.md")).as_deref());
         assert_eq!(last.version, *versions.last().unwrap());
     }
     assert_eq!((applied, returned), (by_proposal.len(), back.len()));
@@ -263,11 +263,11 @@ fn assert_history(
 
 #[test]
 fn concurrent_operations_are_recorded_once() {
-    crowd(6);
+    run_processes(6);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn many_concurrent_operations_are_recorded() {
-    crowd(1_000);
+    run_processes(1_000);
 }

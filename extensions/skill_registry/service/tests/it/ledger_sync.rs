@@ -13,8 +13,8 @@ use skill_service::{
 };
 use skillhost_payload::ErrorKind;
 
-use crate::desk::{Desk, agent, person, poll_and_sync, reading, text, wish};
-use crate::scene::id;
+use crate::fixture::id;
+use crate::scenario::{ReviewScenario, agent, person, poll_and_sync, reading, text, wish};
 
 fn topics(keeper: &LedgerSync, store: &Store) -> Vec<&'static str> {
     poll_and_sync(keeper, store).iter().map(LedgerEvent::topic).collect()
@@ -22,22 +22,22 @@ fn topics(keeper: &LedgerSync, store: &Store) -> Vec<&'static str> {
 
 #[test]
 fn foreign_changes_are_reported_once() {
-    let desk = Desk::new();
-    let other = desk.other();
-    other.propose(&desk.snapshot(), &agent(), &wish("beads", "before")).unwrap();
-    let store = desk.scene.open_warm();
-    let keeper = LedgerSync::new(&desk.ledger);
+    let scenario = ReviewScenario::new();
+    let other = scenario.other();
+    other.propose(&scenario.snapshot(), &agent(), &wish("beads", "before")).unwrap();
+    let store = scenario.fixture.open_warm();
+    let keeper = LedgerSync::new(&scenario.ledger);
     assert!(keeper.start(&store).events.is_empty());
     assert_eq!(topics(&keeper, &store), [""; 0]);
 
-    let made = other.propose(&desk.snapshot(), &agent(), &wish("beads", "four")).unwrap();
+    let made = other.propose(&scenario.snapshot(), &agent(), &wish("beads", "four")).unwrap();
     assert_eq!(topics(&keeper, &store), ["skill.proposal.created"]);
     assert_eq!(topics(&keeper, &store), [""; 0]);
     // Changes of the same copy of the program were published by it already.
-    desk.propose("beads", "five");
+    scenario.propose("beads", "five");
     assert_eq!(topics(&keeper, &store), [""; 0]);
 
-    desk.write("beads", &text("beads", "by hand"));
+    scenario.write("beads", &text("beads", "by hand"));
     let expected = [
         "skill.version.created",
         "skill.proposal.stale",
@@ -52,18 +52,18 @@ fn foreign_changes_are_reported_once() {
 
 #[test]
 fn unusable_ledger_is_reported_once() {
-    let desk = Desk::new();
-    let store = desk.scene.open_warm();
-    let keeper = LedgerSync::new(&desk.ledger);
-    fs::create_dir_all(desk.data("registry.sqlite3")).unwrap();
-    desk.write("beads", &text("beads", "by hand"));
+    let scenario = ReviewScenario::new();
+    let store = scenario.fixture.open_warm();
+    let keeper = LedgerSync::new(&scenario.ledger);
+    fs::create_dir_all(scenario.data("registry.sqlite3")).unwrap();
+    scenario.write("beads", &text("beads", "by hand"));
     let report = store.poll();
     let trouble = keeper.sync(&store, &report.events, report.changed).trouble.unwrap();
     assert_eq!(trouble.kind(), ErrorKind::Io);
     assert_eq!(keeper.last_error(), Some(trouble));
     assert_eq!(keeper.sync(&store, &[], true).trouble, None);
     assert!(keeper.last_error().is_some());
-    fs::remove_dir(desk.data("registry.sqlite3")).unwrap();
+    fs::remove_dir(scenario.data("registry.sqlite3")).unwrap();
     let kept = keeper.sync(&store, &[], false);
     let topics: Vec<_> = kept.events.iter().map(|event| event.topic()).collect();
     assert_eq!((topics, keeper.last_error()), (vec!["skill.version.created"], None));
@@ -71,27 +71,27 @@ fn unusable_ledger_is_reported_once() {
 
 #[test]
 fn empty_registry_creates_no_database() {
-    let desk = Desk::empty();
-    let store = desk.scene.open_warm();
-    let keeper = LedgerSync::new(&desk.ledger);
+    let scenario = ReviewScenario::empty();
+    let store = scenario.fixture.open_warm();
+    let keeper = LedgerSync::new(&scenario.ledger);
     for kept in
         [keeper.load_created_skills(&store), keeper.start(&store), keeper.sync(&store, &[], true)]
     {
         assert!(kept.events.is_empty() && kept.trouble.is_none(), "{kept:?}");
     }
     assert!(keeper.flush_activations(&ActivationLog::default()).trouble.is_none());
-    assert!(!desk.data("").exists());
+    assert!(!scenario.data("").exists());
 }
 
 #[test]
 fn sync_does_not_modify_database() {
-    let desk = Desk::new();
-    desk.propose("beads", "four");
-    let store = desk.scene.open_warm();
-    let keeper = LedgerSync::new(&desk.ledger);
-    let stamp = || fs::metadata(desk.data("registry.sqlite3")).unwrap().modified().unwrap();
+    let scenario = ReviewScenario::new();
+    scenario.propose("beads", "four");
+    let store = scenario.fixture.open_warm();
+    let keeper = LedgerSync::new(&scenario.ledger);
+    let stamp = || fs::metadata(scenario.data("registry.sqlite3")).unwrap().modified().unwrap();
     // The first start records the existing skills.
-    assert!(LedgerSync::new(&desk.ledger).start(&store).trouble.is_none());
+    assert!(LedgerSync::new(&scenario.ledger).start(&store).trouble.is_none());
     let before = stamp();
     assert!(keeper.start(&store).trouble.is_none());
     assert!(keeper.sync(&store, &[], true).trouble.is_none());
@@ -100,25 +100,25 @@ fn sync_does_not_modify_database() {
 
 #[test]
 fn reads_are_recorded_in_batches() {
-    let desk = Desk::new();
-    let keeper = LedgerSync::new(&desk.ledger);
+    let scenario = ReviewScenario::new();
+    let keeper = LedgerSync::new(&scenario.ledger);
     let log = ActivationLog::default();
     let full: Vec<i64> = (1..=600).filter(|at| log.record(reading(*at, "beads"))).collect();
     assert_eq!(full, [256, 512]);
-    let reads = || desk.ledger.stats(None).unwrap().first().map_or(0, |stats| stats.reads);
+    let reads = || scenario.ledger.stats(None).unwrap().first().map_or(0, |stats| stats.reads);
     assert!(keeper.flush_activations(&log).notes.is_empty());
     assert_eq!(reads(), 600);
 
     // The ledger is unavailable: excess reads are counted, the others are written later.
-    fs::rename(desk.data(""), desk.scene.path("away")).unwrap();
-    fs::write(desk.data(""), "in the way").unwrap();
+    fs::rename(scenario.data(""), scenario.fixture.path("away")).unwrap();
+    fs::write(scenario.data(""), "in the way").unwrap();
     let count = (0..100).filter(|at| log.record(reading(*at, "beads"))).count();
     assert_eq!(count, 0);
     assert_eq!(keeper.flush_activations(&log).trouble.unwrap().reason(), LedgerErrorKind::Io);
     assert!((0..9_000).filter(|at| log.record(reading(*at, "beads"))).count() > 0);
     assert_eq!(keeper.flush_activations(&log).trouble, None);
-    fs::remove_file(desk.data("")).unwrap();
-    fs::rename(desk.scene.path("away"), desk.data("")).unwrap();
+    fs::remove_file(scenario.data("")).unwrap();
+    fs::rename(scenario.fixture.path("away"), scenario.data("")).unwrap();
     let mut notes = keeper.flush_activations(&log).notes;
     notes.extend(keeper.flush_activations(&log).notes);
     let notes: Vec<_> = notes.iter().map(ToString::to_string).collect();
@@ -129,16 +129,16 @@ fn reads_are_recorded_in_batches() {
 
 #[test]
 fn created_skill_requires_approval() {
-    let desk = Desk::new();
-    let store = desk.scene.open_warm();
-    let keeper = LedgerSync::new(&desk.ledger);
+    let scenario = ReviewScenario::new();
+    let store = scenario.fixture.open_warm();
+    let keeper = LedgerSync::new(&scenario.ledger);
     assert!(keeper.start(&store).trouble.is_none());
     let bind = || {
         skill_content(&store, &store.snapshot(), "beads", Path::new("")).map(|content| content.text)
     };
     assert!(bind().is_ok());
 
-    desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
+    scenario.other().report_created(&scenario.snapshot(), &agent(), "beads").unwrap();
     keeper.sync(&store, &[], false);
     let snapshot = store.snapshot();
     let tree = snapshot.created()[&id("beads")].tree.unwrap();
@@ -161,7 +161,7 @@ fn created_skill_requires_approval() {
     let line = "• `beads` — (unapproved, created by the agent builder) About beads.";
     assert!(catalog.text.contains(line), "{}", catalog.text);
 
-    desk.other().approve_skill(&desk.snapshot(), &person(), "beads", tree).unwrap();
+    scenario.other().approve_skill(&scenario.snapshot(), &person(), "beads", tree).unwrap();
     keeper.sync(&store, &[], false);
     assert!(bind().is_ok());
     assert!(
@@ -176,12 +176,12 @@ fn created_skill_requires_approval() {
     assert_eq!(listed.structured["skills"][0]["unapproved"], Value::Null);
 
     // No poll and no synchronization lies between this write and these calls.
-    desk.scene.write("skills/beads/run.sh", "rm -r /");
+    scenario.fixture.write("skills/beads/run.sh", "rm -r /");
     assert_eq!(bind().unwrap_err().kind, ErrorKind::Denied);
-    fs::remove_file(desk.scene.path("skills/beads/run.sh")).unwrap();
+    fs::remove_file(scenario.fixture.path("skills/beads/run.sh")).unwrap();
     assert!(bind().is_ok());
     // A poll that finds another text revokes the approval by itself.
-    desk.write("beads", &text("beads", "other"));
+    scenario.write("beads", &text("beads", "other"));
     assert!(store.poll().changed);
     assert!(
         store
@@ -196,30 +196,30 @@ fn created_skill_requires_approval() {
 
 #[test]
 fn mirror_suffices_for_start() {
-    let desk = Desk::new();
-    desk.other().report_created(&desk.snapshot(), &agent(), "beads").unwrap();
+    let scenario = ReviewScenario::new();
+    scenario.other().report_created(&scenario.snapshot(), &agent(), "beads").unwrap();
     // The database cannot be opened at all.
-    fs::remove_file(desk.data("registry.sqlite3")).unwrap();
-    fs::create_dir(desk.data("registry.sqlite3")).unwrap();
-    let store = desk.scene.open_warm();
-    let kept = LedgerSync::new(&desk.ledger).load_created_skills(&store);
+    fs::remove_file(scenario.data("registry.sqlite3")).unwrap();
+    fs::create_dir(scenario.data("registry.sqlite3")).unwrap();
+    let store = scenario.fixture.open_warm();
+    let kept = LedgerSync::new(&scenario.ledger).load_created_skills(&store);
     assert_eq!(kept.trouble, None);
     assert!(!store.snapshot().created()[&id("beads")].is_approved());
-    fs::write(desk.data("created.json"), "torn").unwrap();
-    assert!(LedgerSync::new(&desk.ledger).load_created_skills(&store).trouble.is_some());
+    fs::write(scenario.data("created.json"), "torn").unwrap();
+    assert!(LedgerSync::new(&scenario.ledger).load_created_skills(&store).trouble.is_some());
     // An unreadable copy does not remove the records that are loaded.
     assert!(!store.snapshot().created()[&id("beads")].is_approved());
 }
 
 #[test]
 fn propose_reports_tolerated_deviations() {
-    let desk = Desk::new();
-    let snapshot: Arc<_> = desk.snapshot();
+    let scenario = ReviewScenario::new();
+    let snapshot: Arc<_> = scenario.snapshot();
     let mut request = wish("beads", "");
     request.new_content = None;
     request.diff = Some("```diff\n@@ -9,9 +9,9 @@\n one\n-two\n+2\n three\n```\n".to_owned());
     let propose = |policy| {
-        let (ledger, author) = (&desk.ledger, agent());
+        let (ledger, author) = (&scenario.ledger, agent());
         let (answer, outcome) =
             propose_skill_update(ledger, &snapshot, Audience::Model, &author, &request, policy);
         (answer.unwrap(), outcome.events)

@@ -10,7 +10,7 @@ use skillhost_conversation::{
 };
 use skillhost_terminal::{BOLD, CliError, DIM, Output, RED, display_safe};
 
-use super::{question, secret};
+use super::{approval_prompt, secret};
 
 /// The number of characters of a call's arguments or result in a progress line.
 const MAX_LINE_CHARS: usize = 160;
@@ -245,7 +245,7 @@ impl Channel for TerminalChannel {
         }
         self.break_line(&mut self.lock());
         // The kernel stores the agent and thread of an approval for the session.
-        question::prompt_approval(self.output, request).await
+        approval_prompt::prompt_approval(self.output, request).await
     }
 
     async fn request_secret(&self, ask: &SecretPrompt) -> SecretReply {

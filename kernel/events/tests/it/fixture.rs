@@ -12,13 +12,13 @@ use tempfile::TempDir;
 /// The maximum delay between two attempts.
 pub(crate) const MAX_DELAY: Duration = Duration::from_secs(25);
 
-pub(crate) struct Rig {
+pub(crate) struct JournalFixture {
     directory: TempDir,
     now: Arc<AtomicU64>,
     pub(crate) journal: Journal,
 }
 
-impl Rig {
+impl JournalFixture {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let now = Arc::new(AtomicU64::new(1_000_000));
@@ -74,7 +74,7 @@ fn open(directory: &TempDir, now: &Arc<AtomicU64>) -> Journal {
 pub(crate) fn event(topic: &str, n: u64) -> NewEvent {
     NewEvent {
         topic: topic.to_owned(),
-        source: "rig".to_owned(),
+        source: "fixture".to_owned(),
         payload: to_raw_value(&serde_json::json!({ "n": n })).unwrap(),
         correlation_id: None,
         key: None,

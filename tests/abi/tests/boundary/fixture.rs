@@ -19,7 +19,7 @@ use tokio::sync::broadcast::Receiver;
 pub(crate) const SOON: Duration = Duration::from_secs(2);
 
 /// A home under test and the kernel that runs on it.
-pub(crate) struct Rig {
+pub(crate) struct KernelFixture {
     pub(crate) kernel: Kernel,
     pub(crate) home: TestHome,
 }
@@ -38,13 +38,13 @@ pub(crate) fn home_with(id: &str, rest: &str) -> TestHome {
     misbehaving(TestHome::new(), id, rest)
 }
 
-impl Rig {
+impl KernelFixture {
     /// Boots with services and limits that no test reaches by being slow.
     pub(crate) async fn boot(home: TestHome) -> Self {
         Self::boot_with(home, patient(), true).await
     }
 
-    /// As [`Rig::boot`], with a supervisor.
+    /// As [`KernelFixture::boot`], with a supervisor.
     pub(crate) async fn boot_supervised(home: TestHome) -> Self {
         Self::boot_as(home, patient(), true, true).await
     }
@@ -93,12 +93,12 @@ impl Rig {
             .map(|output| output.text)
     }
 
-    /// As [`Rig::tool`] for an action that must succeed.
+    /// As [`KernelFixture::tool`] for an action that must succeed.
     pub(crate) async fn done(&self, id: &str, deed: Value) -> String {
         self.tool(id, deed).await.unwrap_or_else(|error| panic!("{id} failed: {error:?}"))
     }
 
-    /// As [`Rig::tool`] for an action that must fail: kind and message.
+    /// As [`KernelFixture::tool`] for an action that must fail: kind and message.
     pub(crate) async fn fault(&self, id: &str, deed: Value) -> (ErrorKind, String) {
         match self.tool(id, deed).await {
             Ok(text) => panic!("{id} succeeded: {text}"),

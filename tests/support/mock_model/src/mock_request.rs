@@ -8,7 +8,7 @@ use crate::wire::Wire;
 
 /// A request to the server.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct MockRequest {
     /// Its wire.
     pub wire: Wire,
     /// The path with its query.
@@ -42,7 +42,7 @@ impl Said {
     }
 }
 
-impl Asked {
+impl MockRequest {
     /// Returns the key of the request.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
