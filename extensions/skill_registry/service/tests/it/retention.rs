@@ -90,6 +90,9 @@ fn dry_run_removes_nothing() {
     assert_eq!(scenario.version_numbers("beads").len(), 30);
     assert_eq!(prune(&scenario, &rule).versions, 28);
     assert_eq!(scenario.version_numbers("beads"), [1, 30]);
+    // Numbers continue after the last one, pruned or not.
+    edit(&scenario, 30, 1);
+    assert_eq!(scenario.version_numbers("beads"), [1, 30, 31]);
 }
 
 #[test]
