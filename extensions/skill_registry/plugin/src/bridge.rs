@@ -32,9 +32,10 @@ pub(crate) fn to_tool_output(answer: ToolAnswer) -> Result<ToolOutput> {
 /// Logs the messages.
 pub(crate) fn log_messages(messages: &[LogMessage]) {
     for line in messages {
+        // Operators filter by this origin.
         match line.warning {
-            true => tracing::warn!("{}", line.text),
-            false => tracing::debug!("{}", line.text),
+            true => tracing::warn!(target: "skill_registry::watch", "{}", line.text),
+            false => tracing::debug!(target: "skill_registry::watch", "{}", line.text),
         }
     }
 }
