@@ -46,9 +46,9 @@ pub use id::{SkillId, SkillIdError};
 pub use input::{EntryKind, FileEntry, SKILL_YAML, SKILL_YAML_LIMIT, SkillInput};
 pub use render::{
     CatalogItem, LARGE_SKILL, PromptSkill, RenderReport, RenderedCatalog, RenderedSelection,
-    ResourceKind, ResourceLine, SHORT_DESCRIPTION, SessionLines, SkillInstructions, SkillSelection,
-    mime_type, render_available_skills, render_catalog, render_instructions, render_selection,
-    sanitize_line, shorten_description, wrap_content,
+    ResourceKind, ResourceLine, SessionLines, SkillInstructions, SkillSelection, mime_type,
+    render_available_skills, render_catalog, render_instructions, render_selection, sanitize_line,
+    shorten_description, wrap_content,
 };
 pub use skill::{
     AllowedTools, Frontmatter, ParsedSkill, SkillText, infer_core_type, is_valid_name, parse_head,

@@ -12,7 +12,7 @@ mod selected;
 
 pub use catalog::{CatalogItem, RenderReport, RenderedCatalog, render_catalog};
 pub use content::{LARGE_SKILL, SkillInstructions, render_instructions, wrap_content};
-pub use line::{SHORT_DESCRIPTION, sanitize_line, shorten_description};
+pub use line::{sanitize_line, shorten_description};
 pub use prompt_xml::{PromptSkill, render_available_skills};
 pub use resource::{ResourceKind, ResourceLine, mime_type};
 pub use selected::{RenderedSelection, SessionLines, SkillSelection, render_selection};

@@ -3,7 +3,7 @@
 //! A crate shows little of itself, and only what another crate needs: a name that no other crate
 //! uses, and that no exported signature needs, is removed from its root.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
@@ -12,12 +12,6 @@ use super::{none, read, rust_files};
 
 /// The names that a crate may export.
 const MAX_NAMES: usize = 80;
-
-/// Crates that export more, with their present number, which may only become smaller.
-const MORE_NAMES: &[(&str, usize)] = &[];
-
-/// The number of exported names of each crate that no other crate uses; it may only become smaller.
-const UNUSED_NAMES: &[(&str, usize)] = &[("extensions/skill_registry/format", 1)];
 
 /// Crates for authors of extensions, most of which are not in this repository.
 const FOR_AUTHORS: &[&str] = &["kernel/sdk", "kernel/contract"];
@@ -161,45 +155,24 @@ fn libraries() -> Vec<PathBuf> {
     product.map(|path| path.parent().unwrap().parent().unwrap().to_owned()).collect()
 }
 
-/// Compares numbers with a list of exceptions that only shrinks.
-fn compare_with_list(
-    what: &str,
-    found: &BTreeMap<String, (usize, String)>,
-    listed: &[(&str, usize)],
-) {
-    let listed: BTreeMap<&str, usize> = listed.iter().copied().collect();
-    let mut findings = Vec::new();
-    for (folder, (count, names)) in found {
-        let limit = listed.get(folder.as_str()).copied().unwrap_or_default();
-        if *count > limit {
-            findings.push(format!("{folder} has {count}, more than {limit}: {names}"));
-        } else if *count < limit {
-            findings.push(format!("{folder} has {count}: lower {limit}"));
-        }
-    }
-    let gone = listed.keys().filter(|folder| !found.contains_key(**folder));
-    findings.extend(gone.map(|folder| format!("{folder} has none: remove it from the list")));
-    none(what, &findings);
-}
-
 #[test]
 fn crates_export_few_names() {
-    let mut more = BTreeMap::new();
+    let mut findings = Vec::new();
     for folder in libraries() {
         let mut exported = ExportedNames::default();
         exported.add_file(&folder.join("src/lib.rs"), &folder.join("src"));
         let count = exported.names.len();
         if count > MAX_NAMES {
-            more.insert(folder.display().to_string(), (count, String::new()));
+            findings.push(format!("{} has {count}", folder.display()));
         }
     }
-    compare_with_list("exported names", &more, MORE_NAMES);
+    none(&format!("more than {MAX_NAMES} exported names"), &findings);
 }
 
 #[test]
 fn exported_names_are_used_elsewhere() {
     let all: Vec<_> = rust_files().map(|path| (path.clone(), words(&path))).collect();
-    let mut unused = BTreeMap::new();
+    let mut findings = Vec::new();
     for folder in libraries() {
         if FOR_AUTHORS.iter().any(|exempt| folder == Path::new(exempt)) {
             continue;
@@ -218,8 +191,8 @@ fn exported_names_are_used_elsewhere() {
         };
         let names: Vec<_> = exported.names.iter().filter(|name| !is_used(name)).cloned().collect();
         if !names.is_empty() {
-            unused.insert(folder.display().to_string(), (names.len(), names.join(", ")));
+            findings.push(format!("{}: {}", folder.display(), names.join(", ")));
         }
     }
-    compare_with_list("exported names that no other crate uses", &unused, UNUSED_NAMES);
+    none("exported names that no other crate uses", &findings);
 }

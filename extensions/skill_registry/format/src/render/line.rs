@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use skillhost_payload::is_hidden;
 
 /// The maximum number of characters of a short description.
-pub const SHORT_DESCRIPTION: usize = 160;
+pub(crate) const SHORT_DESCRIPTION: usize = 160;
 
 /// The minimum room for a useful start of a trigger sentence, in characters.
 const MIN_TRIGGER: usize = 32;
@@ -117,7 +117,7 @@ fn clean_length(text: &str) -> usize {
     at
 }
 
-/// Shortens a description to one harmless line of at most [`SHORT_DESCRIPTION`] characters.
+/// Shortens a description to one harmless line of at most 160 characters.
 ///
 /// A longer one becomes its first sentence, followed by the first sentence with a trigger phrase,
 /// cut at a word if both do not fit.
