@@ -6,6 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::future::Future;
 use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -54,7 +55,7 @@ struct AppendFile {
     disk: Box<dyn AppendSink>,
     /// The length of the complete lines, in bytes.
     length: u64,
-    /// True if a failed write left bytes after `length` that could not be removed.
+    /// True if a failed write left bytes after `length` that have not been removed.
     torn: bool,
     /// True if no line follows one that could not be written.
     ends_on_error: bool,
@@ -98,7 +99,7 @@ impl AppendLog {
         let file = Arc::clone(&self.file);
         let job = move || {
             let written = file.lock().unwrap_or_else(PoisonError::into_inner).append(&lines);
-            // Before the receipt: whoever drops the log then has closed its file.
+            // Before the receipt: a caller that has it and drops the log has closed the file.
             drop(file);
             let _ = sender.send(written);
         };
@@ -120,11 +121,14 @@ impl AppendFile {
             self.disk.truncate(self.length)?;
             self.torn = false;
         }
+        // Until the write returns: a panic in it leaves bytes as well.
+        self.torn = true;
         if let Err(error) = self.disk.append(lines) {
             self.torn = self.disk.truncate(self.length).is_err();
             self.has_ended = self.ends_on_error;
             return Err(error);
         }
+        self.torn = false;
         self.length += lines.len() as u64;
         Ok(())
     }
@@ -151,7 +155,7 @@ impl Future for AppendReceipt {
 }
 
 fn thread_error() -> io::Error {
-    io::Error::other("the append-log thread is not running")
+    io::Error::other("the append-log thread did not complete the write")
 }
 
 /// Returns the queue of the append-log thread, which the first line starts.
@@ -160,7 +164,13 @@ fn append_thread() -> Option<mpsc::Sender<AppendJob>> {
     let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
     if thread.is_none() {
         let (sender, jobs) = mpsc::channel::<AppendJob>();
-        let work = move || jobs.into_iter().for_each(|job| job());
+        let work = move || {
+            for job in jobs {
+                // A write that panics ends neither the thread nor the logs of others; its receipt
+                // is an error.
+                let _ = catch_unwind(AssertUnwindSafe(job));
+            }
+        };
         let started = std::thread::Builder::new().name("append-log".to_owned()).spawn(work);
         *thread = started.is_ok().then_some(sender);
     }
