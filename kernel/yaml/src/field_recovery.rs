@@ -271,14 +271,15 @@ fn join_value_text(first: &str, rest: &str) -> String {
     }
     match block_header(first) {
         Some('|') => lines.join("\n"),
-        Some(_) => fold_lines(&lines),
+        Some(_) => fold_lines(&lines).trim().to_owned(),
         None if first.starts_with(['"', '\'']) => {
-            strip_quotes(&fold_lines(&[&[first], &lines[..]].concat()))
+            strip_quotes(fold_lines(&[&[first], &lines[..]].concat()).trim())
         }
         None => {
             // In a plain scalar a line that starts with `#` is a comment.
             let text = lines.into_iter().filter(|line| !line.starts_with('#'));
-            fold_lines(&std::iter::once(first).chain(text).collect::<Vec<_>>())
+            let lines: Vec<_> = std::iter::once(first).chain(text).collect();
+            fold_lines(&lines).trim().to_owned()
         }
     }
 }
@@ -290,10 +291,11 @@ fn block_header(first: &str) -> Option<char> {
     header.chars().all(|c| matches!(c, '+' | '-' | '1'..='9')).then_some(indicator)
 }
 
-/// Joins lines by blanks; an empty line starts a new paragraph.
-fn fold_lines(lines: &[&str]) -> String {
+/// Joins lines as YAML does: with blanks, and an empty line as a line break.
+#[must_use]
+pub fn fold_lines<S: AsRef<str>>(lines: &[S]) -> String {
     let mut text = String::new();
-    for line in lines {
+    for line in lines.iter().map(AsRef::as_ref) {
         if line.is_empty() {
             text.push('\n');
         } else {
@@ -303,7 +305,7 @@ fn fold_lines(lines: &[&str]) -> String {
             text.push_str(line);
         }
     }
-    text.trim().to_owned()
+    text
 }
 
 /// Removes quotes around the complete text, or an opening one that is never closed.

@@ -30,6 +30,7 @@ mod strict;
 mod tree;
 
 pub use build::{DEPTH_LIMIT, EVENT_LIMIT, NODE_LIMIT};
+pub use field_recovery::fold_lines;
 pub use notice::{MISSING_BLANK, Notice, NoticeKind, excerpt};
 pub use print::print_tree;
 pub use read::{RecoveredTree, parse_counted, parse_recovering};

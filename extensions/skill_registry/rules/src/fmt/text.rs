@@ -1,7 +1,7 @@
 //! Notation of texts in YAML.
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
-use yaml_tree::{Scalar, YamlStyle};
+use yaml_tree::{Scalar, YamlStyle, fold_lines};
 
 use super::source::BlockScalar;
 
@@ -28,7 +28,7 @@ pub(super) fn choose_form(
         YamlStyle::Literal | YamlStyle::Folded if text.trim().is_empty() => None,
         YamlStyle::Literal | YamlStyle::Folded => block.map(copy_block),
         // Lines are kept only if folding them gives the same text.
-        _ if lines.len() > 1 && fold(lines) == *text => {
+        _ if lines.len() > 1 && fold_lines(lines) == *text => {
             Some(ScalarForm::Block(">-".to_owned(), lines.to_vec()))
         }
         // A recovered text is literal: folding would join its lines.
@@ -89,22 +89,6 @@ pub(super) fn push_line(line: &str, indent: usize, out: &mut String) {
         out.push_str(line);
     }
     out.push('\n');
-}
-
-/// Joins lines as YAML does: with blanks, and an empty line as a line break.
-fn fold(lines: &[String]) -> String {
-    let mut text = String::new();
-    for line in lines {
-        if line.is_empty() {
-            text.push('\n');
-        } else {
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push(' ');
-            }
-            text.push_str(line);
-        }
-    }
-    text
 }
 
 /// Returns `true` if every reader of YAML 1.1 or 1.2 that infers no type reads a text without
