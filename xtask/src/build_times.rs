@@ -29,9 +29,6 @@ const OURS_LIMIT: f64 = 360.0;
 /// The limit of the elapsed time of the whole build, in seconds.
 const BUILD_LIMIT: f64 = 360.0;
 
-/// Limits of single crates above the usual one, in seconds; they only become smaller.
-const LARGER_LIMITS: &[(&str, f64)] = &[];
-
 /// The changes that are measured: a name, a file in which a line is added, and the limit of the
 /// elapsed time until all parts of the product are built again, in seconds.
 const CHANGES: [(&str, &str, f64); 2] = [
@@ -220,14 +217,10 @@ impl BuildTimes {
     }
 
     fn exceeded_crates(&self) -> Vec<String> {
-        let limit_of = |name: &str| {
-            let larger = LARGER_LIMITS.iter().find(|(larger, _)| *larger == name);
-            larger.map_or(CRATE_LIMIT, |(_, limit)| *limit)
-        };
-        let exceeded = self.ours.iter().filter(|(name, seconds)| *seconds > limit_of(name));
-        let lines = exceeded
-            .map(|(name, seconds)| format!("{name}: {seconds:.1} s of {} s", limit_of(name)));
-        lines.collect()
+        let exceeded = self.ours.iter().filter(|(_, seconds)| *seconds > CRATE_LIMIT);
+        exceeded
+            .map(|(name, seconds)| format!("{name}: {seconds:.1} s of {CRATE_LIMIT} s"))
+            .collect()
     }
 
     fn exceeded_sums(&self) -> Vec<String> {
