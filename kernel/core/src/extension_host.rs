@@ -319,7 +319,7 @@ impl ExtensionHost {
         }
     }
 
-    /// Returns what an extension is told when it is created.
+    /// Returns the arguments of an extension's creation.
     pub(crate) fn build_extension_init(
         &self,
         found: &DiscoveredManifest,

@@ -2,8 +2,8 @@
 //!
 //! Starting points: [`ExtensionHost`] loads extensions (`load`, `reload`) through `loader` (the only
 //! file that calls dlopen) and `abi` (the only conversions). The rest of the kernel sees each as an
-//! [`Instance`] of a [`Plugin`], whatever its kind; [`KernelState`] is what is loaded, replaced as a
-//! whole. Agents and the assembled kernel are above this crate, which reaches them through
+//! [`Instance`] of a [`Plugin`] of any kind; [`KernelState`] holds the loaded extensions and is replaced
+//! as a whole. Agents and the assembled kernel are above this crate, which reaches them through
 //! [`HostServices`] and [`StateObserver`] alone.
 
 mod abi;

@@ -34,6 +34,6 @@ pub struct LoadContext<'a> {
     pub secrets: &'a SecretStore,
     /// Timeouts for calls into extensions.
     pub limits: &'a KernelLimits,
-    /// What the extension is told when it is created.
+    /// The arguments of its creation.
     pub init: ExtensionInit,
 }

@@ -1,6 +1,6 @@
 //! The JSON of every payload as earlier programs and libraries write it.
 //!
-//! The files hold one value per line. Never edit them: whoever was compiled before reads and writes
+//! The files hold one value per line. Never edit them: programs compiled earlier read and write
 //! exactly this. A new optional field must not appear in them.
 
 use serde::Serialize;

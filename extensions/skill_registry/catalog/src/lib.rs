@@ -16,7 +16,7 @@
 //!
 //! The modules:
 //! - `walk` finds the directories that are skills, `reading` reads them, `resolve` decides which of
-//!   several an id stands for, and [`Store`] publishes the result as a [`Snapshot`].
+//!   several an id names, and [`Store`] publishes the result as a [`Snapshot`].
 //! - [`Store::poll`] compares stamps (`signature`) and runs the same walk again where they moved.
 //! - Every name from outside goes through the jail of `skillhost-files`: an id is looked up, a path
 //!   is checked as text and then opened component by component, without following links.

@@ -42,7 +42,7 @@ enum FmtStatus {
 struct FmtRecord {
     path: String,
     status: FmtStatus,
-    /// The reason for leaving it unchanged, and its line; 0 stands for the file.
+    /// The reason for leaving it unchanged, and its line; 0 means the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<FmtProblem>,
     /// The change to the frontmatter.

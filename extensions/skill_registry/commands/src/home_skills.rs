@@ -157,8 +157,8 @@ fn home_options(session: &CliContext) -> Result<StoreOptions, CliError> {
     Ok(config.options(home.root(), installation.and_then(|i| i.share_dir).as_deref()))
 }
 
-/// Restricts the roots of an untrusted home: they count as untrusted whatever the settings declare,
-/// and must lie in the home.
+/// Restricts the roots of an untrusted home: they count as untrusted, even if the settings declare
+/// otherwise, and must lie in the home.
 fn distrust(session: &CliContext, home: &Home, roots: &mut Vec<SkillRoot>) {
     for root in &mut *roots {
         root.trust = TrustLevel::Untrusted;

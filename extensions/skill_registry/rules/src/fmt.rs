@@ -155,7 +155,7 @@ pub fn format_skill(text: &str, options: FmtOptions) -> Result<FormattedSkill, F
     // Both sorts are stable and use the same key, so that draft and tree stay parallel.
     fields.nodes.sort_by_key(|node| field_rank(node.key.as_ref()));
     root.entries.sort_by_key(|entry| field_rank(Some(&entry.key)));
-    // Whatever field is first now, the header goes above it.
+    // The header goes above the field that is first now.
     if let Some(first) = fields.nodes.first_mut() {
         first.leading.splice(0..0, header);
     } else {

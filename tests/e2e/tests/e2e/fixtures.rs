@@ -104,7 +104,7 @@ pub(crate) fn stable_json(output: &Output) -> String {
     pretty_json(value)
 }
 
-/// Formats a value with sorted keys, whatever order the parser keeps.
+/// Formats a value with sorted keys, independent of the order that the parser keeps.
 pub(crate) fn pretty_json(mut value: Value) -> String {
     value.sort_all_objects();
     serde_json::to_string_pretty(&value).expect("a value can be printed")

@@ -104,7 +104,7 @@ fn command_names() -> Vec<String> {
     names
 }
 
-/// Whether a text has a command, with the name of the program or in quotes.
+/// Returns whether a text contains a command, with the name of the program or in quotes.
 fn names_command(text: &str, commands: &[String]) -> bool {
     let follows = |start: &str, with_argument: bool| {
         text.match_indices(start).any(|(at, _)| {

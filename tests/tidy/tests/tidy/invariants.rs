@@ -71,7 +71,7 @@ fn kernel_has_no_skill_knowledge() {
         "kernel/files/src",
     ];
     none("skill knowledge in the kernel", &naming(&words, &folders, &[]));
-    // These hand on what a provider publishes and tell clients what it is.
+    // These pass on the content that a provider publishes, and describe it to clients.
     assert_exact(
         "skill knowledge at the kernel's border",
         &words,
@@ -107,7 +107,7 @@ fn tools_are_called_in_one_place() {
 /// compiled once, where it is made.
 #[test]
 fn kernel_futures_are_compiled_once() {
-    let folders = ["kernel/core/src", "kernel/agents/src", "kernel/host/src"];
+    let folders = ["kernel/core/src", "kernel/agents/src", "kernel/host/src", "kernel/mcp/src"];
     none("public async functions of the kernel", &naming(&["pub async fn"], &folders, &[]));
 }
 
@@ -165,7 +165,7 @@ fn kernel_opens_its_own_data_only() {
         });
         findings.extend(others.map(|line| format!("{}: {}", path.display(), line.trim())));
     }
-    // Where an extension is told where its own lies, and where it is defined.
+    // The directory that an extension gets, and the definition.
     assert_eq!(
         findings,
         [
@@ -230,8 +230,8 @@ fn nothing_is_written_in_place() {
 
 #[test]
 fn paths_of_others_are_opened_in_jails() {
-    // What is told paths by agents, models and peers, and opens them relative to a directory.
-    let told = [
+    // These receive paths from agents, models and peers, and open them relative to a directory.
+    let receivers = [
         "extensions/core_tools/src",
         "extensions/skill_registry/service/src/tools",
         "extensions/skill_registry/service/src/tools.rs",
@@ -244,7 +244,7 @@ fn paths_of_others_are_opened_in_jails() {
     // One makes the folder of an id, one asks whether two names are one folder.
     let exempt =
         ["kernel/agents/src/runtime/create_agent.rs", "kernel/agents/src/runtime/effect.rs"];
-    assert_exact("files opened by their path", &["std::fs", "tokio::fs"], &told, &exempt);
+    assert_exact("files opened by their path", &["std::fs", "tokio::fs"], &receivers, &exempt);
     let opens = naming(&["ambient_authority"], &["kernel", "extensions"], &[]);
     let allowed = [
         // Directories that commands name, and roots.
@@ -277,7 +277,7 @@ fn files_are_synced_in_one_place() {
 #[test]
 fn runtimes_are_built_in_few_places() {
     assert_exact(
-        "async runtimes beside that of the process and that of an extension",
+        "async runtimes other than that of the process and those of extensions",
         &["new_multi_thread()", "new_current_thread()", "Runtime::new()"],
         &["kernel", "extensions"],
         &[

@@ -308,15 +308,15 @@ const WORD_LIMITS: [(&str, f64); 15] = [
     ("tells", 4.0),
     ("whole", 4.0),
     ("asked", 4.0),
-    ("told", 1.0),
+    ("told", 0.0),
     ("stands", 1.0),
     ("nobody", 1.0),
-    ("whoever", 1.0),
-    ("whatever", 1.0),
-    ("beside", 1.0),
-    ("somebody", 1.0),
-    ("anybody", 1.0),
-    ("mend", 1.0),
+    ("whoever", 0.0),
+    ("whatever", 0.0),
+    ("beside", 0.0),
+    ("somebody", 0.0),
+    ("anybody", 0.0),
+    ("mend", 0.0),
 ];
 
 #[test]
@@ -327,7 +327,9 @@ fn comments_use_standard_words() {
         for line in
             read(&path).lines().filter_map(|line| line.split_once("//").map(|(_, c)| c.to_owned()))
         {
-            for word in line.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty()) {
+            // An underscore joins the parts of an identifier, which other checks read.
+            let words = line.split(|c: char| !c.is_alphabetic() && c != '_');
+            for word in words.filter(|word| !word.is_empty()) {
                 *counts.entry(word.to_lowercase()).or_default() += 1;
                 all += 1;
             }

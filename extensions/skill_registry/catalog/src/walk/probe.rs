@@ -247,7 +247,7 @@ impl RootScanner<'_> {
         let size = stat.signature.size;
         let skill = Skill::new(id.clone(), place, good.frontmatter, size, good.estimate, known);
         let before = candidate.previous.and_then(ScanEntry::skill);
-        // The same object stands for the same content: readers and caches compare addresses.
+        // The same object means the same content: readers and caches compare addresses.
         let unchanged = before.filter(|old| {
             old.is_same_as(&skill)
                 // Without an earlier digest only an equal stamp shows that the text is the same.

@@ -37,7 +37,7 @@ pub struct ManifestFile {
     pub digest: Digest,
     /// Its size in bytes.
     pub size: u64,
-    /// `true` if a user has execute permission; clients are not told.
+    /// `true` if a user has execute permission; not published.
     pub executable: bool,
 }
 

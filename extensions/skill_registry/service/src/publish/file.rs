@@ -131,7 +131,7 @@ pub fn published_directory(
         if hidden {
             continue;
         }
-        // Clients expect the upper-case name, whatever the case on the disk.
+        // Clients expect the upper-case name; the case on the disk may differ.
         if path.is_empty() && name == skill.file().name() {
             SKILL_MD.clone_into(&mut name);
         }

@@ -1,5 +1,5 @@
 //! Tests of unapproved files in `sandbox/extensions`: such a file is never started, offered,
-//! notified, scheduled or exported, whatever the orders say.
+//! notified, scheduled or exported.
 
 use std::fs;
 use std::sync::Mutex;
