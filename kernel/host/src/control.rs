@@ -2,7 +2,8 @@
 //!
 //! A request is one JSON line, and so is its response. A command that finds no running kernel boots
 //! its own and executes the same request there, so that both respond alike. The directory of the
-//! socket is private to its owner, and each end checks that the peer is the same user : a peer could also replace the libraries that the kernel loads.
+//! socket is private to its owner, and each end checks that the peer is the same user: a peer could
+//! also replace the libraries that the kernel loads.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -58,7 +58,7 @@ impl LoopGuard {
     }
 }
 
-/// Returns arguments with sort_fields keys and standard spacing; text that is not JSON stays unchanged.
+/// Returns arguments with sorted keys and standard spacing; text that is not JSON stays unchanged.
 fn canonicalize_arguments(arguments: &str) -> String {
     serde_json::from_str::<Value>(arguments)
         .map_or_else(|_| arguments.to_owned(), |value| sort_fields(value).to_string())
