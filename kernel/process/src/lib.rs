@@ -3,9 +3,9 @@
 //! [`ProcessSupervisor`] is the loader of such extensions: it starts the process in a directory of
 //! checked files, exchanges messages over its standard input and output, supervises and restarts
 //! it, and stops it. Each module has one concern: `loader` makes a [`ProcessSpec`] from a manifest,
-//! `wire` parses and validates lines, `skim` reads lines that are too long for that, `running` is one
-//! process from its handshake to its exit, `supervised` restarts it after a crash, and `tools`
-//! converts tools and results.
+//! `wire` parses and validates lines, `message_skim` reads lines that are too long for that,
+//! `running` is one process from its handshake to its exit, `supervised` restarts it after a crash,
+//! and `tools` converts tools and results.
 
 mod error;
 mod loader;
