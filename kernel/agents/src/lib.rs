@@ -20,4 +20,4 @@ pub use runtime::kernel_tools::kernel_tool_table;
 pub use runtime::session::RunSessions;
 pub use runtime::{ExhaustedLimit, RunError, RunRequest};
 pub use templates::{RenderedTemplate, TemplateLoader, render_template};
-pub use turn::{ComposedTurn, DEFAULT_AGENT, TurnRequest};
+pub use turn::{ComposedTurn, TurnRequest};

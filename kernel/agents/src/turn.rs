@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use serde::Serialize;
+use skillhost_control::DEFAULT_AGENT;
 use skillhost_conversation::{ModelError, ModelProvider};
 use skillhost_core::{
     Agent, ContextBlock, KernelError, KernelState, ListedTools, PinnedInstance,
@@ -45,9 +46,6 @@ pub struct ComposedTurn {
     /// Each provider's contribution, in chain order.
     pub blocks: Vec<ContextBlock>,
 }
-
-/// The agent of a turn that names none.
-pub const DEFAULT_AGENT: &str = "orchestrator_agent";
 
 impl AgentRuntime {
     /// Returns every agent by id, including those in the error state.

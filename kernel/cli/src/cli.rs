@@ -3,21 +3,22 @@
 mod events;
 mod mcp;
 mod models;
-mod talk;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use skill_commands::{ExportArgs, SkillCommand};
+use skillhost_chat::{AskArgs, ChatArgs};
 use skillhost_terminal::GlobalArgs;
 
 pub(crate) use events::{EventCommand, TailArgs};
 pub(crate) use mcp::{LabeledRoot, McpArgs, McpClient, McpCommand, ServeArgs};
 pub(crate) use models::{CheckArgs, ModelCommand};
-pub(crate) use talk::{AskArgs, ChatArgs, ChatSessionArgs, ThreadCommand};
+pub(crate) use threads::ThreadCommand;
 
 /// A nano-kernel for AI agents and a registry for Agent Skills.
 ///

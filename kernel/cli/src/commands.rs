@@ -2,7 +2,6 @@
 
 mod agent;
 mod ask;
-mod chat;
 mod config;
 mod event_text;
 mod events;
@@ -18,7 +17,6 @@ mod run;
 mod schedule;
 mod schema;
 pub(crate) mod supervise;
-mod talk;
 mod threads;
 mod tool;
 mod trust;
@@ -34,6 +32,7 @@ use skillhost_terminal::{
 use tracing_subscriber::EnvFilter;
 
 use crate::cli::{Cli, CompletionsArgs, ConfigArgs, ConfigCommand, TopLevelCommand};
+use crate::in_process::with_own_kernel;
 use crate::kernel_session::request_from_kernel;
 
 /// The time a finished process waits for its output to be read.
@@ -98,7 +97,9 @@ fn run(cli: &Cli) -> CommandResult {
         TopLevelCommand::Run(args) if args.supervised => supervise::cmd_supervise(&session),
         TopLevelCommand::Run(_) => run::cmd_run(&session),
         TopLevelCommand::Ask(args) => ask::cmd_ask(&session, args),
-        TopLevelCommand::Chat(args) => chat::cmd_chat(&session, args),
+        TopLevelCommand::Chat(args) => skillhost_chat::cmd_chat(&session, args, &|args, work| {
+            with_own_kernel(&session, args, work)
+        }),
         TopLevelCommand::Thread(command) => threads::cmd_threads(&session, command),
         TopLevelCommand::Event(command) => events::cmd_events(&session, command),
         TopLevelCommand::Agent(command) => agent::cmd_agent(&session, command),

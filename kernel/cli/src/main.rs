@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod failures;
+mod in_process;
 mod kernel_session;
 #[cfg(test)]
 mod reference;

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use skillhost_manifest::{AgentCatalog, AgentLimits, ExtensionId};
 
+/// The agent of a turn that names none.
+pub const DEFAULT_AGENT: &str = "orchestrator_agent";
+
 /// The source of an instruction layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

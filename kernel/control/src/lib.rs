@@ -25,7 +25,8 @@ mod supervision;
 mod tool_listing;
 
 pub use agent::{
-    AgentDetails, AgentError, AgentStatus, AgentSummary, InstructionLayer, InstructionLayerKind,
+    AgentDetails, AgentError, AgentStatus, AgentSummary, DEFAULT_AGENT, InstructionLayer,
+    InstructionLayerKind,
 };
 pub use backoff::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 pub use build::{BuildOutcome, BuildPreview, ReloadOutcome, RollbackOutcome};

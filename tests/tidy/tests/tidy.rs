@@ -117,6 +117,7 @@ fn only_the_boundary_names_the_abi_and_only_it_is_unsafe() {
 #[test]
 fn only_the_command_line_prints() {
     let printers = [
+        "kernel/chat",
         "kernel/cli",
         "kernel/terminal",
         "extensions/skill_registry/commands",

@@ -4,6 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 
 use serde::Serialize;
 use skillhost_builder::{ApprovalPlan, CargoExtensionBuilder};
+use skillhost_chat::format_details;
 use skillhost_files::files_digest;
 use skillhost_home::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
@@ -12,7 +13,6 @@ use skillhost_home::{
 use skillhost_terminal::{BOLD, CliContext, CliError, CommandResult, display_safe, exit};
 
 use super::event_text::format_time;
-use super::talk::format_details;
 use crate::cli::ExtensionApproveArgs;
 
 /// An extension that can be approved, as `--print --json` shows it.

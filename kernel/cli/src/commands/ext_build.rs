@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use skillhost_builder::TrialReport;
+use skillhost_chat::format_details;
 use skillhost_control::{BuildOutcome, BuildPreview, ControlRequest, RollbackOutcome};
 use skillhost_core::PluginLoader;
 use skillhost_home::{ApprovalSurface, Settings};
@@ -15,7 +16,6 @@ use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, display_safe, exit, parse_answer,
 };
 
-use super::talk::format_details;
 use crate::cli::ExtensionBuildArgs;
 use crate::failures::kernel_error;
 use crate::kernel_session::{request_from_kernel, with_kernel};

@@ -11,8 +11,9 @@ use syn::visit::{self, Visit};
 use super::language::{is_test_only, product_sources};
 use super::{in_any, none, read};
 
-/// The sources that spell commands: the command line itself, and the table.
+/// The sources that spell commands: the command line itself, with the chat, and the table.
 const SPELLING: &[&str] = &[
+    "kernel/chat",
     "kernel/cli",
     "kernel/terminal",
     "kernel/payload/src/operator_command.rs",

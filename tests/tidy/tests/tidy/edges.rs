@@ -12,7 +12,7 @@ use super::{none, root};
 /// The layers of the product, the highest first. The right column is that of the skill registry.
 const LAYERS: &[&[&str]] = &[
     &["skillhost"],
-    &["skillhost-kernel", "skillhost-mcp", "skill-commands", "skill-registry"],
+    &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
     &["skillhost-agents", "skillhost-process", "skillhost-builder", "skill-service"],
     &["skillhost-core", "skillhost-models", "skillhost-terminal", "skill-ledger", "core_tools"],
     &["skillhost-control", "skill-rules", "skillhost-echo", "skillhost-embedding"],
@@ -133,8 +133,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["skillhost-control", "skillhost-home", "skillhost-payload", "skillhost-conversation"],
     ),
     (
+        "skillhost-chat",
+        &[
+            "skillhost-terminal",
+            "skillhost-control",
+            "skillhost-conversation",
+            "skillhost-home",
+            "skillhost-payload",
+        ],
+    ),
+    (
         "skillhost",
         &[
+            "skillhost-chat",
             "skillhost-kernel",
             "skillhost-agents",
             "skillhost-core",

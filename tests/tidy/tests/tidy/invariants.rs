@@ -124,7 +124,7 @@ fn offline_commands_boot_no_kernel() {
             "kernel/cli/src/commands/ext_build.rs",
             "kernel/cli/src/commands/mcp.rs",
             "kernel/cli/src/commands/run.rs",
-            "kernel/cli/src/commands/talk.rs",
+            "kernel/cli/src/in_process.rs",
         ],
     );
     assert_exact(

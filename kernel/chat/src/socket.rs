@@ -8,10 +8,9 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
-use skillhost_agents::DEFAULT_AGENT;
 use skillhost_control::{
-    AgentDetails, ClientMessage, ControlRequest, LoadReport, MessageConnection, ServerMessage,
-    SupervisorLock, UserMessage, is_gone,
+    AgentDetails, ClientMessage, ControlRequest, DEFAULT_AGENT, LoadReport, MessageConnection,
+    ServerMessage, SupervisorLock, UserMessage, is_gone,
 };
 use skillhost_conversation::{Channel, RunOutcome, ThreadStore};
 use skillhost_home::Home;
@@ -22,16 +21,16 @@ use skillhost_terminal::{
 use tokio::signal::unix::Signal;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::approved::check_approved;
-use super::connection::{
+use crate::approved::check_approved;
+use crate::arguments::ChatSessionArgs;
+use crate::connection::{
     KernelConnection, ThreadOverview, TurnTerminal, check_agent, create_thread, open_thread,
 };
-use super::terminal_channel::TerminalChannel;
-use crate::cli::ChatSessionArgs;
+use crate::terminal_channel::TerminalChannel;
 
 /// Returns the load report of the home's running kernel. A restarting kernel is awaited: a second
 /// kernel in this process would conflict with it.
-pub(super) fn fetch_load_report(
+pub(crate) fn fetch_load_report(
     session: &CliContext,
     home: &Home,
 ) -> Result<Option<LoadReport>, CliError> {
@@ -50,7 +49,7 @@ pub(super) fn fetch_load_report(
 }
 
 /// A connection to the running kernel, and the thread.
-pub(super) struct SocketKernel<'a> {
+pub(crate) struct SocketKernel<'a> {
     session: &'a CliContext,
     socket: PathBuf,
     threads: ThreadStore,
@@ -87,7 +86,7 @@ struct MessageExchange<'a> {
 
 impl<'a> SocketKernel<'a> {
     /// Finds or creates the thread.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         session: &'a CliContext,
         socket: PathBuf,
         home: &Home,

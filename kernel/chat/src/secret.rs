@@ -6,7 +6,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use skillhost_conversation::{SecretPrompt, SecretReply};
 use skillhost_terminal::{BOLD, Output, display_safe};
 
-use super::approval_prompt::prompt_line;
+use crate::approval_prompt::prompt_line;
 
 /// A guard that disables the terminal's echo until it is dropped, also when the prompt is canceled.
 struct EchoOff {
@@ -33,7 +33,7 @@ impl Drop for EchoOff {
 }
 
 /// Prompts for a secret. Dropping the future cancels the prompt.
-pub(super) async fn prompt_secret(output: Output, ask: &SecretPrompt) -> SecretReply {
+pub(crate) async fn prompt_secret(output: Output, ask: &SecretPrompt) -> SecretReply {
     let read = match EchoOff::disable_echo() {
         Ok(_unseen) => prompt_line(output, text(ask)).await,
         Err(error) => Err(error),

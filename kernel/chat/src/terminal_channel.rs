@@ -10,7 +10,7 @@ use skillhost_conversation::{
 };
 use skillhost_terminal::{BOLD, CliError, DIM, Output, RED, display_safe};
 
-use super::{approval_prompt, secret};
+use crate::{approval_prompt, secret};
 
 /// The number of characters of a call's arguments or result in a progress line.
 const MAX_LINE_CHARS: usize = 160;

@@ -1,15 +1,4 @@
 //! A thread, its user, and the agent's next turn: the shared part of `ask` and `chat`.
-//!
-//! If a kernel runs for the home, it executes the turns and this process is only its terminal;
-//! otherwise this process boots a kernel of its own.
-
-mod approval_prompt;
-mod approved;
-mod connection;
-mod in_process;
-mod secret;
-mod socket;
-mod terminal_channel;
 
 use std::sync::Arc;
 
@@ -19,53 +8,44 @@ use serde_json::{Value, json};
 use skillhost_control::{ControlRequest, LoadReport, socket_path};
 use skillhost_conversation::RunOutcome;
 use skillhost_payload::SkillRef;
-use skillhost_terminal::{CliContext, CliError, DIM, display_safe, parse_answer};
+use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, display_safe, parse_answer};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::ChatSessionArgs;
-use crate::kernel_session::with_kernel;
-pub(super) use approval_prompt::format_details;
-pub(super) use connection::ThreadOverview;
-use connection::{KernelConnection, TurnTerminal};
-use in_process::InProcessKernel;
-use socket::SocketKernel;
-use terminal_channel::TerminalChannel;
+use crate::arguments::ChatSessionArgs;
+use crate::connection::{KernelBoot, KernelConnection, OpenedKernel, ThreadOverview, TurnTerminal};
+use crate::socket::{self, SocketKernel};
+use crate::terminal_channel::TerminalChannel;
 
 /// A chat in one thread.
-pub(super) struct ChatSession<'a> {
-    pub(super) session: &'a CliContext,
-    pub(super) person: Arc<TerminalChannel>,
-    pub(super) interrupted: Signal,
+pub(crate) struct ChatSession<'a> {
+    pub(crate) session: &'a CliContext,
+    pub(crate) person: Arc<TerminalChannel>,
+    pub(crate) interrupted: Signal,
     model: Option<String>,
     kernel: Box<dyn KernelConnection + 'a>,
 }
 
 /// Opens or creates the thread and runs `work` with it.
-pub(super) fn with_chat_session<'a, T>(
+pub(crate) fn with_chat_session<'a>(
     session: &'a CliContext,
     args: &'a ChatSessionArgs,
-    work: impl FnOnce(ChatSession<'a>) -> LocalBoxFuture<'a, Result<T, CliError>> + 'a,
-) -> Result<T, CliError> {
+    boot: &KernelBoot<'a>,
+    work: impl FnOnce(ChatSession<'a>) -> LocalBoxFuture<'a, CommandResult> + 'a,
+) -> CommandResult {
     let home = session.trusted_home()?;
+    let work = move |opened: OpenedKernel<'a>| {
+        let OpenedKernel { connection, report, interrupted } = opened;
+        let talk = ChatSession::new(session, args, interrupted, connection);
+        talk.print_rejections(&report);
+        work(talk)
+    };
     match (socket::fetch_load_report(session, &home)?, socket_path(&home, &session.environment)) {
         (Some(report), Some(socket)) => session.block_on(Box::pin(async move {
             let interrupted = signal(SignalKind::interrupt())?;
             let kernel = SocketKernel::open(session, socket, &home, args).await?;
-            let talk = ChatSession::new(session, args, interrupted, Box::new(kernel));
-            talk.print_rejections(&report);
-            work(talk).await
+            work(OpenedKernel { connection: Box::new(kernel), report, interrupted }).await
         }))?,
-        _ => with_kernel(session, move |kernel| {
-            Box::pin(async move {
-                // From here on Ctrl-C cancels a turn and does not end the process.
-                let interrupted = signal(SignalKind::interrupt())?;
-                let own = InProcessKernel::open(session, kernel.clone(), args).await?;
-                let talk = ChatSession::new(session, args, interrupted, Box::new(own));
-                talk.print_rejections(&kernel.report());
-                kernel.start_services().await;
-                work(talk).await
-            })
-        }),
+        _ => boot(args, Box::new(work)),
     }
 }
 
@@ -88,29 +68,29 @@ impl<'a> ChatSession<'a> {
     }
 
     /// Returns the thread's id.
-    pub(super) fn thread(&self) -> &str {
+    pub(crate) fn thread(&self) -> &str {
         self.kernel.thread()
     }
 
     /// Returns the thread's agent.
-    pub(super) fn agent(&self) -> &str {
+    pub(crate) fn agent(&self) -> &str {
         self.kernel.agent()
     }
 
     /// Returns a summary of the thread.
-    pub(super) fn thread_overview(&self) -> Result<ThreadOverview, CliError> {
+    pub(crate) fn thread_overview(&self) -> Result<ThreadOverview, CliError> {
         self.kernel.thread_overview()
     }
 
     /// Runs one turn of the agent. Ctrl-C cancels the turn; a second one does not wait for that.
-    pub(super) async fn send_message(&mut self, text: String) -> Result<RunOutcome, CliError> {
+    pub(crate) async fn send_message(&mut self, text: String) -> Result<RunOutcome, CliError> {
         let terminal = TurnTerminal { person: &self.person, interrupted: &mut self.interrupted };
         let result = self.kernel.run_turn(text, self.model.clone(), terminal).await;
         self.end_of_turn(result)
     }
 
     /// Waits for the pending reply to earlier messages in the thread; `None` if there is none.
-    pub(super) async fn wait_for_pending_reply(&mut self) -> Result<Option<RunOutcome>, CliError> {
+    pub(crate) async fn wait_for_pending_reply(&mut self) -> Result<Option<RunOutcome>, CliError> {
         let terminal = TurnTerminal { person: &self.person, interrupted: &mut self.interrupted };
         match self.kernel.wait_for_pending_reply(terminal).await.transpose() {
             Some(result) => self.end_of_turn(result).map(Some),
@@ -126,24 +106,24 @@ impl<'a> ChatSession<'a> {
     }
 
     /// Creates another thread with an agent.
-    pub(super) async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
+    pub(crate) async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
         self.kernel.switch_agent(agent).await?;
         self.person.set_agent(self.kernel.agent());
         Ok(())
     }
 
     /// Removes the messages of the thread.
-    pub(super) async fn reset(&mut self) -> Result<(), CliError> {
+    pub(crate) async fn reset(&mut self) -> Result<(), CliError> {
         self.kernel.reset().await
     }
 
     /// Activates a skill in the thread.
-    pub(super) async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {
+    pub(crate) async fn activate_skill(&mut self, skill: &str) -> Result<SkillRef, CliError> {
         self.kernel.activate_skill(skill).await
     }
 
     /// Sends a request to the kernel.
-    pub(super) async fn request<T: DeserializeOwned>(
+    pub(crate) async fn request<T: DeserializeOwned>(
         &self,
         request: ControlRequest,
     ) -> Result<T, CliError> {
@@ -151,7 +131,7 @@ impl<'a> ChatSession<'a> {
     }
 
     /// Converts the outcome to the object that `--json` prints.
-    pub(super) fn to_json(&self, outcome: &RunOutcome) -> Result<Value, CliError> {
+    pub(crate) fn to_json(&self, outcome: &RunOutcome) -> Result<Value, CliError> {
         let mut value = serde_json::to_value(outcome).map_err(std::io::Error::from)?;
         value["thread"] = json!(self.thread());
         value["notes"] = json!(self.person.take_notes());

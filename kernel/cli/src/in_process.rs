@@ -1,34 +1,51 @@
-//! A thread executed by a kernel in this process.
-
-use std::sync::Arc;
+//! A thread executed by a kernel in this process, for `ask` and `chat`.
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
-use skillhost_agents::{DEFAULT_AGENT, RunError, RunRequest};
-use skillhost_control::ControlRequest;
+use skillhost_agents::{RunError, RunRequest};
+use skillhost_chat::{
+    ChatSessionArgs, ChatWork, KernelConnection, OpenedKernel, ThreadOverview, TurnTerminal,
+    check_agent, check_approved, create_thread, open_thread,
+};
+use skillhost_control::{ControlRequest, DEFAULT_AGENT, LoadReport};
 use skillhost_conversation::{RunOutcome, Thread, ThreadStore};
 use skillhost_kernel::Kernel;
 use skillhost_kernel::control::execute_request;
 use skillhost_payload::SkillRef;
-use skillhost_terminal::{CliContext, CliError};
+use skillhost_terminal::{CliContext, CliError, CommandResult};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::approved::check_approved;
-use super::connection::{
-    KernelConnection, ThreadOverview, TurnTerminal, check_agent, create_thread, open_thread,
-};
-use crate::cli::ChatSessionArgs;
 use crate::failures::{kernel_error, run_error};
+use crate::kernel_session::with_kernel;
+
+/// Boots a kernel in this process, opens the thread and runs the work with them.
+pub(crate) fn with_own_kernel<'a>(
+    session: &'a CliContext,
+    args: &'a ChatSessionArgs,
+    work: ChatWork<'a>,
+) -> CommandResult {
+    with_kernel(session, move |kernel| {
+        Box::pin(async move {
+            // From here on Ctrl-C cancels a turn and does not end the process.
+            let interrupted = signal(SignalKind::interrupt())?;
+            let own = InProcessKernel::open(session, kernel.clone(), args).await?;
+            kernel.start_services().await;
+            let report = LoadReport::clone(&kernel.report());
+            work(OpenedKernel { connection: Box::new(own), report, interrupted }).await
+        })
+    })
+}
 
 /// A kernel, and a thread locked against other processes.
-pub(super) struct InProcessKernel {
+pub(crate) struct InProcessKernel {
     kernel: Kernel,
     thread: Thread,
 }
 
 impl InProcessKernel {
     /// Opens or creates the thread.
-    pub(super) async fn open(
+    pub(crate) async fn open(
         session: &CliContext,
         kernel: Kernel,
         args: &ChatSessionArgs,
@@ -75,7 +92,7 @@ impl KernelConnection for InProcessKernel {
         &mut self,
         text: String,
         model: Option<String>,
-        terminal: TurnTerminal<'_>,
+        mut terminal: TurnTerminal<'_>,
     ) -> Result<RunOutcome, CliError> {
         let cancel = CancellationToken::new();
         let request = RunRequest {
@@ -86,13 +103,13 @@ impl KernelConnection for InProcessKernel {
             message_id: None,
             correlation_id: None,
         };
-        let channel = Arc::clone(terminal.person);
+        let channel = terminal.channel();
         let mut run = Box::pin(self.kernel.agents().run_agent(&mut self.thread, request, channel));
         let result = loop {
             tokio::select! {
                 biased;
                 result = &mut run => break result,
-                _ = terminal.interrupted.recv() => {
+                () = terminal.wait_for_interrupt() => {
                     if cancel.is_cancelled() {
                         break Err(RunError::Cancelled);
                     }

@@ -19,7 +19,7 @@ const MAX_DETAIL_LINES: usize = 12_000;
 
 /// Prints the complete call and waits for a decision. Dropping the future cancels the prompt; the
 /// terminal is not read after that.
-pub(super) async fn prompt_approval(output: Output, request: &ApprovalRequest) -> ApprovalDecision {
+pub(crate) async fn prompt_approval(output: Output, request: &ApprovalRequest) -> ApprovalDecision {
     match prompt_line(output, text(request)).await {
         Ok(line) => parse_decision(&line, request.always),
         Err(error) => {
@@ -29,7 +29,7 @@ pub(super) async fn prompt_approval(output: Output, request: &ApprovalRequest) -
 }
 
 /// Prints a prompt and waits for a line. Dropping the future cancels the prompt.
-pub(super) async fn prompt_line(output: Output, text: String) -> io::Result<String> {
+pub(crate) async fn prompt_line(output: Output, text: String) -> io::Result<String> {
     // The write end closes when this function returns or is dropped, which cancels the blocking
     // read.
     let reader = pipe().map(|(cancelled, keep_open)| {
@@ -75,7 +75,7 @@ fn text(request: &ApprovalRequest) -> String {
 
 /// Formats the details of a call, each line marked so that none can imitate the prompt. Details
 /// beyond the limit end with a note on the omitted lines.
-pub(crate) fn format_details(details: &str) -> Vec<String> {
+pub fn format_details(details: &str) -> Vec<String> {
     let lines = details.lines().count();
     let mut rendered: Vec<_> = details
         .lines()

@@ -9,14 +9,14 @@ use skillhost_home::suggest_similar;
 use skillhost_terminal::{CliError, display_safe, parse_answer};
 
 /// A function that sends a request to a kernel.
-pub(super) type KernelRequests<'a> =
+pub(crate) type KernelRequests<'a> =
     dyn Fn(ControlRequest) -> LocalBoxFuture<'a, Result<Box<RawValue>, CliError>> + 'a;
 
 /// Rejects names of unknown tools. `ask` sends a request to the kernel.
-pub(super) async fn check_approved(
-    approved: &[String],
-    ask: &KernelRequests<'_>,
-) -> Result<(), CliError> {
+///
+/// # Errors
+/// A tool is unknown, or the kernel did not answer.
+pub async fn check_approved(approved: &[String], ask: &KernelRequests<'_>) -> Result<(), CliError> {
     if approved.is_empty() {
         return Ok(());
     }

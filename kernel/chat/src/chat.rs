@@ -1,4 +1,4 @@
-//! `skillhost chat`: a thread, line by line.
+//! The command `chat`: a thread, line by line.
 
 mod command;
 mod complete;
@@ -10,8 +10,9 @@ use skillhost_control::{AgentSummary, ControlRequest, ToolListing};
 use skillhost_payload::{CallContext, CallOrigin, ToolOutput};
 use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, display_safe, exit};
 
-use super::talk::{self, ChatSession, ThreadOverview};
-use crate::cli::ChatArgs;
+use crate::arguments::ChatArgs;
+use crate::connection::{KernelBoot, ThreadOverview};
+use crate::session::{ChatSession, with_chat_session};
 use command::{ChatInput, HELP};
 use complete::CompletionNames;
 use input::{InputLine, LineInput};
@@ -19,10 +20,18 @@ use input::{InputLine, LineInput};
 /// The tool that lists skills; a home without the registry has no `/skills`.
 const LIST_SKILLS: &str = "list_skills";
 
-pub(super) fn cmd_chat(session: &CliContext, args: &ChatArgs) -> CommandResult {
+/// Runs `chat`: reads lines and sends them until the input ends.
+///
+/// # Errors
+/// The home, the agent or the thread is not usable; errors of single messages are printed.
+pub fn cmd_chat<'a>(
+    session: &'a CliContext,
+    args: &'a ChatArgs,
+    boot: &KernelBoot<'a>,
+) -> CommandResult {
     // Registered before the line editor, which installs its own handler for Ctrl-C.
     let mut input = LineInput::open(session)?;
-    talk::with_chat_session(session, &args.talk, move |mut talk| {
+    with_chat_session(session, &args.talk, boot, move |mut talk| {
         Box::pin(async move {
             let talk = &mut talk;
             greet(talk);

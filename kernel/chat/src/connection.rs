@@ -4,32 +4,65 @@ use std::io;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::future::LocalBoxFuture;
 use serde_json::value::RawValue;
-use skillhost_control::ControlRequest;
-use skillhost_conversation::{RunOutcome, Thread, ThreadSkill, ThreadStore};
+use skillhost_control::{ControlRequest, LoadReport};
+use skillhost_conversation::{Channel, RunOutcome, Thread, ThreadSkill, ThreadStore};
 use skillhost_payload::SkillRef;
-use skillhost_terminal::{CliError, exit};
+use skillhost_terminal::{CliError, CommandResult, exit};
 use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
 
-use super::terminal_channel::TerminalChannel;
-use crate::cli::ChatSessionArgs;
+use crate::arguments::ChatSessionArgs;
+use crate::terminal_channel::TerminalChannel;
 
 /// A summary of a thread.
-pub(in crate::commands) struct ThreadOverview {
-    pub(in crate::commands) messages: usize,
-    pub(in crate::commands) skills: Vec<ThreadSkill>,
+pub struct ThreadOverview {
+    /// The number of messages.
+    pub messages: usize,
+    /// The active skills.
+    pub skills: Vec<ThreadSkill>,
 }
 
 /// The terminal of a turn, and its Ctrl-C.
-pub(super) struct TurnTerminal<'a> {
-    pub(super) person: &'a Arc<TerminalChannel>,
-    pub(super) interrupted: &'a mut Signal,
+pub struct TurnTerminal<'a> {
+    pub(crate) person: &'a Arc<TerminalChannel>,
+    pub(crate) interrupted: &'a mut Signal,
 }
+
+impl TurnTerminal<'_> {
+    /// Returns the channel that prints the events of the turn.
+    #[must_use]
+    pub fn channel(&self) -> Arc<dyn Channel> {
+        Arc::<TerminalChannel>::clone(self.person)
+    }
+
+    /// Waits for Ctrl-C.
+    pub async fn wait_for_interrupt(&mut self) {
+        // The stream of a signal does not end.
+        self.interrupted.recv().await;
+    }
+}
+
+/// A kernel that answers the messages of a chat.
+pub struct OpenedKernel<'a> {
+    /// The connection, with the thread.
+    pub connection: Box<dyn KernelConnection + 'a>,
+    /// The report of the kernel's start.
+    pub report: LoadReport,
+    /// Ctrl-C, which cancels a turn from now on and does not end the process.
+    pub interrupted: Signal,
+}
+
+/// The part of a command that needs a kernel.
+pub type ChatWork<'a> = Box<dyn FnOnce(OpenedKernel<'a>) -> LocalBoxFuture<'a, CommandResult> + 'a>;
+
+/// A function that boots a kernel in this process, opens the thread and runs the work with them.
+pub type KernelBoot<'a> = dyn Fn(&'a ChatSessionArgs, ChatWork<'a>) -> CommandResult + 'a;
 
 /// A connection to a kernel, for one thread at a time.
 #[async_trait(?Send)]
-pub(super) trait KernelConnection {
+pub trait KernelConnection {
     /// Returns the thread's id.
     fn thread(&self) -> &str;
 
@@ -67,21 +100,30 @@ pub(super) trait KernelConnection {
 }
 
 /// Creates a thread, on a thread of the process that may wait for the disk.
-pub(super) async fn create_thread(threads: ThreadStore, agent: &str) -> Result<Thread, CliError> {
+///
+/// # Errors
+/// The thread's journal cannot be written.
+pub async fn create_thread(threads: ThreadStore, agent: &str) -> Result<Thread, CliError> {
     let agent = agent.to_owned();
     let created = spawn_blocking(move || threads.create(&agent)).await;
     Ok(created.map_err(io::Error::other)??)
 }
 
 /// Resumes a thread as [`create_thread`] creates one.
-pub(super) async fn open_thread(threads: ThreadStore, id: &str) -> Result<Thread, CliError> {
+///
+/// # Errors
+/// The thread does not exist, is in use, or is not readable.
+pub async fn open_thread(threads: ThreadStore, id: &str) -> Result<Thread, CliError> {
     let id = id.to_owned();
     let opened = spawn_blocking(move || threads.open(&id)).await;
     Ok(opened.map_err(io::Error::other)??)
 }
 
 /// Checks that the thread belongs to the agent: a thread keeps its agent.
-pub(super) fn check_agent(id: &str, agent: &str, args: &ChatSessionArgs) -> Result<(), CliError> {
+///
+/// # Errors
+/// The arguments name another agent.
+pub fn check_agent(id: &str, agent: &str, args: &ChatSessionArgs) -> Result<(), CliError> {
     match args.agent.as_deref().filter(|wanted| *wanted != agent) {
         None => Ok(()),
         Some(wanted) => {

@@ -1,0 +1,14 @@
+//! The arguments of `skillhost thread`.
+
+use clap::Subcommand;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ThreadCommand {
+    /// List threads, newest change first
+    List,
+    /// Print a thread as a model receives it
+    Show {
+        /// Thread id
+        id: String,
+    },
+}
