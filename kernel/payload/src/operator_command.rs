@@ -98,6 +98,8 @@ pub enum OperatorCommand<'a> {
     },
     /// Format skills.
     FormatSkills,
+    /// Format skills and move fields outside of the specification under `metadata`.
+    MakeSkillsPortable,
     /// Lint skills.
     LintSkills,
     /// Lint skills and fix findings.
@@ -179,6 +181,7 @@ impl fmt::Display for OperatorCommand<'_> {
             }
             Self::EnableSkill { id } => write!(f, "skill enable {id}"),
             Self::FormatSkills => f.write_str("skill fmt"),
+            Self::MakeSkillsPortable => f.write_str("skill fmt --portable"),
             Self::LintSkills => f.write_str("skill lint"),
             Self::FixSkills => f.write_str("skill lint --fix"),
             Self::ValidateSkills => f.write_str("skill validate"),

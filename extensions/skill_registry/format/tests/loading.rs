@@ -271,7 +271,13 @@ fn misspelled_field_suggests_name() {
         Some("rename it to `allowed-tools` if that field is meant".to_owned())
     );
     assert_eq!(help("License"), Some("rename it to `license` if that field is meant".to_owned()));
-    assert_eq!(help("model"), Some("move it under `metadata`, or remove it".to_owned()));
+    assert_eq!(
+        help("model"),
+        Some(
+            "move it under `metadata`, as `skillhost skill fmt --portable` does, or remove it"
+                .to_owned()
+        )
+    );
 }
 
 #[test]

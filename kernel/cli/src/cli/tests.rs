@@ -80,6 +80,7 @@ fn suggested_commands_exist() {
         ApproveSkill { id: "beads", digest: Some("0123456789ab") },
         EnableSkill { id: "beads" },
         FormatSkills,
+        MakeSkillsPortable,
         LintSkills,
         FixSkills,
         ValidateSkills,

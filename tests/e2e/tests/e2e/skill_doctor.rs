@@ -147,7 +147,7 @@ fn first_failed_step_has_reason() {
           "path": "[HOME]/sandbox/skills/brew/SKILL.md",
           "reason": {
             "column": 1,
-            "help": "write it under `metadata`, words separated by commas",
+            "help": "write it under `metadata`, words separated by commas, as `skillhost skill fmt --portable` does",
             "line": 4,
             "message": "`requires` is not a field of the standard; it is used here",
             "rule": "frontmatter.unknownField",

@@ -49,7 +49,7 @@ fn human_output_shows_source_lines() {
     4 | colour: blue
       | ^^^^^^
       |
-      = help: move it under `metadata`, or remove it
+      = help: move it under `metadata`, as `skillhost skill fmt --portable` does, or remove it
 
     2 skills: 1 valid, 3 errors
     ");
@@ -107,7 +107,7 @@ fn json_object_contains_every_skill() {
             },
             {
               "column": 1,
-              "help": "move it under `metadata`, or remove it",
+              "help": "move it under `metadata`, as `skillhost skill fmt --portable` does, or remove it",
               "line": 4,
               "message": "`colour` is not a known field; it is kept but not used",
               "rule": "frontmatter.unknownField",
@@ -233,7 +233,7 @@ fn sarif_contains_rules_and_positions() {
           }
         ],
         "message": {
-          "text": "`colour` is not a known field; it is kept but not used\nhelp: move it under `metadata`, or remove it"
+          "text": "`colour` is not a known field; it is kept but not used\nhelp: move it under `metadata`, as `skillhost skill fmt --portable` does, or remove it"
         },
         "ruleId": "frontmatter.unknownField",
         "ruleIndex": 2
@@ -309,7 +309,7 @@ fn github_format_uses_workflow_commands() {
     --- stdout
     ::error file=skills/jars/SKILL.md,line=2,col=7,title=name.matchesDirectory::the name `Big Jars` is not the directory's name `jars`%0Ahelp: the directory's name is the skill's id; rename one of the two
     ::error file=skills/jars/SKILL.md,line=2,col=7,title=name.format::the name `Big Jars` is not lower-case letters, digits and single hyphens%0Ahelp: rename the skill; other readers refuse the file
-    ::error file=skills/jars/SKILL.md,line=4,col=1,title=frontmatter.unknownField::`colour` is not a known field; it is kept but not used%0Ahelp: move it under `metadata`, or remove it
+    ::error file=skills/jars/SKILL.md,line=4,col=1,title=frontmatter.unknownField::`colour` is not a known field; it is kept but not used%0Ahelp: move it under `metadata`, as `skillhost skill fmt --portable` does, or remove it
     ::error file=empty,title=structure.missingSkillMd::SKILL.md not found in it or below it%0Ahelp: name a skill's directory, its SKILL.md, or a directory of skills
     2 skills: 1 valid, 3 errors, 2 problems
     --- stderr

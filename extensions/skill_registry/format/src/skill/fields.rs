@@ -1,5 +1,6 @@
 //! The conversion of the tree to the fields of a skill.
 
+use skillhost_payload::OperatorCommand;
 use yaml_tree::excerpt;
 use yaml_tree::{Mapping, MappingEntry, Scalar, Sequence, Span, Value, YamlStyle, retain_first};
 
@@ -295,17 +296,23 @@ impl FieldReader<'_> {
         let name = excerpt(&key.text);
         let (message, help) = if known {
             let help = match name {
-                "tags" | "requires" => "write it under `metadata`, words separated by commas",
-                _ => "strict validators refuse it",
+                "tags" | "requires" => format!(
+                    "write it under `metadata`, words separated by commas, as `{}` does",
+                    OperatorCommand::MakeSkillsPortable
+                ),
+                _ => "strict validators refuse it".to_owned(),
             };
             let message = format!("`{name}` is not a field of the standard; it is used here");
-            (message, help.to_owned())
+            (message, help)
         } else {
             let message = format!("`{name}` is not a known field; it is kept but not used");
             let like = STANDARD.into_iter().find(|field| is_like(field, &key.text));
             let help = match like {
                 Some(field) => format!("rename it to `{field}` if that field is meant"),
-                None => "move it under `metadata`, or remove it".to_owned(),
+                None => format!(
+                    "move it under `metadata`, as `{}` does, or remove it",
+                    OperatorCommand::MakeSkillsPortable
+                ),
             };
             (message, help)
         };
