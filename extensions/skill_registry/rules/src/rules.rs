@@ -6,6 +6,7 @@ mod allowed_tools_type;
 mod backslash_path;
 mod body_max_lines;
 mod body_max_tokens;
+mod broad_description;
 pub(crate) mod catalog_duplicate;
 pub(crate) mod catalog_overlap;
 mod compatibility_type;
@@ -35,6 +36,7 @@ mod name_reserved;
 mod name_type;
 mod no_generic_instructions;
 mod placeholder_text;
+mod positional_placeholder;
 mod progressive_disclosure;
 mod prompt_markup;
 mod reference_absolute;
@@ -52,6 +54,7 @@ pub(crate) mod suppression_unused;
 mod trailing_whitespace;
 mod unclosed_fence;
 mod unmentioned_resource;
+mod unpinned_runner;
 
 use crate::rule::Rule;
 
@@ -69,6 +72,7 @@ static RULES_WITH_CODE: &[&Rule] = &[
     &backslash_path::RULE,
     &body_max_lines::RULE,
     &body_max_tokens::RULE,
+    &broad_description::RULE,
     &catalog_duplicate::RULE,
     &catalog_overlap::RULE,
     &compatibility_type::RULE,
@@ -96,6 +100,7 @@ static RULES_WITH_CODE: &[&Rule] = &[
     &name_type::RULE,
     &no_generic_instructions::RULE,
     &placeholder_text::RULE,
+    &positional_placeholder::RULE,
     &progressive_disclosure::RULE,
     &prompt_markup::RULE,
     &reference_absolute::RULE,
@@ -113,6 +118,7 @@ static RULES_WITH_CODE: &[&Rule] = &[
     &trailing_whitespace::RULE,
     &unclosed_fence::RULE,
     &unmentioned_resource::RULE,
+    &unpinned_runner::RULE,
 ];
 
 /// Returns the rules with code and the rows of the tables, sorted by id.

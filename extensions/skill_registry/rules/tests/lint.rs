@@ -472,3 +472,101 @@ fn empty_body_and_fence_are_found() {
     );
     assert_no_findings("unclosed-fence", &["```\ncount\n```\n", "    count\n"]);
 }
+
+#[test]
+fn positional_placeholder_requires_arguments() {
+    let id = "positional-placeholder";
+    let awk = "```sh\nwc -l a | awk '{print $1, $2}'\n```\n";
+    assert_findings(
+        id,
+        &[
+            (&format!("Count $ARGUMENTS.\n\n{awk}"), "8:23 `$1` in code is replaced"),
+            ("Count $ARGUMENTS: `run --price \"$99\"`.\n", "5:33 `$99` in code"),
+            // The text names an argument; the awk program means something else.
+            (&format!("Count $ARGUMENTS; `$0` is the jar.\n\n{awk}"), "8:23 `$1` in code"),
+            ("Count $ARGUMENTS or $1.\n\n```sh\nrun $1\nsed s/a/$1/\n```\n", "9:9 `$1` in code"),
+        ],
+    );
+    assert_no_findings(
+        id,
+        &[
+            awk,
+            "Count $ARGUMENTS; the price is $1.\n",
+            "Count $ARGUMENTS: `cp \"${1}\" \\$1 $$1 $1x $x1`.\n",
+            "Count $ARGUMENTS; `$0` is the jar.\n\n```sh\ncount $0\n```\n",
+            "Review #$1 of $ARGUMENTS.\n\n    gh pr view $1\n",
+        ],
+    );
+    let hinted = format!("---\n{FIELDS}\nargument-hint: jar\n---\n{awk}Then `cp $1 b`.\n");
+    assert_eq!(messages_of(id, &lint(&hinted, None)).len(), 1);
+}
+
+#[test]
+fn unpinned_runner_reports_packages_once() {
+    let id = "unpinned-runner";
+    assert_findings(
+        id,
+        &[
+            ("Run `npx -y cowsay hi`.\n", "5:6 `npx` runs the newest version of `cowsay`"),
+            ("Run `npx @a/b@latest hi`.\n", "5:6 `npx` runs the newest version of `@a/b@latest`"),
+            ("    uvx ruff check\n    uvx ruff fmt\n", "5:5 `uvx` runs the newest"),
+            ("Run `uvx --from a[x]>=1 b`.\n", "5:6 `uvx` runs the newest version of `a[x]>=1`"),
+            ("Run `pipx run --spec=a b`.\n", "5:6 `pipx run` runs the newest version of `a`"),
+            ("Run `uv tool run --python 3.12 a`.\n", "5:6 `uv tool run` runs the newest"),
+        ],
+    );
+    assert_no_findings(
+        id,
+        &[
+            "Run npx cowsay, or `npx`, or `npx --help`.\n",
+            "Run `npx cowsay@1.5.0`, `npx @a/b@^2` and `npx -p c@3 d`.\n",
+            "Run `uvx ruff==0.5`, `uvx ruff@0.5 x` and `pipx run --spec a==1 b`.\n",
+            "Run `npx ./tool`, `npx <package>`, `npx $NAME` and `npx https://a.b/c`.\n",
+            "Run `npx --no-install tsc` and `npx --no jest`.\n",
+            "Run `mynpx cowsay` and `npx | cat`.\n",
+        ],
+    );
+}
+
+#[test]
+fn broad_description_counts_unrelated_requests() {
+    let id = "broad-description";
+    let many = "Writes recipes, parsers, logos, reports, travel plans, podcasts, invoices, \
+                homework, deployments, resumes, speeches, surveys and contracts. Use when asked.";
+    for (text, expected) in [
+        (many, "3:14 the description fits 13 of 24 unrelated requests"),
+        ("Counts beads. Use this skill for any task.", "3:14 `for any task` fits every request"),
+        ("Counts. Use it for everything the user asks.", "3:14 `for everything` fits every"),
+        ("Counts beads. Use before all user requests", "3:14 `before all user requests` fits"),
+    ] {
+        let found = description_messages(id, text);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{text}: {found:?}");
+    }
+    for text in [
+        "Counts beads. Use for any task that involves beads.",
+        "Counts beads. Use for every question about beads.",
+        "Counts beads. Do not use for all tasks.",
+        "Builds contracts, reports and surveys for travel agencies. Use when asked for syntax.",
+    ] {
+        assert_eq!(description_messages(id, text), [] as [&str; 0], "{text}");
+    }
+}
+
+#[test]
+fn new_skill_template_is_placeholder() {
+    let id = "placeholder-text";
+    for (text, count) in [
+        ("Helps with bead jars. Use when the user asks about bead jars or mentions it by name.", 1),
+        ("Runs a script for jars. Use when the user asks for jars or mentions it by name.", 1),
+        ("Helps with bead jars. Use when the user asks about lids or mentions it by name.", 0),
+        ("Helps with bead jars. Use when the user asks about bead jars.", 0),
+    ] {
+        assert_eq!(description_messages(id, text).len(), count, "{text}");
+    }
+    let start = "1. Determine the user's starting point and the result they need.\n";
+    assert_findings(id, &[(start, "5:4 `Determine the user's starting point and the result")]);
+    for (author, count) in [("Your name", 1), ("Ann", 0)] {
+        let text = format!("---\n{FIELDS}\nmetadata:\n  author: {author}\n---\nCount.\n");
+        assert_eq!(messages_of(id, &lint(&text, None)).len(), count, "{author}");
+    }
+}

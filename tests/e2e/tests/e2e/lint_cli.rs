@@ -233,3 +233,17 @@ fn explain_prints_rule_documentation() {
     let denied = run_lint(&home, &["--explain", "context-budge"]).exits(3);
     assert!(denied.stderr.contains("context-budget"), "{denied}");
 }
+
+#[test]
+fn new_skill_is_reported_until_written() {
+    for template in ["minimal", "full", "script", "reference"] {
+        let home = TestHome::new();
+        home.skillhost(["skill", "new", "bead-jars", "--template", template, "--dir", "."])
+            .success();
+        let report = run_lint(&home, &["bead-jars", "--json"]).exits(1).json();
+        let found = report["skills"][0]["diagnostics"].as_array().unwrap();
+        let at_description =
+            |it: &&Value| it["rule"] == "placeholder-text" && it["line"] == 3 && it["column"] == 14;
+        assert_eq!(found.iter().filter(at_description).count(), 1, "{template}: {report}");
+    }
+}

@@ -140,9 +140,12 @@ fn templates_pass_every_profile() {
     for profile in ["lenient", "spec", "reference", "skillscraft", "seed-strict", "anthropic"] {
         for command in ["validate", "lint"] {
             let output = home.skillhost(["skill", command, "made", "--profile", profile, "--json"]);
-            let object = output.success().json();
+            let object = output.json();
             for skill in object["skills"].as_array().unwrap() {
-                assert_eq!(skill["diagnostics"], json!([]), "{command} {profile} {skill}");
+                let mut found: Vec<_> = skill["diagnostics"].as_array().unwrap().iter().collect();
+                // What the author has to write is reported, and nothing else.
+                found.retain(|it| command == "validate" || it["rule"] != "placeholder-text");
+                assert!(found.is_empty(), "{command} {profile} {found:?}");
             }
         }
     }
