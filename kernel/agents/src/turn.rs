@@ -132,6 +132,20 @@ impl AgentRuntime {
         self.model_source().resolve_model(wanted.or(own), id)
     }
 
+    /// Resolves the default model, without a request to its provider.
+    ///
+    /// # Errors
+    /// The reason why it cannot be used.
+    pub fn check_default_model(&self) -> Result<(), ModelError> {
+        self.model_source().resolve_model(None, "").map(drop)
+    }
+
+    /// Returns the names of the model keys that this process lacks.
+    #[must_use]
+    pub fn missing_model_keys(&self) -> Vec<String> {
+        self.model_source().missing_keys()
+    }
+
     /// Composes one turn: the agent's instructions and every provider's block.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use skill_commands::{ExportArgs, SkillCommand};
 use skillhost_chat::{AskArgs, ChatArgs};
+use skillhost_operations::LogsArgs;
 use skillhost_terminal::GlobalArgs;
 
 pub(crate) use events::{EventCommand, TailArgs};
@@ -39,6 +40,14 @@ pub(crate) enum TopLevelCommand {
     ///
     /// `ask` and `chat` on the same home are then sent to this kernel.
     Run(RunArgs),
+    /// Print the state of the kernel and what waits for you
+    ///
+    /// Exit code 0 if a kernel runs for the home, 3 if none does.
+    Status,
+    /// Stop the running kernel and wait for its end
+    Stop,
+    /// Print the log of the kernel
+    Logs(LogsArgs),
     /// Send one message to an agent and print the reply
     Ask(AskArgs),
     /// Chat with an agent

@@ -26,10 +26,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser as _};
+use skillhost_home::Home;
+use skillhost_operations::{WaitingReviews, cmd_logs, cmd_status, cmd_stop};
 use skillhost_terminal::{
-    CliContext, CliError, ColorArg, CommandResult, GlobalArgs, LogWriter, Output, exit, queue,
+    CliContext, CliError, ColorArg, CommandResult, LogFileWriter, LogWriter, Output, exit, queue,
 };
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
 use crate::cli::{Cli, CompletionsArgs, ConfigArgs, ConfigCommand, TopLevelCommand};
 use crate::in_process::with_own_kernel;
@@ -91,11 +95,14 @@ fn report_clap_error(error: &clap::Error) -> ExitCode {
 fn run(cli: &Cli) -> CommandResult {
     hide_memory();
     set_color(cli.global.color);
-    log_to_stderr(&cli.global)?;
+    start_log(cli)?;
     let session = CliContext::new(&cli.global)?;
     match &cli.command {
         TopLevelCommand::Run(args) if args.supervised => supervise::cmd_supervise(&session),
         TopLevelCommand::Run(_) => run::cmd_run(&session),
+        TopLevelCommand::Status => cmd_status(&session, &|home| waiting_reviews(&session, home)),
+        TopLevelCommand::Stop => cmd_stop(&session),
+        TopLevelCommand::Logs(args) => cmd_logs(&session, args),
         TopLevelCommand::Ask(args) => ask::cmd_ask(&session, args),
         TopLevelCommand::Chat(args) => skillhost_chat::cmd_chat(&session, args, &|args, work| {
             with_own_kernel(&session, args, work)
@@ -125,6 +132,12 @@ fn run(cli: &Cli) -> CommandResult {
     }
 }
 
+/// Returns the decisions about the skills of a home that wait for the user.
+fn waiting_reviews(session: &CliContext, home: &Home) -> Result<WaitingReviews, CliError> {
+    let (proposals, skills) = skill_commands::waiting_reviews(session, home)?;
+    Ok(WaitingReviews { proposals, skills })
+}
+
 /// The variable that leaves the process open to debuggers and core dumps.
 const DUMPABLE: &str = "SKILLHOST_DUMPABLE";
 
@@ -149,21 +162,33 @@ fn set_color(color: ColorArg) {
     }
 }
 
-fn log_to_stderr(global: &GlobalArgs) -> Result<(), CliError> {
+/// Logs to standard error, and the kernel of `run` also to the log file of its home.
+fn start_log(cli: &Cli) -> Result<(), CliError> {
+    let global = &cli.global;
+    let to_stderr = fmt::layer().with_writer(|| LogWriter);
+    let to_stderr = match global.has_json_log() {
+        true => to_stderr.json().with_filter(log_filter(global.log_filter())?).boxed(),
+        false => to_stderr.without_time().with_filter(log_filter(global.log_filter())?).boxed(),
+    };
+    let is_kernel = matches!(&cli.command, TopLevelCommand::Run(args) if !args.supervised);
+    let to_file = match is_kernel {
+        true => {
+            let filter = log_filter(global.log_file_filter())?;
+            Some(fmt::layer().with_writer(|| LogFileWriter).json().with_filter(filter))
+        }
+        false => None,
+    };
+    tracing_subscriber::registry().with(to_stderr).with(to_file).init();
+    Ok(())
+}
+
+fn log_filter(filter: &str) -> Result<EnvFilter, CliError> {
     // The MCP client gets its own errors in the reply, and a model error reaches its caller as a
     // value.
-    let filter = EnvFilter::try_new(format!("rmcp=error,genai=off,{}", global.log_filter()))
-        .map_err(|error| {
-            CliError::usage(format!("--log {}: {error}", global.log_filter()))
-                .with_hint("such as `info`, or `warn,extension=debug`")
-        })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| LogWriter);
-    if global.has_json_log() {
-        builder.json().init();
-    } else {
-        builder.without_time().init();
-    }
-    Ok(())
+    EnvFilter::try_new(format!("rmcp=error,genai=off,{filter}")).map_err(|error| {
+        CliError::usage(format!("--log {filter}: {error}"))
+            .with_hint("such as `info`, or `warn,extension=debug`")
+    })
 }
 
 fn completions(args: &CompletionsArgs) -> CommandResult {

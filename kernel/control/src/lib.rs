@@ -21,6 +21,7 @@ mod load_report;
 mod message;
 mod request;
 mod schedule;
+mod status;
 mod supervision;
 mod tool_listing;
 
@@ -41,5 +42,12 @@ pub use load_report::{LoadReport, LoadTimings, LoadedAgent, LoadedExtension};
 pub use message::{ClientMessage, MessageError, MessageFailure, ServerMessage, UserMessage};
 pub use request::{ControlRequest, ControlResponse};
 pub use schedule::{LastRun, ScheduleRunOutcome, ScheduleSummary};
-pub use supervision::{RESTART_CODE, SUPERVISED, SupervisorLock, SupervisorLockError};
+pub use status::{
+    KernelNotices, KernelStatus, OpenQuestionSummary, PendingChange, StatusAgent, StatusExtension,
+    StopOutcome,
+};
+pub use supervision::{
+    KernelLock, KernelLockError, LockHolder, RESTART_CODE, SUPERVISED, SupervisorLock,
+    SupervisorLockError,
+};
 pub use tool_listing::{FailedListing, OwnedTool, ToolListing};

@@ -90,6 +90,12 @@ pub enum ControlRequest {
     },
     /// Returns the `LoadReport`.
     Report,
+    /// Returns the `KernelStatus`.
+    Status,
+    /// Returns the `KernelNotices`.
+    Notices,
+    /// Requests the shutdown of the running kernel: returns `StopOutcome` before it begins.
+    Stop,
     /// Returns the report with the health of every library: `ExtensionDiagnosis`.
     Diagnose,
     /// Lists schedules: returns a list of `ScheduleSummary`.
@@ -129,6 +135,8 @@ impl ControlRequest {
             | Self::Attach { .. }
             | Self::Activate { .. }
             | Self::Report
+            | Self::Status
+            | Self::Notices
             | Self::Diagnose
             | Self::Schedules => true,
             Self::Reload { .. }
@@ -136,6 +144,7 @@ impl ControlRequest {
             | Self::RollBack { .. }
             | Self::InvokeFor { .. }
             | Self::Invoke { .. }
+            | Self::Stop
             | Self::RunSchedule { .. } => false,
         }
     }

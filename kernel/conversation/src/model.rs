@@ -49,6 +49,11 @@ pub trait ModelSource: Send + Sync {
         name: Option<&str>,
         agent: &str,
     ) -> Result<Arc<dyn ModelProvider>, ModelError>;
+
+    /// Returns the names of the keys of providers that this source lacks, sorted.
+    fn missing_keys(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The metadata of a model.

@@ -144,6 +144,12 @@ impl Home {
         self.root.join("sandbox/data").join(extension)
     }
 
+    /// Returns the log file of the kernel, next to its rotated predecessors.
+    #[must_use]
+    pub fn log_file(&self) -> PathBuf {
+        self.data_dir("kernel").join("logs/kernel.log")
+    }
+
     /// Returns the home directory of a process extension: its caches outlive the process.
     #[must_use]
     pub fn process_home(&self, id: &str) -> PathBuf {

@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use skillhost_agents::{RunError, TurnRequest};
 use skillhost_control::{
-    ControlRequest, ControlResponse, LINE_LIMIT, check_peer, prepare_directory, with_timeout,
-    write_line,
+    ControlRequest, ControlResponse, LINE_LIMIT, StopOutcome, check_peer, prepare_directory,
+    with_timeout, write_line,
 };
 use skillhost_conversation::ThreadStore;
 use skillhost_core::{KernelError, spawn_blocking};
@@ -222,6 +222,12 @@ pub fn execute_request(
                 Err(CallError::new(ErrorKind::InvalidArgument, message).into())
             }
             ControlRequest::Report => to_raw_json(&*kernel.report()),
+            ControlRequest::Status => to_raw_json(&kernel.status().await),
+            ControlRequest::Notices => to_raw_json(&kernel.notices()),
+            ControlRequest::Stop => {
+                kernel.request_stop();
+                to_raw_json(&StopOutcome { pid: std::process::id() })
+            }
             ControlRequest::Diagnose => to_raw_json(&answers::diagnose_extensions(kernel).await),
             ControlRequest::Schedules => to_raw_json(&kernel.list_schedules().await),
             ControlRequest::RunSchedule { id } => to_raw_json(&kernel.run_schedule(&id).await?),

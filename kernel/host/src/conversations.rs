@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use secrecy::SecretString;
-use skillhost_control::{ClientMessage, ServerMessage, UserMessage};
+use skillhost_control::{ClientMessage, OpenQuestionSummary, ServerMessage, UserMessage};
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, RunEvent, SecretPrompt, SecretReply,
 };
@@ -76,6 +76,15 @@ impl MessageChannels {
             .cloned()
     }
 
+    /// Lists the requests that wait for an answer of the user, by thread.
+    pub(crate) fn open_questions(&self) -> Vec<OpenQuestionSummary> {
+        let channels: Vec<_> = lock_unpoisoned(&self.open).values().cloned().collect();
+        let mut questions: Vec<_> =
+            channels.iter().flat_map(|channel| channel.open_questions()).collect();
+        questions.sort_by(|a, b| a.thread.cmp(&b.thread));
+        questions
+    }
+
     /// Sends the last line to the attached clients and removes the channel.
     pub(crate) fn close(&self, message_id: &str, last: ServerMessage) {
         if let Some(channel) = lock_unpoisoned(&self.open).remove(message_id) {
@@ -133,6 +142,26 @@ impl MessageChannel {
             let _ = question.answer.send(answer);
             self.broadcast(&ServerMessage::QuestionWithdrawn { id });
         }
+    }
+
+    fn open_questions(&self) -> Vec<OpenQuestionSummary> {
+        let summarize = |agent: &str, tool: Option<&str>, secret: Option<&str>| {
+            let thread = self.message.thread.clone();
+            let (tool, secret) = (tool.map(str::to_owned), secret.map(str::to_owned));
+            OpenQuestionSummary { thread, agent: agent.to_owned(), tool, secret }
+        };
+        let state = lock_unpoisoned(&self.state);
+        let requests = state.questions.values().map(|question| &question.request);
+        let questions = requests.filter_map(|request| match request {
+            ServerMessage::ApprovalRequested { request, .. } => {
+                Some(summarize(&request.agent_id, Some(&request.tool), None))
+            }
+            ServerMessage::SecretRequested { request, .. } => {
+                Some(summarize(&request.agent_id, None, Some(&request.name)))
+            }
+            _ => None,
+        });
+        questions.collect()
     }
 
     fn broadcast(&self, line: &ServerMessage) {

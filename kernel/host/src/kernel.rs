@@ -15,6 +15,7 @@ use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput}
 use tokio_util::sync::CancellationToken;
 
 use crate::conversations::MessageChannels;
+use crate::kernel_start::KernelStart;
 use crate::options::BootOptions;
 use crate::restart::RestartCoordinator;
 use crate::scheduler::ScheduleService;
@@ -38,14 +39,17 @@ struct KernelShared {
     messages: UserMessages,
     /// Cancelled when the kernel shuts down.
     stopping: CancellationToken,
+    /// Cancelled when a client requests the shutdown.
+    stop_requested: CancellationToken,
+    started: KernelStart,
 }
 
 impl Kernel {
     /// Connects the parts of a kernel; loads no extension.
     pub(crate) fn assemble(options: BootOptions, secrets: SecretStore) -> Self {
         let gate = Arc::new(RunGate::default());
-        let restarts =
-            RestartCoordinator::new(&options.home, options.supervised, Arc::clone(&gate));
+        let supervised = options.supervised;
+        let restarts = RestartCoordinator::new(&options.home, supervised, Arc::clone(&gate));
         let restarts = Arc::new(restarts);
         let host = Arc::new(ExtensionHost::new(ExtensionHostOptions {
             home: options.home,
@@ -76,6 +80,8 @@ impl Kernel {
             conversations,
             messages,
             stopping: CancellationToken::new(),
+            stop_requested: CancellationToken::new(),
+            started: KernelStart::now(supervised),
         });
         let services: Weak<KernelShared> = Arc::downgrade(&shared);
         let scheduler = Arc::downgrade(shared.schedules.scheduler());
@@ -122,6 +128,24 @@ impl Kernel {
 
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.shared.stopping
+    }
+
+    pub(crate) fn started(&self) -> &KernelStart {
+        &self.shared.started
+    }
+
+    pub(crate) fn message_channels(&self) -> &MessageChannels {
+        &self.shared.conversations
+    }
+
+    /// Requests the shutdown, which [`Kernel::wait_for_stop_request`] reports.
+    pub(crate) fn request_stop(&self) {
+        self.shared.stop_requested.cancel();
+    }
+
+    /// Waits until a client requests the shutdown of this kernel.
+    pub fn wait_for_stop_request(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move { self.shared.stop_requested.cancelled().await })
     }
 
     /// Starts the delivery of events, first of those that an earlier process left; a second call

@@ -13,12 +13,14 @@ mod bus;
 pub mod control;
 mod conversations;
 mod kernel;
+mod kernel_start;
 mod options;
 mod probe;
 mod restart;
 mod retry;
 mod scheduler;
 mod serving;
+mod status;
 mod user_message;
 
 pub use kernel::Kernel;

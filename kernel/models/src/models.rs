@@ -1,6 +1,6 @@
 //! The source of models, which resolves names by the settings and the keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -353,6 +353,16 @@ impl ModelSource for ModelRegistry {
             message,
             hint,
         })
+    }
+
+    fn missing_keys(&self) -> Vec<String> {
+        let known = ProviderProtocol::ALL.iter().map(|wire| wire.as_str());
+        let names: BTreeSet<_> =
+            known.chain(self.settings.providers.keys().map(String::as_str)).collect();
+        let providers = names.into_iter().filter_map(|name| self.provider(name).ok());
+        let missing = providers.filter(|provider| self.key_of(provider).is_none());
+        let keys: BTreeSet<_> = missing.filter_map(|provider| provider.key).collect();
+        keys.into_iter().collect()
     }
 }
 

@@ -48,6 +48,12 @@ pub enum OperatorCommand<'a> {
     },
     /// List models.
     ListModels,
+    /// Print the state of the kernel.
+    ShowStatus,
+    /// Stop the running kernel.
+    StopKernel,
+    /// Print the log of the kernel.
+    ShowLogs,
     /// Run the kernel.
     RunKernel,
     /// Run the kernel below a supervisor.
@@ -161,6 +167,9 @@ impl fmt::Display for OperatorCommand<'_> {
             Self::ListExtensions => f.write_str("ext list"),
             Self::ReloadExtension { id } => write!(f, "ext reload {id}"),
             Self::ListModels => f.write_str("model list"),
+            Self::ShowStatus => f.write_str("status"),
+            Self::StopKernel => f.write_str("stop"),
+            Self::ShowLogs => f.write_str("logs"),
             Self::RunKernel => f.write_str("run"),
             Self::RunSupervisedKernel => f.write_str("run --supervised"),
             Self::ListSchedules => f.write_str("schedule list"),

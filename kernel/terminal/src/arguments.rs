@@ -50,6 +50,16 @@ impl GlobalArgs {
         }
     }
 
+    /// Returns the filter for the log file of the kernel: that of `--log`, else `info`,
+    /// or `debug` with `-vv`.
+    pub fn log_file_filter(&self) -> &str {
+        match (&self.log, self.quiet, self.verbose) {
+            (Some(filter), false, 0) => filter,
+            (_, _, 2..) => "debug",
+            _ => "info",
+        }
+    }
+
     /// Returns `true` if log events are printed as JSON lines.
     pub fn has_json_log(&self) -> bool {
         self.log_json || self.log_format == LogFormat::Json

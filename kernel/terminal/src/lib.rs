@@ -14,7 +14,7 @@ pub use arguments::{ColorArg, GlobalArgs};
 pub use context::{CliContext, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, parse_answer};
 pub use error::CliError;
 pub use input::text_or_stdin;
-pub use output::queue::{self, LogWriter};
+pub use output::queue::{self, LogFileWriter, LogWriter};
 pub use output::{
     BOLD, CommandResult, DIM, GREEN, Output, RED, SCHEMA_VERSION, YELLOW, display_safe,
     ignore_broken_pipe, json_text,

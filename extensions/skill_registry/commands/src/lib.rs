@@ -37,6 +37,7 @@ mod skills_ref;
 mod states;
 mod stats;
 mod validate;
+mod waiting;
 mod wording;
 
 use skillhost_terminal::{CliContext, CommandResult};
@@ -48,6 +49,7 @@ pub use export::cmd_export;
 pub use home_skills::{REGISTRY, registry_config};
 pub use new::create_directory;
 pub use skills_ref::{reference_tool_name, run_reference_tool};
+pub use waiting::waiting_reviews;
 
 /// Runs a command about skills. `kernel` is used by the one command that a kernel answers.
 ///

@@ -62,6 +62,12 @@ impl RunSessions {
         lock_unpoisoned(&self.running).get(session_id).cloned()
     }
 
+    /// Returns the number of active runs.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        lock_unpoisoned(&self.running).len()
+    }
+
     /// Waits until every run that continues after a restart has stopped.
     pub fn wait_for_durable_runs(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {

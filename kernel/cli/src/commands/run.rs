@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use skillhost_control::socket_path;
+use skillhost_control::{KernelLock, KernelLockError, socket_path};
 use skillhost_events::topic;
+use skillhost_files::{LogLimits, RotatedLog};
+use skillhost_home::Home;
 use skillhost_kernel::Kernel;
 use skillhost_kernel::control::ControlServer;
-use skillhost_payload::Event;
+use skillhost_payload::{Event, OperatorCommand};
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, DIM, Output, display_safe, exit, queue,
 };
@@ -19,6 +21,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::event_text::format_payload;
 use super::ext::print_load_report;
+use crate::failures::kernel_lock_error;
 use crate::kernel_session::with_kernel;
 
 /// The time limit for a kernel's shutdown, in all.
@@ -27,6 +30,10 @@ const END_LIMIT: Duration = Duration::from_secs(60);
 pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
     // A slow or absent reader of the output must not block the kernel.
     queue::install(session.output.json);
+    let home = session.trusted_home()?;
+    // Before extensions are loaded: two kernels of one home would work on the same data.
+    let _lock = lock_home(session, &home)?;
+    open_log_file(session, &home);
     with_kernel(session, move |kernel| {
         Box::pin(async move {
             let output = session.output;
@@ -38,6 +45,7 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
             let mut interrupted = signal(SignalKind::interrupt())?;
             let mut terminated = signal(SignalKind::terminate())?;
             let control = bind_control_socket(session, &kernel).await?;
+            stop_on_request(&kernel);
             kernel.publish_restart_outcome().await;
             // Dead letters are loaded before a client can list them, and services find their
             // subscribers when they publish.
@@ -46,6 +54,7 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
             kernel.start_services().await;
             kernel.start_schedules();
             announce(output, &kernel)?;
+            tracing::info!(pid = std::process::id(), "kernel started");
             let restart = loop {
                 tokio::select! {
                     biased;
@@ -56,6 +65,7 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
                 }
             };
             output.print_note(if restart { "restarting" } else { "shutting down" });
+            tracing::info!(restart, "kernel shuts down");
             // Runs may still publish events, so the loop keeps printing during the drain.
             let mut rest = pin!(kernel.drain_runs());
             let restart = loop {
@@ -73,6 +83,39 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
             Ok(if restart { exit::RESTART } else { exit::OK })
         })
     })
+}
+
+/// Makes this process the kernel of a home. A home whose data directory cannot be written has no
+/// lock, and its kernel still runs.
+fn lock_home(session: &CliContext, home: &Home) -> Result<Option<KernelLock>, CliError> {
+    match KernelLock::acquire(home) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error @ KernelLockError::Held { .. }) => Err(kernel_lock_error(error)),
+        Err(error @ KernelLockError::Io { .. }) => {
+            session.output.print_note(format!("a second kernel would not be noticed: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+/// Opens the log file; a kernel without one still runs.
+fn open_log_file(session: &CliContext, home: &Home) {
+    let path = home.log_file();
+    match RotatedLog::open(&path, LogLimits::default()) {
+        Ok(log) => queue::install_log_file(log),
+        Err(error) => session
+            .output
+            .print_note(format!("{}: {error}; the log goes to stderr only", path.display())),
+    }
+}
+
+/// Shuts this process down when a client requests it, in the same way as for a signal.
+fn stop_on_request(kernel: &Kernel) {
+    let kernel = kernel.clone();
+    tokio::spawn(async move {
+        kernel.wait_for_stop_request().await;
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::TERM);
+    });
 }
 
 /// Kills this process if it does not shut down in time: extension code that never returns cannot be
@@ -112,7 +155,7 @@ async fn bind_control_socket(
         std::io::ErrorKind::AddrInUse => {
             let home = kernel.home().root().display();
             CliError::new(exit::CONFLICT, format!("skillhost already runs for {home}"))
-                .with_hint("stop the other one, or use another --home")
+                .with_hint(format!("see: {}", OperatorCommand::ShowStatus))
         }
         _ => CliError::io(&path, &error)
             .with_hint("XDG_RUNTIME_DIR has to name a directory of yours that may be written to"),

@@ -3,6 +3,7 @@
 mod link;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 use skillhost_control::{
     ExitCause, RestartBackoff, RestartDecision, RestartLimits, SUPERVISED, SupervisorLock,
 };
-use skillhost_home::SupervisorSettings;
+use skillhost_files::{LogLimits, RotatedLog};
+use skillhost_home::{Home, SupervisorSettings};
 use skillhost_sandbox::exit_with_parent;
 use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, Output, exit, queue};
 use tokio::process::{Child, Command};
@@ -56,6 +58,7 @@ pub(super) fn cmd_supervise(session: &CliContext) -> CommandResult {
             if end.shutdown_requested || (code == Some(exit::OK) && end.in_order()) {
                 return Ok(code.unwrap_or(exit::OK));
             }
+            log_kernel_end(&home, &end);
             let Some(wait) = restart_delay(session.output, &mut backoff, began.elapsed(), &end)?
             else {
                 return Ok(code.unwrap_or(exit::IO));
@@ -214,11 +217,37 @@ async fn run(
 }
 
 impl KernelEnd {
+    /// Describes the end, after the subject "the kernel".
+    fn describe(&self) -> String {
+        let chosen = code(self.status).filter(|_| self.in_order());
+        match (chosen, code(self.status), self.killed_after) {
+            (Some(exit::RESTART), ..) => "requested a restart".to_owned(),
+            (Some(code), ..) => format!("ended with exit code {code}"),
+            (None, Some(code), _) => format!("ended out of order with exit code {code}"),
+            (None, None, Some(silence)) => {
+                format!("sent no heartbeat for {} s and was killed", silence.as_secs())
+            }
+            (None, None, None) => {
+                format!("was killed by signal {}", self.status.signal().unwrap_or_default())
+            }
+        }
+    }
+
     fn record_sign(&mut self, sign: KernelSign) {
         self.heartbeat_seen = true;
         if let KernelSign::Ended(code) = sign {
             self.reported = Some(code);
         }
+    }
+}
+
+/// Adds the end of the kernel to its log: a kernel that crashed could not do so.
+fn log_kernel_end(home: &Home, end: &KernelEnd) {
+    let level = if code(end.status) == Some(exit::RESTART) { "INFO" } else { "ERROR" };
+    let line = queue::log_line(level, "supervisor", &format!("the kernel {}", end.describe()));
+    // No kernel runs now, so no other process writes. The line is also printed.
+    if let Ok(mut log) = RotatedLog::open(&home.log_file(), LogLimits::default()) {
+        let _ = log.write_all(line.as_bytes());
     }
 }
 
@@ -257,17 +286,7 @@ fn restart_delay(
         Some(exit::RESTART) => ExitCause::RestartRequested,
         _ => ExitCause::Crashed,
     };
-    let what = match (chosen, code(end.status), end.killed_after) {
-        (Some(exit::RESTART), ..) => "requested a restart".to_owned(),
-        (Some(code), ..) => format!("ended with exit code {code}"),
-        (None, Some(code), _) => format!("ended out of order with exit code {code}"),
-        (None, None, Some(silence)) => {
-            format!("sent no heartbeat for {} s and was killed", silence.as_secs())
-        }
-        (None, None, None) => {
-            format!("was killed by signal {}", end.status.signal().unwrap_or_default())
-        }
-    };
+    let what = end.describe();
     match backoff.record_exit(how, now) {
         // A requested restart has no backoff, so its line names no delay.
         RestartDecision::Restart(wait) if wait.is_zero() => {

@@ -7,9 +7,10 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
+use skillhost_payload::format_rfc3339;
 
 use super::SCHEMA_VERSION;
 
@@ -19,6 +20,9 @@ const MAX_TEXTS: usize = 4096;
 const MAX_BYTES: usize = 4 << 20;
 
 static QUEUES: OnceLock<OutputQueues> = OnceLock::new();
+
+/// The queue of the log file, in a process that has one.
+static LOG_FILE: OnceLock<OutputQueue> = OnceLock::new();
 
 /// The queues of this process.
 struct OutputQueues {
@@ -69,11 +73,43 @@ pub fn install(json: bool) {
         std::panic::set_hook(Box::new(|panic| {
             let thread = std::thread::current();
             let name = thread.name().unwrap_or("unnamed");
+            let message = format!("thread `{name}`: {panic}");
+            if let Some(queue) = LOG_FILE.get() {
+                queue.push(log_line("ERROR", "panic", &message).into_bytes());
+            }
             if let Some(queue) = stderr_queue() {
-                queue.push(format!("thread `{name}`: {panic}\n").into_bytes());
+                queue.push(format!("{message}\n").into_bytes());
             }
         }));
     }
+}
+
+/// Writes the events for the log file to a stream from now on; a second call has no effect. If the
+/// thread cannot be started, the process has no log file.
+pub fn install_log_file(stream: impl Write + Send + 'static) {
+    let note = |count| {
+        let message = format!("{count} lines were dropped: they could not be written");
+        log_line("WARN", "output", &message)
+    };
+    if LOG_FILE.get().is_none()
+        && let Ok(queue) = OutputQueue::start("log-file", stream, note)
+    {
+        let _ = LOG_FILE.set(queue);
+    }
+}
+
+/// Returns a line of the log file, as the log events of the process have it.
+#[must_use]
+pub fn log_line(level: &str, target: &str, message: &str) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut line = json!({
+        "timestamp": format_rfc3339(i64::try_from(now.as_millis()).unwrap_or(i64::MAX)),
+        "level": level,
+        "target": target,
+        "fields": { "message": message },
+    });
+    line.sort_all_objects();
+    format!("{line}\n")
 }
 
 fn dropped_note(count: u64) -> String {
@@ -102,10 +138,10 @@ pub fn stderr_queue() -> Option<&'static OutputQueue> {
     QUEUES.get().map(|queues| &queues.stderr)
 }
 
-/// Waits until both queues are written, within one time limit.
+/// Waits until all queues are written, within one time limit.
 pub fn flush(limit: Duration) {
     let end = Instant::now() + limit;
-    for queue in [stdout_queue(), stderr_queue()].into_iter().flatten() {
+    for queue in [stdout_queue(), stderr_queue(), LOG_FILE.get()].into_iter().flatten() {
         queue.flush(end);
     }
 }
@@ -228,6 +264,23 @@ impl Write for LogWriter {
             None => {
                 let _ = io::stderr().lock().write_all(bytes);
             }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The writer of events for the log file; without one, they are discarded.
+#[derive(Debug, Clone, Copy)]
+pub struct LogFileWriter;
+
+impl Write for LogFileWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(queue) = LOG_FILE.get() {
+            queue.push(bytes.to_vec());
         }
         Ok(bytes.len())
     }

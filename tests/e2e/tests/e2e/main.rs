@@ -42,6 +42,7 @@ mod mcp_review;
 mod mcp_rmcp;
 mod mcp_values;
 mod models;
+mod operations;
 mod paths;
 mod process_manifest;
 mod processes;

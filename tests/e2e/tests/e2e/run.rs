@@ -85,12 +85,13 @@ fn json_events_are_one_per_line() {
 fn second_kernel_is_rejected() {
     let home = home();
     let kernel = start_kernel(&home);
-    insta::assert_snapshot!(home.skillhost(["run"]), @"
-    exit 4
-    --- stderr
-    error: skillhost already runs for [HOME]
-    hint: stop the other one, or use another --home
-    ");
+    let second = home.skillhost(["run"]).exits(4);
+    let expected = format!(
+        "error: skillhost already runs for [HOME], as process {}\n\
+         hint: see: skillhost status; stop it: skillhost stop; or use another --home\n",
+        kernel.id()
+    );
+    assert_eq!((second.stdout.as_str(), second.stderr.as_str()), ("", &*expected));
     // The first kernel still serves calls.
     assert_eq!(
         home.skillhost(["tool", "call", "echo", r#"{"text":"on"}"#]).success().stdout,

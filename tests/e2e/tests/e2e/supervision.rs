@@ -208,7 +208,7 @@ fn second_supervisor_is_rejected() {
     let output = home.skillhost(["run", "--supervised"]).exits(4);
     let expected = format!(
         "error: kernel of this home is already supervised, by process {}\n\
-         hint: stop the other one, or use another --home\n",
+         hint: see: skillhost status; stop it: skillhost stop; or use another --home\n",
         supervisor.id()
     );
     assert_eq!(output.stderr, expected);

@@ -16,6 +16,7 @@ const SPELLING: &[&str] = &[
     "kernel/chat",
     "kernel/cli",
     "kernel/terminal",
+    "kernel/operations",
     "kernel/payload/src/operator_command.rs",
     "extensions/skill_registry/commands",
     "xtask",

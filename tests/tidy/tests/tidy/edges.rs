@@ -13,7 +13,13 @@ use super::{none, root};
 const LAYERS: &[&[&str]] = &[
     &["skillhost"],
     &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
-    &["skillhost-agents", "skillhost-process", "skillhost-builder", "skill-service"],
+    &[
+        "skillhost-agents",
+        "skillhost-process",
+        "skillhost-builder",
+        "skillhost-operations",
+        "skill-service",
+    ],
     &["skillhost-core", "skillhost-models", "skillhost-terminal", "skill-ledger", "core_tools"],
     &["skillhost-control", "skill-rules", "skillhost-echo", "skillhost-embedding"],
     &["skillhost-conversation", "skill-catalog", "skill-compat"],
@@ -132,6 +138,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skillhost-terminal",
         &["skillhost-control", "skillhost-home", "skillhost-payload", "skillhost-conversation"],
     ),
+    // Commands that start no kernel; they need neither the loader nor models.
+    (
+        "skillhost-operations",
+        &[
+            "skillhost-control",
+            "skillhost-events",
+            "skillhost-files",
+            "skillhost-home",
+            "skillhost-payload",
+            "skillhost-terminal",
+        ],
+    ),
     (
         "skillhost-chat",
         &[
@@ -153,6 +171,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-models",
             "skillhost-process",
             "skillhost-builder",
+            "skillhost-operations",
             "skillhost-sandbox",
             "skillhost-terminal",
             "skillhost-control",

@@ -113,8 +113,12 @@ fn kernel_futures_are_compiled_once() {
 
 #[test]
 fn offline_commands_boot_no_kernel() {
-    let commands =
-        ["kernel/cli/src", "kernel/terminal/src", "extensions/skill_registry/commands/src"];
+    let commands = [
+        "kernel/cli/src",
+        "kernel/terminal/src",
+        "kernel/operations/src",
+        "extensions/skill_registry/commands/src",
+    ];
     assert_exact(
         "commands that boot a kernel",
         &["Kernel::boot(", "with_kernel("],

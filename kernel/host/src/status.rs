@@ -1,0 +1,54 @@
+//! The state of a kernel for `skillhost status`.
+
+use futures::future::BoxFuture;
+use skillhost_control::{
+    KernelNotices, KernelStatus, ScheduleSummary, StatusAgent, StatusExtension,
+};
+use skillhost_core::{Agent, elapsed_ms};
+
+use crate::kernel::Kernel;
+
+impl Kernel {
+    /// Returns the state of this kernel.
+    pub(crate) fn status(&self) -> BoxFuture<'_, KernelStatus> {
+        Box::pin(async move {
+            let (report, started) = (self.report(), self.started());
+            let mut schedules = self.list_schedules().await;
+            schedules.sort_by_key(next_due_time);
+            let agents = self.agents().list_agents();
+            KernelStatus {
+                pid: std::process::id(),
+                supervised: started.supervised,
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                home: self.home().root().to_owned(),
+                started_ms: started.at_ms,
+                uptime_ms: elapsed_ms(started.at),
+                extensions: report.loaded.iter().map(StatusExtension::from).collect(),
+                agents: agents.iter().map(|agent| describe_agent(agent)).collect(),
+                rejected: report.rejected.clone(),
+                model: self.extensions().settings().models.default.clone(),
+                model_problem: self.agents().check_default_model().err().map(|it| it.message),
+                active_runs: self.agents().run_sessions().count(),
+                questions: self.message_channels().open_questions(),
+                schedules,
+                notices: self.notices(),
+            }
+        })
+    }
+
+    /// Returns the facts that every client of this kernel displays.
+    pub(crate) fn notices(&self) -> KernelNotices {
+        let missing_keys = self.agents().missing_model_keys();
+        KernelNotices { missing_keys, ..KernelNotices::default() }
+    }
+}
+
+fn describe_agent(agent: &Agent) -> StatusAgent {
+    let problem = agent.instructions().problem.as_ref().map(|problem| problem.reason.clone());
+    StatusAgent { id: agent.manifest.id.clone(), problem }
+}
+
+/// Returns the sort key of a schedule: one that is never due comes last.
+fn next_due_time(schedule: &ScheduleSummary) -> u64 {
+    schedule.next_ms.unwrap_or(u64::MAX)
+}
