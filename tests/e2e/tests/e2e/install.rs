@@ -6,19 +6,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use test_support::{Output, TestHome, binary, profile_dir};
+use test_support::{Output, Terminal, TestHome, binary, profile_dir};
 
 use crate::builds::toolchain;
 use crate::fixtures::{bind_time_filters, repository_root, stable_json};
 
 /// A copy installed from the build directory, next to an otherwise empty home.
-struct Installation {
+pub(crate) struct Installation {
     place: TestHome,
     prefix: PathBuf,
 }
 
 impl Installation {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let place = TestHome::new();
         let prefix = place.outside().join("prefix");
         let profile = profile_dir();
@@ -38,6 +38,26 @@ impl Installation {
     fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
         let mut command = self.place.command_of(&self.prefix.join("bin/skillhost"));
         self.place.start(command.current_dir(self.place.outside()).args(args)).finish()
+    }
+
+    /// The directory of the installation.
+    pub(crate) fn prefix(&self) -> &Path {
+        &self.prefix
+    }
+
+    /// A directory outside of every home, which contains the installation.
+    pub(crate) fn outside(&self) -> &Path {
+        self.place.outside()
+    }
+
+    /// Returns a command with the environment of a new user.
+    pub(crate) fn command(&self, program: &Path) -> Command {
+        self.place.command_of(program)
+    }
+
+    /// Starts a command on a terminal with a size in columns and rows.
+    pub(crate) fn on_terminal(&self, command: &mut Command, size: (u16, u16)) -> Terminal {
+        self.place.on_terminal(command, size)
     }
 
     fn home_dir(&self) -> PathBuf {

@@ -21,6 +21,7 @@ mod conventions;
 mod core_tools;
 mod cost;
 mod doctor;
+mod documentation;
 mod earlier_home;
 mod effects;
 mod events;

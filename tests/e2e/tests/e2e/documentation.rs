@@ -1,0 +1,172 @@
+//! Tests of the commands in tutorials and how-to pages, as a reader types them at a terminal.
+//!
+//! A block `sh` is run by one shell per page; all of its commands succeed. In a block `sh,fails` the
+//! last one does not. A block `text` has lines of the output so far, in order: `…` stands for any
+//! text. A comment
+//! `# at "PROMPT" press "KEYS"` answers a question, with `enter` the Enter key follows. Blocks `sh,manual` are not run.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::fixtures::repository_root;
+use crate::install::Installation;
+
+/// A step of a page.
+#[derive(Debug, PartialEq)]
+enum PageStep {
+    Commands { script: String, fails: bool },
+    Output(Vec<String>),
+}
+
+/// Returns the blocks of a page that are run or compared.
+fn page_steps(page: &str) -> Vec<PageStep> {
+    let mut steps = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let Some(language) = line.strip_prefix("```") else { continue };
+        let block: Vec<_> =
+            lines.by_ref().take_while(|line| *line != "```").map(str::to_owned).collect();
+        match language {
+            "sh" | "sh,fails" => {
+                let script = block.join("\n");
+                steps.push(PageStep::Commands { script, fails: language == "sh,fails" });
+            }
+            "text" => steps.push(PageStep::Output(block)),
+            "sh,manual" | "yaml" | "json" | "toml" | "rust" => {}
+            other => panic!("unknown language of a block: {other:?}"),
+        }
+    }
+    steps
+}
+
+/// Returns the questions of a block with the keys that answer them, in order.
+fn answers(script: &str) -> Vec<(&str, String)> {
+    let mut answers = Vec::new();
+    for comment in script.lines().filter_map(|line| line.split_once(" # at \"")).map(|(_, c)| c) {
+        // The question, the verb, the keys, and a text before the next question.
+        for [question, verb, keys, _] in
+            comment.split('"').collect::<Vec<_>>().chunks(4).map(|c| {
+                <[&str; 4]>::try_from(c).expect("an answer has a question, a verb and keys")
+            })
+        {
+            let end = match verb.trim() {
+                "press" => "",
+                "enter" => "\r",
+                other => panic!("unknown verb of an answer: {other:?}"),
+            };
+            answers.push((question, format!("{keys}{end}")));
+        }
+    }
+    answers
+}
+
+/// Returns one script of all blocks, which marks the end of each.
+fn page_script(steps: &[PageStep]) -> String {
+    let mut script = String::from("set -o pipefail\n");
+    for (number, step) in steps.iter().enumerate() {
+        let PageStep::Commands { script: block, fails } = step else { continue };
+        if *fails {
+            let _ = write!(script, "{block}\n[ $? -ne 0 ] || exit 90\n");
+        } else {
+            let _ = write!(script, "set -e\n{block}\nset +e\n");
+        }
+        // The typed text of the marker differs from its output.
+        let _ = writeln!(script, "printf 'end-of-%s\\n' {number}");
+    }
+    script
+}
+
+fn run_page(path: &str) {
+    let page = fs::read_to_string(repository_root().join("docs").join(path)).unwrap();
+    let steps = page_steps(&page);
+    let installed = Installation::new();
+    let directory = installed.outside().join("reader");
+    fs::create_dir(&directory).unwrap();
+    let script = installed.outside().join("page.sh");
+    fs::write(&script, page_script(&steps)).unwrap();
+
+    let mut command = installed.command("bash".as_ref());
+    let programs = format!(
+        "{}:{}",
+        installed.prefix().join("bin").display(),
+        std::env::var("PATH").expect("a PATH")
+    );
+    command.arg(&script).current_dir(&directory).env("PATH", programs);
+    let mut terminal = installed.on_terminal(&mut command, (120, 50));
+    for (number, step) in steps.iter().enumerate() {
+        let PageStep::Commands { script, .. } = step else { continue };
+        for (question, keys) in answers(script) {
+            terminal.wait_for(question);
+            terminal.send(&keys);
+        }
+        if let Some(PageStep::Output(lines)) = steps.get(number + 1) {
+            for part in lines.iter().flat_map(|line| line.split('…')) {
+                if !part.trim().is_empty() {
+                    terminal.wait_for(part.trim());
+                }
+            }
+        }
+        terminal.wait_for(&format!("end-of-{number}"));
+    }
+    let left = terminal.finish();
+    assert_eq!(left.output.status, 0, "{path}:\n{}", left.output.stdout);
+}
+
+/// Defines one test per page, and the list of the pages.
+macro_rules! pages {
+    ($($name:ident: $path:literal,)+) => {
+        $(
+            #[test]
+            fn $name() {
+                run_page($path);
+            }
+        )+
+
+        #[test]
+        fn every_page_is_run() {
+            let mut listed = vec![$($path.to_owned()),+];
+            let mut present = pages_of("tutorials");
+            present.extend(pages_of("howto"));
+            listed.sort();
+            present.sort();
+            assert_eq!(listed, present);
+        }
+    };
+}
+
+fn pages_of(folder: &str) -> Vec<String> {
+    let directory: PathBuf = repository_root().join("docs").join(folder);
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+    entries.map(|name| format!("{folder}/{}", name.to_str().unwrap())).collect()
+}
+
+pages! {
+    tutorial_of_agent_users_works: "tutorials/agent-user.md",
+    tutorial_of_operators_works: "tutorials/operator.md",
+    tutorial_of_other_agents_works: "tutorials/other-agents.md",
+    tutorial_of_skill_authors_works: "tutorials/skill-author.md",
+    agent_page_works: "howto/agent.md",
+    ci_page_works: "howto/ci.md",
+    homes_page_works: "howto/homes.md",
+    mcp_server_page_works: "howto/mcp-server.md",
+    ollama_page_works: "howto/ollama.md",
+    pre_commit_page_works: "howto/pre-commit.md",
+    proposals_page_works: "howto/proposals.md",
+    roots_page_works: "howto/roots.md",
+    secrets_page_works: "howto/secrets.md",
+    skill_not_chosen_page_works: "howto/skill-not-chosen.md",
+    uninstall_page_works: "howto/uninstall.md",
+}
+
+#[test]
+fn steps_of_page_are_found() {
+    let page = "Text.\n\n```sh\nls  # at \"y/N\" press \"y\"\n```\n\n```text\na…b\n```\n\n```sh,manual\nrm\n```\n";
+    let steps = page_steps(page);
+    let script = "ls  # at \"y/N\" press \"y\"".to_owned();
+    assert_eq!(answers(&script), [("y/N", "y".to_owned())]);
+    assert_eq!(
+        steps,
+        [PageStep::Commands { script, fails: false }, PageStep::Output(vec!["a…b".to_owned()])]
+    );
+}
