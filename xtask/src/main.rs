@@ -5,6 +5,7 @@ mod bench;
 mod build_times;
 mod demo;
 mod deny;
+mod docs;
 mod eval;
 mod install;
 mod o200k;
@@ -45,6 +46,8 @@ enum XtaskCommand {
     Package,
     /// Measure a cold build and rebuilds after a change; fail above a limit
     BuildTimes(build_times::BuildTimesArgs),
+    /// Check the links of the documentation and build it as a book in target/book
+    Docs,
     /// Check licenses, sources and advisories, if cargo-deny is installed
     Deny,
     /// Test `skillhost mcp` with third-party clients; requires a network
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         XtaskCommand::Install(args) => install::cmd_install(&args),
         XtaskCommand::Package => install::cmd_package(),
         XtaskCommand::BuildTimes(args) => build_times::cmd_build_times(&args),
+        XtaskCommand::Docs => docs::cmd_docs(),
         XtaskCommand::Deny => deny::cmd_deny(),
         XtaskCommand::Peers(args) => peers::cmd_peers(&args),
         XtaskCommand::O200k { published } => o200k::cmd_o200k(&published),

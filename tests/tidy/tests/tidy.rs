@@ -13,6 +13,8 @@ mod exports;
 mod invariants;
 #[path = "tidy/language.rs"]
 mod language;
+#[path = "tidy/links.rs"]
+mod links;
 #[path = "tidy/repository.rs"]
 mod repository;
 #[path = "tidy/rules.rs"]
@@ -123,6 +125,7 @@ fn only_the_command_line_prints() {
         "extensions/skill_registry/commands",
         "kernel/process/tests",
         "xtask",
+        "tools",
         "tests",
         "extensions/skill_registry/service/tests",
     ];
