@@ -121,7 +121,10 @@ impl AgentRuntime {
 
     /// Resolves the model of an agent: the requested one, else the settings' choice for this agent,
     /// else the manifest's, else the default.
-    pub(crate) fn resolve_model(
+    ///
+    /// # Errors
+    /// [`ModelError`] for an unknown model, and for one whose key is missing.
+    pub fn resolve_model(
         &self,
         agent: &Agent,
         wanted: Option<&str>,

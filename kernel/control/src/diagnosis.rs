@@ -11,7 +11,8 @@ use crate::load_report::LoadReport;
 /// The state of all extensions and of event delivery.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExtensionDiagnosis {
-    /// True if no extension was rejected, every library is healthy and events are delivered.
+    /// True if no extension was rejected, every library is healthy, events are delivered, and every
+    /// agent has a model.
     pub healthy: bool,
     /// The load report of the start, with later reloads.
     pub report: LoadReport,
@@ -20,6 +21,22 @@ pub struct ExtensionDiagnosis {
     /// The reason why the running kernel delivers no events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<CallError>,
+    /// The agents whose models cannot be used, in the order of their ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<UnresolvedModel>,
+}
+
+/// An agent whose model is unknown or lacks its key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnresolvedModel {
+    /// The id of the agent.
+    pub agent: ExtensionId,
+    /// The name of the model, as the settings or the manifest have it.
+    pub model: String,
+    /// The error.
+    pub message: String,
+    /// The next step.
+    pub hint: String,
 }
 
 /// The health of a library, as it reports it.

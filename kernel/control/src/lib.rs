@@ -33,7 +33,7 @@ pub use backoff::{ExitCause, RestartBackoff, RestartDecision, RestartLimits};
 pub use build::{BuildOutcome, BuildPreview, ReloadOutcome, RollbackOutcome};
 #[cfg(unix)]
 pub use client::{MessageConnection, RequestError, is_gone, send_request, socket_path};
-pub use diagnosis::{ExtensionDiagnosis, ExtensionHealth};
+pub use diagnosis::{ExtensionDiagnosis, ExtensionHealth, UnresolvedModel};
 #[cfg(unix)]
 pub use endpoint::{check_peer, prepare_directory};
 #[cfg(unix)]

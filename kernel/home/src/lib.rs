@@ -44,7 +44,7 @@ pub use reserved_ids::{ADDED, KERNEL_OWNER, RESERVED_IDS};
 pub use secrets::{SecretStore, SecretStoreError};
 pub use settings::{
     BuildSettings, ConfigOverrides, EventsSettings, LoadedSettings, McpCatalog, McpCatalogGlobs,
-    McpCatalogKeyword, McpReviewMode, McpSettings, ModelDefinition, ModelsSettings,
+    McpCatalogKeyword, McpReviewMode, McpSettings, ModelDefinition, ModelNameError, ModelsSettings,
     ProcessSettings, ProviderProtocol, ProviderSettings, SettingProvenance, Settings,
     SettingsError, SupervisorSettings, TokenPrice, load_overrides, overrides_path, store_overrides,
 };

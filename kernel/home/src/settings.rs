@@ -29,7 +29,9 @@ pub use configured::{ConfigOverrides, load_overrides, overrides_path, store_over
 pub use error::SettingsError;
 pub use events::EventsSettings;
 pub use mcp::{McpCatalog, McpCatalogGlobs, McpCatalogKeyword, McpReviewMode, McpSettings};
-pub use models::{ModelDefinition, ModelsSettings, ProviderProtocol, ProviderSettings, TokenPrice};
+pub use models::{
+    ModelDefinition, ModelNameError, ModelsSettings, ProviderProtocol, ProviderSettings, TokenPrice,
+};
 pub use processes::ProcessSettings;
 pub use supervisor::SupervisorSettings;
 

@@ -11,7 +11,8 @@ use skillhost_conversation::{
     ModelError, ModelErrorKind, ModelMetadata, ModelProvider, ModelSource,
 };
 use skillhost_home::{
-    ModelDefinition, ModelsSettings, ProviderProtocol, ProviderSettings, suggest_similar,
+    ModelDefinition, ModelNameError, ModelsSettings, ProviderProtocol, ProviderSettings,
+    suggest_similar,
 };
 use skillhost_payload::OperatorCommand;
 
@@ -155,19 +156,41 @@ impl ModelRegistry {
         state
     }
 
-    /// Returns the names of the models in the settings and of the bundled one.
+    /// Returns the names of the models in the settings and of the bundled one, aliases and names
+    /// without a provider as the models that they resolve to.
     #[must_use]
     pub fn known_models(&self) -> Vec<String> {
         let settings = &self.settings;
         let shipped = format!("{}/{BUNDLED_SCRIPT}", ProviderProtocol::Script);
         let mut names: Vec<_> = settings.known.keys().chain(settings.agents.values()).collect();
         names.extend([&settings.default, &shipped]);
+        names.extend(settings.aliases.values());
+        let mut names: Vec<_> = names.into_iter().map(|name| self.full_name(name)).collect();
         names.sort();
         names.dedup();
-        names.into_iter().cloned().collect()
+        names
     }
 
-    /// Returns the metadata of a model in the settings.
+    /// Returns the `provider/model` that a name resolves to, or the name itself if it resolves to
+    /// none.
+    #[must_use]
+    pub fn full_name(&self, name: &str) -> String {
+        self.settings.resolve_name(name).unwrap_or_else(|_| name.to_owned())
+    }
+
+    /// Returns the errors of the names that cannot be used: of these, the aliases and the default.
+    #[must_use]
+    pub fn unresolved_models<'a>(
+        &'a self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<ModelError> {
+        let own = self.settings.aliases.keys().chain([&self.settings.default]);
+        let mut all: BTreeSet<_> = names.into_iter().collect();
+        all.extend(own.map(String::as_str));
+        all.into_iter().filter_map(|name| self.resolve_model(Some(name), "").err()).collect()
+    }
+
+    /// Returns the metadata of a model, by its full name.
     #[must_use]
     pub fn metadata(&self, name: &str) -> ModelMetadata {
         let known = self.settings.known.get(name).cloned().unwrap_or_default();
@@ -274,18 +297,16 @@ impl ModelRegistry {
     }
 
     fn find(&self, name: &str) -> Result<Arc<dyn ModelProvider>, ModelLookupError> {
-        let Some((provider_name, model)) = name
-            .split_once('/')
-            .filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
-        else {
-            return Err(ModelLookupError::new(
-                "a model name requires the form provider/model",
-                "use a name such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
-            ));
-        };
+        let full = self.settings.resolve_name(name).map_err(|error| to_lookup_error(&error))?;
+        let (provider_name, model) = full.split_once('/').unwrap_or(("", &full));
         let provider = self.provider(provider_name)?;
-        let metadata = self.metadata(name);
+        let metadata = self.metadata(&full);
         if provider.wire == ProviderProtocol::Script {
+            // A hint about scripts does not help where the name of another provider's model is given.
+            let is_bare = !name.contains('/') && !self.settings.aliases.contains_key(name);
+            if is_bare && provider.settings.script.is_none() && model != BUNDLED_SCRIPT {
+                return Err(self.missing_alias_error(name, provider_name));
+            }
             let script = self.script(provider_name, Some(model), &provider)?;
             return Ok(Arc::new(ScriptModel::new(script, metadata)));
         }
@@ -308,12 +329,26 @@ impl ModelRegistry {
         Ok(Arc::new(ProviderModel {
             metadata,
             model: model.to_owned(),
-            max_output_tokens: self.settings.known.get(name).and_then(|it| it.max_output_tokens),
+            max_output_tokens: self.settings.known.get(&full).and_then(|it| it.max_output_tokens),
             endpoint,
             client,
             timer: Arc::clone(&self.timer),
             reasoning,
         }))
+    }
+
+    /// Returns the error for a name without provider, of which the default provider has no model.
+    fn missing_alias_error(&self, name: &str, provider: &str) -> ModelLookupError {
+        let near = suggest_similar(name, self.settings.aliases.keys().map(String::as_str));
+        let near = near.first().map(|near| format!("did you mean `{near}`? "));
+        ModelLookupError::new(
+            format!("`{name}` is not an alias, and the default provider `{provider}` lacks it"),
+            format!(
+                "{}add `{name}: provider/model` to `models.aliases` in skillhost.yaml, or set \
+                 `models.default` to a model of its provider",
+                near.unwrap_or_default()
+            ),
+        )
     }
 
     fn provider_handle(
@@ -377,4 +412,20 @@ impl ModelLookupError {
     fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into(), kind: ModelErrorKind::Unknown }
     }
+}
+
+/// Adds the next step to an error of the resolution of a name.
+fn to_lookup_error(error: &ModelNameError) -> ModelLookupError {
+    let hint = match error {
+        ModelNameError::Malformed => {
+            "use a name such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo".into()
+        }
+        ModelNameError::InvalidAlias { alias, .. } => {
+            format!("set `models.aliases.{alias}` in skillhost.yaml to provider/model")
+        }
+        ModelNameError::NoDefaultProvider { .. } => {
+            "set `models.default` in skillhost.yaml to provider/model".into()
+        }
+    };
+    ModelLookupError::new(error.to_string(), hint)
 }

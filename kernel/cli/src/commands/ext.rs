@@ -104,7 +104,7 @@ fn doctor(session: &CliContext) -> CommandResult {
         output.print_json(&ExtDoctorOutput { diagnosis: &diagnosis, review: review.as_ref() })?;
         return Ok(code);
     }
-    let ExtensionDiagnosis { report, health, delivery, .. } = diagnosis;
+    let ExtensionDiagnosis { report, health, delivery, models, .. } = diagnosis;
     if let Some(error) = delivery {
         output.print_line(format!(
             "{RED}unhealthy{RED:#} {BOLD}events{BOLD:#}: not delivered: {}",
@@ -133,7 +133,17 @@ fn doctor(session: &CliContext) -> CommandResult {
         }
     }
     for agent in &report.agents {
-        output.print_line(format!("{GREEN}ok{GREEN:#} {BOLD}{}{BOLD:#} (agent)", agent.id))?;
+        let Some(unresolved) = models.iter().find(|unresolved| unresolved.agent == agent.id) else {
+            output.print_line(format!("{GREEN}ok{GREEN:#} {BOLD}{}{BOLD:#} (agent)", agent.id))?;
+            continue;
+        };
+        output.print_line(format!(
+            "{RED}unhealthy{RED:#} {BOLD}{}{BOLD:#} (agent): model `{}`: {}",
+            agent.id,
+            display_safe(&unresolved.model),
+            display_safe(&unresolved.message)
+        ))?;
+        hint(output, &unresolved.hint)?;
     }
     for id in &report.disabled {
         output.print_line(format!("{YELLOW}disabled{YELLOW:#} {BOLD}{id}{BOLD:#}"))?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::json;
 use skillhost_conversation::{
-    Message, ModelErrorKind, ModelMetadata, ModelRequest, ModelSource as _, TokenUsage,
+    Message, ModelError, ModelErrorKind, ModelMetadata, ModelRequest, ModelSource as _, TokenUsage,
 };
 use skillhost_home::{Home, Installation, Settings, TokenPrice, discover_manifests};
 use skillhost_models::{ModelRegistry, ProviderStatus};
@@ -27,7 +27,11 @@ pub(super) fn cmd_models(session: &CliContext, command: &ModelCommand) -> Comman
 #[derive(Serialize)]
 struct AgentModel {
     agent: String,
+    /// The full name, `provider/model`.
     model: String,
+    /// The alias or the name without a provider, if the settings or the manifest have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alias: Option<String>,
     /// The source of the model: `settings`, `manifest` or `default`.
     from: &'static str,
 }
@@ -41,7 +45,7 @@ struct ListedModel {
 }
 
 /// Returns the agents of a home, loaded or not, with their models.
-fn agents(home: &Home, settings: &Settings) -> Vec<AgentModel> {
+fn agents(home: &Home, settings: &Settings, registry: &ModelRegistry) -> Vec<AgentModel> {
     let installation = Installation::from_current_exe();
     let found = discover_manifests(home, installation.as_ref(), &settings.allow_shadowing);
     let models = &settings.models;
@@ -53,7 +57,10 @@ fn agents(home: &Home, settings: &Settings) -> Vec<AgentModel> {
             (false, Some(_)) => "manifest",
             (false, None) => "default",
         };
-        Some(AgentModel { agent: id.to_owned(), model: models.model_for(id, own).to_owned(), from })
+        let name = models.model_for(id, own).to_owned();
+        let model = registry.full_name(&name);
+        let alias = (model != name).then_some(name);
+        Some(AgentModel { agent: id.to_owned(), model, alias, from })
     });
     agents.collect()
 }
@@ -62,18 +69,21 @@ fn list(session: &CliContext) -> CommandResult {
     let home = session.home()?;
     let settings = session.settings(&home)?.settings;
     let models = open_models(session, &home, &settings);
-    let agents = agents(&home, &settings);
+    let agents = agents(&home, &settings, &models);
+    let named = agents.iter().map(|agent| agent.alias.as_ref().unwrap_or(&agent.model));
+    let unresolved = models.unresolved_models(named.map(String::as_str));
     let mut names: BTreeSet<_> = models.known_models().into_iter().collect();
     names.extend(agents.iter().map(|agent| agent.model.clone()));
-    let default = &settings.models.default;
+    let (default, aliases) = (models.full_name(&settings.models.default), &settings.models.aliases);
     let known =
-        |name: &String| ListedModel { facts: models.metadata(name), default: name == default };
+        |name: &String| ListedModel { facts: models.metadata(name), default: *name == default };
     let known: Vec<_> = names.iter().map(known).collect();
     let providers = models.providers();
     let output = session.output;
     if output.json {
         output.print_json(&json!({
             "default": default, "providers": providers, "models": known, "agents": agents,
+            "aliases": aliases, "unresolved": unresolved,
         }))?;
         return Ok(exit::OK);
     }
@@ -83,12 +93,21 @@ fn list(session: &CliContext) -> CommandResult {
     let cells: Vec<_> = known.iter().map(model_row).collect();
     output.print_table(&["MODEL", "WINDOW", "PRICE IN/OUT/CACHED", "DEFAULT"], &cells)?;
     output.print_line("")?;
+    if !aliases.is_empty() {
+        let cells: Vec<_> =
+            aliases.iter().map(|(alias, model)| vec![alias.clone(), model.clone()]).collect();
+        output.print_table(&["ALIAS", "MODEL"], &cells)?;
+        output.print_line("")?;
+    }
     let row = |it: &AgentModel| vec![it.agent.clone(), it.model.clone(), it.from.to_owned()];
     output.print_table(&["AGENT", "MODEL", "FROM"], &agents.iter().map(row).collect::<Vec<_>>())?;
     for state in &providers {
         if let Some(problem) = &state.problem {
             output.print_note(format!("{}: {problem}", state.name));
         }
+    }
+    for ModelError { model, message, hint, .. } in &unresolved {
+        output.print_note(format!("model {model}: {message}; {hint}"));
     }
     Ok(exit::OK)
 }
@@ -143,8 +162,9 @@ fn check(session: &CliContext, args: &CheckArgs) -> CommandResult {
     let models = open_models(session, &home, &settings);
     let mut names = args.names.clone();
     if names.is_empty() {
-        let agents = agents(&home, &settings).into_iter().map(|agent| agent.model);
-        let mut all: BTreeSet<_> = agents.collect();
+        let agents = agents(&home, &settings, &models).into_iter();
+        // As written, so that an error repeats the name that is in the settings or the manifest.
+        let mut all: BTreeSet<_> = agents.map(|agent| agent.alias.unwrap_or(agent.model)).collect();
         all.insert(settings.models.default);
         names.extend(all);
     }

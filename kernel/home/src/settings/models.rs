@@ -15,8 +15,12 @@ const DEFAULT_MODEL: &str = "script/demo";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelsSettings {
-    /// The model of agents that name none, as `provider/model`.
+    /// The model of agents that name none, as `provider/model` or as an alias. Its provider also
+    /// provides the models that are named without one.
     pub default: String,
+    /// By alias: the model, as `provider/model`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub aliases: BTreeMap<String, String>,
     /// By agent id: the model of the agent, which overrides its manifest's.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub agents: BTreeMap<String, String>,
@@ -95,10 +99,38 @@ pub struct ModelDefinition {
     pub price: Option<TokenPrice>,
 }
 
+/// An error of the resolution of a model name to `provider/model`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelNameError {
+    /// The name is empty, or a part before or after its first `/` is.
+    #[error("a model name requires the form provider/model")]
+    Malformed,
+    /// The target of an alias has no provider.
+    #[error("target `{target}` of the alias `{alias}` is not of the form provider/model")]
+    InvalidAlias {
+        /// The alias.
+        alias: String,
+        /// Its target in the settings.
+        target: String,
+    },
+    /// The name has no provider, and neither has the default model.
+    #[error("the default model `{default}` has no provider")]
+    NoDefaultProvider {
+        /// The default model in the settings.
+        default: String,
+    },
+}
+
+/// Returns the provider of a full name, and the provider's name of the model.
+fn split_name(name: &str) -> Option<(&str, &str)> {
+    name.split_once('/').filter(|(provider, model)| !provider.is_empty() && !model.is_empty())
+}
+
 impl Default for ModelsSettings {
     fn default() -> Self {
         Self {
             default: DEFAULT_MODEL.to_owned(),
+            aliases: BTreeMap::new(),
             agents: BTreeMap::new(),
             providers: BTreeMap::new(),
             known: BTreeMap::new(),
@@ -114,12 +146,44 @@ impl ModelsSettings {
         self.agents.get(agent).map(String::as_str).or(manifest).unwrap_or(&self.default)
     }
 
+    /// Returns the full name, `provider/model`, of a model: that of its alias, the name itself, or
+    /// the name at the provider of the default model.
+    ///
+    /// # Errors
+    /// [`ModelNameError`] if no provider can be determined.
+    pub fn resolve_name(&self, name: &str) -> Result<String, ModelNameError> {
+        if let Some(target) = self.aliases.get(name) {
+            // An alias of an alias could lead to a circle.
+            return match split_name(target) {
+                Some(_) => Ok(target.clone()),
+                None => Err(ModelNameError::InvalidAlias {
+                    alias: name.to_owned(),
+                    target: target.clone(),
+                }),
+            };
+        }
+        if split_name(name).is_some() {
+            return Ok(name.to_owned());
+        }
+        if name.is_empty() || name.contains('/') {
+            return Err(ModelNameError::Malformed);
+        }
+        let default = self.aliases.get(&self.default).unwrap_or(&self.default);
+        match split_name(default) {
+            Some((provider, _)) => Ok(format!("{provider}/{name}")),
+            None => Err(ModelNameError::NoDefaultProvider { default: self.default.clone() }),
+        }
+    }
+
     /// Lists every value with its path, which begins with `models`; model names contain dots.
     pub(super) fn rows(&self) -> Vec<(Vec<String>, Value)> {
         let path = |keys: &[&str]| {
             std::iter::once(&"models").chain(keys).map(|key| (*key).to_owned()).collect()
         };
         let mut rows = vec![(path(&["default"]), Value::from(self.default.clone()))];
+        for (alias, model) in &self.aliases {
+            rows.push((path(&["aliases", alias]), Value::from(model.clone())));
+        }
         for (agent, model) in &self.agents {
             rows.push((path(&["agents", agent]), Value::from(model.clone())));
         }
@@ -194,6 +258,7 @@ mod tests {
     fn model_settings_are_read_and_listed() {
         let text = "
 default: lab/small
+aliases: {fast: lab/small}
 agents: {builder_agent: openai/gpt-5}
 providers:
   lab: {wire: openai, base_url: 'http://127.0.0.1:8000/v1', key: LAB_KEY, retries: 0}
@@ -207,6 +272,7 @@ known:
         let rows: Vec<_> = rows.collect();
         let expected = [
             ("models.default", json!("lab/small")),
+            ("models.aliases.fast", json!("lab/small")),
             ("models.agents.builder_agent", json!("openai/gpt-5")),
             ("models.providers.demo.script", json!("scripts/demo.yaml")),
             ("models.providers.demo.wire", json!("script")),
@@ -230,6 +296,26 @@ known:
         assert_eq!(settings.model_for("builder_agent", Some("c/x")), "b/x");
         assert_eq!(settings.model_for("other", Some("c/x")), "c/x");
         assert_eq!(settings.model_for("other", None), "a/x");
+    }
+
+    #[test]
+    fn names_resolve_by_alias_and_default_provider() {
+        let read = |text| serde_yaml::from_str::<ModelsSettings>(text).unwrap();
+        let settings = read("{default: fast, aliases: {fast: lab/small, a/b: c/d, odd: fast}}");
+        let name = |name: &str| settings.resolve_name(name);
+        assert_eq!(name("fast").as_deref(), Ok("lab/small"));
+        assert_eq!(name("gpt-5.2-codex").as_deref(), Ok("lab/gpt-5.2-codex"));
+        assert_eq!(name("openai/gpt-5").as_deref(), Ok("openai/gpt-5"));
+        assert_eq!(name("router/meta/llama").as_deref(), Ok("router/meta/llama"));
+        assert_eq!(name("a/b").as_deref(), Ok("c/d"));
+        for malformed in ["", "/", "a/", "/b"] {
+            assert_eq!(name(malformed), Err(ModelNameError::Malformed), "{malformed}");
+        }
+        let (alias, target) = ("odd".to_owned(), "fast".to_owned());
+        assert_eq!(name("odd"), Err(ModelNameError::InvalidAlias { alias, target }));
+        let default = "small".to_owned();
+        let missing = Err(ModelNameError::NoDefaultProvider { default });
+        assert_eq!(read("default: small").resolve_name("small"), missing);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use skillhost_control::{
     AgentDetails, AgentStatus, AgentSummary, ExtensionDiagnosis, ExtensionHealth, FailedListing,
-    LoadReport, ToolListing,
+    LoadReport, ToolListing, UnresolvedModel,
 };
+use skillhost_conversation::ModelError;
 use skillhost_core::{Agent, KernelError};
 
 use crate::kernel::Kernel;
@@ -70,7 +71,22 @@ pub(super) async fn diagnose_extensions(kernel: &Kernel) -> ExtensionDiagnosis {
         .collect();
     let report = LoadReport::clone(&kernel.report());
     let delivery = kernel.delivery_problem();
-    let healthy =
-        report.rejected.is_empty() && delivery.is_none() && health.values().all(|health| health.ok);
-    ExtensionDiagnosis { healthy, report, health, delivery }
+    let models = unresolved_models(kernel);
+    let healthy = report.rejected.is_empty()
+        && delivery.is_none()
+        && models.is_empty()
+        && health.values().all(|health| health.ok);
+    ExtensionDiagnosis { healthy, report, health, delivery, models }
+}
+
+/// Returns the agents whose models cannot be used. Agents with another error are reported with it.
+fn unresolved_models(kernel: &Kernel) -> Vec<UnresolvedModel> {
+    let agents = kernel.agents().list_agents().into_iter();
+    let agents = agents.filter(|agent| agent.instructions().problem.is_none());
+    let unresolved = agents.filter_map(|agent| {
+        let ModelError { model, message, hint, .. } =
+            kernel.agents().resolve_model(&agent, None).err()?;
+        Some(UnresolvedModel { agent: agent.manifest.id.clone(), model, message, hint })
+    });
+    unresolved.collect()
 }

@@ -54,8 +54,9 @@ fn unknown_name_has_hint() {
     let cases = [
         (
             "gpt-5",
-            "a model name requires the form provider/model",
-            "use a name such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
+            "`gpt-5` is not an alias, and the default provider `script` lacks it",
+            "add `gpt-5: provider/model` to `models.aliases` in skillhost.yaml, or set \
+             `models.default` to a model of its provider",
         ),
         (
             "/x",
@@ -99,6 +100,48 @@ fn unknown_name_has_hint() {
     let (kind, message, _) = lookup_error(&models, "anthropic/x");
     assert_eq!(kind, Kind::Key);
     assert!(message.contains("ANTHROPIC_API_KEY"), "{message}");
+}
+
+#[test]
+fn alias_and_bare_name_resolve() {
+    let (models, _) = models_of(
+        "
+default: small
+aliases: {small: ollama/s, codex: ollama/gpt-5.2-codex, odd: small}
+agents: {builder_agent: codex}
+known: {ollama/s: {context_window: 8000}}
+",
+    );
+    let metadata = |name, agent| models.resolve_model(name, agent).unwrap().metadata().clone();
+    let model = |name: &str, context_window| ModelMetadata {
+        name: name.to_owned(),
+        context_window,
+        price: None,
+    };
+    assert_eq!(metadata(None, "other"), model("ollama/s", Some(8000)));
+    assert_eq!(metadata(None, "builder_agent"), model("ollama/gpt-5.2-codex", None));
+    assert_eq!(metadata(Some("llama3"), "other"), model("ollama/llama3", None));
+    assert_eq!(metadata(Some("script/demo"), "other"), model("script/demo", None));
+    assert_eq!(
+        lookup_error(&models, "odd"),
+        (
+            Kind::Unknown,
+            "target `small` of the alias `odd` is not of the form provider/model".to_owned(),
+            "set `models.aliases.odd` in skillhost.yaml to provider/model".to_owned()
+        )
+    );
+    let known = ["ollama/gpt-5.2-codex", "ollama/s", "script/demo"];
+    assert_eq!(models.known_models(), known);
+
+    let (models, _) = models_of("default: small");
+    let (kind, message, hint) = lookup_error(&models, "small");
+    assert_eq!(kind, Kind::Unknown);
+    assert_eq!(message, "the default model `small` has no provider");
+    assert_eq!(hint, "set `models.default` in skillhost.yaml to provider/model");
+
+    let (models, _) = models_of("aliases: {codex: ollama/gpt-5.2-codex}");
+    let (_, _, hint) = lookup_error(&models, "codx");
+    assert!(hint.starts_with("did you mean `codex`? add `codx: provider/model` to"), "{hint}");
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn model_error_has_hint() {
 
     mock.push(Step::unknown_model());
     ask_agent(&home, "worker", "Hi").exits(3);
-    for model in ["nobody/model", "no-slash"] {
+    for model in ["nobody/model", "/no-provider"] {
         let output = home.skillhost(["ask", "--model", model, "Hi"]).exits(3);
         assert!(output.stderr.contains(model), "{output}");
     }

@@ -99,13 +99,84 @@ fn check_reports_failing_models() {
     let usage = json!({"input": 10, "output": 5, "cached": 0, "estimated": false});
     assert_eq!(json["models"][0], json!({"name": "mock/x", "ok": true, "usage": usage}));
     assert_eq!(json["models"][1]["ok"], true);
-    let json = check(&["gpt-5"]).exits(1).json();
+    let json = check(&["/gpt-5"]).exits(1).json();
     let error = json!({
         "kind": "unknown",
         "message": "a model name requires the form provider/model",
         "hint": "use a name such as openai/gpt-5, anthropic/claude-sonnet-4-5 or script/demo",
     });
-    assert_eq!(json["models"], json!([{"name": "gpt-5", "ok": false, "error": error}]));
+    assert_eq!(json["models"], json!([{"name": "/gpt-5", "ok": false, "error": error}]));
+
+    // A name without a provider is one of the default provider.
+    mock.push(Step::text("Hello."));
+    let json = check(&["tiny"]).success().json();
+    assert_eq!(json["models"][0], json!({"name": "tiny", "ok": true, "usage": usage}));
+    assert_eq!(mock.requests().last().unwrap().body["model"], "tiny");
+}
+
+/// An agent whose model has no provider, in the shape of manifests for other systems.
+const CODER: &str = "id: coder\nname: Coder\nagent: {instructions: Hi., model: gpt-5.2-codex}\n";
+
+#[test]
+fn alias_selects_model_of_agent() {
+    let mock = MockModel::with([Step::text("Hello from the alias.")]);
+    let aliases = "  aliases: {gpt-5.2-codex: mock/large, odd: large}\n";
+    let home = home()
+        .manifest("coder", CODER)
+        .settings(&format!("{}{aliases}", settings(&mock)))
+        .file(".env", "MOCK_KEY=s3cret-key\n");
+    let listed = home.skillhost(["models", "list"]).success();
+    let start = listed.stdout.find("MODEL ").unwrap();
+    insta::assert_snapshot!(&listed.stdout[start..], @"
+    MODEL       WINDOW PRICE IN/OUT/CACHED DEFAULT
+    mock/large  8000   3/15/0.3
+    mock/small  ?      ?                   yes
+    script/demo ?      ?
+
+    ALIAS         MODEL
+    gpt-5.2-codex mock/large
+    odd           large
+
+    AGENT MODEL      FROM
+    coder mock/large manifest
+    ");
+    insta::assert_snapshot!(listed.stderr, @"
+    note: odd: provider `odd` requires a `wire`
+    note: model odd: target `large` of the alias `odd` is not of the form provider/model; set `models.aliases.odd` in skillhost.yaml to provider/model
+    ");
+    let output = home.skillhost(["ask", "--agent", "coder", "hi"]).success();
+    assert!(output.stdout.contains("Hello from the alias."), "{output}");
+    assert_eq!(mock.requests()[0].body["model"], "large");
+    home.skillhost(["ext", "doctor"]).success();
+}
+
+#[test]
+fn doctor_reports_unresolved_models() {
+    let home = home().manifest("coder", CODER);
+    let output = home.skillhost(["ext", "doctor"]).exits(1);
+    let lines: Vec<_> = output.stdout.lines().filter(|line| !line.starts_with("ok")).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    unhealthy coder (agent): model `gpt-5.2-codex`: `gpt-5.2-codex` is not an alias, and the default provider `script` lacks it
+      hint: add `gpt-5.2-codex: provider/model` to `models.aliases` in skillhost.yaml, or set `models.default` to a model of its provider
+    review human: people decide about proposals
+    note `skill_registry` optionally depends on `embedding`, which does not exist
+    ");
+    let json = home.skillhost(["ext", "doctor", "--json"]).exits(1).json();
+    assert_eq!(json["models"][0]["agent"], "coder");
+    assert_eq!(json["models"][0]["model"], "gpt-5.2-codex");
+    let listed = home.skillhost(["models", "list"]).success();
+    assert!(listed.stderr.contains("note: model gpt-5.2-codex: "), "{listed}");
+
+    // A key that is missing is reported in the same way.
+    let home = home.settings("models: {aliases: {gpt-5.2-codex: openai/gpt-5}}\n");
+    let output = home.skillhost(["ext", "doctor"]).exits(1);
+    assert!(
+        output.stdout.contains("key OPENAI_API_KEY of provider `openai` not found"),
+        "{output}"
+    );
+    let mut command = home.command();
+    command.env("OPENAI_API_KEY", "k").args(["ext", "doctor"]);
+    home.start(&mut command).finish().success();
 }
 
 #[test]
