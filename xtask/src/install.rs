@@ -13,11 +13,17 @@ use crate::vendor::vendor;
 use crate::workspace::{Result, root, target};
 
 /// Extensions that ship: the library's base name, which is also the manifest's entrypoint.
-const LIBRARIES: [&str; 4] = ["skill_registry", "embedding", "core_tools", "echo"];
+const LIBRARIES: [&str; 5] = ["skill_registry", "embedding", "web_search", "core_tools", "echo"];
 
 /// The packages of the product: the program and the libraries that it loads.
-pub(crate) const PRODUCT: [&str; 5] =
-    ["skillhost", "skill-registry", "skillhost-embedding", "core_tools", "skillhost-echo"];
+pub(crate) const PRODUCT: [&str; 6] = [
+    "skillhost",
+    "skill-registry",
+    "skillhost-embedding",
+    "skillhost-web",
+    "core_tools",
+    "skillhost-echo",
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {

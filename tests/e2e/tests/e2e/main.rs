@@ -76,3 +76,4 @@ mod untrusted;
 mod validate;
 mod validate_hostile;
 mod versions;
+mod web;

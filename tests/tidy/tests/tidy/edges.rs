@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
         "skill-service",
     ],
     &["skillhost-core", "skillhost-models", "skillhost-terminal", "skill-ledger", "core_tools"],
-    &["skillhost-control", "skill-rules", "skillhost-echo", "skillhost-embedding"],
+    &["skillhost-control", "skill-rules", "skillhost-echo", "skillhost-embedding", "skillhost-web"],
     &["skillhost-conversation", "skill-catalog", "skill-compat"],
     &["skillhost-home", "skillhost-events", "skillhost-sdk", "skill-format", "skill-search"],
     &["skillhost-manifest", "skillhost-contract", "skillhost-sandbox"],
@@ -244,6 +244,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("core_tools", &["skillhost-sdk", "skillhost-files", "skillhost-payload", "skill-diff"]),
     ("skillhost-echo", &["skillhost-sdk"]),
     ("skillhost-embedding", &["skillhost-sdk", "word-vectors"]),
+    // The characters that are hidden are those of all parts.
+    ("skillhost-web", &["skillhost-sdk", "skillhost-payload"]),
     ("word-vectors", &[]),
     ("xtask", &["skill-format", "skill-search", "word-vectors"]),
     (
