@@ -4,7 +4,7 @@
 //! checks its crate, `details` writes the text for a review, and `approve` approves an extension
 //! without a build. `compile` builds exactly the reviewed files with cargo, `messages` shortens the
 //! compiler's messages, `trial` loads the result in another process, and `install` installs it
-//! atomically with respect to crashes. `docs/building.md` describes the trust model.
+//! atomically with respect to crashes. `scaffold` has the templates of new extensions. `docs/building.md` describes the trust model.
 
 mod approve;
 mod build_paths;
@@ -19,9 +19,11 @@ mod manifest;
 mod messages;
 mod pin;
 mod policy;
+mod scaffold;
 mod trial;
 
 pub use approve::ApprovalPlan;
 pub use builder::CargoExtensionBuilder;
 pub use error::{BuildError, PolicyViolation};
+pub use scaffold::{ExtensionTemplate, ScaffoldError, ScaffoldRequest};
 pub use trial::TrialReport;

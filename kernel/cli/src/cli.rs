@@ -9,9 +9,11 @@ mod threads;
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use skill_commands::{ExportArgs, SkillCommand};
+use skillhost_builder::ExtensionTemplate;
 use skillhost_chat::{AskArgs, ChatArgs};
 use skillhost_operations::LogsArgs;
 use skillhost_terminal::GlobalArgs;
@@ -135,6 +137,11 @@ pub(crate) enum ExtensionCommand {
         id: String,
     },
     /// Create an extension in sandbox/extensions/ID
+    ///
+    /// Prints the next commands. The templates are a library in Rust with a tool (native), a block in
+    /// every prompt (context) or a background service (service), a program in Python or JavaScript
+    /// without dependencies (process-python, process-node), and an existing MCP server (mcp), whose
+    /// command follows `--`.
     New(ExtensionNewArgs),
     /// Check, build, try, install and approve an extension
     ///
@@ -176,9 +183,20 @@ pub(crate) enum ExtensionCommand {
 pub(crate) struct ExtensionNewArgs {
     /// Extension id: lowercase letters, digits, `_` and `-`
     pub(crate) id: String,
+    /// Template
+    #[arg(
+        long,
+        value_name = "TEMPLATE",
+        default_value = "native",
+        value_parser = PossibleValuesParser::new(ExtensionTemplate::ALL.map(ExtensionTemplate::as_str))
+    )]
+    pub(crate) template: String,
     /// Sources of skillhost-sdk [default: those of this executable]
     #[arg(long, value_name = "DIR")]
     pub(crate) sdk: Option<PathBuf>,
+    /// Command of the MCP server, for the template `mcp`
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
 }
 
 #[derive(Debug, Args)]

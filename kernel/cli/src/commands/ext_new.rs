@@ -1,13 +1,15 @@
-//! `skillhost ext new`: a buildable extension crate in `sandbox/extensions/`.
+//! `skillhost ext new`: a new extension from a template in `sandbox/extensions/`.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::json;
 use skill_commands::create_directory;
+use skillhost_builder::{ExtensionTemplate, ScaffoldError, ScaffoldRequest};
 use skillhost_files::write_atomically;
 use skillhost_home::{Installation, discover_manifests};
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::OperatorCommand;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use crate::cli::ExtensionNewArgs;
@@ -17,20 +19,20 @@ const SDK_HINT: &str = "name them: --sdk DIR (kernel/sdk in the source tree)";
 pub(super) fn cmd_ext_new(session: &CliContext, args: &ExtensionNewArgs) -> CommandResult {
     let id = ExtensionId::new(&args.id)
         .map_err(|error| CliError::usage(error.to_string()).with_hint("such as `rss_reader`"))?;
+    // The command line accepts only names of templates.
+    let template = ExtensionTemplate::find(&args.template).unwrap_or(ExtensionTemplate::Native);
     let home = session.home()?;
     home.check_links("extensions")?;
-    let sdk = match &args.sdk {
-        Some(sdk) => session.environment.current_dir.join(sdk),
-        None => Installation::from_current_exe().map(|found| found.sdk).ok_or_else(no_sdk)?,
-    };
-    let sdk =
-        fs::canonicalize(&sdk).map_err(|error| CliError::io(&sdk, &error).with_hint(SDK_HINT))?;
-    if !sdk.join("Cargo.toml").is_file() {
-        let message = format!("{}: not the sources of skillhost-sdk", sdk.display());
-        return Err(CliError::new(exit::NOT_FOUND, message).with_hint(SDK_HINT));
-    }
-    let sdk_text = sdk.to_str().ok_or_else(|| {
-        CliError::usage(format!("{}: the SDK's path is not UTF-8", sdk.display()))
+    let sdk = if template.uses_sdk() { find_sdk(session, args)? } else { String::new() };
+    let request = ScaffoldRequest { id: &id, sdk: &sdk, command: &args.command };
+    let files = template.files(&request).map_err(|error| {
+        let hint = match error {
+            ScaffoldError::CommandMissing => format!(
+                "skillhost ext new {id} --template mcp -- npx -y @modelcontextprotocol/NAME@VERSION"
+            ),
+            ScaffoldError::CommandUnexpected(_) => "add --template mcp, or omit the command".into(),
+        };
+        CliError::usage(error.to_string()).with_hint(hint)
     })?;
     let folder = home.extensions_dir().join(id.as_str());
     if folder.exists() {
@@ -43,39 +45,53 @@ pub(super) fn cmd_ext_new(session: &CliContext, args: &ExtensionNewArgs) -> Comm
         let message = format!("the id `{id}` is taken by {}", owner.path.display());
         return Err(CliError::new(exit::CONFLICT, message).with_hint("choose another id"));
     }
-    let library = id.as_str().replace('-', "_");
-    let fill = |template: &str| {
-        template
-            .replace("{{id}}", id.as_str())
-            .replace("{{lib}}", &library)
-            .replace("{{tool}}", &library)
-            .replace("{{crate}}", &format!("skillhost-ext-{}", id.as_str()))
-            .replace("{{name}}", &title(id.as_str()))
-            // TOML basic strings and JSON strings share the escapes of all characters a path can
-            // hold.
-            .replace("{{sdk}}", &json!(sdk_text).to_string())
-    };
-    let files = [
-        ("manifest.yaml", include_str!("../../templates/manifest.yaml.in")),
-        ("Cargo.toml", include_str!("../../templates/Cargo.toml.in")),
-        ("src/lib.rs", include_str!("../../templates/lib.rs.in")),
-    ];
-    let texts = files.map(|(path, template)| (path, fill(template)));
-    create_directory(&home.extensions_dir(), &folder, &texts)?;
+    create_directory(&home.extensions_dir(), &folder, &files)?;
     let output = session.output;
-    let place = folder.display();
     if output.json {
         let names: Vec<_> = files.iter().map(|(name, _)| folder.join(name)).collect();
-        output.print_json(&json!({ "id": id, "folder": folder, "files": names }))?;
-    } else {
-        output.print_line(format!("made {place}"))?;
-        output.print_line("next:")?;
-        output.print_line(format!("  skillhost ext build {id}"))?;
-        output.print_line("  skillhost ext doctor")?;
-        output
-            .print_line(format!("  skillhost tool call {library}_greet '{{\"name\": \"Ada\"}}'"))?;
+        output.print_json(&json!({
+            "id": id, "template": template.as_str(), "folder": folder, "files": names,
+        }))?;
+        return Ok(exit::OK);
+    }
+    output.print_line(format!("made {}", folder.display()))?;
+    output.print_line("next:")?;
+    for command in next_commands(template, &id) {
+        output.print_line(format!("  {command}"))?;
     }
     Ok(exit::OK)
+}
+
+/// Returns the commands after which the new extension has been used once.
+fn next_commands(template: ExtensionTemplate, id: &ExtensionId) -> [String; 3] {
+    let build = OperatorCommand::BuildExtension { id: id.as_str() }.to_string();
+    let doctor = OperatorCommand::CheckExtensions.to_string();
+    let first_use = match (template.first_call(id), template) {
+        (Some((tool, arguments)), _) => {
+            format!("{} '{arguments}'", OperatorCommand::CallTool { name: Some(&tool) })
+        }
+        (None, ExtensionTemplate::Context) => "skillhost ask --print-prompt hello".to_owned(),
+        (None, ExtensionTemplate::Service) => OperatorCommand::RunKernel.to_string(),
+        (None, _) => OperatorCommand::ListTools.to_string(),
+    };
+    [build, doctor, first_use]
+}
+
+/// Returns the path of the sources of skillhost-sdk.
+fn find_sdk(session: &CliContext, args: &ExtensionNewArgs) -> Result<String, CliError> {
+    let sdk = match &args.sdk {
+        Some(sdk) => session.environment.current_dir.join(sdk),
+        None => Installation::from_current_exe().map(|found| found.sdk).ok_or_else(no_sdk)?,
+    };
+    let sdk =
+        fs::canonicalize(&sdk).map_err(|error| CliError::io(&sdk, &error).with_hint(SDK_HINT))?;
+    if !sdk.join("Cargo.toml").is_file() {
+        let message = format!("{}: not the sources of skillhost-sdk", sdk.display());
+        return Err(CliError::new(exit::NOT_FOUND, message).with_hint(SDK_HINT));
+    }
+    sdk.into_os_string().into_string().map_err(|sdk| {
+        CliError::usage(format!("{}: the SDK's path is not UTF-8", Path::new(&sdk).display()))
+    })
 }
 
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
@@ -91,12 +107,4 @@ fn no_sdk() -> CliError {
         "the sources of skillhost-sdk were not found next to this executable",
     )
     .with_hint(SDK_HINT)
-}
-
-/// Converts an id to a title: `rss_reader` → `Rss reader`.
-fn title(id: &str) -> String {
-    let words = id.replace(['_', '-'], " ");
-    let mut characters = words.chars();
-    let first = characters.next().map(|c| c.to_ascii_uppercase());
-    first.into_iter().chain(characters).collect()
 }

@@ -162,7 +162,7 @@ fn new_extension_as_json() {
     insta::assert_snapshot!(run_ext_new(&home, &["rss-reader", "--json"]), @r#"
     exit 0
     --- stdout
-    {"files":["[HOME]/sandbox/extensions/rss-reader/manifest.yaml","[HOME]/sandbox/extensions/rss-reader/Cargo.toml","[HOME]/sandbox/extensions/rss-reader/src/lib.rs"],"folder":"[HOME]/sandbox/extensions/rss-reader","id":"rss-reader","schema_version":1}
+    {"files":["[HOME]/sandbox/extensions/rss-reader/manifest.yaml","[HOME]/sandbox/extensions/rss-reader/Cargo.toml","[HOME]/sandbox/extensions/rss-reader/src/lib.rs"],"folder":"[HOME]/sandbox/extensions/rss-reader","id":"rss-reader","schema_version":1,"template":"native"}
     "#);
     // A crate name may contain a hyphen, a library name may not.
     let manifest = fs::read_to_string(home.path("sandbox/extensions/rss-reader/manifest.yaml"));
