@@ -108,12 +108,12 @@ fn prompts_use_only_known_variables() {
 }
 
 #[test]
-fn builder_prompt_relies_on_its_skill() {
+fn builder_prompt_relies_on_its_skills() {
     let shipped = read_shipped();
     let (_, builder) = &shipped["builder_agent"];
     let agent = builder.agent().expect("the builder is an agent");
     let skills: Vec<&str> = agent.uses_skills.iter().map(|skill| skill.as_str()).collect();
-    assert_eq!(skills, ["extension-development"]);
+    assert_eq!(skills, ["extension-development", "skill-authoring"]);
     let prompt = repository().join("manifests/builder_agent/prompt.jinja2");
     let prompt = fs::read_to_string(prompt).expect("the builder has a prompt");
     assert!(prompt.lines().count() <= 30, "the prompt has {} lines", prompt.lines().count());

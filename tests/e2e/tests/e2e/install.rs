@@ -101,6 +101,7 @@ fn installation_is_complete() {
     lib/skillhost/libecho.so
     lib/skillhost/libembedding.so
     lib/skillhost/libskill_registry.so
+    lib/skillhost/libweb_search.so
     share/man/man1/skillhost.1
     share/skillhost/ARCHITECTURE.md
     share/skillhost/CHANGELOG.md
@@ -119,10 +120,13 @@ fn installation_is_complete() {
     share/skillhost/manifests/reviewer_agent/manifest.yaml
     share/skillhost/manifests/reviewer_agent/prompt.jinja2
     share/skillhost/manifests/skill_registry/manifest.yaml
+    share/skillhost/manifests/web_search/manifest.yaml
     share/skillhost/skills/code-review/SKILL.md
     share/skillhost/skills/code-review/references/rust.md
     share/skillhost/skills/extension-development/SKILL.md
     share/skillhost/skills/extension-development/references/protocols.md
+    share/skillhost/skills/skill-authoring/SKILL.md
+    share/skillhost/skills/skill-authoring/references/specification.md
     share/skillhost/skills/task-decomposition/SKILL.md
     ");
     assert!(all.contains(&"share/man/man1/skillhost-skill-validate.1".to_owned()), "{all:?}");
@@ -186,8 +190,8 @@ fn installed_copy_runs_main_flow() {
         let rows = report[key].as_array().cloned().unwrap_or_default();
         rows.iter().map(|row| row["id"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(ids("loaded"), ["echo", "skill_registry", "core_tools"]);
-    assert_eq!(ids("agents"), ["builder_agent", "orchestrator_agent", "reviewer_agent"]);
+    assert_eq!(ids("loaded"), ["echo", "skill_registry", "core_tools", "web_search"]);
+    assert_eq!(ids("agents"), ["reviewer_agent", "builder_agent", "orchestrator_agent"]);
     assert_eq!(ids("rejected"), Vec::<String>::new());
     assert_eq!(
         report["loaded"][1]["library"],
@@ -311,10 +315,13 @@ fn init_keeps_existing_home() {
     manifests/reviewer_agent/manifest.yaml
     manifests/reviewer_agent/prompt.jinja2
     manifests/skill_registry/manifest.yaml
+    manifests/web_search/manifest.yaml
     sandbox/skills/code-review/SKILL.md
     sandbox/skills/code-review/references/rust.md
     sandbox/skills/extension-development/SKILL.md
     sandbox/skills/extension-development/references/protocols.md
+    sandbox/skills/skill-authoring/SKILL.md
+    sandbox/skills/skill-authoring/references/specification.md
     sandbox/skills/task-decomposition/SKILL.md
     skillhost.yaml
     ");
