@@ -180,6 +180,43 @@ async fn bundled_script_reviews_echo() {
 }
 
 #[tokio::test]
+async fn bundled_script_builds_extension() {
+    let ask = "Create an extension that monitors RSS feeds";
+    let tools = [
+        ("read_skill_resource", "process-python/server.py", "TOOLS = ["),
+        ("write_files", "rss_monitor/server.py", "Created 2 files."),
+        ("build_extension", "rss_monitor", "It was built."),
+        ("request_restart", "rss_monitor is built", "The kernel restarts."),
+    ];
+    let lines = play(&bundled_model(), ask, &tools).await;
+    let called: Vec<_> = lines.iter().filter_map(|line| line.split(' ').next()).collect();
+    let expected = tools.iter().map(|(name, ..)| *name).chain(["rss_monitor"]);
+    assert_eq!(called, expected.collect::<Vec<_>>(), "{lines:?}");
+    // The program is written as it is: a placeholder in it would have been replaced.
+    assert!(lines[1].contains("def check_feeds():") && !lines[1].contains("{{"), "{}", lines[1]);
+
+    // Without a supervisor, and without Python.
+    let lines = play(&bundled_model(), ask, &tools[..3]).await;
+    assert!(lines[3].contains("in use from the next start"), "{}", lines[3]);
+    let denied = [tools[0], tools[1], ("build_extension", "nowhere", ""), tools[3]];
+    let lines = play(&bundled_model(), ask, &denied).await;
+    assert!(lines[3].contains("`python3` must be installed"), "{}", lines[3]);
+    let denied = [tools[0], ("write_files", "nowhere", ""), tools[2], tools[3]];
+    let lines = play(&bundled_model(), ask, &denied).await;
+    assert!(lines[2].starts_with("The files of rss_monitor were not written"), "{}", lines[2]);
+
+    // The orchestrator delegates the task and continues after the restart.
+    let tools = [("builder_agent", "monitors RSS feeds", "It is built.")];
+    let lines = play(&bundled_model(), ask, &tools).await;
+    assert_eq!(lines[1], "builder_agent answers:\n\n> It is built.\n");
+    let notice = "<kernel_notice nonce=\"1\">\nrestarted: rss_monitor is built\n</kernel_notice>";
+    let lines = play(&bundled_model(), notice, &[("feeds_check", "{}", "1 new entries")]).await;
+    assert!(lines[1].contains("> 1 new entries\n"), "{}", lines[1]);
+    let lines = play(&bundled_model(), notice, &[("extensions_doctor", "{}", "rejected")]).await;
+    assert!(lines[1].contains("has no tool:\n\n> rejected\n"), "{}", lines[1]);
+}
+
+#[tokio::test]
 async fn bundled_script_delegates() {
     let tools = [("delegate_task", "builder_agent", "It is built.")];
     let lines = play(&bundled_model(), "Ask builder_agent for a tool", &tools).await;

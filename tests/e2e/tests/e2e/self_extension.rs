@@ -13,6 +13,8 @@ use crate::agents_scene::format_messages;
 use crate::builds::{toolchain, with_target};
 use crate::fixtures::{repository_root, shipped_manifest};
 
+mod authored_skill;
+mod builtin;
 mod feed;
 mod parts;
 
@@ -21,8 +23,14 @@ use parts::{BROKEN_LINE, CARGO, FIXED_LINE, LIB, SERVER};
 
 const TASK: &str = "Create an extension that monitors RSS feeds";
 
-/// Creates a trusted home with the shipped extensions and agents of this flow.
+/// Creates a trusted home with the shipped extensions and agents of this flow, which can build
+/// libraries.
 fn workshop_home(mock: &MockModel) -> TestHome {
+    with_target(shipped_home().settings(&mock.settings(Wire::Openai)).trusted())
+}
+
+/// Creates a home with the shipped extensions, agents and skills of this flow.
+fn shipped_home() -> TestHome {
     let mut home = TestHome::new();
     for id in ["skill_registry", "core_tools", "echo", "orchestrator_agent", "builder_agent"] {
         home = home.manifest(id, &shipped_manifest(id));
@@ -32,7 +40,7 @@ fn workshop_home(mock: &MockModel) -> TestHome {
         }
     }
     copy_tree(&repository_root().join("sandbox/skills"), &home.path("sandbox/skills"));
-    with_target(home.settings(&mock.settings(Wire::Openai)).trusted())
+    home
 }
 
 fn copy_tree(from: &std::path::Path, to: &std::path::Path) {
