@@ -7,6 +7,7 @@ mod error;
 pub mod exit;
 mod home_error;
 mod input;
+mod markdown;
 mod output;
 mod sanitize;
 
@@ -14,6 +15,7 @@ pub use arguments::{ColorArg, GlobalArgs};
 pub use context::{CliContext, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, parse_answer};
 pub use error::CliError;
 pub use input::text_or_stdin;
+pub use markdown::{MarkdownLayout, MarkdownStream};
 pub use output::queue::{self, LogFileWriter, LogWriter};
 pub use output::{
     BOLD, CommandResult, DIM, GREEN, Output, RED, SCHEMA_VERSION, YELLOW, display_safe,

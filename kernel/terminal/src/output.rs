@@ -85,6 +85,25 @@ impl Output {
         ignore_broken_pipe(io::stdout().lock().flush())
     }
 
+    /// Prints complete lines with styles. Untrusted text in them must have passed [`display_safe`].
+    pub fn print_styled(self, lines: &str) -> Result<(), CliError> {
+        let mut stdout = anstream::stdout().lock();
+        ignore_broken_pipe(stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush()))
+    }
+
+    /// Replaces the last line of the terminal on stderr, in one write; the cursor stays in it.
+    pub fn redraw_line(self, line: impl Display) {
+        // The stream would remove the control sequences together with the styles.
+        let line = match anstream::AutoStream::choice(&io::stderr()) {
+            anstream::ColorChoice::Never => {
+                anstream::adapter::strip_str(&line.to_string()).to_string()
+            }
+            _ => line.to_string(),
+        };
+        // A closed stderr must not fail the command.
+        let _ = io::stderr().lock().write_all(format!("\r\u{1b}[2K{line}").as_bytes());
+    }
+
     /// Prints progress lines on stderr. Untrusted text in them must have passed [`display_safe`].
     pub fn print_progress(self, lines: impl Display) {
         if !self.json {

@@ -1,6 +1,5 @@
 //! `skillhost skill render`.
 
-mod markdown;
 mod theme;
 
 use std::io::{self, IsTerminal as _, Write as _};

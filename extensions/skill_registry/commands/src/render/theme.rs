@@ -3,12 +3,10 @@
 use anstyle::Style;
 use skill_compat::role::SkillRole;
 use skill_format::TokenCount;
-use skillhost_terminal::DIM;
+use skillhost_terminal::{DIM, MarkdownLayout};
 use termimad::crossterm::style::Color;
-use termimad::minimad::{Alignment, Text};
-use termimad::{CompoundStyle, FmtText, LineStyle, ListItemsIndentationMode, MadSkin, StyledChar};
+use termimad::{FmtText, MadSkin};
 
-use super::markdown::{INDENTED, MarkdownDocument};
 use crate::roles;
 
 /// The colors of a page.
@@ -20,32 +18,7 @@ pub(super) enum ColorTheme {
     Role,
 }
 
-/// The indentation of code, in columns.
-const CODE_INDENT: usize = 4;
-
-fn skin(theme: ColorTheme, role: SkillRole) -> MadSkin {
-    let mut skin = MadSkin::no_style();
-    if theme == ColorTheme::Role {
-        let colour = colour(role);
-        skin = MadSkin::default();
-        skin.set_headers_fg(colour);
-        skin.bullet = StyledChar::from_fg_char(colour, '\u{2022}');
-        skin.quote_mark = StyledChar::from_fg_char(colour, '\u{258c}');
-        // The terminal's own background: it may be dark or light.
-        skin.code_block = LineStyle::default();
-        skin.inline_code = CompoundStyle::with_fg(colour);
-    }
-    skin.code_block.left_margin = CODE_INDENT;
-    skin.headers[0].align = Alignment::Left;
-    for (level, margin) in INDENTED {
-        let style = LineStyle { left_margin: margin, ..LineStyle::default() };
-        skin.headers[usize::from(level) - 1] = style;
-    }
-    skin.list_items_indentation_mode = ListItemsIndentationMode::Block;
-    skin
-}
-
-fn colour(role: SkillRole) -> Color {
+fn accent(role: SkillRole) -> Color {
     match roles::role_style(role).get_fg_color() {
         Some(anstyle::Color::Rgb(anstyle::RgbColor(r, g, b))) => Color::Rgb { r, g, b },
         _ => Color::AnsiValue(roles::nearest_ansi_color(role)),
@@ -82,13 +55,8 @@ impl SkillPage<'_> {
         let rule = "\u{2500}".repeat(width);
         let style = if theme == ColorTheme::Plain { Style::new() } else { style };
         out.push_str(&format!("{style}{rule}{style:#}\n"));
-        let skin = skin(theme, self.role);
-        let document = MarkdownDocument::parse(self.body, theme == ColorTheme::Plain);
-        let text: Text<'_> = document.text();
-        for line in FmtText::from_text(&skin, text, Some(width)).to_string().lines() {
-            out.push_str(line.trim_end_matches(' '));
-            out.push('\n');
-        }
+        let accent = (theme == ColorTheme::Role).then(|| accent(self.role));
+        out.push_str(&MarkdownLayout { accent, width }.render(self.body));
         out
     }
 }

@@ -3,18 +3,25 @@
 //! termimad's own parser works line by line: it drops lone asterisks, and knows neither fences in
 //! lists nor links. Therefore pulldown-cmark parses the text and termimad only lays it out.
 
+mod stream;
+
 use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
-use skillhost_terminal::display_safe;
+use termimad::crossterm::style::Color;
 use termimad::minimad::{
     self, Composite, CompositeStyle, Compound, Line, TableRow, TableRule, Text,
 };
+use termimad::{CompoundStyle, FmtText, LineStyle, ListItemsIndentationMode, MadSkin, StyledChar};
+
+pub use stream::MarkdownStream;
+
+use crate::output::display_safe;
 
 /// The largest indentation of a list, in columns; deeper lists are indented no further.
 const MAX_INDENT: u8 = 8;
 
 /// The heading levels used for indented paragraphs, which termimad lacks. It has eight levels and
 /// Markdown six: the other two are the later paragraphs of an item, with their indentation.
-pub(super) const INDENTED: [(u8, usize); 2] = [(7, 2), (8, 4)];
+const INDENTED: [(u8, usize); 2] = [(7, 2), (8, 4)];
 
 /// A text in one style.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +42,81 @@ enum MarkdownRow {
     Rule,
 }
 
+/// The indentation of code, in columns.
+const CODE_INDENT: usize = 4;
+
+/// The layout of Markdown on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkdownLayout {
+    /// The color of headings, bullets and code; without one there are no escape sequences, and
+    /// headings keep their `#`.
+    pub accent: Option<Color>,
+    /// The maximum width of a line, in columns.
+    pub width: usize,
+}
+
+impl MarkdownLayout {
+    /// Creates the layout of replies.
+    #[must_use]
+    pub fn new(has_color: bool, width: usize) -> Self {
+        Self { accent: has_color.then_some(Color::Cyan), width }
+    }
+
+    /// Renders a text: complete lines, sanitized, none wider than the layout.
+    #[must_use]
+    pub fn render(&self, text: &str) -> String {
+        self.lay_out(MarkdownDocument::parse(text, self.accent.is_none(), None).text())
+    }
+
+    /// Renders a text whose first list, if it is numbered, starts with a number.
+    fn render_numbered(&self, text: &str, number: u64) -> String {
+        self.lay_out(MarkdownDocument::parse(text, self.accent.is_none(), Some(number)).text())
+    }
+
+    /// Renders one line of code.
+    fn render_code_line(&self, line: &str) -> String {
+        let text = display_safe(line).replace('\t', "    ");
+        let row = MarkdownRow::Text(
+            CompositeStyle::Code,
+            vec![StyledText { text, ..StyledText::default() }],
+        );
+        self.lay_out(Text { lines: vec![row.line()] })
+    }
+
+    fn lay_out(&self, text: Text<'_>) -> String {
+        let skin = self.skin();
+        let mut out = String::new();
+        for line in FmtText::from_text(&skin, text, Some(self.width)).to_string().lines() {
+            out.push_str(line.trim_end_matches(' '));
+            out.push('\n');
+        }
+        out
+    }
+
+    fn skin(&self) -> MadSkin {
+        let mut skin = MadSkin::no_style();
+        if let Some(accent) = self.accent {
+            skin = MadSkin::default();
+            skin.set_headers_fg(accent);
+            skin.bullet = StyledChar::from_fg_char(accent, '\u{2022}');
+            skin.quote_mark = StyledChar::from_fg_char(accent, '\u{258c}');
+            // The terminal's own background: it may be dark or light.
+            skin.code_block = LineStyle::default();
+            skin.inline_code = CompoundStyle::with_fg(accent);
+        }
+        skin.code_block.left_margin = CODE_INDENT;
+        skin.headers[0].align = termimad::minimad::Alignment::Left;
+        for (level, margin) in INDENTED {
+            let style = LineStyle { left_margin: margin, ..LineStyle::default() };
+            skin.headers[usize::from(level) - 1] = style;
+        }
+        skin.list_items_indentation_mode = ListItemsIndentationMode::Block;
+        skin
+    }
+}
+
 /// A parsed text.
-pub(super) struct MarkdownDocument {
+struct MarkdownDocument {
     rows: Vec<MarkdownRow>,
 }
 
@@ -61,18 +141,19 @@ struct MarkdownBuilder {
     links: Vec<(String, usize)>,
     /// Whether headings are marked with `#`.
     marks: bool,
+    /// The number of the first item of the next numbered list, instead of its own.
+    first_number: Option<u64>,
 }
 
 impl MarkdownDocument {
-    /// Parses a text. With `marks`, headings keep their `#`.
+    /// Parses a text. With `marks`, headings keep their `#`; `first_number` replaces the number of
+    /// a numbered list at its start.
     ///
     /// Every text is sanitized once more: a character reference such as `&#27;` is decoded only
     /// here.
-    pub(super) fn parse(text: &str, marks: bool) -> Self {
-        let options =
-            Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-        let mut builder = MarkdownBuilder { marks, ..MarkdownBuilder::default() };
-        for event in Parser::new_ext(text, options) {
+    fn parse(text: &str, marks: bool, first_number: Option<u64>) -> Self {
+        let mut builder = MarkdownBuilder { marks, first_number, ..MarkdownBuilder::default() };
+        for event in Parser::new_ext(text, options()) {
             builder.event(event);
         }
         builder.flush();
@@ -83,7 +164,7 @@ impl MarkdownDocument {
     }
 
     /// Returns the lines for termimad.
-    pub(super) fn text(&self) -> Text<'_> {
+    fn text(&self) -> Text<'_> {
         Text { lines: self.rows.iter().map(MarkdownRow::line).collect() }
     }
 }
@@ -169,7 +250,8 @@ impl MarkdownBuilder {
             }
             Tag::List(first) => {
                 self.flush();
-                self.lists.push(first);
+                let continued = self.first_number.take();
+                self.lists.push(first.map(|first| continued.unwrap_or(first)));
             }
             Tag::Item => {
                 self.flush();
@@ -329,6 +411,11 @@ impl MarkdownBuilder {
             self.text(&format!(" ({target})"));
         }
     }
+}
+
+/// Returns the extensions of CommonMark that are rendered.
+fn options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
 fn alignment(of: Alignment) -> minimad::Alignment {
