@@ -62,6 +62,23 @@ impl Thread {
         }
     }
 
+    /// Closes the thread, and removes it if it never held a message or a skill; returns whether it was
+    /// removed. Blocks.
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`].
+    pub fn discard_if_unused(self) -> Result<bool, ThreadError> {
+        let Some(journal) = &self.journal else { return Ok(true) };
+        // A thread that was reset keeps the ids of its messages, and its journal keeps their texts.
+        if self.pending.is_some() || self.state != ThreadState::default() {
+            return Ok(false);
+        }
+        let path = journal.path().to_owned();
+        // Still locked, so no other process can write to it in between.
+        std::fs::remove_file(&path).map_err(|source| ThreadError::Io { path, source })?;
+        Ok(true)
+    }
+
     /// Returns the thread's id.
     #[must_use]
     pub fn id(&self) -> &str {

@@ -8,7 +8,7 @@ pub(crate) enum ThreadCommand {
     List,
     /// Print a thread as a model receives it
     Show {
-        /// Thread id
+        /// Thread id, or the start of one that no other thread has
         id: String,
     },
 }

@@ -12,7 +12,7 @@ pub(super) fn cmd_threads(session: &CliContext, command: &ThreadCommand) -> Comm
     let threads = ThreadStore::new(&session.trusted_home()?);
     match command {
         ThreadCommand::List => list(session, &threads),
-        ThreadCommand::Show { id } => show_thread(session, &threads.read(id)?),
+        ThreadCommand::Show { id } => show_thread(session, &threads.read(&threads.resolve(id)?)?),
     }
 }
 

@@ -22,6 +22,16 @@ pub enum ThreadError {
         /// Up to three similar ids.
         similar: Vec<String>,
     },
+    /// Several ids start with the text.
+    #[error("`{prefix}` is the start of {count} thread ids")]
+    Ambiguous {
+        /// The given text.
+        prefix: String,
+        /// The number of ids.
+        count: usize,
+        /// The last of these ids.
+        ids: Vec<String>,
+    },
     /// Another process has the thread open.
     #[error("thread `{id}` is in use by another process")]
     Busy {
@@ -72,7 +82,9 @@ impl ThreadError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::BadId { .. } | Self::BadCut { .. } => ErrorKind::InvalidArgument,
+            Self::BadId { .. } | Self::BadCut { .. } | Self::Ambiguous { .. } => {
+                ErrorKind::InvalidArgument
+            }
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Busy { .. } => ErrorKind::Conflict,
             Self::Version { .. } | Self::Damaged { .. } | Self::Io { .. } => ErrorKind::Io,
@@ -90,6 +102,9 @@ impl ThreadError {
                 [] => format!("see: {LIST}"),
                 ids => format!("did you mean {}?\nsee: {LIST}", ids.join(", ")),
             },
+            Self::Ambiguous { ids, .. } => {
+                format!("add characters; the last ones are {}\nsee: {LIST}", ids.join(", "))
+            }
             Self::Busy { .. } => {
                 "end the other chat, or start a new thread without --thread".to_owned()
             }

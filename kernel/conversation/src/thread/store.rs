@@ -56,6 +56,9 @@ pub struct ThreadContents {
     pub skills: Vec<ThreadSkill>,
 }
 
+/// The number of ids that the error for an ambiguous prefix lists.
+const MAX_AMBIGUOUS: usize = 3;
+
 /// The reason for rejecting a line whose checksum differs.
 const ALTERED: &str = "checksum does not match the line";
 
@@ -173,6 +176,43 @@ impl ThreadStore {
         Ok(summaries)
     }
 
+    /// Returns the id of the one thread that a text names: the complete id, or the start of one.
+    ///
+    /// # Errors
+    /// [`ThreadError::BadId`]; [`ThreadError::NotFound`] for none, [`ThreadError::Ambiguous`] for
+    /// several.
+    pub fn resolve(&self, prefix: &str) -> Result<String, ThreadError> {
+        // A complete id needs no listing, which takes longer the more threads there are.
+        if self.validated_path(prefix)?.exists() {
+            return Ok(prefix.to_owned());
+        }
+        let ids = self.ids()?;
+        let mut matching: Vec<_> = ids.iter().filter(|id| id.starts_with(prefix)).collect();
+        matching.sort_unstable_by(|a, b| b.cmp(a));
+        match matching.as_slice() {
+            [id] => Ok((*id).clone()),
+            [] => Err(self.not_found(prefix, &ids)),
+            several => Err(ThreadError::Ambiguous {
+                prefix: prefix.to_owned(),
+                count: several.len(),
+                ids: several.iter().take(MAX_AMBIGUOUS).map(|id| (*id).clone()).collect(),
+            }),
+        }
+    }
+
+    /// Returns the threads, the one changed last first, each read when the iterator reaches it. A
+    /// thread that cannot be read is returned with its problem.
+    ///
+    /// # Errors
+    /// [`ThreadError::Io`] for the directory.
+    pub fn recent(&self) -> Result<impl Iterator<Item = ThreadSummary>, ThreadError> {
+        let changed =
+            |id: &String| fs::metadata(self.path(id)).and_then(|file| file.modified()).ok();
+        let mut ids: Vec<_> = self.ids()?.into_iter().map(|id| (changed(&id), id)).collect();
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(ids.into_iter().map(|(_, id)| self.summary(id)))
+    }
+
     /// Reads a thread, even one that another process has open.
     ///
     /// # Errors
@@ -239,7 +279,10 @@ impl ThreadStore {
         if source.kind() != io::ErrorKind::NotFound {
             return ThreadError::Io { path: self.path(id), source };
         }
-        let ids = self.ids().unwrap_or_default();
+        self.not_found(id, &self.ids().unwrap_or_default())
+    }
+
+    fn not_found(&self, id: &str, ids: &[String]) -> ThreadError {
         let similar = suggest_similar(id, ids.iter().map(String::as_str));
         ThreadError::NotFound { id: id.to_owned(), similar }
     }
