@@ -88,6 +88,15 @@ pub enum ControlRequest {
         /// The skill.
         skill: String,
     },
+    /// Summarizes the older messages of an idle thread: returns a `RunOutcome`, whose text tells the
+    /// result.
+    Compact {
+        /// The thread.
+        thread: String,
+        /// The model, `provider/model`; overrides settings and manifest.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+    },
     /// Returns the `LoadReport`.
     Report,
     /// Returns the `KernelStatus`.
@@ -145,6 +154,7 @@ impl ControlRequest {
             | Self::InvokeFor { .. }
             | Self::Invoke { .. }
             | Self::Stop
+            | Self::Compact { .. }
             | Self::RunSchedule { .. } => false,
         }
     }

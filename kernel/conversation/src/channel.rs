@@ -83,6 +83,12 @@ pub enum ApprovalDecision {
     /// Approved for this tool in this session; treated as [`ApprovalDecision::Once`] where every
     /// call requires an approval.
     Session,
+    /// The arguments were changed. The kernel checks these and requests the approval of the changed
+    /// call.
+    Edited {
+        /// The new arguments, as JSON text.
+        arguments: String,
+    },
     /// Not approved.
     Refuse {
         /// The reason, for the model.

@@ -217,6 +217,14 @@ pub fn execute_request(
                 let active = kernel.agents().activate_skill(&mut thread, &skill).await;
                 to_raw_json(&active.map_err(CallError::from)?)
             }
+            ControlRequest::Compact { thread, model } => {
+                let threads = ThreadStore::new(kernel.home());
+                let mut thread = spawn_blocking(move || threads.open(&thread))
+                    .await?
+                    .map_err(|error| CallError::from(RunError::from(error)))?;
+                let outcome = kernel.agents().compact_thread(&mut thread, model).await;
+                to_raw_json(&outcome.map_err(CallError::from)?)
+            }
             ControlRequest::Talk(_) | ControlRequest::Attach { .. } => {
                 let message = "request requires a message connection";
                 Err(CallError::new(ErrorKind::InvalidArgument, message).into())

@@ -16,6 +16,11 @@ pub enum OperatorCommand<'a> {
     ListAgents,
     /// Chat with an agent.
     StartChat,
+    /// Resume a thread in a chat.
+    ResumeThread {
+        /// The thread's id.
+        id: &'a str,
+    },
     /// List the deliveries that have failed.
     ListDeadLetters,
     /// Print the last events.
@@ -157,6 +162,7 @@ impl fmt::Display for OperatorCommand<'_> {
         match self {
             Self::ListAgents => f.write_str("agent list"),
             Self::StartChat => f.write_str("chat"),
+            Self::ResumeThread { id } => write!(f, "chat --thread {id}"),
             Self::ListDeadLetters => f.write_str("event dead-letters"),
             Self::ShowEvents => f.write_str("event tail"),
             Self::RetryDelivery { delivery } => write!(f, "event retry {delivery}"),

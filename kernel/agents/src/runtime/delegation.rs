@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::RunError;
 use super::lineage::to_call_error;
-use super::run_start::{ParentRun, RunSpec};
+use super::run_start::{ParentRun, RunInput, RunSpec};
 use super::session::RunSession;
 use crate::agent_runtime::AgentRuntime;
 
@@ -62,7 +62,7 @@ impl AgentRuntime {
         let spec = RunSpec {
             agent: Arc::clone(&agent),
             model: None,
-            prompt: task,
+            prompt: RunInput::Prompt(task),
             // Cancelling the parent run drops this one with it.
             cancel: CancellationToken::new(),
             channel: reporter.channel.clone(),

@@ -1,11 +1,13 @@
 //! The dispatch of tool calls of models, extensions, operators and MCP clients: every call is
 //! resolved, checked against permissions, approved and executed here.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use skillhost_conversation::{ApprovalDecision, ApprovalRequest, RunEntry};
+use skillhost_core::mistakes::truncate;
 use skillhost_core::{KernelError, PinnedInstance, Plugin, PreparedCall, ToolEntry};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::{
@@ -32,10 +34,20 @@ enum ToolTarget {
 
 /// A call that may require approval.
 struct Call<'a> {
-    entry: &'a ToolEntry,
+    tool: &'a ResolvedTool,
     arguments: &'a str,
-    prepared: &'a PreparedCall,
+    prepared: &'a mut PreparedCall,
 }
+
+/// The outcome of a requested approval.
+enum CallApproval {
+    Granted,
+    /// The user changed the arguments, so the changed call requires its own approval.
+    Changed(String),
+}
+
+/// The length limit of changed arguments in a result for the model, in bytes.
+const MAX_CHANGED_BYTES: usize = 2_000;
 
 impl AgentRuntime {
     /// Calls a tool with arguments as JSON text, in the name of the context's caller.
@@ -58,21 +70,43 @@ impl AgentRuntime {
             }
             // Only the kernel may state an approved effect; a caller's value is dropped.
             context.approved_effect = None;
-            // A call that fails anyway fails before any approval is requested.
-            let mut prepared = self.prepare_call(&found, &context, name, arguments).await?;
-            let call = Call { entry: &found.entry, arguments, prepared: &prepared };
-            self.require_approval(&context, session.as_ref(), &call).await?;
+            let mut arguments = Cow::Borrowed(arguments);
+            let mut prepared = loop {
+                // A call that fails anyway fails before any approval is requested.
+                let mut prepared = self.prepare_call(&found, &context, name, &arguments).await?;
+                let call = Call { tool: &found, arguments: &arguments, prepared: &mut prepared };
+                match self.require_approval(&context, session.as_ref(), call).await? {
+                    CallApproval::Granted => break prepared,
+                    CallApproval::Changed(changed) => match found.entry.arguments.check(&changed) {
+                        Ok(()) => arguments = Cow::Owned(changed),
+                        // The user is asked again, with the arguments as they were.
+                        Err(error) => {
+                            if let Some(session) = &session {
+                                let note = format!("changed arguments are not valid: {error}");
+                                session.reporter.note_once(note);
+                            }
+                        }
+                    },
+                }
+            };
             context.approved_effect = prepared.effect.take();
             // Only calls that are executed get an id, so it is set after the approval.
             context.call_id = self.extensions().next_call_id();
-            match found.target {
+            let mut output = match found.target {
                 ToolTarget::Extension(instance) => {
-                    call_extension(self, instance, context, name, arguments).await
+                    call_extension(self, instance, context, name, &arguments).await?
                 }
                 ToolTarget::Builtin(plugin) => {
-                    Ok(plugin.invoke(&context, name, arguments, prepared).await?)
+                    plugin.invoke(&context, name, &arguments, prepared).await?
                 }
+            };
+            if let Cow::Owned(changed) = &arguments {
+                // The model would otherwise assume that its own arguments were used.
+                let changed = truncate(changed, MAX_CHANGED_BYTES);
+                let note = format!("\n(The user changed the arguments of this call to: {changed})");
+                output.text.push_str(&note);
             }
+            Ok(output)
         })
     }
 
@@ -219,22 +253,30 @@ impl AgentRuntime {
         &self,
         context: &CallContext,
         session: Option<&Arc<RunSession>>,
-        call: &Call<'_>,
-    ) -> Result<(), CallError> {
-        let entry = call.entry;
+        call: Call<'_>,
+    ) -> Result<CallApproval, CallError> {
+        let entry = &call.tool.entry;
         let always = match entry.spec.needs_approval {
             _ if call.prepared.is_protected => true,
-            ApprovalPolicy::Never => return Ok(()),
+            ApprovalPolicy::Never => return Ok(CallApproval::Granted),
             ApprovalPolicy::UnlessGranted => false,
             ApprovalPolicy::Always => true,
         };
         // An operator's own call is its approval.
         if context.origin == CallOrigin::Operator {
-            return Ok(());
+            return Ok(CallApproval::Granted);
         }
         let session = session.ok_or_else(|| no_approver_error(&entry.spec.name))?;
         if !always && self.is_approved(session, &entry.spec.name) {
-            return Ok(());
+            return Ok(CallApproval::Granted);
+        }
+        if let (None, ToolTarget::Extension(instance)) = (&call.prepared.details, &call.tool.target)
+            && let Some(effect) =
+                self.visible_effect(instance, &entry.spec, context, call.arguments).await?
+        {
+            // An approval of one call covers the changes that were shown with it.
+            call.prepared.details = Some(effect.details);
+            call.prepared.effect = Some(effect.digest);
         }
         let request = ApprovalRequest {
             agent_id: session.agent.to_string(),
@@ -246,14 +288,15 @@ impl AgentRuntime {
             details: call.prepared.details.clone(),
         };
         match self.request_approval(session, &request).await? {
-            ApprovalDecision::Once => Ok(()),
+            ApprovalDecision::Once => Ok(CallApproval::Granted),
             // An approval for each call is never stored, whichever decision the client sends.
             ApprovalDecision::Session => {
                 if !always {
                     self.run_sessions().record_approval(session, &request.tool);
                 }
-                Ok(())
+                Ok(CallApproval::Granted)
             }
+            ApprovalDecision::Edited { arguments } => Ok(CallApproval::Changed(arguments)),
             ApprovalDecision::Refuse { reason } => {
                 let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
                 Err(CallError::new(

@@ -24,8 +24,8 @@ const MAX_LINES: usize = 4_000;
 /// The file that makes any directory a skill.
 const SKILL_FILE: &str = "skill.md";
 
-/// An effect that requires approval, with the text that shows all of it.
-pub(super) struct ProtectedEffect {
+/// An effect, with the text that shows all of it.
+pub(super) struct VisibleEffect {
     pub(super) digest: String,
     pub(super) details: String,
 }
@@ -39,7 +39,7 @@ impl AgentRuntime {
         spec: &ToolSpec,
         context: &CallContext,
         arguments: &str,
-    ) -> Result<Option<ProtectedEffect>, CallError> {
+    ) -> Result<Option<VisibleEffect>, CallError> {
         if spec.read_only || !instance.provides(effect_interface::NAME) {
             return Ok(None);
         }
@@ -55,7 +55,27 @@ impl AgentRuntime {
         let missing = || protocol_error(instance, "preview of the call no longer has an effect");
         let effect = request_preview(true).await?.ok_or_else(missing)?;
         let details = format_details(&spec.name, &effect)?;
-        Ok(Some(ProtectedEffect { digest: effect.digest, details }))
+        Ok(Some(VisibleEffect { digest: effect.digest, details }))
+    }
+
+    /// Returns the changes of a call whose approval covers no protected effect, so that a person sees
+    /// them before the decision; `None` where no preview can show all of them as text.
+    pub(super) async fn visible_effect(
+        &self,
+        instance: &Instance,
+        spec: &ToolSpec,
+        context: &CallContext,
+        arguments: &str,
+    ) -> Result<Option<VisibleEffect>, CallError> {
+        if spec.read_only || !instance.provides(effect_interface::NAME) {
+            return Ok(None);
+        }
+        let effect = self.preview(instance, spec, context, arguments, true).await?;
+        Ok(effect.filter(|effect| effect.hidden.is_none()).and_then(|effect| {
+            let details = format_changes(&effect);
+            let is_short = details.lines().count() <= MAX_LINES;
+            is_short.then_some(VisibleEffect { digest: effect.digest, details })
+        }))
     }
 
     async fn preview(
@@ -138,7 +158,20 @@ fn format_details(tool: &str, effect: &ToolEffect) -> Result<String, CallError> 
     if let Some(hidden) = &effect.hidden {
         return Err(hidden_effect_error(tool, hidden));
     }
-    let mut text = String::from("changes code that runs or instructions of agents:\n");
+    let changes = format_changes(effect);
+    let text = format!("changes code that runs or instructions of agents:\n{changes}");
+    let lines = text.lines().count();
+    if lines > MAX_LINES {
+        return Err(hidden_effect_error(
+            tool,
+            &format!("{lines} lines exceed the limit of {MAX_LINES}"),
+        ));
+    }
+    Ok(text)
+}
+
+fn format_changes(effect: &ToolEffect) -> String {
+    let mut text = String::new();
     for change in &effect.changes {
         let to = change.to.as_ref().map(|to| format!(" to {to}")).unwrap_or_default();
         // Writing to a string cannot fail.
@@ -148,14 +181,7 @@ fn format_details(tool: &str, effect: &ToolEffect) -> Result<String, CallError> 
             text.push('\n');
         }
     }
-    let lines = text.lines().count();
-    if lines > MAX_LINES {
-        return Err(hidden_effect_error(
-            tool,
-            &format!("{lines} lines exceed the limit of {MAX_LINES}"),
-        ));
-    }
-    Ok(text)
+    text
 }
 
 fn change_verb(kind: ChangeKind) -> &'static str {
@@ -174,98 +200,4 @@ fn hidden_effect_error(tool: &str, reason: &str) -> CallError {
 }
 
 #[cfg(test)]
-mod tests {
-    use skillhost_payload::EffectChange;
-
-    use super::*;
-
-    fn change(kind: ChangeKind, path: &str, to: Option<&str>) -> EffectChange {
-        let to = to.map(str::to_owned);
-        EffectChange { path: path.into(), kind, to, diff: "@@ -0,0 +1 @@\n+x\n".into() }
-    }
-
-    #[test]
-    fn protected_paths_are_recognized() {
-        let home = tempfile::tempdir().unwrap();
-        let sandbox = home.path().join("sandbox");
-        std::fs::create_dir_all(sandbox.join("extensions")).unwrap();
-        std::os::unix::fs::symlink("extensions", sandbox.join("plugins")).unwrap();
-        for path in [
-            "sandbox/extensions/x/manifest.yaml",
-            "sandbox/extensions",
-            "sandbox/EXTENSIONS/x",
-            "Sandbox/Extensions/x",
-            "sandbox/agents/a",
-            "sandbox/skills/s/SKILL.md",
-            "sandbox/data/kernel/approvals.jsonl",
-            "sandbox/notes/SKILL.md",
-            "sandbox/notes/skill.MD",
-            "sandbox/plugins/x",
-            "sandbox",
-            "sandbox/",
-            "sandbox/notes/../extensions/x",
-            "sandbox//extensions",
-            "sandbox/notes\\..\\extensions",
-            "skillhost.yaml",
-            ".env",
-            "manifests/x/manifest.yaml",
-            "/etc/passwd",
-            "../x",
-            "",
-        ] {
-            assert!(is_protected_path(home.path(), path), "{path}");
-        }
-        for path in [
-            "sandbox/notes/a.md",
-            "sandbox/a",
-            "sandbox/notes/extensions/a",
-            "sandbox/extensions.md",
-            "sandbox/notes/skill.md.txt",
-            "sandbox/.env",
-        ] {
-            assert!(!is_protected_path(home.path(), path), "{path}");
-        }
-    }
-
-    #[test]
-    fn move_checks_both_paths() {
-        let home = Path::new("/nonexistent");
-        let moved = |from, to| ToolEffect {
-            changes: vec![
-                change(ChangeKind::Create, "sandbox/notes/a", None),
-                change(ChangeKind::Move, from, Some(to)),
-            ],
-            ..ToolEffect::default()
-        };
-        assert!(is_protected(home, &moved("sandbox/notes/x", "sandbox/extensions/x")));
-        assert!(is_protected(home, &moved("sandbox/extensions/x", "sandbox/notes/x")));
-        assert!(!is_protected(home, &moved("sandbox/notes/x", "sandbox/notes/y")));
-    }
-
-    #[test]
-    fn hidden_effect_is_rejected() {
-        let mut effect = ToolEffect {
-            changes: vec![
-                change(ChangeKind::Create, "sandbox/extensions/x/a", None),
-                change(ChangeKind::Move, "sandbox/b", Some("sandbox/extensions/b")),
-            ],
-            ..ToolEffect::default()
-        };
-        assert_eq!(
-            format_details("move_path", &effect).unwrap(),
-            "changes code that runs or instructions of agents:\n\
-             create sandbox/extensions/x/a\n@@ -0,0 +1 @@\n+x\n\
-             move sandbox/b to sandbox/extensions/b\n@@ -0,0 +1 @@\n+x\n"
-        );
-        effect.hidden = Some("`b` is a program or library, not text".into());
-        let error = format_details("move_path", &effect).unwrap_err();
-        assert_eq!(
-            (error.kind, error.message.as_str()),
-            (
-                ErrorKind::Denied,
-                "call of `move_path` cannot be shown in full for approval: `b` is a program or \
-                 library, not text"
-            )
-        );
-    }
-}
+mod tests;

@@ -60,7 +60,7 @@ impl AgentRun<'_> {
             let request = self.build_request(turn, is_retry);
             let tokens = compaction::request_tokens(&request);
             if !compaction::fits_window(&request, window)
-                && self.compact_history(turn, tokens).await?
+                && self.compact_history(turn, None).await?.is_some()
             {
                 continue;
             }
@@ -72,7 +72,7 @@ impl AgentRun<'_> {
             // Token counts are estimates, so the provider may still reject the request.
             match self.send_request(turn.number, &request, true).await {
                 Err(RunError::Model(error)) if error.kind == ModelErrorKind::TooLong => {
-                    if !self.compact_history(turn, tokens).await? {
+                    if self.compact_history(turn, None).await?.is_none() {
                         return Err(overflow);
                     }
                 }
@@ -161,15 +161,19 @@ impl AgentRun<'_> {
     }
 
     /// Replaces older messages by a summary from the same model; if that fails, elides the older
-    /// tool results. Returns `false` if the history could not be shortened.
-    async fn compact_history(&mut self, turn: &TurnContext, before: u64) -> Result<bool, RunError> {
+    /// tool results. Messages of about `room` tokens stay, by default a share of the window. Returns
+    /// the estimated tokens before and after, or `None` if the history could not be shortened.
+    pub(super) async fn compact_history(
+        &mut self,
+        turn: &TurnContext,
+        room: Option<u64>,
+    ) -> Result<Option<(u64, u64)>, RunError> {
+        let before = compaction::request_tokens(&self.build_request(turn, false));
         let window = self.model.metadata().context_window;
         let messages = self.thread.messages();
-        let Some(until) =
-            compaction::find_cut(messages, compaction::retained_tokens(messages, window))
-        else {
-            return Ok(false);
-        };
+        let is_requested = room.is_some();
+        let room = room.unwrap_or_else(|| compaction::retained_tokens(messages, window));
+        let Some(until) = compaction::find_cut(messages, room) else { return Ok(None) };
         let (older, newer) = messages.split_at(until);
         let parameters = self.agent.agent_manifest().parameters.clone();
         let nonce = new_nonce();
@@ -179,7 +183,8 @@ impl AgentRun<'_> {
         let summary = match self.send_request(turn.number, &request, false).await {
             // An unusable summary is not stored: eliding results loses less.
             Ok(reply) => compaction::format_summary(&reply, &older, &newer, &nonce),
-            Err(RunError::Model(error)) => {
+            // A user who requests a summary gets the error; a run goes on without one.
+            Err(RunError::Model(error)) if !is_requested => {
                 self.note_once(format!("summary failed: {error}"));
                 None
             }
@@ -190,15 +195,19 @@ impl AgentRun<'_> {
             None if older.iter().any(is_elidable_result) => {
                 self.thread.elide_tool_results(until).await?;
             }
-            None => return Ok(false),
+            None => return Ok(None),
         }
         let after = compaction::request_tokens(&self.build_request(turn, false));
         self.session.reporter.record(&RunEntry::Compacted { messages: until, before, after });
         let short = |tokens: u64| u32::try_from(tokens).unwrap_or(u32::MAX);
         let (agent_id, messages) = (self.session.reporter.agent_id(), until);
-        let (before, after) = (short(before), short(after));
-        self.session.reporter.emit(&RunEvent::Compacted { agent_id, messages, before, after });
-        Ok(true)
+        self.session.reporter.emit(&RunEvent::Compacted {
+            agent_id,
+            messages,
+            before: short(before),
+            after: short(after),
+        });
+        Ok(Some((before, after)))
     }
 }
 

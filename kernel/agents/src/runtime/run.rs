@@ -46,6 +46,24 @@ impl AgentRun<'_> {
         }
     }
 
+    /// Summarizes all messages but the last round, and returns a sentence about the result.
+    pub(super) async fn compact_thread(&mut self) -> Result<String, RunError> {
+        self.thread.close_open_calls().await?;
+        let turn = self.compose_turn("").await?;
+        let before = self.thread.messages().len();
+        Ok(match self.compact_history(&turn, Some(0)).await? {
+            Some((from, to)) => {
+                let replaced = match before - self.thread.messages().len() {
+                    // The summary was empty, so only results of tools were left out.
+                    0 => "older tool results were left out".to_owned(),
+                    fewer => format!("{} older messages were summarized", fewer + 1),
+                };
+                format!("{replaced}, approx. {from} → {to} tokens")
+            }
+            None => "the thread is too short to be summarized".to_owned(),
+        })
+    }
+
     /// Closes aborted calls, then stores the user message: once, even if it arrives again. Returns
     /// the reply of a message that was already answered.
     async fn accept_prompt(

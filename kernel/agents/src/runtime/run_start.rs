@@ -32,11 +32,19 @@ pub(super) enum ParentRun {
     Run(Arc<RunSession>, DelegationChain),
 }
 
+/// The work of a run.
+pub(super) enum RunInput {
+    /// A message or task, to which the agent replies.
+    Prompt(String),
+    /// A summary of the older messages of the thread.
+    Compaction,
+}
+
 /// The inputs of a run.
 pub(super) struct RunSpec {
     pub(super) agent: Arc<Agent>,
     pub(super) model: Option<String>,
-    pub(super) prompt: String,
+    pub(super) prompt: RunInput,
     pub(super) cancel: CancellationToken,
     pub(super) channel: Option<Arc<dyn Channel>>,
     /// The origin of its calls; only an operator's thread can be resumed.
@@ -66,7 +74,7 @@ impl AgentRuntime {
             let spec = RunSpec {
                 agent,
                 model: request.model,
-                prompt: request.prompt,
+                prompt: RunInput::Prompt(request.prompt),
                 cancel: request.cancel,
                 channel: Some(channel),
                 origin: CallOrigin::Operator,
@@ -114,6 +122,33 @@ impl AgentRuntime {
         })
     }
 
+    /// Replaces all messages of a thread but the last round by a summary from the model. The text of
+    /// the outcome tells the result.
+    ///
+    /// # Errors
+    /// [`RunError`]; the thread is then unchanged.
+    pub fn compact_thread<'a>(
+        &'a self,
+        thread: &'a mut Thread,
+        model: Option<String>,
+    ) -> BoxFuture<'a, Result<RunOutcome, RunError>> {
+        Box::pin(async move {
+            let spec = RunSpec {
+                agent: self.refresh_agent(thread.agent()).await?,
+                model,
+                prompt: RunInput::Compaction,
+                cancel: CancellationToken::new(),
+                channel: None,
+                origin: CallOrigin::Operator,
+                parent: ParentRun::None,
+                limit_ms: None,
+                message_id: None,
+                correlation_id: None,
+            };
+            self.start_run(thread, spec).await
+        })
+    }
+
     /// Runs an agent on an extension's task. No approval channel is attached.
     ///
     /// # Errors
@@ -136,7 +171,7 @@ impl AgentRuntime {
             let spec = RunSpec {
                 agent,
                 model: None,
-                prompt: task,
+                prompt: RunInput::Prompt(task),
                 cancel: CancellationToken::new(),
                 channel: None,
                 origin: context.origin,
@@ -226,7 +261,10 @@ impl AgentRuntime {
             spent: RunUsage::default(),
             thread,
         };
-        let ended = run.run(prompt, message_id).await;
+        let ended = match prompt {
+            RunInput::Prompt(prompt) => run.run(prompt, message_id).await,
+            RunInput::Compaction => run.compact_thread().await,
+        };
         let spent = run.spent;
         session.reporter.record(&RunEntry::Ended {
             outcome: ended.as_ref().map_or_else(RunError::code, |_| "done").to_owned(),

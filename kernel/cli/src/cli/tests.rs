@@ -52,6 +52,7 @@ fn suggested_commands_exist() {
     let commands = commands![
         ListAgents,
         StartChat,
+        ResumeThread { id: "ID" },
         ListDeadLetters,
         ShowEvents,
         RetryDelivery { delivery: 7 },
