@@ -3,37 +3,77 @@
 use std::io::{self, PipeReader, pipe};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::termios::{QueueSelector, tcflush};
-use serde_json::Value;
+use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
 use skillhost_conversation::{ApprovalDecision, ApprovalRequest};
-use skillhost_terminal::{BOLD, Output, RED, display_safe};
+use skillhost_terminal::Output;
+use tokio::sync::OwnedMutexGuard;
+
+use crate::approval_view::{ScreenSize, format_prompt};
+use crate::edit_arguments::edit_arguments;
 
 /// The maximum length of an input line, in bytes.
 const MAX_LINE_BYTES: usize = 4096;
 
-/// The length, in bytes, from which arguments are omitted in favor of the call's details.
-const MAX_ARGUMENT_BYTES: usize = 512;
+/// A reply to the prompt.
+#[derive(Debug, PartialEq, Eq)]
+enum PromptReply {
+    Decided(ApprovalDecision),
+    Edit,
+    ViewAll,
+}
 
-/// The number of printed detail lines, larger than the limit of an approval request.
-const MAX_DETAIL_LINES: usize = 12_000;
-
-/// Prints the complete call and waits for a decision. Dropping the future cancels the prompt; the
-/// terminal is not read after that.
-pub(crate) async fn prompt_approval(output: Output, request: &ApprovalRequest) -> ApprovalDecision {
-    match prompt_line(output, text(request)).await {
-        Ok(line) => parse_decision(&line, request.always),
-        Err(error) => {
-            ApprovalDecision::Refuse { reason: format!("the user could not be asked: {error}") }
+/// Prints the call and waits for a decision. Dropping the future cancels the prompt; the terminal is
+/// not read after that, except by an edit in progress, which keeps `alone` until it ends.
+pub(crate) async fn prompt_approval(
+    output: Output,
+    request: &ApprovalRequest,
+    alone: OwnedMutexGuard<()>,
+) -> ApprovalDecision {
+    let mut alone = alone;
+    let mut complete = false;
+    loop {
+        let text = format_prompt(request, screen_size(), complete);
+        let line = match prompt_line(output, text).await {
+            Ok(Some(line)) => line,
+            // A terminal that is closed never approves.
+            Ok(None) => return refuse("the terminal was closed"),
+            Err(error) => return refuse(&format!("the user could not be asked: {error}")),
+        };
+        match parse_reply(&line, request.always) {
+            PromptReply::Decided(decision) => return decision,
+            PromptReply::ViewAll => complete = true,
+            PromptReply::Edit => {
+                let arguments = request.arguments.clone();
+                let editing = tokio::task::spawn_blocking(move || {
+                    let edited = edit_arguments(output, &arguments);
+                    (edited, alone)
+                });
+                match editing.await {
+                    Ok((Ok(Some(arguments)), _)) => return ApprovalDecision::Edited { arguments },
+                    Ok((Ok(None), guard)) => alone = guard,
+                    Ok((Err(error), _)) => {
+                        return refuse(&format!("the arguments could not be edited: {error}"));
+                    }
+                    Err(error) => {
+                        return refuse(&format!("the arguments could not be edited: {error}"));
+                    }
+                }
+            }
         }
     }
 }
 
-/// Prints a prompt and waits for a line. Dropping the future cancels the prompt.
-pub(crate) async fn prompt_line(output: Output, text: String) -> io::Result<String> {
+fn refuse(reason: &str) -> ApprovalDecision {
+    ApprovalDecision::Refuse { reason: reason.to_owned() }
+}
+
+/// Prints a prompt and waits for a line; `None` if the terminal is closed. Dropping the future
+/// cancels the prompt.
+pub(crate) async fn prompt_line(output: Output, text: String) -> io::Result<Option<String>> {
     // The write end closes when this function returns or is dropped, which cancels the blocking
     // read.
     let reader = pipe().map(|(cancelled, keep_open)| {
-        let answer = tokio::task::spawn_blocking(move || answer(output, &text, &cancelled));
+        let answer = tokio::task::spawn_blocking(move || read_reply(output, &text, &cancelled));
         (answer, keep_open)
     });
     match reader {
@@ -42,64 +82,34 @@ pub(crate) async fn prompt_line(output: Output, text: String) -> io::Result<Stri
     }
 }
 
-fn text(request: &ApprovalRequest) -> String {
-    let ApprovalRequest { agent_id, tool, extension, arguments, destructive, always, details } =
-        request;
-    let arguments = match serde_json::from_str::<Value>(arguments) {
-        Ok(value) => format!("{value:#}"),
-        Err(_) => format!("{arguments:?}"),
-    };
-    let mut lines = vec![format!(
-        "{BOLD}{} asks to call {} of {}{BOLD:#}",
-        display_safe(agent_id),
-        display_safe(tool),
-        display_safe(extension)
-    )];
-    // The details present long arguments in a readable form.
-    match details {
-        Some(_) if arguments.len() > MAX_ARGUMENT_BYTES => {
-            lines.push(format!("  with {} bytes of arguments:", arguments.len()));
+/// Returns the size of the terminal on standard error, where prompts are printed.
+fn screen_size() -> ScreenSize {
+    match tcgetwinsize(io::stderr()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
+            ScreenSize { columns: usize::from(size.ws_col), lines: usize::from(size.ws_row) }
         }
-        _ => lines.extend(arguments.lines().map(|line| format!("  {}", display_safe(line)))),
+        // Some pseudo-terminals report no size.
+        _ => ScreenSize { columns: 80, lines: 24 },
     }
-    lines.extend(details.as_deref().into_iter().flat_map(format_details));
-    if *destructive {
-        lines.push(format!("  {RED}it may destroy something{RED:#}"));
-    }
-    lines.push(match always {
-        true => "allow it? [y]es, [N]o".to_owned(),
-        false => "allow it? [y]es, [s] yes and until the end of this session, [N]o".to_owned(),
-    });
-    lines.join("\n")
 }
 
-/// Formats the details of a call, each line marked so that none can imitate the prompt. Details
-/// beyond the limit end with a note on the omitted lines.
-pub fn format_details(details: &str) -> Vec<String> {
-    let lines = details.lines().count();
-    let mut rendered: Vec<_> = details
-        .lines()
-        .take(MAX_DETAIL_LINES)
-        .map(|line| format!("  | {}", display_safe(line)))
-        .collect();
-    if lines > MAX_DETAIL_LINES {
-        rendered
-            .push(format!("  {RED}{} more lines are not shown{RED:#}", lines - MAX_DETAIL_LINES));
-    }
-    rendered
-}
-
-/// Parses a decision; any input other than a clear yes refuses.
-fn parse_decision(line: &str, always: bool) -> ApprovalDecision {
+/// Parses a reply; any input other than a clear yes or a request refuses.
+fn parse_reply(line: &str, always: bool) -> PromptReply {
     match line.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => ApprovalDecision::Once,
-        "s" | "session" if !always => ApprovalDecision::Session,
-        _ => ApprovalDecision::Refuse { reason: "the user refused".to_owned() },
+        "y" | "yes" => PromptReply::Decided(ApprovalDecision::Once),
+        "s" | "session" if !always => PromptReply::Decided(ApprovalDecision::Session),
+        "e" | "edit" => PromptReply::Edit,
+        "v" | "view" => PromptReply::ViewAll,
+        _ => PromptReply::Decided(refuse("the user refused")),
     }
 }
 
 /// Prompts, and waits for a line or for cancellation. Input typed before the prompt is discarded.
-fn answer(output: Output, question: &str, cancelled: &PipeReader) -> io::Result<String> {
+fn read_reply(
+    output: Output,
+    question: &str,
+    cancelled: &PipeReader,
+) -> io::Result<Option<String>> {
     let terminal = io::stdin();
     tcflush(&terminal, QueueSelector::IFlush)?;
     output.print_progress(question);
@@ -110,12 +120,16 @@ fn answer(output: Output, question: &str, cancelled: &PipeReader) -> io::Result<
         }
     }
     if !waited[1].revents().is_empty() {
-        return Ok(String::new());
+        return Ok(Some(String::new()));
+    }
+    // A line that was typed right before the end of the terminal decides nothing.
+    if waited[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) {
+        return Ok(None);
     }
     // `io::stdin` would buffer bytes after the line, which the line editor needs.
     let mut line = [0; MAX_LINE_BYTES];
     let read = rustix::io::read(&terminal, &mut line)?;
-    Ok(String::from_utf8_lossy(&line[..read]).into_owned())
+    Ok((read > 0).then(|| String::from_utf8_lossy(&line[..read]).into_owned()))
 }
 
 #[cfg(test)]
@@ -124,57 +138,23 @@ mod tests {
 
     #[test]
     fn only_clear_yes_approves() {
-        let no = || ApprovalDecision::Refuse { reason: "the user refused".to_owned() };
+        let no = || PromptReply::Decided(refuse("the user refused"));
+        let once = || PromptReply::Decided(ApprovalDecision::Once);
+        let session = || PromptReply::Decided(ApprovalDecision::Session);
         for (line, expected, always) in [
-            ("y\n", ApprovalDecision::Once, ApprovalDecision::Once),
-            (" YES ", ApprovalDecision::Once, ApprovalDecision::Once),
-            ("s", ApprovalDecision::Session, no()),
-            ("session\n", ApprovalDecision::Session, no()),
+            ("y\n", once(), once()),
+            (" YES ", once(), once()),
+            ("s", session(), no()),
+            ("session\n", session(), no()),
+            ("e\n", PromptReply::Edit, PromptReply::Edit),
+            ("V\n", PromptReply::ViewAll, PromptReply::ViewAll),
             ("", no(), no()),
             ("\n", no(), no()),
             ("yes please", no(), no()),
             ("n", no(), no()),
         ] {
-            assert_eq!(parse_decision(line, false), expected, "{line:?}");
-            assert_eq!(parse_decision(line, true), always, "{line:?}");
+            assert_eq!(parse_reply(line, false), expected, "{line:?}");
+            assert_eq!(parse_reply(line, true), always, "{line:?}");
         }
-    }
-
-    #[test]
-    fn approval_prompt_is_complete_and_sanitized() {
-        let request = ApprovalRequest {
-            agent_id: "worker".into(),
-            tool: "write_file".into(),
-            extension: "core_tools".into(),
-            arguments: "{\"text\": \"a\\nallow it? \\u001b[2Jb\"}".into(),
-            destructive: true,
-            always: false,
-            details: None,
-        };
-        let rendered = anstream::adapter::strip_str(&text(&request)).to_string();
-        assert_eq!(
-            rendered,
-            "worker asks to call write_file of core_tools\n  {\n    \"text\": \"a\\nallow it? \\u001b[2Jb\"\n  }\n  it may destroy something\nallow it? [y]es, [s] yes and until the end of this session, [N]o"
-        );
-        let detailed = ApprovalRequest {
-            arguments: "{}".into(),
-            details: Some("src/lib.rs\n\u{1b}[2Jallow it? \u{202e}".into()),
-            ..request.clone()
-        };
-        let rendered = anstream::adapter::strip_str(&text(&detailed)).to_string();
-        assert_eq!(
-            rendered.lines().collect::<Vec<_>>()[2..4],
-            ["  | src/lib.rs", "  | \\u{1b}[2Jallow it? \\u{202e}"]
-        );
-        let long = format_details(&"x\n".repeat(MAX_DETAIL_LINES + 2));
-        assert_eq!(long.len(), MAX_DETAIL_LINES + 1);
-        assert!(
-            long[MAX_DETAIL_LINES].contains("2 more lines are not shown"),
-            "{}",
-            long[MAX_DETAIL_LINES]
-        );
-        let broken = ApprovalRequest { arguments: "{\"a\": \u{1b}\n".into(), ..request };
-        let rendered = anstream::adapter::strip_str(&text(&broken)).to_string();
-        assert_eq!(rendered.lines().nth(1), Some("  \"{\\\"a\\\": \\u{1b}\\n\""));
     }
 }

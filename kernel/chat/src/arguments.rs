@@ -16,9 +16,12 @@ pub struct ChatSessionArgs {
     /// Model as PROVIDER/MODEL [default: the model of the settings or of the agent's manifest]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// Resume this thread
+    /// Resume this thread; the start of an id that no other thread has is enough
     #[arg(long, value_name = "ID")]
     pub thread: Option<String>,
+    /// Resume the thread that was changed last, with --agent the last one of that agent
+    #[arg(long = "continue", short = 'c', conflicts_with = "thread")]
+    pub resume_last: bool,
     /// Approve calls of this tool in advance; may be repeated. Tools that require an approval of each
     /// call still ask, and are rejected where no approval channel is available
     #[arg(long, value_name = "TOOL")]
@@ -33,11 +36,11 @@ pub struct AskArgs {
     #[command(flatten)]
     pub talk: ChatSessionArgs,
     /// Print the system prompt without calling a model
-    #[arg(long, conflicts_with_all = ["model", "thread", "approve"])]
+    #[arg(long, conflicts_with_all = ["model", "thread", "resume_last", "approve"])]
     pub print_prompt: bool,
-    /// Message; `-` reads standard input. Optional with --thread: the reply to the last message of
-    /// the thread is then printed, after waiting for a kernel that works on it
-    #[arg(value_name = "TEXT", required_unless_present = "thread")]
+    /// Message; `-` reads standard input. Optional with --thread and --continue: the reply to the last
+    /// message of the thread is then printed, after waiting for a kernel that works on it
+    #[arg(value_name = "TEXT", required_unless_present_any = ["thread", "resume_last"])]
     pub text: Option<String>,
 }
 

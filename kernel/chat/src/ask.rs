@@ -3,7 +3,7 @@
 use serde_json::json;
 use skillhost_conversation::{Message, ThreadStore};
 use skillhost_terminal::{
-    CliContext, CliError, CommandResult, DIM, display_safe, exit, text_or_stdin,
+    CliContext, CliError, CommandResult, DIM, MarkdownLayout, display_safe, exit, text_or_stdin,
 };
 
 use crate::arguments::AskArgs;
@@ -26,13 +26,18 @@ pub fn cmd_ask<'a>(
                 Some(text) => talk.send_message(text).await.map(Some),
                 None => talk.wait_for_pending_reply().await,
             };
-            let (id, output) = (talk.thread(), session.output);
+            let (id, output) = (talk.thread().to_owned(), session.output);
             let outcome = match result {
                 Ok(Some(outcome)) => outcome,
-                Ok(None) => return print_last_answer(session, id),
-                // The messages up to the error are stored in the thread.
+                Ok(None) => return print_last_answer(session, &id),
                 Err(error) => {
-                    return Err(error.with_hint(format!("resume the thread with: --thread {id}")));
+                    // The error of the run is the one to report.
+                    let is_removed = talk.close_thread().await.unwrap_or(false);
+                    // The messages up to the error are stored in the thread.
+                    return Err(match is_removed {
+                        true => error,
+                        false => error.with_hint(format!("resume the thread with: --thread {id}")),
+                    });
                 }
             };
             if output.json {
@@ -56,11 +61,15 @@ fn print_last_answer(session: &CliContext, id: &str) -> CommandResult {
         }
     };
     let output = session.output;
-    match output.json {
-        true => output.print_json(&json!({
+    match output.width() {
+        _ if output.json => output.print_json(&json!({
             "thread": id, "agent": contents.summary.agent, "text": answer,
         }))?,
-        false => output.print_line(display_safe(answer.trim_end()))?,
+        Some(width) => {
+            let layout = MarkdownLayout::new(output.uses_color(), width);
+            output.print_styled(&layout.render(answer))?;
+        }
+        None => output.print_line(display_safe(answer.trim_end()))?,
     }
     Ok(exit::OK)
 }

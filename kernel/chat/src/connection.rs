@@ -10,10 +10,9 @@ use skillhost_control::{ControlRequest, LoadReport};
 use skillhost_conversation::{Channel, RunOutcome, Thread, ThreadSkill, ThreadStore};
 use skillhost_payload::SkillRef;
 use skillhost_terminal::{CliError, CommandResult, exit};
-use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
 
-use crate::arguments::ChatSessionArgs;
+use crate::stop_signals::StopSignals;
 use crate::terminal_channel::TerminalChannel;
 
 /// A summary of a thread.
@@ -27,7 +26,7 @@ pub struct ThreadOverview {
 /// The terminal of a turn, and its Ctrl-C.
 pub struct TurnTerminal<'a> {
     pub(crate) person: &'a Arc<TerminalChannel>,
-    pub(crate) interrupted: &'a mut Signal,
+    pub(crate) interrupted: &'a mut StopSignals,
 }
 
 impl TurnTerminal<'_> {
@@ -37,9 +36,8 @@ impl TurnTerminal<'_> {
         Arc::<TerminalChannel>::clone(self.person)
     }
 
-    /// Waits for Ctrl-C.
+    /// Waits for Ctrl-C, or for the end of the terminal.
     pub async fn wait_for_interrupt(&mut self) {
-        // The stream of a signal does not end.
         self.interrupted.recv().await;
     }
 }
@@ -51,14 +49,25 @@ pub struct OpenedKernel<'a> {
     /// The report of the kernel's start.
     pub report: LoadReport,
     /// Ctrl-C, which cancels a turn from now on and does not end the process.
-    pub interrupted: Signal,
+    pub interrupted: StopSignals,
 }
 
 /// The part of a command that needs a kernel.
 pub type ChatWork<'a> = Box<dyn FnOnce(OpenedKernel<'a>) -> LocalBoxFuture<'a, CommandResult> + 'a>;
 
+/// The thread that a kernel opens for a chat.
+#[derive(Debug, Clone, Default)]
+pub struct ThreadChoice {
+    /// The complete id of an existing thread; `None` for a new one.
+    pub thread: Option<String>,
+    /// The agent of the thread; `None` for that of the thread, or the default one.
+    pub agent: Option<String>,
+    /// The tools that are approved in advance.
+    pub approve: Vec<String>,
+}
+
 /// A function that boots a kernel in this process, opens the thread and runs the work with them.
-pub type KernelBoot<'a> = dyn Fn(&'a ChatSessionArgs, ChatWork<'a>) -> CommandResult + 'a;
+pub type KernelBoot<'a> = dyn Fn(ThreadChoice, ChatWork<'a>) -> CommandResult + 'a;
 
 /// A connection to a kernel, for one thread at a time.
 #[async_trait(?Send)]
@@ -88,6 +97,17 @@ pub trait KernelConnection {
 
     /// Creates another thread with an agent.
     async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError>;
+
+    /// Continues with another thread, named by its complete id. The present one is removed if it
+    /// never held a message, as by [`KernelConnection::switch_agent`].
+    async fn switch_thread(&mut self, id: &str) -> Result<(), CliError>;
+
+    /// Closes the thread at the end of a chat, and removes it if it never held a message; returns
+    /// whether it was removed.
+    async fn close_thread(&mut self) -> Result<bool, CliError>;
+
+    /// Summarizes the older messages of the thread.
+    async fn compact(&mut self, model: Option<String>) -> Result<RunOutcome, CliError>;
 
     /// Removes the messages of the thread.
     async fn reset(&mut self) -> Result<(), CliError>;
@@ -123,8 +143,8 @@ pub async fn open_thread(threads: ThreadStore, id: &str) -> Result<Thread, CliEr
 ///
 /// # Errors
 /// The arguments name another agent.
-pub fn check_agent(id: &str, agent: &str, args: &ChatSessionArgs) -> Result<(), CliError> {
-    match args.agent.as_deref().filter(|wanted| *wanted != agent) {
+pub fn check_agent(id: &str, agent: &str, choice: &ThreadChoice) -> Result<(), CliError> {
+    match choice.agent.as_deref().filter(|wanted| *wanted != agent) {
         None => Ok(()),
         Some(wanted) => {
             let message = format!("thread `{id}` is with `{agent}`, not with `{wanted}`");
@@ -133,4 +153,14 @@ pub fn check_agent(id: &str, agent: &str, args: &ChatSessionArgs) -> Result<(), 
             ))
         }
     }
+}
+
+/// Closes a thread as [`create_thread`] creates one, and removes it if it never held a message;
+/// returns whether it was removed.
+///
+/// # Errors
+/// The thread cannot be removed.
+pub async fn discard_if_unused(thread: Thread) -> Result<bool, CliError> {
+    let discarded = spawn_blocking(move || thread.discard_if_unused()).await;
+    Ok(discarded.map_err(io::Error::other)??)
 }

@@ -4,22 +4,31 @@
 //! otherwise the caller boots a kernel in this process and passes it as a [`KernelConnection`].
 
 mod approval_prompt;
+mod approval_view;
 mod approved;
 mod arguments;
 mod ask;
 mod chat;
 mod connection;
+mod edit_arguments;
+mod indicator;
+mod line_editor;
+mod pluralize;
+mod recap;
 mod secret;
 mod session;
 mod socket;
+mod stop_signals;
 mod terminal_channel;
+mod usage_total;
 
-pub use approval_prompt::format_details;
+pub use approval_view::format_details;
 pub use approved::check_approved;
-pub use arguments::{AskArgs, ChatArgs, ChatSessionArgs};
+pub use arguments::{AskArgs, ChatArgs};
 pub use ask::cmd_ask;
 pub use chat::cmd_chat;
 pub use connection::{
-    ChatWork, KernelBoot, KernelConnection, OpenedKernel, ThreadOverview, TurnTerminal,
-    check_agent, create_thread, open_thread,
+    ChatWork, KernelBoot, KernelConnection, OpenedKernel, ThreadChoice, ThreadOverview,
+    TurnTerminal, check_agent, create_thread, discard_if_unused, open_thread,
 };
+pub use stop_signals::StopSignals;

@@ -39,7 +39,8 @@ pub(crate) async fn prompt_secret(output: Output, ask: &SecretPrompt) -> SecretR
         Err(error) => Err(error),
     };
     match read {
-        Ok(line) => parse_secret(&line),
+        Ok(Some(line)) => parse_secret(&line),
+        Ok(None) => SecretReply::Refused { reason: "the terminal was closed".to_owned() },
         Err(error) => {
             SecretReply::Refused { reason: format!("the user could not be asked: {error}") }
         }

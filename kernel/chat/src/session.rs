@@ -6,22 +6,39 @@ use futures::future::LocalBoxFuture;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use skillhost_control::{ControlRequest, LoadReport, socket_path};
-use skillhost_conversation::RunOutcome;
-use skillhost_payload::SkillRef;
-use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, display_safe, parse_answer};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use skillhost_conversation::{RunOutcome, ThreadStore};
+use skillhost_home::Home;
+use skillhost_payload::{OperatorCommand, SkillRef};
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, DIM, MarkdownLayout, display_safe, exit, parse_answer,
+};
 
 use crate::arguments::ChatSessionArgs;
-use crate::connection::{KernelBoot, KernelConnection, OpenedKernel, ThreadOverview, TurnTerminal};
+use crate::connection::{
+    KernelBoot, KernelConnection, OpenedKernel, ThreadChoice, ThreadOverview, TurnTerminal,
+};
+use crate::pluralize::pluralize;
+use crate::recap::format_recap;
 use crate::socket::{self, SocketKernel};
+use crate::stop_signals::StopSignals;
 use crate::terminal_channel::TerminalChannel;
+use crate::usage_total::UsageTotal;
+
+/// The width of a recap where the terminal does not report its own, in columns.
+const RECAP_WIDTH: usize = 80;
 
 /// A chat in one thread.
 pub(crate) struct ChatSession<'a> {
     pub(crate) session: &'a CliContext,
     pub(crate) person: Arc<TerminalChannel>,
-    pub(crate) interrupted: Signal,
-    model: Option<String>,
+    pub(crate) interrupted: StopSignals,
+    /// The model of the next turns; `None` for that of the settings or of the agent.
+    pub(crate) model: Option<String>,
+    pub(crate) usage: UsageTotal,
+    pub(crate) threads: ThreadStore,
+    pub(crate) home: Home,
+    /// Whether the thread existed before this chat.
+    pub(crate) is_resumed: bool,
     kernel: Box<dyn KernelConnection + 'a>,
 }
 
@@ -33,33 +50,42 @@ pub(crate) fn with_chat_session<'a>(
     work: impl FnOnce(ChatSession<'a>) -> LocalBoxFuture<'a, CommandResult> + 'a,
 ) -> CommandResult {
     let home = session.trusted_home()?;
+    let threads = ThreadStore::new(&home);
+    let choice = ThreadChoice {
+        thread: choose_thread(&threads, args)?,
+        agent: args.agent.clone(),
+        approve: args.approve.clone(),
+    };
+    let is_resumed = choice.thread.is_some();
+    let chat_home = home.clone();
     let work = move |opened: OpenedKernel<'a>| {
         let OpenedKernel { connection, report, interrupted } = opened;
-        let talk = ChatSession::new(session, args, interrupted, connection);
+        let person = TerminalChannel::new(session.output, connection.agent(), &args.approve);
+        let talk = ChatSession {
+            session,
+            person: Arc::new(person),
+            interrupted,
+            model: args.model.clone(),
+            usage: UsageTotal::default(),
+            threads,
+            home: chat_home,
+            is_resumed,
+            kernel: connection,
+        };
         talk.print_rejections(&report);
         work(talk)
     };
     match (socket::fetch_load_report(session, &home)?, socket_path(&home, &session.environment)) {
         (Some(report), Some(socket)) => session.block_on(Box::pin(async move {
-            let interrupted = signal(SignalKind::interrupt())?;
-            let kernel = SocketKernel::open(session, socket, &home, args).await?;
+            let interrupted = StopSignals::listen()?;
+            let kernel = SocketKernel::open(session, socket, &home, &choice).await?;
             work(OpenedKernel { connection: Box::new(kernel), report, interrupted }).await
         }))?,
-        _ => boot(args, Box::new(work)),
+        _ => boot(choice, Box::new(work)),
     }
 }
 
-impl<'a> ChatSession<'a> {
-    fn new(
-        session: &'a CliContext,
-        args: &ChatSessionArgs,
-        interrupted: Signal,
-        kernel: Box<dyn KernelConnection + 'a>,
-    ) -> Self {
-        let person = TerminalChannel::new(session.output, kernel.agent(), &args.approve);
-        Self { session, person: Arc::new(person), interrupted, model: args.model.clone(), kernel }
-    }
-
+impl ChatSession<'_> {
     fn print_rejections(&self, report: &LoadReport) {
         for rejected in &report.rejected {
             let (id, reason) = (&rejected.id, &rejected.reason);
@@ -84,6 +110,7 @@ impl<'a> ChatSession<'a> {
 
     /// Runs one turn of the agent. Ctrl-C cancels the turn; a second one does not wait for that.
     pub(crate) async fn send_message(&mut self, text: String) -> Result<RunOutcome, CliError> {
+        let _progress = self.person.start_progress();
         let terminal = TurnTerminal { person: &self.person, interrupted: &mut self.interrupted };
         let result = self.kernel.run_turn(text, self.model.clone(), terminal).await;
         self.end_of_turn(result)
@@ -91,6 +118,7 @@ impl<'a> ChatSession<'a> {
 
     /// Waits for the pending reply to earlier messages in the thread; `None` if there is none.
     pub(crate) async fn wait_for_pending_reply(&mut self) -> Result<Option<RunOutcome>, CliError> {
+        let _progress = self.person.start_progress();
         let terminal = TurnTerminal { person: &self.person, interrupted: &mut self.interrupted };
         match self.kernel.wait_for_pending_reply(terminal).await.transpose() {
             Some(result) => self.end_of_turn(result).map(Some),
@@ -98,9 +126,13 @@ impl<'a> ChatSession<'a> {
         }
     }
 
-    fn end_of_turn(&self, result: Result<RunOutcome, CliError>) -> Result<RunOutcome, CliError> {
+    fn end_of_turn(
+        &mut self,
+        result: Result<RunOutcome, CliError>,
+    ) -> Result<RunOutcome, CliError> {
         self.person.end_of_turn(result.as_ref().ok())?;
         let outcome = result?;
+        self.usage.add(&outcome);
         self.summary(&outcome);
         Ok(outcome)
     }
@@ -109,6 +141,47 @@ impl<'a> ChatSession<'a> {
     pub(crate) async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
         self.kernel.switch_agent(agent).await?;
         self.person.set_agent(self.kernel.agent());
+        Ok(())
+    }
+
+    /// Continues with another thread, named by its complete id.
+    pub(crate) async fn switch_thread(&mut self, id: &str) -> Result<(), CliError> {
+        self.kernel.switch_thread(id).await?;
+        self.person.set_agent(self.kernel.agent());
+        Ok(())
+    }
+
+    /// Summarizes the older messages of the thread. Ctrl-C stops waiting for it.
+    pub(crate) async fn compact(&mut self) -> Result<RunOutcome, CliError> {
+        let _progress = self.person.start_progress();
+        let outcome = tokio::select! {
+            biased;
+            () = self.interrupted.recv() => {
+                return Err(CliError::new(exit::INTERRUPTED, "interrupted"));
+            }
+            outcome = self.kernel.compact(self.model.clone()) => outcome?,
+        };
+        self.usage.add(&outcome);
+        Ok(outcome)
+    }
+
+    /// Closes the thread, and removes it if it never held a message; returns whether it was removed.
+    pub(crate) async fn close_thread(&mut self) -> Result<bool, CliError> {
+        self.kernel.close_thread().await
+    }
+
+    /// Prints the last exchange of a thread that is resumed.
+    pub(crate) fn print_recap(&self) -> Result<(), CliError> {
+        let output = self.session.output;
+        if output.json {
+            return Ok(());
+        }
+        let contents = self.threads.read(self.thread())?;
+        let width = output.width().unwrap_or(RECAP_WIDTH);
+        let recap = format_recap(&contents, MarkdownLayout::new(output.uses_color(), width));
+        if !recap.is_empty() {
+            output.print_progress(recap.trim_end());
+        }
         Ok(())
     }
 
@@ -158,8 +231,28 @@ impl<'a> ChatSession<'a> {
     }
 }
 
-/// Formats a count: `1 request`, `2 requests`.
-fn pluralize(number: u64, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
+/// Returns the complete id of the thread that the arguments name; `None` for a new one.
+fn choose_thread(
+    threads: &ThreadStore,
+    args: &ChatSessionArgs,
+) -> Result<Option<String>, CliError> {
+    if let Some(named) = &args.thread {
+        return Ok(Some(threads.resolve(named)?));
+    }
+    if !args.resume_last {
+        return Ok(None);
+    }
+    let is_usable = |agent: &str| args.agent.as_deref().is_none_or(|wanted| wanted == agent);
+    let mut recent = threads.recent()?.filter(|thread| thread.problem.is_none());
+    match recent.find(|thread| thread.messages > 0 && is_usable(&thread.agent)) {
+        Some(thread) => Ok(Some(thread.id)),
+        None => {
+            let message = match &args.agent {
+                Some(agent) => format!("no thread with `{}` to continue", display_safe(agent)),
+                None => "no thread to continue".to_owned(),
+            };
+            Err(CliError::new(exit::NOT_FOUND, message)
+                .with_hint(format!("start one: {}", OperatorCommand::StartChat)))
+        }
+    }
 }

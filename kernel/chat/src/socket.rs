@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use serde_json::value::RawValue;
@@ -18,14 +18,14 @@ use skillhost_payload::SkillRef;
 use skillhost_terminal::{
     CliContext, CliError, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, exit, parse_answer,
 };
-use tokio::signal::unix::Signal;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::approved::check_approved;
-use crate::arguments::ChatSessionArgs;
 use crate::connection::{
-    KernelConnection, ThreadOverview, TurnTerminal, check_agent, create_thread, open_thread,
+    KernelConnection, ThreadChoice, ThreadOverview, TurnTerminal, check_agent, create_thread,
+    discard_if_unused, open_thread,
 };
+use crate::stop_signals::StopSignals;
 use crate::terminal_channel::TerminalChannel;
 
 /// Returns the load report of the home's running kernel. A restarting kernel is awaited: a second
@@ -47,6 +47,9 @@ pub(crate) fn fetch_load_report(
         std::thread::sleep(KERNEL_PAUSE);
     }
 }
+
+/// The time limit of the wait for the kernel to close an empty thread.
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// A connection to the running kernel, and the thread.
 pub(crate) struct SocketKernel<'a> {
@@ -77,7 +80,7 @@ enum DeliveryState {
 /// One exchange, over any number of connections.
 struct MessageExchange<'a> {
     person: &'a Arc<TerminalChannel>,
-    interrupted: &'a mut Signal,
+    interrupted: &'a mut StopSignals,
     /// The request, sent again after a reconnect.
     request: ControlRequest,
     delivery: DeliveryState,
@@ -90,19 +93,21 @@ impl<'a> SocketKernel<'a> {
         session: &'a CliContext,
         socket: PathBuf,
         home: &Home,
-        args: &ChatSessionArgs,
+        choice: &ThreadChoice,
     ) -> Result<Self, CliError> {
-        check_approved(&args.approve, &|request| Box::pin(send_request(session, &socket, request)))
-            .await?;
+        check_approved(&choice.approve, &|request| {
+            Box::pin(send_request(session, &socket, request))
+        })
+        .await?;
         let threads = ThreadStore::new(home);
-        let (thread, agent) = match &args.thread {
+        let (thread, agent) = match &choice.thread {
             Some(id) => {
                 let agent = threads.read(id)?.summary.agent;
-                check_agent(id, &agent, args)?;
+                check_agent(id, &agent, choice)?;
                 (id.clone(), agent)
             }
             None => {
-                let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+                let agent = choice.agent.as_deref().unwrap_or(DEFAULT_AGENT);
                 let agent = check_agent_exists(session, &socket, agent).await?;
                 let thread = create_thread(threads.clone(), &agent).await?;
                 (thread.id().to_owned(), agent)
@@ -149,7 +154,7 @@ impl<'a> SocketKernel<'a> {
             tokio::select! {
                 biased;
                 // Without a kernel there is no run to cancel, so the first Ctrl-C ends the wait.
-                _ = talked.interrupted.recv() => return Err(interrupted_error()),
+                () = talked.interrupted.recv() => return Err(interrupted_error()),
                 () = tokio::time::sleep(KERNEL_PAUSE) => {}
             }
         }
@@ -199,10 +204,44 @@ impl KernelConnection for SocketKernel<'_> {
     }
 
     async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
-        self.agent = check_agent_exists(self.session, &self.socket, agent).await?;
-        let thread = create_thread(self.threads.clone(), &self.agent).await?;
+        let agent = check_agent_exists(self.session, &self.socket, agent).await?;
+        let thread = create_thread(self.threads.clone(), &agent).await?;
+        self.close_thread().await?;
+        self.agent = agent;
         self.thread = thread.id().to_owned();
         Ok(())
+    }
+
+    async fn switch_thread(&mut self, id: &str) -> Result<(), CliError> {
+        let (threads, wanted) = (self.threads.clone(), id.to_owned());
+        let contents = tokio::task::spawn_blocking(move || threads.read(&wanted)).await;
+        let agent = contents.map_err(io::Error::other)??.summary.agent;
+        self.close_thread().await?;
+        (self.thread, self.agent) = (id.to_owned(), agent);
+        Ok(())
+    }
+
+    async fn close_thread(&mut self) -> Result<bool, CliError> {
+        let began = Instant::now();
+        loop {
+            match open_thread(self.threads.clone(), &self.thread).await {
+                Ok(thread) => return discard_if_unused(thread).await,
+                // The kernel closes the thread of a failed run a moment after its error.
+                Err(error) if error.code() == exit::CONFLICT => {
+                    let is_used = self.thread_overview()?.messages > 0;
+                    if is_used || began.elapsed() > CLOSE_WAIT {
+                        return Ok(false);
+                    }
+                    tokio::time::sleep(KERNEL_PAUSE).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn compact(&mut self, model: Option<String>) -> Result<RunOutcome, CliError> {
+        let request = ControlRequest::Compact { thread: self.thread.clone(), model };
+        parse_answer(&self.request(request).await?)
     }
 
     /// The running kernel locks a thread only during a turn.
@@ -259,7 +298,11 @@ impl MessageExchange<'_> {
         loop {
             let reply = tokio::select! {
                 biased;
-                _ = self.interrupted.recv() => {
+                () = self.interrupted.recv() => {
+                    // The kernel does not need a terminal, so the run goes on without this one.
+                    if self.interrupted.is_hung_up() {
+                        return Err(terminal_closed_error());
+                    }
                     if self.cancelled {
                         return Err(interrupted_error());
                     }
@@ -321,6 +364,10 @@ impl MessageExchange<'_> {
 
 fn interrupted_error() -> CliError {
     CliError::new(exit::INTERRUPTED, "interrupted; the kernel cancels the run")
+}
+
+fn terminal_closed_error() -> CliError {
+    CliError::new(exit::INTERRUPTED, "the terminal was closed; the kernel continues the run")
 }
 
 const MESSAGE_STORED_HINT: &str =

@@ -2,18 +2,30 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, RunEvent, RunOutcome, SecretPrompt, SecretReply,
 };
-use skillhost_terminal::{BOLD, CliError, DIM, Output, RED, display_safe};
+use skillhost_terminal::{
+    BOLD, CliError, DIM, MarkdownLayout, MarkdownStream, Output, RED, display_safe,
+};
+use tokio::task::JoinHandle;
 
+use crate::approval_view::summarize_arguments;
+use crate::indicator::{TurnActivity, TurnProgress};
 use crate::{approval_prompt, secret};
 
 /// The number of characters of a call's arguments or result in a progress line.
 const MAX_LINE_CHARS: usize = 160;
+
+/// The width of replies where the terminal does not report its own, in columns.
+const REPLY_WIDTH: usize = 80;
+
+/// The time between two pictures of the indicator.
+const TICK: Duration = Duration::from_millis(100);
 
 /// The model of a home whose settings name none.
 const BUILT_IN: &str = "script/demo";
@@ -26,9 +38,11 @@ pub(crate) struct TerminalChannel {
     output: Output,
     /// Whether a user can be prompted.
     present: bool,
+    /// Whether the progress of a turn is shown.
+    has_indicator: bool,
     inner: Mutex<TerminalState>,
-    /// A lock that serializes prompts.
-    asking: tokio::sync::Mutex<()>,
+    /// A lock that serializes prompts; an edit in progress keeps it.
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
@@ -41,6 +55,14 @@ struct TerminalState {
     reply: String,
     /// Whether a part of the last reply was printed.
     printed: bool,
+    /// The renderer of replies on a terminal; elsewhere they are printed as they are.
+    markdown: Option<MarkdownStream>,
+    /// The progress of the turn and its start; `None` between turns.
+    progress: Option<(TurnProgress, Instant)>,
+    /// Whether the last line of the terminal is the indicator.
+    is_indicating: bool,
+    /// Whether a prompt has the terminal.
+    is_prompting: bool,
     /// Whether the user knows that the model is the built-in script; `None` until it is used.
     script_announced: Option<bool>,
     notes: Vec<String>,
@@ -54,9 +76,59 @@ impl TerminalChannel {
     pub(crate) fn new(output: Output, agent: &str, approved: &[String]) -> Self {
         // Prompts go to standard error, because standard output may be a pipe.
         let present = !output.json && io::stdin().is_terminal() && io::stderr().is_terminal();
-        let approved = approved.iter().cloned().collect();
-        let inner = TerminalState { agent: agent.to_owned(), approved, ..TerminalState::default() };
-        Self { output, present, inner: Mutex::new(inner), asking: tokio::sync::Mutex::default() }
+        let has_screen = !output.json && io::stdout().is_terminal();
+        let has_indicator = has_screen
+            && io::stderr().is_terminal()
+            && std::env::var_os("TERM").is_none_or(|name| name != "dumb");
+        let layout = MarkdownLayout::new(output.uses_color(), REPLY_WIDTH);
+        let inner = TerminalState {
+            agent: agent.to_owned(),
+            approved: approved.iter().cloned().collect(),
+            markdown: has_screen.then(|| MarkdownStream::new(layout)),
+            ..TerminalState::default()
+        };
+        Self { output, present, has_indicator, inner: Mutex::new(inner), asking: Arc::default() }
+    }
+
+    /// Starts the progress of a turn, which is shown until the guard is dropped.
+    pub(crate) fn start_progress(self: &Arc<Self>) -> ProgressGuard {
+        self.lock().progress = Some((TurnProgress::default(), Instant::now()));
+        let channel = Arc::clone(self);
+        let ticking = self.has_indicator.then(|| {
+            tokio::spawn(async move {
+                loop {
+                    channel.show_progress();
+                    tokio::time::sleep(TICK).await;
+                }
+            })
+        });
+        ProgressGuard { channel: Arc::clone(self), ticking }
+    }
+
+    /// Waits until no prompt uses the terminal.
+    pub(crate) async fn wait_for_terminal(&self) {
+        drop(self.asking.lock().await);
+    }
+
+    /// Draws the indicator in the last line.
+    fn show_progress(&self) {
+        let inner = &mut *self.lock();
+        // A line of a reply that has not ended would be overwritten.
+        if inner.is_prompting || !inner.reply.is_empty() {
+            return;
+        }
+        let Some((progress, began)) = &inner.progress else { return };
+        let width = self.output.width().unwrap_or(REPLY_WIDTH).saturating_sub(1);
+        let line = progress.format(began.elapsed(), width);
+        self.output.redraw_line(format_args!("{DIM}{}{DIM:#}", display_safe(&line)));
+        inner.is_indicating = true;
+    }
+
+    /// Clears the indicator, so that other output starts in the first column.
+    fn hide_progress(&self, inner: &mut TerminalState) {
+        if std::mem::take(&mut inner.is_indicating) {
+            self.output.redraw_line("");
+        }
     }
 
     /// Replaces the agent whose replies are printed as the chat.
@@ -124,12 +196,33 @@ impl TerminalChannel {
         if self.output.json || inner.failed.is_some() {
             return;
         }
-        inner.reply.push_str(text);
-        inner.failed = self.output.print_chunk(text).err();
+        let Some(markdown) = &mut inner.markdown else {
+            inner.reply.push_str(text);
+            inner.failed = self.output.print_chunk(text).err();
+            return;
+        };
+        markdown.set_width(self.output.width().unwrap_or(REPLY_WIDTH));
+        let rendered = markdown.push(text);
+        self.print_rendered(inner, &rendered);
+    }
+
+    /// Prints complete lines that are already sanitized.
+    fn print_rendered(&self, inner: &mut TerminalState, lines: &str) {
+        if !lines.is_empty() {
+            self.hide_progress(inner);
+            inner.failed = self.output.print_styled(lines).err();
+        }
     }
 
     /// Ends the line of the reply, so that other output starts on a new one.
     fn break_line(&self, inner: &mut TerminalState) {
+        if let Some(markdown) = &mut inner.markdown
+            && inner.failed.is_none()
+        {
+            let rest = markdown.finish();
+            self.print_rendered(inner, &rest);
+        }
+        self.hide_progress(inner);
         // A reply that already ends a line needs no empty line after it.
         if !inner.reply.is_empty() && !inner.reply.ends_with('\n') {
             self.print(inner, "\n");
@@ -138,6 +231,7 @@ impl TerminalChannel {
     }
 
     fn note(&self, inner: &mut TerminalState, text: String) {
+        self.hide_progress(inner);
         self.output.print_note(&text);
         inner.notes.push(text);
     }
@@ -147,7 +241,23 @@ impl TerminalChannel {
             true => String::new(),
             false => format!("{}: ", display_safe(agent)),
         };
+        self.hide_progress(inner);
         self.output.print_progress(format!("{DIM}{whose}{text}{DIM:#}"));
+    }
+
+    /// Counts an event in the progress of the turn.
+    fn count_progress(inner: &mut TerminalState, event: &RunEvent) {
+        let Some((progress, _)) = &mut inner.progress else { return };
+        match event {
+            RunEvent::Text { text, .. } => progress.add_text(text),
+            RunEvent::ReplyRestarted { .. } => progress.restart_reply(),
+            RunEvent::UsageReported { usage, .. } => progress.add_usage(usage),
+            RunEvent::ToolStarted { tool, .. } => {
+                progress.activity = TurnActivity::Calling(tool.clone());
+            }
+            RunEvent::ToolFinished { .. } => progress.activity = TurnActivity::Waiting,
+            _ => {}
+        }
     }
 }
 
@@ -155,6 +265,7 @@ impl TerminalChannel {
 impl Channel for TerminalChannel {
     fn on_event(&self, event: &RunEvent) {
         let inner = &mut *self.lock();
+        Self::count_progress(inner, event);
         if let RunEvent::Text { agent_id, text } = event {
             // The text of a delegated run goes to the agent that delegated, not to the user.
             if *agent_id == inner.agent {
@@ -165,7 +276,12 @@ impl Channel for TerminalChannel {
         }
         // Usage reports print no line and must not break that of the reply.
         if !matches!(event, RunEvent::UsageReported { .. }) {
-            let has_started = !inner.reply.is_empty();
+            let is_restart = matches!(event, RunEvent::ReplyRestarted { agent_id, .. } if *agent_id == inner.agent);
+            let has_started = match &mut inner.markdown {
+                // A void reply is printed no further than it has been.
+                Some(markdown) if is_restart => markdown.discard(),
+                _ => !inner.reply.is_empty(),
+            };
             self.break_line(inner);
             if let RunEvent::ReplyRestarted { agent_id, reason } = event {
                 inner.printed &= *agent_id != inner.agent;
@@ -180,7 +296,8 @@ impl Channel for TerminalChannel {
             RunEvent::ToolStarted { agent_id, tool, arguments } => {
                 // Another reply follows.
                 inner.printed &= *agent_id != inner.agent;
-                let call = format!("→ {} {}", display_safe(tool), one_line(arguments));
+                let arguments = one_line(&summarize_arguments(arguments));
+                let call = format!("→ {} {arguments}", display_safe(tool));
                 self.activity(inner, agent_id, &call);
             }
             RunEvent::ToolFinished { agent_id, tool, is_error, summary } => {
@@ -221,7 +338,7 @@ impl Channel for TerminalChannel {
     }
 
     async fn request_approval(&self, request: &ApprovalRequest) -> ApprovalDecision {
-        let _alone = self.asking.lock().await;
+        let alone = Arc::clone(&self.asking).lock_owned().await;
         let tool = &request.tool;
         // Tools that always require approval are excluded from session approvals.
         if !request.always && self.lock().approved.contains(tool) {
@@ -243,9 +360,9 @@ impl Channel for TerminalChannel {
             self.note(inner, format!("`{tool}` was not called: {reason}{hint}"));
             return ApprovalDecision::Refuse { reason: reason.to_owned() };
         }
-        self.break_line(&mut self.lock());
+        let _prompting = PromptGuard::start(self);
         // The kernel stores the agent and thread of an approval for the session.
-        approval_prompt::prompt_approval(self.output, request).await
+        approval_prompt::prompt_approval(self.output, request, alone).await
     }
 
     async fn request_secret(&self, ask: &SecretPrompt) -> SecretReply {
@@ -258,7 +375,43 @@ impl Channel for TerminalChannel {
             self.note(inner, format!("the secret `{name}` was not given: {reason}; {hint}"));
             return SecretReply::Refused { reason: reason.to_owned() };
         }
+        let _prompting = PromptGuard::start(self);
         secret::prompt_secret(self.output, ask).await
+    }
+}
+
+/// A guard that shows the progress of a turn until it is dropped.
+pub(crate) struct ProgressGuard {
+    channel: Arc<TerminalChannel>,
+    ticking: Option<JoinHandle<()>>,
+}
+
+impl Drop for ProgressGuard {
+    fn drop(&mut self) {
+        if let Some(ticking) = &self.ticking {
+            ticking.abort();
+        }
+        let inner = &mut *self.channel.lock();
+        inner.progress = None;
+        self.channel.hide_progress(inner);
+    }
+}
+
+/// A guard that keeps the indicator away from a prompt, also from one that is canceled.
+struct PromptGuard<'a>(&'a TerminalChannel);
+
+impl<'a> PromptGuard<'a> {
+    fn start(channel: &'a TerminalChannel) -> Self {
+        let inner = &mut *channel.lock();
+        channel.break_line(inner);
+        inner.is_prompting = true;
+        Self(channel)
+    }
+}
+
+impl Drop for PromptGuard<'_> {
+    fn drop(&mut self) {
+        self.0.lock().is_prompting = false;
     }
 }
 

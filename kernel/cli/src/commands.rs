@@ -104,8 +104,8 @@ fn run(cli: &Cli) -> CommandResult {
         TopLevelCommand::Stop => cmd_stop(&session),
         TopLevelCommand::Logs(args) => cmd_logs(&session, args),
         TopLevelCommand::Ask(args) => ask::cmd_ask(&session, args),
-        TopLevelCommand::Chat(args) => skillhost_chat::cmd_chat(&session, args, &|args, work| {
-            with_own_kernel(&session, args, work)
+        TopLevelCommand::Chat(args) => skillhost_chat::cmd_chat(&session, args, &|choice, work| {
+            with_own_kernel(&session, choice, work)
         }),
         TopLevelCommand::Thread(command) => threads::cmd_threads(&session, command),
         TopLevelCommand::Event(command) => events::cmd_events(&session, command),

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use serde_json::value::RawValue;
 use skillhost_agents::{RunError, RunRequest};
 use skillhost_chat::{
-    ChatSessionArgs, ChatWork, KernelConnection, OpenedKernel, ThreadOverview, TurnTerminal,
-    check_agent, check_approved, create_thread, open_thread,
+    ChatWork, KernelConnection, OpenedKernel, StopSignals, ThreadChoice, ThreadOverview,
+    TurnTerminal, check_agent, check_approved, create_thread, discard_if_unused, open_thread,
 };
 use skillhost_control::{ControlRequest, DEFAULT_AGENT, LoadReport};
 use skillhost_conversation::{RunOutcome, Thread, ThreadStore};
@@ -13,7 +13,6 @@ use skillhost_kernel::Kernel;
 use skillhost_kernel::control::execute_request;
 use skillhost_payload::SkillRef;
 use skillhost_terminal::{CliContext, CliError, CommandResult};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::failures::{kernel_error, run_error};
@@ -22,14 +21,14 @@ use crate::kernel_session::with_kernel;
 /// Boots a kernel in this process, opens the thread and runs the work with them.
 pub(crate) fn with_own_kernel<'a>(
     session: &'a CliContext,
-    args: &'a ChatSessionArgs,
+    choice: ThreadChoice,
     work: ChatWork<'a>,
 ) -> CommandResult {
     with_kernel(session, move |kernel| {
         Box::pin(async move {
             // From here on Ctrl-C cancels a turn and does not end the process.
-            let interrupted = signal(SignalKind::interrupt())?;
-            let own = InProcessKernel::open(session, kernel.clone(), args).await?;
+            let interrupted = StopSignals::listen()?;
+            let own = InProcessKernel::open(session, kernel.clone(), &choice).await?;
             kernel.start_services().await;
             let report = LoadReport::clone(&kernel.report());
             work(OpenedKernel { connection: Box::new(own), report, interrupted }).await
@@ -48,22 +47,22 @@ impl InProcessKernel {
     pub(crate) async fn open(
         session: &CliContext,
         kernel: Kernel,
-        args: &ChatSessionArgs,
+        choice: &ThreadChoice,
     ) -> Result<Self, CliError> {
-        check_approved(&args.approve, &|request| {
+        check_approved(&choice.approve, &|request| {
             Box::pin(async { execute_request(&kernel, request).await.map_err(kernel_error) })
         })
         .await?;
         let threads = ThreadStore::new(kernel.home());
-        let Some(id) = &args.thread else {
-            let agent = args.agent.as_deref().unwrap_or(DEFAULT_AGENT);
+        let Some(id) = &choice.thread else {
+            let agent = choice.agent.as_deref().unwrap_or(DEFAULT_AGENT);
             // A thread must not be created for an unknown agent.
             let agent = kernel.agents().refresh_agent(agent).await.map_err(kernel_error)?;
             let thread = create_thread(threads, agent.manifest.id.as_str()).await?;
             return Ok(Self { kernel, thread });
         };
         let thread = open_thread(threads, id).await?;
-        check_agent(id, thread.agent(), args)?;
+        check_agent(id, thread.agent(), choice)?;
         if let Some(note) = thread.recovery_note() {
             session.output.print_note(format!("thread {id}: {note}"));
         }
@@ -131,8 +130,26 @@ impl KernelConnection for InProcessKernel {
     async fn switch_agent(&mut self, agent: &str) -> Result<(), CliError> {
         let agent = self.kernel.agents().refresh_agent(agent).await.map_err(kernel_error)?;
         let threads = ThreadStore::new(self.kernel.home());
-        self.thread = create_thread(threads, agent.manifest.id.as_str()).await?;
+        let thread = create_thread(threads, agent.manifest.id.as_str()).await?;
+        discard_if_unused(std::mem::replace(&mut self.thread, thread)).await?;
         Ok(())
+    }
+
+    async fn switch_thread(&mut self, id: &str) -> Result<(), CliError> {
+        // Opened before the present one is closed, so that an error leaves the chat as it was.
+        let thread = open_thread(ThreadStore::new(self.kernel.home()), id).await?;
+        discard_if_unused(std::mem::replace(&mut self.thread, thread)).await?;
+        Ok(())
+    }
+
+    async fn close_thread(&mut self) -> Result<bool, CliError> {
+        // The lock of an open thread lasts until it is closed.
+        let placeholder = Thread::in_memory(self.thread.agent());
+        discard_if_unused(std::mem::replace(&mut self.thread, placeholder)).await
+    }
+
+    async fn compact(&mut self, model: Option<String>) -> Result<RunOutcome, CliError> {
+        self.kernel.agents().compact_thread(&mut self.thread, model).await.map_err(run_error)
     }
 
     async fn reset(&mut self) -> Result<(), CliError> {

@@ -36,6 +36,7 @@ fn request_names_are_stable() {
             "model": "p/m"}"#,
         r#"{"command": "attach", "thread": "t"}"#,
         r#"{"command": "activate", "thread": "t", "skill": "s"}"#,
+        r#"{"command": "compact", "thread": "t", "model": "p/m"}"#,
         r#"{"command": "report"}"#,
         r#"{"command": "status"}"#,
         r#"{"command": "notices"}"#,

@@ -12,6 +12,7 @@ use skillhost_control::{
     ControlRequest, ControlResponse, RequestError, SupervisorLock, send_request, socket_path,
 };
 use skillhost_home::{Environment, Home, HomeError, LoadedSettings, Settings};
+use skillhost_payload::OperatorCommand;
 use tokio::runtime::Runtime;
 
 use crate::arguments::GlobalArgs;
@@ -86,6 +87,15 @@ impl CliContext {
         }
     }
 
+    /// Spells a command for the home of this one: with `--home` where this command was given it.
+    #[must_use]
+    pub fn spell_command(&self, command: OperatorCommand<'_>) -> String {
+        match &self.home_argument {
+            Some(dir) => format!("skillhost --home {} {command:#}", quote_for_shell(dir)),
+            None => command.to_string(),
+        }
+    }
+
     /// Sends a request to the home's running kernel; `None` if none runs.
     ///
     /// # Errors
@@ -141,6 +151,16 @@ impl CliContext {
             .enable_all()
             .build()?;
         Ok(self.runtime.get_or_init(|| runtime))
+    }
+}
+
+/// Quotes a path for a shell, unless it needs no quotes.
+fn quote_for_shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,@%".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text,
+        false => format!("'{}'", text.replace('\'', "'\\''")),
     }
 }
 

@@ -1,12 +1,14 @@
 //! A command on a pseudo-terminal, with its output and typed input.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::{PipeWriter, Read as _, Write as _, pipe};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -21,7 +23,9 @@ const LATE: Duration = Duration::from_secs(2);
 /// A command that has a terminal for its input and output; killed when dropped before its end.
 pub struct Terminal {
     child: Child,
-    keyboard: File,
+    /// `None` after the terminal is closed.
+    keyboard: Option<File>,
+    reader: Option<ScreenReader>,
     /// The command's side, for reading the terminal modes at the end.
     line: Option<File>,
     before: Termios,
@@ -31,6 +35,12 @@ pub struct Terminal {
     seen: usize,
     redactions: Vec<(String, &'static str)>,
     deadline: Instant,
+}
+
+/// The thread that reads the output; it ends when the pipe is closed.
+struct ScreenReader {
+    thread: JoinHandle<()>,
+    keep_open: PipeWriter,
 }
 
 /// The result of a command on a terminal.
@@ -76,19 +86,28 @@ impl Terminal {
         let keyboard = File::from(terminal);
         let mut screen = keyboard.try_clone().expect("a file can be shared");
         let (sender, shown) = channel();
-        std::thread::spawn(move || {
+        let (closed, keep_open) = pipe().expect("open a pipe");
+        let thread = std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // The read fails once the other side is closed by all processes.
-            while let Ok(read @ 1..) = screen.read(&mut buffer) {
-                if sender.send(buffer[..read].to_vec()).is_err() {
+            loop {
+                let mut waited =
+                    [PollFd::new(&screen, PollFlags::IN), PollFd::new(&closed, PollFlags::IN)];
+                if poll(&mut waited, None).is_err() || !waited[1].revents().is_empty() {
                     break;
+                }
+                // The read fails once the other side is closed by all processes.
+                match screen.read(&mut buffer) {
+                    Ok(read @ 1..) if sender.send(buffer[..read].to_vec()).is_ok() => {}
+                    _ => break,
                 }
             }
         });
+        let reader = Some(ScreenReader { thread, keep_open });
         let deadline = Instant::now() + DEADLINE;
         Self {
             child,
-            keyboard,
+            keyboard: Some(keyboard),
+            reader,
             line: Some(line),
             before,
             shown,
@@ -132,7 +151,33 @@ impl Terminal {
 
     /// Types.
     pub fn send(&mut self, keys: &str) {
-        self.keyboard.write_all(keys.as_bytes()).expect("a terminal takes keys");
+        let keyboard = self.keyboard.as_mut().expect("the terminal is open");
+        keyboard.write_all(keys.as_bytes()).expect("a terminal takes keys");
+    }
+
+    /// Closes the terminal, as a terminal emulator whose window is closed: reads and writes of the
+    /// command fail, and it receives `SIGHUP`. Returns its exit code.
+    ///
+    /// # Panics
+    /// When the command does not end before the deadline.
+    #[track_caller]
+    pub fn hang_up(mut self) -> i32 {
+        let reader = self.reader.take().expect("only this function takes it");
+        drop(reader.keep_open);
+        reader.thread.join().expect("the reader does not panic");
+        self.line = None;
+        self.keyboard = None;
+        self.signal(Signal::HUP);
+        loop {
+            match self.child.try_wait().expect("the process is ours") {
+                Some(status) => {
+                    let signal = || std::os::unix::process::ExitStatusExt::signal(&status);
+                    return status.code().or_else(|| signal().map(|s| -s)).expect("it has ended");
+                }
+                None if Instant::now() > self.deadline => panic!("the command does not end"),
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
     }
 
     /// Sends a signal.
@@ -186,7 +231,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Returns the text without control sequences; a cursor movement starts a new line.
+/// Returns the text without control sequences; a cursor movement or an erased line starts a new line.
 fn plain(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut plain = String::new();
@@ -197,8 +242,15 @@ fn plain(bytes: &[u8]) -> String {
                 if characters.next() != Some('[') {
                     continue;
                 }
-                let end = characters.find(|character| ('@'..='~').contains(character));
-                if end == Some('H') {
+                let mut sequence = String::new();
+                for character in characters.by_ref() {
+                    sequence.push(character);
+                    if ('@'..='~').contains(&character) {
+                        break;
+                    }
+                }
+                // A line that is drawn again is a new line here.
+                if sequence.ends_with('H') || (sequence == "2K" && !plain.ends_with('\n')) {
                     plain.push('\n');
                 }
             }
@@ -226,6 +278,16 @@ mod tests {
         assert_eq!(left.output.status, 3);
         assert_eq!(left.output.stdout, "30 100\nword\ngot\nword\n");
         assert!(left.modes_restored);
+    }
+
+    #[test]
+    fn closed_terminal_hangs_up() {
+        let home = TestHome::new();
+        let mut command = home.command_of("sh".as_ref());
+        let script = "trap 'exit 7' HUP; echo ready; while :; do sleep 0.01; done";
+        let mut shell = home.on_terminal(command.args(["-c", script]), (80, 24));
+        shell.wait_for("ready");
+        assert_eq!(shell.hang_up(), 7);
     }
 
     #[test]

@@ -9,10 +9,22 @@ pub(super) enum ChatInput<'a> {
     Nothing,
     Text(&'a str),
     Skills,
-    Skill { id: &'a str, text: Option<&'a str> },
+    Skill {
+        id: &'a str,
+        text: Option<&'a str>,
+    },
     Agents,
     Agent(&'a str),
+    /// The model of the next turns; without a name, the models are listed.
+    Model(Option<&'a str>),
+    Tools,
+    Cost,
+    Compact,
+    /// A new thread with the same agent.
+    Clear,
     Reset,
+    /// Another thread, by the start of its id; without one, the last threads are listed.
+    Resume(Option<&'a str>),
     Approve(&'a str),
     Thread,
     Help,
@@ -20,20 +32,30 @@ pub(super) enum ChatInput<'a> {
 }
 
 /// The words after a slash.
-pub(super) const COMMANDS: [&str; 9] =
-    ["agent", "agents", "approve", "help", "quit", "reset", "skill", "skills", "thread"];
+pub(super) const COMMANDS: [&str; 15] = [
+    "agent", "agents", "approve", "clear", "compact", "cost", "help", "model", "quit", "reset",
+    "resume", "skill", "skills", "thread", "tools",
+];
 
 pub(super) const HELP: &str = "\
 /skills             list the skills, and those active in this thread
 /skill NAME [TEXT]  activate a skill, and send TEXT
 /agents             list the agents
 /agent ID           start a thread with another agent
+/model [NAME]       list the models, or use one from now on; `default` resets
+/tools              list the tools of the agent
+/cost               print the tokens and the cost of this chat
+/compact            replace all messages but the last by a summary
+/clear              start a new thread with the same agent; this one stays
 /reset              remove the messages of this thread
+/resume [ID]        list the last threads, or continue with one
 /approve TOOL       approve a tool until this chat ends
 /thread             print the id of this thread; `--thread ID` resumes it
 /help               print this
 /quit               leave, as Ctrl-D does
 //TEXT              send a text that starts with a slash
+@PATH               Tab completes a path below the sandbox
+Alt-Enter starts a new line. Tab completes commands and names.
 Ctrl-C cancels the running turn; at the prompt it leaves.";
 
 /// Parses a line.
@@ -57,10 +79,20 @@ pub(super) fn parse(line: &str) -> Result<ChatInput<'_>, CliError> {
         [name] => Ok(name),
         _ => Err(CliError::usage(format!("/{word} takes {what}"))),
     };
+    let optional = |what: &str| match argument.is_empty() {
+        true => Ok(None),
+        false => named(what).map(Some),
+    };
     match word {
         "skills" => alone(ChatInput::Skills),
         "agents" => alone(ChatInput::Agents),
+        "tools" => alone(ChatInput::Tools),
+        "cost" => alone(ChatInput::Cost),
+        "compact" => alone(ChatInput::Compact),
+        "clear" => alone(ChatInput::Clear),
         "reset" => alone(ChatInput::Reset),
+        "model" => optional("the name of one model").map(ChatInput::Model),
+        "resume" => optional("the id of one thread").map(ChatInput::Resume),
         "thread" => alone(ChatInput::Thread),
         "help" => alone(ChatInput::Help),
         "quit" => alone(ChatInput::Quit),
@@ -105,7 +137,16 @@ mod tests {
             ),
             ("/agents ", ChatInput::Agents),
             ("/agent builder_agent", ChatInput::Agent("builder_agent")),
+            ("/model", ChatInput::Model(None)),
+            ("/model a/b:c", ChatInput::Model(Some("a/b:c"))),
+            ("/tools", ChatInput::Tools),
+            ("/cost", ChatInput::Cost),
+            ("/compact", ChatInput::Compact),
+            ("/clear", ChatInput::Clear),
+            ("/resume", ChatInput::Resume(None)),
+            ("/resume 01k", ChatInput::Resume(Some("01k"))),
             ("/reset", ChatInput::Reset),
+            ("one\ntwo", ChatInput::Text("one\ntwo")),
             ("/approve delete_file", ChatInput::Approve("delete_file")),
             ("/thread", ChatInput::Thread),
             ("/help", ChatInput::Help),
@@ -138,6 +179,7 @@ mod tests {
         assert_eq!(error_of("/agent").0, "/agent takes the id of one agent");
         assert_eq!(error_of("/approve a b").0, "/approve takes the name of one tool");
         assert_eq!(error_of("/reset now").0, "/reset takes no argument");
+        assert_eq!(error_of("/model a b").0, "/model takes the name of one model");
         assert_eq!(
             error_of("/skill").0,
             "/skill takes the name of a skill and, optionally, a message"

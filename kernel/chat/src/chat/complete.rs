@@ -1,6 +1,8 @@
 //! Tab completion at the prompt.
 
-use rustyline::completion::Completer;
+use std::path::{Component, Path, PathBuf};
+
+use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
@@ -9,47 +11,116 @@ use skillhost_terminal::sanitize;
 
 use super::command::COMMANDS;
 
+/// The number of paths that one completion offers.
+const MAX_PATHS: usize = 200;
+
+/// The directory of the sandbox that belongs to extensions alone.
+const PRIVATE_DIRECTORY: &str = "data";
+
 /// Names that commands take.
 #[derive(Debug, Default)]
 pub(super) struct CompletionNames {
     pub(super) skills: Vec<String>,
     pub(super) agents: Vec<String>,
     pub(super) tools: Vec<String>,
+    pub(super) models: Vec<String>,
+    /// The ids of the last threads, with their titles.
+    pub(super) threads: Vec<(String, String)>,
+    /// The directory that the paths after `@` are below.
+    pub(super) sandbox: PathBuf,
 }
 
 impl CompletionNames {
     /// Returns the start of the word before the cursor and its completions.
-    fn completions(&self, line: &str) -> (usize, Vec<String>) {
+    fn completions(&self, line: &str) -> (usize, Vec<Pair>) {
+        let word = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        if let Some(typed) = line[word..].strip_prefix('@') {
+            return (word + 1, complete_path(&self.sandbox, typed));
+        }
         let Some(rest) = line.strip_prefix('/') else { return (0, Vec::new()) };
         let (names, begin, typed): (Vec<&str>, _, _) = match rest.split_once(' ') {
             None => (COMMANDS.to_vec(), 1, rest),
             Some((command, typed)) => {
+                let begin = 1 + command.len() + 1;
                 let names = match command {
                     "skill" => &self.skills,
                     "agent" => &self.agents,
                     "approve" => &self.tools,
+                    "model" => &self.models,
+                    "resume" => return (begin, self.complete_thread(typed)),
                     _ => return (0, Vec::new()),
                 };
-                let names = names.iter().map(String::as_str).collect();
-                (names, 1 + command.len() + 1, typed)
+                (names.iter().map(String::as_str).collect(), begin, typed)
             }
         };
-        // A name with control characters or spaces cannot be typed.
-        let fit = |name: &&str| !name.contains(char::is_whitespace) && sanitize(name) == **name;
-        let offered = names.into_iter().filter(|name| name.starts_with(typed)).filter(fit);
-        (begin, offered.map(str::to_owned).collect())
+        let offered = names.into_iter().filter(|name| name.starts_with(typed));
+        (begin, offered.filter(|name| can_be_typed(name)).map(to_pair).collect())
+    }
+
+    fn complete_thread(&self, typed: &str) -> Vec<Pair> {
+        let matching = self.threads.iter().filter(|(id, _)| id.starts_with(typed));
+        let pair = |(id, title): &(String, String)| Pair {
+            display: format!("{id}  {}", sanitize(title)),
+            replacement: id.clone(),
+        };
+        matching.map(pair).collect()
     }
 }
 
+/// Returns whether a name has neither control characters nor blanks.
+fn can_be_typed(name: &str) -> bool {
+    !name.contains(char::is_whitespace) && sanitize(name) == *name
+}
+
+fn to_pair(name: &str) -> Pair {
+    Pair { display: name.to_owned(), replacement: name.to_owned() }
+}
+
+/// Returns the entries below a directory whose paths start with a text. Links are not followed.
+fn complete_path(root: &Path, typed: &str) -> Vec<Pair> {
+    let (parent, start) = typed.rsplit_once('/').unwrap_or(("", typed));
+    let mut directory = root.to_owned();
+    for component in Path::new(parent).components() {
+        let Component::Normal(name) = component else { return Vec::new() };
+        directory.push(name);
+        if !std::fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir()) {
+            return Vec::new();
+        }
+    }
+    // Names that cannot be read now are not offered.
+    let Ok(entries) = std::fs::read_dir(&directory) else { return Vec::new() };
+    let mut paths: Vec<Pair> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let kind = entry.file_type().ok()?;
+            let is_hidden = name.starts_with('.') && !start.starts_with('.');
+            let is_private = parent.is_empty() && name == PRIVATE_DIRECTORY;
+            if !name.starts_with(start) || is_hidden || is_private || !can_be_typed(&name) {
+                return None;
+            }
+            let parent = if parent.is_empty() { String::new() } else { format!("{parent}/") };
+            let end = if kind.is_dir() { "/" } else { "" };
+            Some(Pair {
+                display: format!("{name}{end}"),
+                replacement: format!("{parent}{name}{end}"),
+            })
+        })
+        .collect();
+    paths.sort_by(|a, b| a.replacement.cmp(&b.replacement));
+    paths.truncate(MAX_PATHS);
+    paths
+}
+
 impl Completer for CompletionNames {
-    type Candidate = String;
+    type Candidate = Pair;
 
     fn complete(
         &self,
         line: &str,
         position: usize,
         _: &Context<'_>,
-    ) -> rustyline::Result<(usize, Vec<String>)> {
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
         Ok(self.completions(&line[..position]))
     }
 }
@@ -66,13 +137,24 @@ impl Hinter for CompletionNames {
 mod tests {
     use super::*;
 
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn offered(names: &CompletionNames, line: &str) -> (usize, Vec<String>) {
+        let (begin, pairs) = names.completions(line);
+        (begin, pairs.into_iter().map(|pair| pair.replacement).collect())
+    }
+
     #[test]
     fn commands_and_arguments_are_completed() {
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         let names = CompletionNames {
             skills: words(&["code-review", "code-\u{1b}[2J", "two words", "writing"]),
             agents: words(&["builder_agent", "worker"]),
             tools: words(&["delete_file"]),
+            models: words(&["anthropic/a", "openai/b"]),
+            threads: vec![("01ka".into(), "First\u{1b}".into()), ("01kb".into(), "Two".into())],
+            sandbox: PathBuf::from("/nonexistent"),
         };
         for (line, expected) in [
             ("/sk", (1, words(&["skill", "skills"]))),
@@ -83,11 +165,43 @@ mod tests {
             ("/skill code-review ex", (7, Vec::new())),
             ("/agent w", (7, words(&["worker"]))),
             ("/approve d", (9, words(&["delete_file"]))),
+            ("/model o", (7, words(&["openai/b"]))),
+            ("/resume 01k", (8, words(&["01ka", "01kb"]))),
             ("/reset x", (0, Vec::new())),
             ("hello /sk", (0, Vec::new())),
+            ("hello @x", (7, Vec::new())),
             ("", (0, Vec::new())),
         ] {
-            assert_eq!(names.completions(line), expected, "{line:?}");
+            assert_eq!(offered(&names, line), expected, "{line:?}");
+        }
+        let (_, threads) = names.completions("/resume 01ka");
+        assert_eq!(threads[0].display, "01ka  First\\u{1b}");
+    }
+
+    #[test]
+    fn paths_below_sandbox_are_completed() {
+        let root = tempfile::tempdir().unwrap();
+        let make = |path: &str| std::fs::create_dir_all(root.path().join(path)).unwrap();
+        let write = |path: &str| std::fs::write(root.path().join(path), "").unwrap();
+        make("notes/deep");
+        make("data/kernel");
+        for path in ["notes/a.md", "notes/b c.md", ".hidden", "next"] {
+            write(path);
+        }
+        std::os::unix::fs::symlink("/etc", root.path().join("link")).unwrap();
+        let names =
+            CompletionNames { sandbox: root.path().to_owned(), ..CompletionNames::default() };
+        for (line, expected) in [
+            ("see @n", (5, words(&["next", "notes/"]))),
+            ("@notes/", (1, words(&["notes/a.md", "notes/deep/"]))),
+            ("@.h", (1, words(&[".hidden"]))),
+            ("@d", (1, Vec::new())),
+            ("@link/pass", (1, Vec::new())),
+            ("@../", (1, Vec::new())),
+            ("@/etc/pass", (1, Vec::new())),
+            ("/skill x @ne", (10, words(&["next"]))),
+        ] {
+            assert_eq!(offered(&names, line), expected, "{line:?}");
         }
     }
 }

@@ -6,17 +6,15 @@ use std::path::PathBuf;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
-use rustyline::{CompletionType, Config, Editor, ExternalPrinter};
+use rustyline::{Editor, ExternalPrinter};
 use skillhost_terminal::{CliContext, CliError};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin};
-use tokio::signal::unix::Signal;
 
 use super::complete::CompletionNames;
+use crate::line_editor::{bind_newline, editor_config};
+use crate::stop_signals::StopSignals;
 
 const PROMPT: &str = "> ";
-
-/// The number of lines stored between chats.
-const HISTORY: usize = 1000;
 
 /// The outcome of waiting for a line.
 pub(super) enum InputLine {
@@ -51,13 +49,9 @@ impl LineInput {
             return Ok(Self::Plain(None));
         }
         let before = tcgetattr(io::stdin()).map_err(io::Error::from)?;
-        let config = Config::builder()
-            .completion_type(CompletionType::List)
-            .history_ignore_space(true)
-            .max_history_size(HISTORY)
-            .map_err(readline_error)?
-            .build();
+        let config = editor_config().map_err(readline_error)?.build();
         let mut editor = Editor::with_config(config).map_err(readline_error)?;
+        bind_newline(&mut editor);
         editor.set_helper(Some(CompletionNames::default()));
         let history = session.environment.state_dir().map(|folder| folder.join("chat-history"));
         if let Some(history) = &history {
@@ -83,23 +77,31 @@ impl LineInput {
     }
 
     /// Waits for a line.
-    pub(super) async fn next(&mut self, interrupted: &mut Signal) -> Result<InputLine, CliError> {
+    pub(super) async fn next(
+        &mut self,
+        interrupted: &mut StopSignals,
+    ) -> Result<InputLine, CliError> {
         match self {
             Self::Terminal(terminal) => terminal.next(interrupted).await,
             Self::Plain(lines) => {
                 let lines = lines.get_or_insert_with(|| BufReader::new(stdin()).lines());
                 tokio::select! {
                     biased;
-                    _ = interrupted.recv() => Ok(InputLine::Interrupted),
+                    () = interrupted.recv() => Ok(InputLine::Interrupted),
                     line = lines.next_line() => Ok(line?.map_or(InputLine::End, InputLine::Text)),
                 }
             }
         }
     }
 
-    /// Stores the history for the next chat.
+    /// Stores the history for the next chat. The last use of the terminal: an editor that still
+    /// waits for a line does not restore its modes.
     pub(super) fn close(self, session: &CliContext) {
         let Self::Terminal(terminal) = self else { return };
+        if terminal.editor.is_none() {
+            // A closed terminal has no modes to restore.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &terminal.before);
+        }
         let LineEditor { editor: Some(mut editor), history: Some(path), .. } = *terminal else {
             return;
         };
@@ -114,7 +116,7 @@ impl LineInput {
 }
 
 impl LineEditor {
-    async fn next(&mut self, interrupted: &mut Signal) -> Result<InputLine, CliError> {
+    async fn next(&mut self, interrupted: &mut StopSignals) -> Result<InputLine, CliError> {
         let Some(mut editor) = self.editor.take() else { return Ok(InputLine::End) };
         // The editor blocks its thread; on the runtime it would block the services.
         let reading = tokio::task::spawn_blocking(move || {
@@ -127,11 +129,13 @@ impl LineEditor {
         });
         let read = tokio::select! {
             biased;
-            _ = interrupted.recv() => {
+            () = interrupted.recv() => {
                 // The signal arrived before the editor installed its handler, so the editor does
-                // not restore the terminal modes itself.
-                tcsetattr(io::stdin(), OptionalActions::Now, &self.before)
-                    .map_err(io::Error::from)?;
+                // not restore the terminal modes itself. A closed terminal has none to restore.
+                let restored = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+                if !interrupted.is_hung_up() {
+                    restored.map_err(io::Error::from)?;
+                }
                 return Ok(InputLine::Interrupted);
             }
             read = reading => read.map_err(io::Error::other)?,

@@ -13,7 +13,7 @@ pub(super) fn cmd_ask(session: &CliContext, args: &AskArgs) -> CommandResult {
         let prompt = args.text.as_deref().map(text_or_stdin).transpose()?;
         return print_prompt(session, args, prompt.unwrap_or_default());
     }
-    skillhost_chat::cmd_ask(session, args, &|args, work| with_own_kernel(session, args, work))
+    skillhost_chat::cmd_ask(session, args, &|choice, work| with_own_kernel(session, choice, work))
 }
 
 fn print_prompt(session: &CliContext, args: &AskArgs, prompt: String) -> CommandResult {

@@ -124,7 +124,9 @@ fn terminal_chat_requests_approval() {
     chat.send("Write\r");
     chat.wait_for("worker asks to call write_file of core_tools");
     // The arguments are complete and their control characters are escaped.
-    chat.wait_for("\"content\": \"kept\\u001b[2J\"");
+    chat.wait_for("content: kept\\u{1b}[2J");
+    chat.wait_for("| create sandbox/notes.txt");
+    chat.wait_for("| +kept\\u{1b}[2J");
     chat.wait_for("[N]o");
     chat.send("n\n");
     chat.wait_for("Refused, then.");
@@ -147,8 +149,10 @@ fn terminal_chat_requests_approval() {
 
 #[test]
 fn ctrl_c_cancels_turn_then_exits() {
-    let mock =
-        MockModel::with([Step::text("It begins.\n").held_midway(), Step::text("Here I am.")]);
+    let mock = MockModel::with([
+        Step::text("It begins.\n\nIt goes on.\n\n").held_midway(),
+        Step::text("Here I am."),
+    ]);
     let home = agents_home(&mock);
     let mut chat = on_terminal(&home, &["--agent", "worker"]);
     chat.wait_for("> ");

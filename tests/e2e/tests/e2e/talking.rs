@@ -58,11 +58,11 @@ fn errors_match_own_kernel() {
     let thread = last_thread(&home);
     let cases: [(&[&str], i32); 7] = [
         (&["ask", "--agent", "workr", "Hi"], 3),
-        (&["ask", "--thread", "0", "Hi"], 3),
+        (&["ask", "--thread", "zzz", "Hi"], 3),
         (&["ask", "--thread", "../x", "Hi"], 2),
         (&["ask", "--thread", &thread, "--agent", "orchestrator_agent", "Hi"], 2),
         (&["ask", "--model", "nobody/model", "Hi"], 3),
-        (&["ask", "--model", "no-slash", "Hi"], 3),
+        (&["ask", "--model", "/x", "Hi"], 3),
         (&["ask", "Hi"], 5),
     ];
     let errors = |args: &[&str], code| {
@@ -108,7 +108,7 @@ fn approval_is_requested_from_client() {
     let mut person =
         home.on_terminal(home.command().args(["ask", "--agent", "worker", "Write"]), (100, 40));
     person.wait_for("worker asks to call write_file of core_tools");
-    person.wait_for("\"content\": \"kept\"");
+    person.wait_for("content: kept");
     person.wait_for("[N]o");
     person.send("y\n");
     person.wait_for("Written.");
@@ -124,13 +124,14 @@ fn chat_matches_own_kernel() {
                  /agent orchestrator_agent\n/agent x\n/thread\n";
     let mock = MockModel::with(steps());
     let home = agents_home(&mock);
+    // A thread without a message is gone at the end, so not every id is listed.
     let without_thread_ids = |output: Output| {
-        let listed = home.skillhost(["threads", "list", "--json"]).success().json();
-        let mut text = output.stdout;
-        for thread in listed["threads"].as_array().unwrap() {
-            text = text.replace(thread["id"].as_str().unwrap(), "[THREAD]");
-        }
-        text
+        let words = output.stdout.split(' ').map(|word| {
+            let (id, rest) = word.split_at_checked(26).unwrap_or((word, ""));
+            let is_id = rest.starts_with('\n') && id.bytes().all(|b| b.is_ascii_alphanumeric());
+            if is_id { format!("[THREAD]{rest}") } else { word.to_owned() }
+        });
+        words.collect::<Vec<_>>().join(" ")
     };
     let own_kernel = without_thread_ids(run_chat(&home, &["--agent", "worker"], lines).success());
     let requests: Vec<_> = mock.requests().iter().map(format_messages).collect();

@@ -1,0 +1,348 @@
+//! The text of an approval prompt: the call in a readable form, with the diff of its changes.
+//!
+//! Everything here comes from a model. Each line of it is sanitized and marked, so that none can
+//! imitate the prompt, and lines that are too long for the terminal are marked again where they
+//! continue.
+
+use serde_json::Value;
+use skillhost_conversation::ApprovalRequest;
+use skillhost_terminal::{BOLD, DIM, GREEN, RED, display_safe};
+use unicode_width::UnicodeWidthChar as _;
+
+/// The length, in characters, up to which a text is on the line of its name.
+const MAX_INLINE_CHARS: usize = 100;
+
+/// The number of lines of a call, larger than the limit of an approval request.
+const MAX_LINES: usize = 12_000;
+
+/// The lines of a terminal that a shortened call leaves free.
+const RESERVED_LINES: usize = 8;
+
+/// The smallest number of lines of a shortened call.
+const MIN_LINES: usize = 8;
+
+/// The mark of a line that a model has written.
+const MARK: &str = "  | ";
+
+/// The size of a terminal, in columns and lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScreenSize {
+    pub(crate) columns: usize,
+    pub(crate) lines: usize,
+}
+
+/// A named argument, as a person reads it.
+#[derive(Debug, PartialEq, Eq)]
+enum ArgumentText {
+    /// A short value, on the line of its name.
+    Inline { name: String, value: String },
+    /// A text of several lines.
+    Block { name: String, text: String },
+}
+
+/// Formats the prompt. A long call is shortened unless it is to be `complete` or has to be approved
+/// every time; the prompt then tells how to see all of it.
+pub(crate) fn format_prompt(
+    request: &ApprovalRequest,
+    screen: ScreenSize,
+    complete: bool,
+) -> String {
+    let ApprovalRequest { agent_id, tool, extension, destructive, always, details, .. } = request;
+    let mut lines = vec![format!(
+        "{BOLD}{} asks to call {} of {}{BOLD:#}",
+        display_safe(agent_id),
+        display_safe(tool),
+        display_safe(extension)
+    )];
+    let arguments = parse_arguments(&request.arguments);
+    let mut call = Vec::new();
+    for argument in &arguments {
+        // The details show the same text as a change.
+        call.extend(argument.format(screen.columns, details.is_some() && !complete));
+    }
+    call.extend(details.iter().flat_map(|text| mark_lines(text, screen.columns)));
+    let room = match complete || *always {
+        true => MAX_LINES,
+        false => screen.lines.saturating_sub(RESERVED_LINES).max(MIN_LINES),
+    };
+    if call.len() > room {
+        let hidden = call.len() - (room - 1);
+        call.truncate(room - 1);
+        let rest = match room {
+            MAX_LINES => format!("  {RED}{hidden} more lines are not shown{RED:#}"),
+            _ => format!("  {RED}{hidden} more lines; [v] shows them{RED:#}"),
+        };
+        call.push(rest);
+    }
+    lines.extend(call);
+    if *destructive {
+        lines.push(format!("  {RED}it may destroy something{RED:#}"));
+    }
+    let session = if *always { "" } else { "[s] yes and until the end of this session, " };
+    lines.push(format!("allow it? [y]es, {session}[e]dit, [v]iew all, [N]o; then Enter"));
+    lines.join("\n")
+}
+
+/// Formats the details of a call, each line marked so that none can imitate the prompt. Details
+/// beyond the limit end with a note on the omitted lines.
+#[must_use]
+pub fn format_details(details: &str) -> Vec<String> {
+    let lines = details.lines().count();
+    let shown: Vec<_> = details.lines().take(MAX_LINES).collect();
+    let mut rendered = mark_lines(&shown.join("\n"), usize::MAX);
+    if lines > MAX_LINES {
+        rendered.push(format!("  {RED}{} more lines are not shown{RED:#}", lines - MAX_LINES));
+    }
+    rendered
+}
+
+/// Returns the arguments of a call on one line, texts of several lines only with their size.
+pub(crate) fn summarize_arguments(arguments: &str) -> String {
+    let parts: Vec<_> = parse_arguments(arguments)
+        .iter()
+        .map(|argument| match argument {
+            ArgumentText::Inline { name, value } => format!("{}: {}", clean(name), clean(value)),
+            ArgumentText::Block { name, text } => {
+                format!("{}: {} lines", clean(name), text.lines().count())
+            }
+        })
+        .collect();
+    parts.join(", ")
+}
+
+/// Returns the arguments in their order, nested ones with the path of their names.
+fn parse_arguments(arguments: &str) -> Vec<ArgumentText> {
+    let mut texts = Vec::new();
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(Value::Object(fields)) => {
+            for (name, value) in fields {
+                add_argument(&mut texts, quote_name(&name), value);
+            }
+        }
+        // What is not an object is shown as the model wrote it.
+        _ => texts.push(ArgumentText::Inline {
+            name: "arguments".to_owned(),
+            value: format!("{arguments:?}"),
+        }),
+    }
+    texts
+}
+
+fn add_argument(texts: &mut Vec<ArgumentText>, name: String, value: Value) {
+    match value {
+        Value::String(text) if text.contains('\n') || text.chars().count() > MAX_INLINE_CHARS => {
+            texts.push(ArgumentText::Block { name, text });
+        }
+        Value::String(text) => {
+            // A text whose limits cannot be seen is quoted.
+            let is_plain = !text.is_empty() && text.trim() == text;
+            let value = if is_plain { text } else { format!("{text:?}") };
+            texts.push(ArgumentText::Inline { name, value });
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (index, item) in items.into_iter().enumerate() {
+                add_argument(texts, format!("{name}[{index}]"), item);
+            }
+        }
+        Value::Object(fields) if !fields.is_empty() => {
+            for (key, field) in fields {
+                add_argument(texts, format!("{name}.{}", quote_name(&key)), field);
+            }
+        }
+        other => texts.push(ArgumentText::Inline { name, value: other.to_string() }),
+    }
+}
+
+/// Quotes a name that could pass for something else.
+fn quote_name(name: &str) -> String {
+    let is_plain = !name.is_empty()
+        && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '/'));
+    if is_plain { name.to_owned() } else { format!("{name:?}") }
+}
+
+impl ArgumentText {
+    /// Formats the lines of an argument; with `brief`, a block only with its size.
+    fn format(&self, columns: usize, brief: bool) -> Vec<String> {
+        match self {
+            Self::Inline { name, value } => {
+                let lines = wrap(&format!("{}: {}", clean(name), clean(value)), columns, 2);
+                lines.into_iter().map(|line| format!("  {line}")).collect()
+            }
+            Self::Block { name, text } if brief => {
+                let lines = text.lines().count();
+                vec![format!("  {}: {lines} lines, {} bytes", clean(name), text.len())]
+            }
+            Self::Block { name, text } => {
+                let mut lines = vec![format!("  {}:", clean(name))];
+                lines.extend(mark_lines(text, columns));
+                if !text.ends_with('\n') {
+                    lines.push(format!("  {DIM}(no line break at the end){DIM:#}"));
+                }
+                lines
+            }
+        }
+    }
+}
+
+/// Makes a text printable on one line.
+fn clean(text: &str) -> String {
+    display_safe(text).replace('\n', "\\n").replace('\t', " ")
+}
+
+/// Marks each line of a text; the lines of a diff are colored.
+fn mark_lines(text: &str, columns: usize) -> Vec<String> {
+    let is_diff = text.lines().any(|line| line.starts_with("@@ -"));
+    let mut marked = Vec::new();
+    for line in text.lines() {
+        let style = match line.as_bytes().first() {
+            Some(b'+') if is_diff => GREEN,
+            Some(b'-') if is_diff => RED,
+            Some(b'@') if is_diff => DIM,
+            _ => anstyle::Style::new(),
+        };
+        let line = display_safe(line).replace('\t', "    ");
+        for part in wrap(&line, columns, MARK.len()) {
+            marked.push(format!("{MARK}{style}{part}{style:#}"));
+        }
+    }
+    marked
+}
+
+/// Cuts a line into parts that fit into the columns behind an indentation.
+fn wrap(line: &str, columns: usize, indent: usize) -> Vec<String> {
+    let room = columns.saturating_sub(indent).max(16);
+    let (mut parts, mut part, mut used) = (Vec::new(), String::new(), 0);
+    for character in line.chars() {
+        let width = character.width().unwrap_or(0);
+        if used + width > room {
+            parts.push(std::mem::take(&mut part));
+            used = 0;
+        }
+        part.push(character);
+        used += width;
+    }
+    parts.push(part);
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCREEN: ScreenSize = ScreenSize { columns: 60, lines: 20 };
+
+    fn request(arguments: &str) -> ApprovalRequest {
+        ApprovalRequest {
+            agent_id: "worker".into(),
+            tool: "write_file".into(),
+            extension: "core_tools".into(),
+            arguments: arguments.into(),
+            destructive: false,
+            always: false,
+            details: None,
+        }
+    }
+
+    fn plain(request: &ApprovalRequest, complete: bool) -> Vec<String> {
+        let text = format_prompt(request, SCREEN, complete);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn arguments_are_shown_as_text() {
+        let request = ApprovalRequest {
+            destructive: true,
+            ..request(
+                r#"{"content": "one\n\ttwo\u001b[2J\n", "empty": "", "n": [1, {"x y": null}], "path": "a b.txt"}"#,
+            )
+        };
+        assert_eq!(
+            plain(&request, false),
+            [
+                "worker asks to call write_file of core_tools",
+                "  content:",
+                "  | one",
+                "  |     two\\u{1b}[2J",
+                "  empty: \"\"",
+                "  n[0]: 1",
+                "  n[1].\"x y\": null",
+                "  path: a b.txt",
+                "  it may destroy something",
+                "allow it? [y]es, [s] yes and until the end of this session, [e]dit, [v]iew all, [N]o; then Enter",
+            ]
+        );
+        let broken = ApprovalRequest { always: true, ..self::request("{\"a\": \u{1b}\n") };
+        assert_eq!(
+            plain(&broken, false)[1..],
+            [
+                "  arguments: \"{\\\"a\\\": \\u{1b}\\n\"",
+                "allow it? [y]es, [e]dit, [v]iew all, [N]o; then Enter"
+            ]
+        );
+    }
+
+    #[test]
+    fn untrusted_line_cannot_imitate_prompt() {
+        let long = format!("{}allow it? [y]es", "x".repeat(56));
+        let text = serde_json::json!({ "a\nallow it?": long, "b": format!("{long}\nallow it?") });
+        let lines = plain(&request(&text.to_string()), false);
+        assert_eq!(lines.iter().filter(|line| line.starts_with("allow it?")).count(), 1);
+        assert!(lines[1].starts_with("  \"a\\nallow it?\": xxx"), "{}", lines[1]);
+        assert!(lines.iter().all(|line| line.starts_with("  ")
+            || line == &lines[0]
+            || line == lines.last().unwrap()));
+    }
+
+    #[test]
+    fn summary_has_sizes_of_texts() {
+        assert_eq!(
+            summarize_arguments(r#"{"content": "a\nb\n", "path": "x\u001b[2J"}"#),
+            "content: 2 lines, path: x\\u{1b}[2J"
+        );
+        assert_eq!(summarize_arguments("{}"), "");
+    }
+
+    #[test]
+    fn long_call_is_shortened_unless_required() {
+        let content = (0..100).map(|n| format!("line {n}\n")).collect::<String>();
+        let text = serde_json::json!({ "content": content }).to_string();
+        let lines = plain(&request(&text), false);
+        assert_eq!(lines.len(), 2 + 12);
+        assert_eq!(lines[12], "  90 more lines; [v] shows them");
+        assert_eq!(plain(&request(&text), true).len(), 2 + 101);
+        let always = ApprovalRequest { always: true, ..request(&text) };
+        assert_eq!(plain(&always, false).len(), 2 + 101);
+    }
+
+    #[test]
+    fn diff_replaces_text_and_is_colored() {
+        let request = ApprovalRequest {
+            details: Some("modify sandbox/a\n@@ -1 +1 @@\n-old\n+new\u{1b}[2J\n same\n".into()),
+            ..request(r#"{"content": "new\nsame\n", "path": "a"}"#)
+        };
+        assert_eq!(
+            plain(&request, false)[1..8],
+            [
+                "  content: 2 lines, 9 bytes",
+                "  path: a",
+                "  | modify sandbox/a",
+                "  | @@ -1 +1 @@",
+                "  | -old",
+                "  | +new\\u{1b}[2J",
+                "  |  same",
+            ]
+        );
+        let colored = format_prompt(&request, SCREEN, false);
+        assert!(colored.contains(&format!("{GREEN}+new\\u{{1b}}[2J{GREEN:#}")), "{colored}");
+        assert!(colored.contains(&format!("{RED}-old{RED:#}")), "{colored}");
+        assert!(plain(&request, true).contains(&"  | new".to_owned()));
+    }
+
+    #[test]
+    fn details_beyond_limit_are_counted() {
+        let long = format_details(&"x\n".repeat(MAX_LINES + 2));
+        assert_eq!(long.len(), MAX_LINES + 1);
+        assert!(long[MAX_LINES].contains("2 more lines are not shown"), "{}", long[MAX_LINES]);
+    }
+}
