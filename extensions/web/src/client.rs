@@ -190,18 +190,23 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn connection_checks_addresses_again() {
-        // Without the resolver's check, the one before the connection refuses.
+    fn each_check_refuses_alone() {
         let policy = Arc::new(AddressPolicy::default());
-        let connector = AddressGuard { policy }.chain(DefaultConnector::default());
-        let resolver = FixedResolver::new(["127.0.0.1:9".parse().unwrap()]);
-        let client = ureq::Agent::with_parts(base_config().build(), connector, resolver);
-        let error = client.get("http://example.com/").call().unwrap_err();
         let expected = RefusedAddress {
             host: "example.com".to_owned(),
             address: "127.0.0.1".parse().unwrap(),
         };
-        assert_eq!(as_refused_address(&error), Some(&expected));
+        let lookup = || FixedResolver::new(["127.0.0.1:9".parse().unwrap()]);
+        let config = || base_config().proxy(None).build();
+        let resolver = GuardedResolver { policy: Arc::clone(&policy), lookup: lookup() };
+        let guard = AddressGuard { policy }.chain(DefaultConnector::default());
+        for client in [
+            ureq::Agent::with_parts(config(), DefaultConnector::default(), resolver),
+            ureq::Agent::with_parts(config(), guard, lookup()),
+        ] {
+            let error = client.get("http://example.com/").call().unwrap_err();
+            assert_eq!(as_refused_address(&error), Some(&expected));
+        }
         let text = "host `example.com` has the address 127.0.0.1, which is not public";
         assert_eq!(expected.to_string(), text);
     }
