@@ -202,7 +202,8 @@ fn installed_copy_runs_main_flow() {
     let listed = run(&["skill", "list", "--json"]).json();
     let skills: Vec<_> =
         listed["skills"].as_array().unwrap().iter().map(|one| &one["skill_id"]).collect();
-    assert_eq!(skills, ["code-review", "extension-development", "task-decomposition"]);
+    let shipped = ["code-review", "extension-development", "skill-authoring", "task-decomposition"];
+    assert_eq!(skills, shipped);
     assert_eq!(listed["problems"], serde_json::json!([]));
     let prompt = run(&["ask", "--print-prompt", "hello"]).stdout;
     assert!(prompt.contains("\n---\n\n[Available Skills]\n• `code-review` — "), "{prompt}");
@@ -431,7 +432,7 @@ fn shipped_skills_are_listed_uncopied() {
     let listed = run(&["skill", "list", "--json"]).success().json();
     let sources: Vec<_> =
         listed["skills"].as_array().unwrap().iter().map(|one| &one["source"]).collect();
-    assert_eq!(sources, ["shipped"; 3]);
+    assert_eq!(sources, ["shipped"; 4]);
     let prompt = run(&["ask", "--print-prompt", "hello"]).success().stdout;
     assert!(prompt.contains("• `task-decomposition` — "), "{prompt}");
 }

@@ -9,12 +9,13 @@ use crate::fixtures::{agent_manifest, home, shipped_manifest, skill_md, start_ke
 
 /// Creates a home with three skills; the shipped builder is bound to one of them.
 fn agents_home() -> TestHome {
+    let builder = shipped_manifest("builder_agent").replace(", skill-authoring", "");
     home()
         .skill("brew-tea", &skill_md("Brews tea.", "Boil."))
         .skill("bake-bread", &skill_md("Bakes bread.", "Knead."))
         .skill("extension-development", &skill_md("Makes extensions.", "Begin."))
         .manifest("orchestrator_agent", &shipped_manifest("orchestrator_agent"))
-        .manifest("builder_agent", &shipped_manifest("builder_agent"))
+        .manifest("builder_agent", &builder)
         .manifest("none", &agent_manifest("none", "  instructions: Hi.\n  catalog: none\n"))
         .manifest(
             "cook",
