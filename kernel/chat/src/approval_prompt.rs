@@ -3,16 +3,20 @@
 use std::io::{self, PipeReader, pipe};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::termios::{QueueSelector, tcflush, tcgetwinsize};
+use rustix::termios::{QueueSelector, tcflush};
 use skillhost_conversation::{ApprovalDecision, ApprovalRequest};
 use skillhost_terminal::Output;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::approval_view::{ScreenSize, format_prompt};
+use crate::approval_view::format_prompt;
 use crate::edit_arguments::edit_arguments;
+use crate::screen::ScreenSize;
 
 /// The maximum length of an input line, in bytes.
 const MAX_LINE_BYTES: usize = 4096;
+
+/// The size of a screen that has just been closed.
+const FALLBACK_SIZE: ScreenSize = ScreenSize { columns: 80, lines: 24 };
 
 /// A reply to the prompt.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,7 +36,8 @@ pub(crate) async fn prompt_approval(
     let mut alone = alone;
     let mut complete = false;
     loop {
-        let text = format_prompt(request, screen_size(), complete);
+        let screen = ScreenSize::of_stderr().unwrap_or(FALLBACK_SIZE);
+        let text = format_prompt(request, screen, complete);
         let line = match prompt_line(output, text).await {
             Ok(Some(line)) => line,
             // A terminal that is closed never approves.
@@ -79,17 +84,6 @@ pub(crate) async fn prompt_line(output: Output, text: String) -> io::Result<Opti
     match reader {
         Ok((answer, _keep_open)) => answer.await.unwrap_or_else(|e| Err(io::Error::other(e))),
         Err(error) => Err(error),
-    }
-}
-
-/// Returns the size of the terminal on standard error, where prompts are printed.
-fn screen_size() -> ScreenSize {
-    match tcgetwinsize(io::stderr()) {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
-            ScreenSize { columns: usize::from(size.ws_col), lines: usize::from(size.ws_row) }
-        }
-        // Some pseudo-terminals report no size.
-        _ => ScreenSize { columns: 80, lines: 24 },
     }
 }
 

@@ -9,6 +9,8 @@ use skillhost_conversation::ApprovalRequest;
 use skillhost_terminal::{BOLD, DIM, GREEN, RED, display_safe};
 use unicode_width::UnicodeWidthChar as _;
 
+use crate::screen::{ScreenSize, wrap_words};
+
 /// The length, in characters, up to which a text is on the line of its name.
 const MAX_INLINE_CHARS: usize = 100;
 
@@ -23,13 +25,6 @@ const MIN_LINES: usize = 8;
 
 /// The mark of a line that a model has written.
 const MARK: &str = "  | ";
-
-/// The size of a terminal, in columns and lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ScreenSize {
-    pub(crate) columns: usize,
-    pub(crate) lines: usize,
-}
 
 /// A named argument, as a person reads it.
 #[derive(Debug, PartialEq, Eq)]
@@ -79,7 +74,8 @@ pub(crate) fn format_prompt(
         lines.push(format!("  {RED}it may destroy something{RED:#}"));
     }
     let session = if *always { "" } else { "[s] yes and until the end of this session, " };
-    lines.push(format!("allow it? [y]es, {session}[e]dit, [v]iew all, [N]o; then Enter"));
+    let question = format!("allow it? [y]es, {session}[e]dit, [v]iew all, [N]o; then Enter");
+    lines.push(wrap_words(&question, screen.columns));
     lines.join("\n")
 }
 
@@ -229,7 +225,7 @@ fn wrap(line: &str, columns: usize, indent: usize) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const SCREEN: ScreenSize = ScreenSize { columns: 60, lines: 20 };
+    const SCREEN: ScreenSize = ScreenSize { columns: 100, lines: 20 };
 
     fn request(arguments: &str) -> ApprovalRequest {
         ApprovalRequest {
@@ -284,7 +280,7 @@ mod tests {
 
     #[test]
     fn untrusted_line_cannot_imitate_prompt() {
-        let long = format!("{}allow it? [y]es", "x".repeat(56));
+        let long = format!("{}allow it? [y]es", "x".repeat(84));
         let text = serde_json::json!({ "a\nallow it?": long, "b": format!("{long}\nallow it?") });
         let lines = plain(&request(&text.to_string()), false);
         assert_eq!(lines.iter().filter(|line| line.starts_with("allow it?")).count(), 1);

@@ -16,6 +16,7 @@ use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, display_safe,
 
 use crate::arguments::ChatArgs;
 use crate::connection::{KernelBoot, ThreadOverview};
+use crate::screen::{wrap_for_stderr, wrap_words};
 use crate::session::{ChatSession, with_chat_session};
 use command::{ChatInput, HELP};
 use complete::CompletionNames;
@@ -101,7 +102,13 @@ async fn read_lines(talk: &mut ChatSession<'_>, input: &mut LineInput) -> Comman
 /// Prints the command that resumes a thread.
 fn print_resume_command(talk: &ChatSession<'_>, id: &str) {
     let command = talk.session.spell_command(OperatorCommand::ResumeThread { id });
-    talk.session.output.print_progress(format!("{DIM}resume this thread: {command}{DIM:#}"));
+    // The command is copied, so it is on one line.
+    let line = format!("resume this thread: {command}");
+    let line = match wrap_for_stderr(&line).contains('\n') {
+        true => format!("resume this thread:\n{command}"),
+        false => line,
+    };
+    talk.session.output.print_progress(format!("{DIM}{line}{DIM:#}"));
 }
 
 /// The next step of the chat after a line.
@@ -127,9 +134,8 @@ async fn print_pending_reply(talk: &mut ChatSession<'_>) -> Result<(), CliError>
 
 fn greet(talk: &ChatSession<'_>) {
     let (agent, id) = (display_safe(talk.agent()), talk.thread());
-    talk.session.output.print_progress(format!(
-        "{DIM}talking to {agent} in thread {id}; /help lists the commands{DIM:#}"
-    ));
+    let line = format!("talking to {agent} in thread {id}; /help lists the commands");
+    talk.session.output.print_progress(format!("{DIM}{}{DIM:#}", wrap_for_stderr(&line)));
 }
 
 /// Executes one line of input.
@@ -357,7 +363,8 @@ fn cost(talk: &ChatSession<'_>) -> Result<(), CliError> {
     if lines.is_empty() {
         output.print_progress(format!("{DIM}no model request in this chat yet{DIM:#}"));
     }
-    lines.iter().try_for_each(|line| output.print_line(display_safe(line)))
+    let width = output.width().unwrap_or(usize::MAX);
+    lines.iter().try_for_each(|line| output.print_line(wrap_words(&display_safe(line), width)))
 }
 
 async fn compact(talk: &mut ChatSession<'_>) -> Result<(), CliError> {

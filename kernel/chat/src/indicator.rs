@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use skillhost_conversation::TokenUsage;
-use unicode_width::UnicodeWidthChar as _;
+
+use crate::screen::cut_line;
 
 /// The pictures of the moving mark.
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
@@ -74,7 +75,7 @@ impl TurnProgress {
         };
         let line =
             format!("{frame} {activity} · {}{tokens} · Ctrl-C cancels", format_time(elapsed));
-        cut_to_width(&line, width)
+        cut_line(&line, width)
     }
 }
 
@@ -84,17 +85,6 @@ fn format_time(elapsed: Duration) -> String {
         seconds @ 0..60 => format!("{seconds} s"),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),
     }
-}
-
-/// Returns the beginning of a line that fits into a width.
-fn cut_to_width(line: &str, width: usize) -> String {
-    let mut columns = 0;
-    line.chars()
-        .take_while(|character| {
-            columns += character.width().unwrap_or(0);
-            columns <= width
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -117,7 +107,7 @@ mod tests {
             progress.format(at(2_500), 80),
             "⠴ calling read_file · 2 s · 120 tokens · Ctrl-C cancels"
         );
-        assert_eq!(progress.format(at(2_500), 10), "⠴ calling ");
+        assert_eq!(progress.format(at(2_500), 10), "⠴ calling…");
     }
 
     #[test]

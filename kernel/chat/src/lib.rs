@@ -15,6 +15,7 @@ mod indicator;
 mod line_editor;
 mod pluralize;
 mod recap;
+mod screen;
 mod secret;
 mod session;
 mod socket;

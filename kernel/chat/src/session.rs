@@ -19,6 +19,7 @@ use crate::connection::{
 };
 use crate::pluralize::pluralize;
 use crate::recap::format_recap;
+use crate::screen::wrap_for_stderr;
 use crate::socket::{self, SocketKernel};
 use crate::stop_signals::StopSignals;
 use crate::terminal_channel::TerminalChannel;
@@ -225,9 +226,10 @@ impl ChatSession<'_> {
         if !skills.is_empty() {
             parts.push(format!("skills: {}", skills.join(", ")));
         }
-        self.session
-            .output
-            .print_progress(format!("{DIM}{}{DIM:#}", display_safe(&parts.join(" · "))));
+        self.session.output.print_progress(format!(
+            "{DIM}{}{DIM:#}",
+            wrap_for_stderr(&display_safe(&parts.join(" · ")))
+        ));
     }
 }
 

@@ -5,17 +5,19 @@ use std::io::{self, IsTerminal as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use anstyle::Style;
 use async_trait::async_trait;
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, RunEvent, RunOutcome, SecretPrompt, SecretReply,
 };
 use skillhost_terminal::{
-    BOLD, CliError, DIM, MarkdownLayout, MarkdownStream, Output, RED, display_safe,
+    CliError, DIM, MarkdownLayout, MarkdownStream, Output, RED, display_safe,
 };
 use tokio::task::JoinHandle;
 
 use crate::approval_view::summarize_arguments;
 use crate::indicator::{TurnActivity, TurnProgress};
+use crate::screen::{ScreenSize, cut_line};
 use crate::{approval_prompt, secret};
 
 /// The number of characters of a call's arguments or result in a progress line.
@@ -236,13 +238,19 @@ impl TerminalChannel {
         inner.notes.push(text);
     }
 
-    fn activity(&self, inner: &mut TerminalState, agent: &str, text: &str) {
+    fn activity(&self, inner: &mut TerminalState, agent: &str, text: &str, style: Style) {
         let whose = match agent == inner.agent {
             true => String::new(),
             false => format!("{}: ", display_safe(agent)),
         };
         self.hide_progress(inner);
-        self.output.print_progress(format!("{DIM}{whose}{text}{DIM:#}"));
+        // One line of a terminal for each; elsewhere the text is limited by its characters.
+        let line = format!("{whose}{text}");
+        let line = match ScreenSize::of_stderr() {
+            Some(screen) => cut_line(&line, screen.columns),
+            None => line,
+        };
+        self.output.print_progress(format!("{style}{line}{style:#}"));
     }
 
     /// Counts an event in the progress of the turn.
@@ -298,24 +306,21 @@ impl Channel for TerminalChannel {
                 inner.printed &= *agent_id != inner.agent;
                 let arguments = one_line(&summarize_arguments(arguments));
                 let call = format!("→ {} {arguments}", display_safe(tool));
-                self.activity(inner, agent_id, &call);
+                self.activity(inner, agent_id, &call, DIM);
             }
             RunEvent::ToolFinished { agent_id, tool, is_error, summary } => {
                 let (tool, summary) = (display_safe(tool), one_line(summary));
-                let answer = match is_error {
-                    true => format!("← {tool} {RED}failed{RED:#}{DIM}: {summary}"),
-                    false => format!("← {tool}: {summary}"),
-                };
-                self.activity(inner, agent_id, &answer);
+                let (verb, style) = if *is_error { (" failed", RED) } else { ("", DIM) };
+                self.activity(inner, agent_id, &format!("← {tool}{verb}: {summary}"), style);
             }
             RunEvent::SkillActive { agent_id, skill_id, digest } => {
                 let digest = digest.get(..12).unwrap_or(digest);
                 let skill = format!(
-                    "skill {BOLD}{}{BOLD:#}{DIM} is active, sha256 {}",
+                    "skill {} is active, sha256 {}",
                     display_safe(skill_id),
                     display_safe(digest)
                 );
-                self.activity(inner, agent_id, &skill);
+                self.activity(inner, agent_id, &skill, DIM);
             }
             RunEvent::Compacted { agent_id, messages, before, after } => {
                 let text = format!(
@@ -325,7 +330,7 @@ impl Channel for TerminalChannel {
             }
             RunEvent::Delegated { agent_id, to, task } => {
                 let task = format!("⇒ {}: {}", display_safe(to), one_line(task));
-                self.activity(inner, agent_id, &task);
+                self.activity(inner, agent_id, &task, DIM);
             }
             RunEvent::UsageReported { model, .. } => {
                 if model == BUILT_IN {
