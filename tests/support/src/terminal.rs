@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{PipeWriter, Read as _, Write as _, pipe};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
@@ -74,6 +75,7 @@ impl Terminal {
         let side = || line.try_clone().expect("a file can be shared");
         let child = command
             .env("TERM", "xterm-256color")
+            .process_group(0)
             .stdin(side())
             .stdout(side())
             .stderr(side())
@@ -124,11 +126,21 @@ impl Terminal {
     /// If the command ends or the deadline passes first; the message has the complete output.
     #[track_caller]
     pub fn wait_for(&mut self, text: &str) {
+        self.read_until(text);
+    }
+
+    /// Waits as [`Terminal::wait_for`] and returns what was displayed before the text.
+    ///
+    /// # Panics
+    /// If the command ends or the deadline passes first; the message has the complete output.
+    #[track_caller]
+    pub fn read_until(&mut self, text: &str) -> String {
         loop {
             let shown = plain(&self.bytes);
             if let Some(at) = shown[self.seen..].find(text) {
+                let before = shown[self.seen..self.seen + at].to_owned();
                 self.seen += at + text.len();
-                return;
+                return before;
             }
             let left = self.deadline.saturating_duration_since(Instant::now());
             match self.shown.recv_timeout(left.min(Duration::from_millis(50))) {
@@ -225,9 +237,12 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // After `finish` the process has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // After `finish` the process has ended already. Otherwise a test has failed, and no process
+        // that a shell started may stay behind.
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let _ = self.child.wait();
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Tests of the commands in tutorials and how-to pages, as a reader types them at a terminal.
 //!
 //! A block `sh` is run by one shell per page; all of its commands succeed. In a block `sh,fails` the
-//! last one does not. A block `text` has lines of the output so far, in order: `…` stands for any
-//! text. A comment
-//! `# at "PROMPT" press "KEYS"` answers a question, with `enter` the Enter key follows. Blocks `sh,manual` are not run.
+//! last one does not. A block `text` after it has lines of its output, in order, with `…` for any
+//! text. A comment `# at "PROMPT" press "KEYS"` answers a question; with `enter` the Enter key
+//! follows. Blocks `sh,manual` are not run.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -77,6 +77,16 @@ fn page_script(steps: &[PageStep]) -> String {
     script
 }
 
+/// Checks that an output has the lines of a page, in order.
+#[track_caller]
+fn compare_output(path: &str, lines: &[String], shown: &str) {
+    let mut rest = shown;
+    for part in lines.iter().flat_map(|line| line.split('…')).map(str::trim) {
+        let found = rest.split_once(part).map(|(_, after)| after);
+        rest = found.unwrap_or_else(|| panic!("{path}: {part:?} is not in the rest of:\n{shown}"));
+    }
+}
+
 fn run_page(path: &str) {
     let page = fs::read_to_string(repository_root().join("docs").join(path)).unwrap();
     let steps = page_steps(&page);
@@ -100,14 +110,10 @@ fn run_page(path: &str) {
             terminal.wait_for(question);
             terminal.send(&keys);
         }
+        let shown = terminal.read_until(&format!("end-of-{number}"));
         if let Some(PageStep::Output(lines)) = steps.get(number + 1) {
-            for part in lines.iter().flat_map(|line| line.split('…')) {
-                if !part.trim().is_empty() {
-                    terminal.wait_for(part.trim());
-                }
-            }
+            compare_output(path, lines, &shown);
         }
-        terminal.wait_for(&format!("end-of-{number}"));
     }
     let left = terminal.finish();
     assert_eq!(left.output.status, 0, "{path}:\n{}", left.output.stdout);
