@@ -75,7 +75,7 @@ fn missing_python_is_reported() {
     approve_call(&mut user, "builder_agent", "write_files");
     approve_call(&mut user, "builder_agent", "build_extension");
     user.wait_for("rss_monitor was not built:");
-    user.wait_for("`python3` must be installed");
+    user.wait_for("must be installed");
     assert_eq!(user.finish().output.status, 0);
     home.skillhost(["ext", "doctor"]).exits(1);
 }
