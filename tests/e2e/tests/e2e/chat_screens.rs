@@ -119,3 +119,34 @@ fn chat_fits_every_width() {
         insta::assert_snapshot!(format!("chat_{columns}_{name}"), screen);
     }
 }
+
+#[test]
+fn progress_is_shown_on_terminals_only() {
+    let mock = MockModel::with([
+        Step::text("A block that is not complete.").held(),
+        Step::text("Half of it, and then the other half.").held_midway(),
+        Step::text("Piped."),
+    ]);
+    let home = agents_home(&mock);
+    let mut chat = home.on_terminal(home.command().args(["chat", "--agent", "worker"]), (80, 24));
+    chat.wait_for("> ");
+    chat.send("Wait\r");
+    chat.wait_for("waiting for the model · 0 s · Ctrl-C cancels");
+    mock.release();
+    chat.wait_for("A block that is not complete.");
+    chat.wait_for("> ");
+    chat.send("Write\r");
+    chat.wait_for("writing · ");
+    chat.wait_for("tokens · Ctrl-C cancels");
+    mock.release();
+    chat.wait_for("Half of it, and then the other half.");
+    chat.wait_for("> ");
+    chat.send("/quit\r");
+    let session = chat.finish();
+    assert_eq!(session.output.status, 0, "{}", session.output);
+    let screen = draw_screen(&session.bytes, 80, false);
+    assert!(!screen.contains("Ctrl-C cancels"), "{screen}");
+    let output = home.skillhost(["ask", "--agent", "worker", "Hi"]).success();
+    assert!(!output.stderr.contains("Ctrl-C cancels"), "{output}");
+    assert_eq!(output.stdout, "Piped.\n");
+}
