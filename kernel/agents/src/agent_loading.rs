@@ -205,7 +205,10 @@ impl AgentRuntime {
     }
 
     /// Adds an agent that other agents call as a tool.
-    fn add_alias(
+    ///
+    /// # Errors
+    /// Another extension has a tool of that name.
+    pub fn add_alias(
         &self,
         state: &mut KernelState,
         manifest: &Manifest,

@@ -59,7 +59,9 @@ impl AgentRuntime {
         &self.shared.extensions
     }
 
-    pub(crate) fn model_source(&self) -> &dyn ModelSource {
+    /// Returns the source of the agents' models.
+    #[must_use]
+    pub fn model_source(&self) -> &dyn ModelSource {
         &*self.shared.models
     }
 

@@ -135,20 +135,6 @@ impl AgentRuntime {
         self.model_source().resolve_model(wanted.or(own), id)
     }
 
-    /// Resolves the default model, without a request to its provider.
-    ///
-    /// # Errors
-    /// The reason why it cannot be used.
-    pub fn check_default_model(&self) -> Result<(), ModelError> {
-        self.model_source().resolve_model(None, "").map(drop)
-    }
-
-    /// Returns the names of the model keys that this process lacks.
-    #[must_use]
-    pub fn missing_model_keys(&self) -> Vec<String> {
-        self.model_source().missing_keys()
-    }
-
     /// Composes one turn: the agent's instructions and every provider's block.
     ///
     /// # Errors
@@ -232,6 +218,15 @@ impl AgentRuntime {
             let resolved = self.resolve(state, agent.found()).await;
             agent.resolved.store(Arc::new(resolved));
         }
+    }
+
+    /// Resolves the instructions of an agent for a state of the kernel.
+    pub fn resolve_agent<'a>(
+        &'a self,
+        state: &'a KernelState,
+        found: &'a DiscoveredManifest,
+    ) -> BoxFuture<'a, ResolvedInstructions> {
+        Box::pin(self.resolve(state, found))
     }
 
     pub(crate) async fn resolve(

@@ -1,10 +1,9 @@
 //! The errors of a kernel in this process, as errors of the command line.
 
 use skillhost_agents::RunError;
-use skillhost_control::{KernelLockError, SupervisorLockError};
+use skillhost_control::SupervisorLockError;
 use skillhost_conversation::ModelErrorKind;
 use skillhost_core::KernelError;
-use skillhost_payload::OperatorCommand;
 use skillhost_terminal::{CliError, exit};
 
 /// Converts an error of the kernel.
@@ -38,27 +37,8 @@ pub(crate) fn supervisor_lock_error(error: SupervisorLockError) -> CliError {
     let message = error.to_string();
     match error {
         SupervisorLockError::Held { .. } => {
-            CliError::new(exit::CONFLICT, message).with_hint(running_kernel_hint())
+            CliError::new(exit::CONFLICT, message).with_hint(CliError::running_kernel_hint())
         }
         SupervisorLockError::Io { path, source } => CliError::io(&path, &source),
     }
-}
-
-/// Converts an error of the lock of a running kernel.
-pub(crate) fn kernel_lock_error(error: KernelLockError) -> CliError {
-    let message = error.to_string();
-    match error {
-        KernelLockError::Held { .. } => {
-            CliError::new(exit::CONFLICT, message).with_hint(running_kernel_hint())
-        }
-        KernelLockError::Io { path, source } => CliError::io(&path, &source),
-    }
-}
-
-fn running_kernel_hint() -> String {
-    format!(
-        "see: {}; stop it: {}; or use another --home",
-        OperatorCommand::ShowStatus,
-        OperatorCommand::StopKernel
-    )
 }

@@ -10,7 +10,7 @@ use skillhost_core::PluginLoader;
 use skillhost_home::{Home, Settings};
 use skillhost_kernel::control;
 use skillhost_kernel::{BootOptions, Kernel};
-use skillhost_models::{ModelRegistry, home_keys, keys_of_environment};
+use skillhost_models::{LiveModels, ModelRegistry, home_keys, keys_of_environment};
 use skillhost_process::ProcessSupervisor;
 use skillhost_terminal::{CliContext, CliError, parse_answer};
 use tokio::task::JoinHandle;
@@ -73,7 +73,8 @@ fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKer
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
     let settings_file = Some(home.settings_file());
-    let models = Arc::new(open_models(session, &home, &settings));
+    let models = open_models(session, &home, &settings);
+    let models = Arc::new(LiveModels::new(home.root().to_owned(), models));
     let supervised = is_supervised();
     let supervisor = SupervisorLink::of_this_process();
     if let Some(supervisor) = supervisor {

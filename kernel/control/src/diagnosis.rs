@@ -7,17 +7,21 @@ use skillhost_manifest::ExtensionId;
 use skillhost_payload::CallError;
 
 use crate::load_report::LoadReport;
+use crate::status::PendingChange;
 
 /// The state of all extensions and of event delivery.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExtensionDiagnosis {
-    /// True if no extension was rejected, every library is healthy, events are delivered, and every
-    /// agent has a model.
+    /// True if no extension was rejected, every library is healthy, events are delivered, every
+    /// agent has a model and no change is pending.
     pub healthy: bool,
     /// The load report of the start, with later reloads.
     pub report: LoadReport,
     /// The health of each library.
     pub health: BTreeMap<ExtensionId, ExtensionHealth>,
+    /// The changes on disk that the running kernel has not applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<PendingChange>,
     /// The reason why the running kernel delivers no events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivery: Option<CallError>,

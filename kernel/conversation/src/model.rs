@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use skillhost_home::TokenPrice;
+use skillhost_home::{ModelsSettings, TokenPrice};
 
 use crate::usage::TokenUsage;
 
@@ -54,6 +54,10 @@ pub trait ModelSource: Send + Sync {
     fn missing_keys(&self) -> Vec<String> {
         Vec::new()
     }
+
+    /// Puts other settings in force and reads the keys again. Models that were resolved before keep
+    /// theirs.
+    fn settings_changed(&self, _settings: &ModelsSettings) {}
 }
 
 /// The metadata of a model.

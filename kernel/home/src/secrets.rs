@@ -1,10 +1,10 @@
 //! Secrets: from the environment, else from the home's `.env`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, ErrorKind as Kind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -90,6 +90,29 @@ impl SecretStore {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().or_else(|| self.from_file.load().get(name).cloned())
+    }
+
+    /// Reads `.env` again; returns the names of the secrets in it that have changed.
+    ///
+    /// # Errors
+    /// [`SecretStoreError::Broken`] and [`SecretStoreError::Io`]; the values known before stay in
+    /// use.
+    pub fn reload(&self) -> Result<BTreeSet<String>, SecretStoreError> {
+        // A store in progress would be taken for a change by others.
+        let _guard = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (after, is_complete) = match read_limited(&self.file, FILE_LIMIT, LinkPolicy::Follow) {
+            Ok(text) => parse_env(&text),
+            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::IsADirectory) => {
+                (SecretValues::new(), true)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if !is_complete {
+            return Err(SecretStoreError::Broken);
+        }
+        let before = self.from_file.swap(Arc::new(after.clone()));
+        let names = before.keys().chain(after.keys());
+        Ok(names.filter(|name| before.get(*name) != after.get(*name)).cloned().collect())
     }
 
     /// Stores a secret in `.env`, readable only for its owner, in place of its previous value;
@@ -222,6 +245,23 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), after);
         assert_eq!(secrets.get("SKILLHOST_TEST_A").as_deref(), Some("it's $5"));
         assert_eq!(secrets.get("SKILLHOST_TEST_AB").as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn changed_file_replaces_secrets() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join(".env");
+        fs::write(&file, "SKILLHOST_TEST_C=1\nSKILLHOST_TEST_D=2\n").unwrap();
+        let (secrets, _) = SecretStore::load(home.path());
+        assert_eq!(secrets.reload().unwrap(), BTreeSet::new());
+        fs::write(&file, "SKILLHOST_TEST_C=1\nSKILLHOST_TEST_E=3\n").unwrap();
+        let changed: Vec<_> = secrets.reload().unwrap().into_iter().collect();
+        assert_eq!(changed, ["SKILLHOST_TEST_D", "SKILLHOST_TEST_E"]);
+        assert_eq!(secrets.get("SKILLHOST_TEST_D"), None);
+        // A file that cannot be read as a whole changes no secret.
+        fs::write(&file, "SKILLHOST_TEST_C=9\nno assignment\n").unwrap();
+        assert!(matches!(secrets.reload(), Err(SecretStoreError::Broken)));
+        assert_eq!(secrets.get("SKILLHOST_TEST_C").as_deref(), Some("1"));
     }
 
     #[test]

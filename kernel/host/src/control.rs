@@ -182,7 +182,7 @@ pub fn execute_request(
 ) -> BoxFuture<'_, Result<Box<RawValue>, KernelError>> {
     Box::pin(async move {
         match request {
-            ControlRequest::Reload { id } => to_raw_json(&kernel.agents().reload(&id).await?),
+            ControlRequest::Reload { id } => to_raw_json(&kernel.reload(&id).await?),
             ControlRequest::PreviewBuild { id } => {
                 to_raw_json(&kernel.agents().preview_build(&id).await?)
             }
@@ -231,7 +231,7 @@ pub fn execute_request(
             }
             ControlRequest::Report => to_raw_json(&*kernel.report()),
             ControlRequest::Status => to_raw_json(&kernel.status().await),
-            ControlRequest::Notices => to_raw_json(&kernel.notices()),
+            ControlRequest::Notices => to_raw_json(&kernel.current_notices().await),
             ControlRequest::Stop => {
                 kernel.request_stop();
                 to_raw_json(&StopOutcome { pid: std::process::id() })

@@ -5,7 +5,9 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use skillhost_agents::{AgentRuntime, RunGate, kernel_tool_table};
-use skillhost_control::{LoadReport, ScheduleRunOutcome, ScheduleSummary, ServerMessage};
+use skillhost_control::{
+    LoadReport, ReloadOutcome, ScheduleRunOutcome, ScheduleSummary, ServerMessage,
+};
 use skillhost_core::{
     ExtensionHost, ExtensionHostOptions, HostServices, KernelError, StateObserver,
 };
@@ -14,6 +16,8 @@ use skillhost_home::{Home, SecretStore};
 use skillhost_payload::{AgentAnswer, AgentTask, CallError, ToolCall, ToolOutput};
 use tokio_util::sync::CancellationToken;
 
+use crate::agent_updates::reload_agent;
+use crate::config_watch::{ConfigWatch, POLL_INTERVAL};
 use crate::conversations::MessageChannels;
 use crate::kernel_start::KernelStart;
 use crate::options::BootOptions;
@@ -42,6 +46,7 @@ struct KernelShared {
     /// Cancelled when a client requests the shutdown.
     stop_requested: CancellationToken,
     started: KernelStart,
+    config_watch: Arc<ConfigWatch>,
 }
 
 impl Kernel {
@@ -72,6 +77,7 @@ impl Kernel {
         let schedules = ScheduleService::new(agents.clone());
         let messages =
             UserMessages::new(agents.clone(), Arc::clone(&delivery), Arc::clone(&conversations));
+        let config_watch = ConfigWatch::new(agents.clone(), supervised);
         let shared = Arc::new(KernelShared {
             agents,
             delivery,
@@ -82,6 +88,7 @@ impl Kernel {
             stopping: CancellationToken::new(),
             stop_requested: CancellationToken::new(),
             started: KernelStart::now(supervised),
+            config_watch: Arc::new(config_watch),
         });
         let services: Weak<KernelShared> = Arc::downgrade(&shared);
         let scheduler = Arc::downgrade(shared.schedules.scheduler());
@@ -128,6 +135,34 @@ impl Kernel {
 
     pub(crate) fn stop_token(&self) -> &CancellationToken {
         &self.shared.stopping
+    }
+
+    pub(crate) fn config_watch(&self) -> &ConfigWatch {
+        &self.shared.config_watch
+    }
+
+    /// Follows settings, secrets, agents and approvals on disk until the shutdown: changes that can
+    /// be applied are, and the others are reported. A second call has no effect.
+    pub fn follow_configuration(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.config_watch().start().await;
+            let watch = Arc::clone(&self.shared.config_watch);
+            let polls = async move {
+                loop {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                    watch.poll().await;
+                }
+            };
+            tokio::spawn(self.stop_token().clone().run_until_cancelled_owned(polls));
+        })
+    }
+
+    /// Reloads an extension or an agent; see [`AgentRuntime::reload`].
+    pub(crate) async fn reload(&self, id: &str) -> Result<ReloadOutcome, KernelError> {
+        match reload_agent(self.agents(), id).await {
+            Some(reloaded) => reloaded,
+            None => self.agents().reload(id).await,
+        }
     }
 
     pub(crate) fn started(&self) -> &KernelStart {

@@ -7,11 +7,14 @@
 //! [`skillhost_core`], the agents in [`skillhost_agents`]; here are the start and the restart, the
 //! delivery of events, schedules, users' messages and the control server.
 
+mod agent_updates;
 mod boot;
 mod bus;
+mod config_watch;
 #[cfg(unix)]
 pub mod control;
 mod conversations;
+mod file_stamps;
 mod kernel;
 mod kernel_start;
 mod options;

@@ -12,6 +12,8 @@ impl Kernel {
     /// Returns the state of this kernel.
     pub(crate) fn status(&self) -> BoxFuture<'_, KernelStatus> {
         Box::pin(async move {
+            // First: it may load and remove agents.
+            let notices = self.current_notices().await;
             let (report, started) = (self.report(), self.started());
             let mut schedules = self.list_schedules().await;
             schedules.sort_by_key(next_due_time);
@@ -27,19 +29,27 @@ impl Kernel {
                 agents: agents.iter().map(|agent| describe_agent(agent)).collect(),
                 rejected: report.rejected.clone(),
                 model: self.extensions().settings().models.default.clone(),
-                model_problem: self.agents().check_default_model().err().map(|it| it.message),
+                model_problem: self.find_model_problem(),
                 active_runs: self.agents().run_sessions().count(),
                 questions: self.message_channels().open_questions(),
                 schedules,
-                notices: self.notices(),
+                notices,
             }
         })
     }
 
-    /// Returns the facts that every client of this kernel displays.
-    pub(crate) fn notices(&self) -> KernelNotices {
-        let missing_keys = self.agents().missing_model_keys();
-        KernelNotices { missing_keys, ..KernelNotices::default() }
+    /// Resolves the default model, without a request; returns the reason why it cannot be used.
+    fn find_model_problem(&self) -> Option<String> {
+        let resolved = self.agents().model_source().resolve_model(None, "");
+        resolved.err().map(|error| error.message)
+    }
+
+    /// Applies the changes of files that can be applied, and returns the facts that every client of
+    /// this kernel displays.
+    pub(crate) async fn current_notices(&self) -> KernelNotices {
+        self.config_watch().poll().await;
+        let missing_keys = self.agents().model_source().missing_keys();
+        KernelNotices { missing_keys, ..self.config_watch().notices() }
     }
 }
 

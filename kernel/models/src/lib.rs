@@ -8,12 +8,14 @@
 //! No error message contains a key.
 
 mod keys;
+mod live_models;
 mod models;
 mod retry;
 mod script;
 mod wire;
 
 pub use keys::{KeySource, home_keys, keys_of_environment};
+pub use live_models::LiveModels;
 pub use models::{ModelRegistry, ProviderStatus};
 pub use retry::RetryTimer;
 pub use script::{ModelScript, ScriptError};

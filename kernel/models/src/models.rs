@@ -114,6 +114,27 @@ impl ModelRegistry {
         Self { timer, ..self }
     }
 
+    /// Returns the registry with other settings, and with other keys if they are given. Providers
+    /// whose settings are the same keep their connections.
+    pub(crate) fn with_changes(
+        &self,
+        settings: ModelsSettings,
+        keys: Option<Arc<dyn KeySource>>,
+    ) -> Self {
+        let is_same =
+            |name: &str| self.settings.providers.get(name) == settings.providers.get(name);
+        let handles = self.handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = handles.iter().filter(|(name, _)| is_same(name));
+        let handles = kept.map(|(name, handle)| (name.clone(), handle.clone())).collect();
+        Self {
+            settings,
+            home: self.home.clone(),
+            keys: keys.unwrap_or_else(|| Arc::clone(&self.keys)),
+            timer: Arc::clone(&self.timer),
+            handles: Mutex::new(handles),
+        }
+    }
+
     /// Returns all providers, first those that exist without settings.
     #[must_use]
     pub fn providers(&self) -> Vec<ProviderStatus> {

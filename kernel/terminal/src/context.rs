@@ -9,7 +9,8 @@ use futures::future::{BoxFuture, LocalBoxFuture};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use skillhost_control::{
-    ControlRequest, ControlResponse, RequestError, SupervisorLock, send_request, socket_path,
+    ControlRequest, ControlResponse, KernelNotices, PendingChange, RequestError, SupervisorLock,
+    send_request, socket_path,
 };
 use skillhost_home::{Environment, Home, HomeError, LoadedSettings, Settings};
 use skillhost_payload::OperatorCommand;
@@ -30,6 +31,8 @@ pub struct CliContext {
     trust_home: bool,
     /// Started by the first asynchronous work.
     runtime: OnceLock<Runtime>,
+    /// Set when the notices of the running kernel were printed.
+    noticed: OnceLock<()>,
 }
 
 impl CliContext {
@@ -47,6 +50,7 @@ impl CliContext {
             home_argument: global.home.clone(),
             trust_home: global.trust_home,
             runtime: OnceLock::new(),
+            noticed: OnceLock::new(),
         })
     }
 
@@ -113,7 +117,28 @@ impl CliContext {
         if home.is_untrusted() {
             return Ok(None);
         }
-        self.block_on(Box::pin(ask_kernel(&path, home, request, false)))?
+        // These report the same themselves, or settle it.
+        let reports_itself = matches!(
+            request,
+            ControlRequest::Status | ControlRequest::Diagnose | ControlRequest::Reload { .. }
+        );
+        self.block_on(Box::pin(async {
+            if !reports_itself && self.noticed.set(()).is_ok() {
+                self.print_kernel_notices(&path).await;
+            }
+            ask_kernel(&path, home, request, false).await
+        }))?
+    }
+
+    /// Prints what the running kernel has not applied, and the model keys that only this process
+    /// has. A kernel of an earlier version has no such notices.
+    async fn print_kernel_notices(&self, socket: &Path) {
+        let reply = send_request(socket, &ControlRequest::Notices).await;
+        let Ok(ControlResponse::Done(answer)) = reply else { return };
+        let Ok(notices) = parse_answer::<KernelNotices>(&answer) else { return };
+        for note in format_notices(&notices, |name| std::env::var_os(name).is_some()) {
+            self.output.print_note(note);
+        }
     }
 
     /// Loads the settings of a home.
@@ -223,6 +248,34 @@ pub async fn ask_kernel<T: DeserializeOwned>(
     }
 }
 
+/// Formats the notices of a running kernel, one line each. `is_set` tells which variables the
+/// client's environment has.
+fn format_notices(notices: &KernelNotices, is_set: impl Fn(&str) -> bool) -> Vec<String> {
+    let change = |change: &PendingChange| {
+        let PendingChange { subject, reason, hint } = change;
+        format!("{subject}: {reason}; {hint}").replace('\n', " ")
+    };
+    let KernelNotices { invalid_settings, pending, missing_keys } = notices;
+    let mut lines: Vec<_> = invalid_settings.iter().map(change).collect();
+    match pending.as_slice() {
+        [] => {}
+        [only] => lines.push(change(only)),
+        several => lines.push(format!(
+            "{} changes are not in force in the running kernel; see: {}",
+            several.len(),
+            OperatorCommand::ShowStatus
+        )),
+    }
+    let keys = missing_keys.iter().filter(|name| is_set(name));
+    lines.extend(keys.map(|name| {
+        format!(
+            "{name} is set here and not in the running kernel; add it to .env of the home, or \
+             restart the kernel with it"
+        )
+    }));
+    lines
+}
+
 /// Returns the error for a request that was lost with its kernel.
 fn unanswered(request: &ControlRequest) -> CliError {
     let what = match request {
@@ -245,4 +298,39 @@ fn unanswered(request: &ControlRequest) -> CliError {
 /// The reply is not of the expected type.
 pub fn parse_answer<T: DeserializeOwned>(answer: &RawValue) -> Result<T, CliError> {
     Ok(serde_json::from_str(answer.get()).map_err(io::Error::from)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_name_keys_and_changes() {
+        let change = |subject: &str| PendingChange {
+            subject: subject.to_owned(),
+            reason: "is not\nloaded yet".to_owned(),
+            hint: "skillhost ext reload x".to_owned(),
+        };
+        let mut notices = KernelNotices {
+            invalid_settings: None,
+            pending: vec![change("extension `x`")],
+            missing_keys: vec!["A_KEY".to_owned(), "B_KEY".to_owned()],
+        };
+        let lines = format_notices(&notices, |name| name == "B_KEY");
+        assert_eq!(
+            lines,
+            [
+                "extension `x`: is not loaded yet; skillhost ext reload x",
+                "B_KEY is set here and not in the running kernel; add it to .env of the home, or \
+                 restart the kernel with it",
+            ]
+        );
+        notices.pending.push(change("extension `y`"));
+        notices.missing_keys.clear();
+        let lines = format_notices(&notices, |_| true);
+        assert_eq!(
+            lines,
+            ["2 changes are not in force in the running kernel; see: skillhost status"]
+        );
+    }
 }

@@ -3,10 +3,10 @@
 use std::io;
 
 use serde_json::{Value, json};
-use skillhost_control::{MessageError, MessageFailure};
+use skillhost_control::{KernelLockError, MessageError, MessageFailure};
 use skillhost_conversation::ThreadError;
 use skillhost_home::{ApprovalsError, SettingsError};
-use skillhost_payload::{CallError, ErrorKind};
+use skillhost_payload::{CallError, ErrorKind, OperatorCommand};
 
 use crate::exit;
 
@@ -66,6 +66,13 @@ impl CliError {
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.extend(hint.into().lines().map(str::to_owned));
         self
+    }
+
+    /// Returns the hint where the kernel that runs for a home is in the way.
+    #[must_use]
+    pub fn running_kernel_hint() -> String {
+        let (status, stop) = (OperatorCommand::ShowStatus, OperatorCommand::StopKernel);
+        format!("see: {status}; stop it: {stop}; or use another --home")
     }
 
     /// Returns the exit code.
@@ -150,6 +157,18 @@ impl From<SettingsError> for CliError {
 impl From<ApprovalsError> for CliError {
     fn from(error: ApprovalsError) -> Self {
         Self::new(exit::IO, error.to_string()).with_hint(error.hint())
+    }
+}
+
+impl From<KernelLockError> for CliError {
+    fn from(error: KernelLockError) -> Self {
+        let message = error.to_string();
+        match error {
+            KernelLockError::Held { .. } => {
+                Self::new(exit::CONFLICT, message).with_hint(Self::running_kernel_hint())
+            }
+            KernelLockError::Io { path, source } => Self::io(&path, &source),
+        }
     }
 }
 

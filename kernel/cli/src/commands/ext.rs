@@ -99,12 +99,24 @@ fn doctor(session: &CliContext) -> CommandResult {
     let diagnosis: ExtensionDiagnosis = request_from_kernel(session, ControlRequest::Diagnose)?;
     let code = if diagnosis.healthy { exit::OK } else { exit::FINDINGS };
     let output = session.output;
-    let review = review_policy(session, &diagnosis.report)?;
+    let review = match review_policy(session, &diagnosis.report) {
+        // The kernel names the settings that are not valid, and works with the last valid ones.
+        Err(_) if !diagnosis.pending.is_empty() => None,
+        review => review?,
+    };
     if output.json {
         output.print_json(&ExtDoctorOutput { diagnosis: &diagnosis, review: review.as_ref() })?;
         return Ok(code);
     }
-    let ExtensionDiagnosis { report, health, delivery, models, .. } = diagnosis;
+    let ExtensionDiagnosis { report, health, pending, delivery, models, .. } = diagnosis;
+    for change in &pending {
+        output.print_line(format!(
+            "{YELLOW}pending{YELLOW:#} {BOLD}{}{BOLD:#}: {}",
+            display_safe(&change.subject),
+            display_safe(&change.reason.replace('\n', " "))
+        ))?;
+        hint(output, &change.hint)?;
+    }
     if let Some(error) = delivery {
         output.print_line(format!(
             "{RED}unhealthy{RED:#} {BOLD}events{BOLD:#}: not delivered: {}",
@@ -207,9 +219,14 @@ fn reload(session: &CliContext, id: &str) -> CommandResult {
         let ReloadOutcome { id, to, switched_ms, .. } = reloaded;
         session.output.print_line(format!("started {id} {to} (after {switched_ms} ms)"))?;
     } else {
+        let ReloadOutcome { id, from, to, switched_ms, drained_ms } = reloaded;
+        // Only an agent has no old build that ends.
+        let ended = match drained_ms > switched_ms || !from.contains(' ') {
+            true => format!(", the old build ended after {drained_ms} ms"),
+            false => String::new(),
+        };
         session.output.print_line(format!(
-            "reloaded {}: {} → {} (switched after {} ms, the old build ended after {} ms)",
-            reloaded.id, reloaded.from, reloaded.to, reloaded.switched_ms, reloaded.drained_ms
+            "reloaded {id}: {from} → {to} (switched after {switched_ms} ms{ended})"
         ))?;
     }
     Ok(exit::OK)

@@ -21,7 +21,6 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::event_text::format_payload;
 use super::ext::print_load_report;
-use crate::failures::kernel_lock_error;
 use crate::kernel_session::with_kernel;
 
 /// The time limit for a kernel's shutdown, in all.
@@ -53,6 +52,7 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
             let control = tokio::spawn(control.serve(kernel.clone()));
             kernel.start_services().await;
             kernel.start_schedules();
+            kernel.follow_configuration().await;
             announce(output, &kernel)?;
             tracing::info!(pid = std::process::id(), "kernel started");
             let restart = loop {
@@ -90,7 +90,7 @@ pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
 fn lock_home(session: &CliContext, home: &Home) -> Result<Option<KernelLock>, CliError> {
     match KernelLock::acquire(home) {
         Ok(lock) => Ok(Some(lock)),
-        Err(error @ KernelLockError::Held { .. }) => Err(kernel_lock_error(error)),
+        Err(error @ KernelLockError::Held { .. }) => Err(error.into()),
         Err(error @ KernelLockError::Io { .. }) => {
             session.output.print_note(format!("a second kernel would not be noticed: {error}"));
             Ok(None)

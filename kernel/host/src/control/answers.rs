@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use skillhost_control::{
     AgentDetails, AgentStatus, AgentSummary, ExtensionDiagnosis, ExtensionHealth, FailedListing,
-    LoadReport, ToolListing, UnresolvedModel,
+    KernelNotices, LoadReport, ToolListing, UnresolvedModel,
 };
 use skillhost_conversation::ModelError;
 use skillhost_core::{Agent, KernelError};
@@ -62,6 +62,9 @@ pub(super) async fn describe_agent(kernel: &Kernel, id: &str) -> Result<AgentDet
 }
 
 pub(super) async fn diagnose_extensions(kernel: &Kernel) -> ExtensionDiagnosis {
+    // First: it may load and remove agents.
+    let notices = kernel.current_notices().await;
+    let report = LoadReport::clone(&kernel.report());
     let health: BTreeMap<_, _> = kernel
         .extensions()
         .check_health()
@@ -69,14 +72,16 @@ pub(super) async fn diagnose_extensions(kernel: &Kernel) -> ExtensionDiagnosis {
         .into_iter()
         .map(|(id, result)| (id, ExtensionHealth { ok: result.is_ok(), error: result.err() }))
         .collect();
-    let report = LoadReport::clone(&kernel.report());
     let delivery = kernel.delivery_problem();
+    let KernelNotices { invalid_settings, pending, .. } = notices;
+    let pending: Vec<_> = invalid_settings.into_iter().chain(pending).collect();
     let models = unresolved_models(kernel);
     let healthy = report.rejected.is_empty()
         && delivery.is_none()
         && models.is_empty()
+        && pending.is_empty()
         && health.values().all(|health| health.ok);
-    ExtensionDiagnosis { healthy, report, health, delivery, models }
+    ExtensionDiagnosis { healthy, report, health, pending, delivery, models }
 }
 
 /// Returns the agents whose models cannot be used. Agents with another error are reported with it.

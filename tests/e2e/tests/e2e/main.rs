@@ -23,6 +23,7 @@ mod config;
 mod conventions;
 mod core_tools;
 mod cost;
+mod current;
 mod doctor;
 mod documentation;
 mod earlier_home;

@@ -177,13 +177,15 @@ fn lists_show_running_kernel_state() {
     let stranger = home.skillhost(["agent", "show", "greter"]).exits(3);
     assert!(stranger.stderr.contains("did you mean greeter?"), "{stranger}");
 
-    // Only a newly started kernel would reject this manifest.
+    // Only a newly started kernel would reject this manifest; the running one names it.
     home.write("manifests/late/manifest.yaml", "id: late\nname: [\n");
     home.write("sandbox/skills/greet/SKILL.md", "---\ndescription: [\n");
     wait_for_poll(&home, &kernel, "sandbox/skills", "known");
-    for (question, alone) in questions.iter().zip(&alone).skip(2) {
+    for (question, alone) in questions.iter().zip(&alone).skip(2).take(3) {
         assert_eq!(ask(question), *alone, "{question:?}");
     }
+    let doctor = home.skillhost(["ext", "doctor"]).exits(1);
+    assert!(doctor.stdout.starts_with("pending extension `late`: "), "{doctor}");
     kernel.interrupt().success();
     home.skillhost(["ext", "doctor"]).exits(1);
     home.skillhost(["agent", "show", "greeter"]).success();
