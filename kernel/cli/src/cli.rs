@@ -15,7 +15,7 @@ use clap_complete::Shell;
 use skill_commands::{ExportArgs, SkillCommand};
 use skillhost_builder::ExtensionTemplate;
 use skillhost_chat::{AskArgs, ChatArgs};
-use skillhost_operations::LogsArgs;
+use skillhost_operations::{BackupArgs, LogsArgs, RestoreArgs, ServiceCommand};
 use skillhost_terminal::GlobalArgs;
 
 pub(crate) use events::{EventCommand, TailArgs};
@@ -50,6 +50,19 @@ pub(crate) enum TopLevelCommand {
     Stop,
     /// Print the log of the kernel
     Logs(LogsArgs),
+    /// Write a backup of the home; a kernel may run
+    ///
+    /// One archive (tar.gz) with settings, manifests, sandbox and the kernel's data. Left out are
+    /// .env, which has secrets, locks, caches and logs. See docs/running.md.
+    Backup(BackupArgs),
+    /// Restore a backup to a home
+    ///
+    /// Every file is checked first: a damaged backup changes nothing. The restored home is not
+    /// trusted. See docs/running.md.
+    Restore(RestoreArgs),
+    /// Define a service that runs the kernel
+    #[command(subcommand)]
+    Service(ServiceCommand),
     /// Send one message to an agent and print the reply
     Ask(AskArgs),
     /// Chat with an agent
@@ -125,10 +138,9 @@ pub(crate) enum ExtensionCommand {
     /// Check every extension; exit 1 on a problem
     ///
     /// Prints the phase, the reason and the remedy of each problem. If a kernel runs for the home,
-    /// that kernel reports: a manifest or library that has changed since its start counts after the
-    /// next start.
+    /// that kernel reports, and names the manifests and settings on disk that are not in force in it.
     Doctor,
-    /// Reload an extension in the running kernel
+    /// Reload an extension or agent in the running kernel
     ///
     /// An extension that is not loaded is started, together with the extensions that were rejected
     /// because it was missing.

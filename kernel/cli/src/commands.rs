@@ -27,7 +27,9 @@ use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser as _};
 use skillhost_home::Home;
-use skillhost_operations::{WaitingReviews, cmd_logs, cmd_status, cmd_stop};
+use skillhost_operations::{
+    WaitingReviews, cmd_backup, cmd_logs, cmd_restore, cmd_service, cmd_status, cmd_stop,
+};
 use skillhost_terminal::{
     CliContext, CliError, ColorArg, CommandResult, LogFileWriter, LogWriter, Output, exit, queue,
 };
@@ -103,6 +105,9 @@ fn run(cli: &Cli) -> CommandResult {
         TopLevelCommand::Status => cmd_status(&session, &|home| waiting_reviews(&session, home)),
         TopLevelCommand::Stop => cmd_stop(&session),
         TopLevelCommand::Logs(args) => cmd_logs(&session, args),
+        TopLevelCommand::Backup(args) => cmd_backup(&session, args),
+        TopLevelCommand::Restore(args) => cmd_restore(&session, args),
+        TopLevelCommand::Service(command) => cmd_service(&session, command),
         TopLevelCommand::Ask(args) => ask::cmd_ask(&session, args),
         TopLevelCommand::Chat(args) => skillhost_chat::cmd_chat(&session, args, &|choice, work| {
             with_own_kernel(&session, choice, work)

@@ -32,6 +32,24 @@ pub fn write_owned(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace_file(path, bytes, Some(0o644))
 }
 
+/// Renames an entry within a file system, and synchronizes the directories of both names. An
+/// existing file at the new name is replaced.
+///
+/// # Errors
+/// The system's error; the entry may have its new name if only the synchronization failed.
+pub fn rename_synced(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)?;
+    let directory = |path: &Path| match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => Path::new(".").to_owned(),
+    };
+    sync_directory(&directory(to))?;
+    match directory(from) == directory(to) {
+        true => Ok(()),
+        false => sync_directory(&directory(from)),
+    }
+}
+
 fn replace_file(path: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let directory = path.parent().unwrap_or(Path::new("."));

@@ -20,7 +20,7 @@ pub mod temporary;
 mod tree;
 
 pub use append_log::{AppendLog, AppendReceipt, AppendSink, open_append, split_complete_lines};
-pub use atomic_write::{write_atomically, write_owned, write_private};
+pub use atomic_write::{rename_synced, write_atomically, write_owned, write_private};
 pub use file_kind::irregular_kind;
 pub use hash::{hash_file, sha256_hex, to_hex};
 pub use limited_read::{LinkPolicy, read_beginning, read_limited, read_limited_below};

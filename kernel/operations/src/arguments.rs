@@ -1,6 +1,11 @@
 //! The arguments of the commands.
 
+mod backup;
 mod logs;
+mod service;
 
+pub use backup::{BackupArgs, RestoreArgs};
 pub(crate) use logs::LogLevel;
 pub use logs::LogsArgs;
+pub use service::ServiceCommand;
+pub(crate) use service::{ServiceFormat, ServiceInstallArgs};

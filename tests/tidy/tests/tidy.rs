@@ -174,6 +174,9 @@ fn only_two_modules_speak_sql() {
         "extensions/skill_registry/ledger/src/sqlite",
         "kernel/events/src/store.rs",
         "kernel/events/src/store",
+        // Copies databases of any owner as files, and knows no table.
+        "kernel/backup/src/snapshot.rs",
+        "kernel/backup/src/error.rs",
     ];
     let words = ["rusqlite", "SELECT ", "INSERT INTO", "UPDATE ", "DELETE FROM", "PRAGMA "];
     let findings: Vec<_> = rust_files()

@@ -10,6 +10,7 @@ mod agents_flows;
 mod agents_scene;
 mod approvals;
 mod ask;
+mod backups;
 mod bad_home;
 mod bad_library;
 mod bad_manifest;

@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     ],
     &["skillhost-core", "skillhost-models", "skillhost-terminal", "skill-ledger", "core_tools"],
     &["skillhost-control", "skill-rules", "skillhost-echo", "skillhost-embedding", "skillhost-web"],
-    &["skillhost-conversation", "skill-catalog", "skill-compat"],
+    &["skillhost-conversation", "skillhost-backup", "skill-catalog", "skill-compat"],
     &["skillhost-home", "skillhost-events", "skillhost-sdk", "skill-format", "skill-search"],
     &["skillhost-manifest", "skillhost-contract", "skillhost-sandbox"],
     &["skillhost-payload", "yaml-tree", "skillhost-files", "skill-diff", "skill-tokens"],
@@ -138,10 +138,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skillhost-terminal",
         &["skillhost-control", "skillhost-home", "skillhost-payload", "skillhost-conversation"],
     ),
+    // Reads the files of a home and runs nothing.
+    ("skillhost-backup", &["skillhost-files", "skillhost-home"]),
     // Commands that start no kernel; they need neither the loader nor models.
     (
         "skillhost-operations",
         &[
+            "skillhost-backup",
             "skillhost-control",
             "skillhost-events",
             "skillhost-files",
