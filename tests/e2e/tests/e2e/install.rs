@@ -135,9 +135,16 @@ fn installation_is_complete() {
     }
 }
 
-/// Returns the targets of the relative links in a page.
+/// Returns the targets of the relative links in a page, without those in code.
 fn links(text: &str) -> Vec<&str> {
-    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+    let mut is_code = false;
+    let lines = text.lines().filter(|line| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_code ^= is_fence;
+        !is_code && !is_fence
+    });
+    let targets = lines
+        .flat_map(|line| line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()));
     targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
 }
 
