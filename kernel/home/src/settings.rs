@@ -22,6 +22,7 @@ mod events;
 mod mcp;
 mod models;
 mod processes;
+mod provenance;
 mod supervisor;
 
 pub use build::BuildSettings;
@@ -33,6 +34,7 @@ pub use models::{
     ModelDefinition, ModelNameError, ModelsSettings, ProviderProtocol, ProviderSettings, TokenPrice,
 };
 pub use processes::ProcessSettings;
+pub use provenance::SettingProvenance;
 pub use supervisor::SupervisorSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
@@ -72,17 +74,6 @@ pub struct Settings {
     #[serde(skip)]
     #[schemars(skip)]
     pub configured: BTreeMap<String, Map<String, Value>>,
-}
-
-/// One value and its source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SettingProvenance {
-    /// Dotted key.
-    pub key: String,
-    /// The value.
-    pub value: Value,
-    /// `default`, the settings file or the variable.
-    pub source: String,
 }
 
 /// The settings in force.
@@ -267,77 +258,6 @@ fn decode_text(path: &Path, bytes: Vec<u8>) -> Result<String, SettingsError> {
             nearest: None,
         }
     })
-}
-
-impl LoadedSettings {
-    /// Lists every value in force with its source: the manifests' `config`, the settings file, a
-    /// variable, or the default. `manifests` are those of the home with their files.
-    #[must_use]
-    pub fn provenance(&self, manifests: &[(&Manifest, &Path)]) -> Vec<SettingProvenance> {
-        let shadowing = Value::from(self.settings.allow_shadowing.clone());
-        let mut rows = vec![self.provenance_row(&["allow_shadowing"], shadowing)];
-        // A value that consists of fields is always valid JSON.
-        let json = |settings: Result<Value, serde_json::Error>| settings.unwrap_or_default();
-        let groups = [
-            ("build", json(serde_json::to_value(&self.settings.build))),
-            ("events", json(serde_json::to_value(&self.settings.events))),
-            ("mcp", json(serde_json::to_value(&self.settings.mcp))),
-            ("processes", json(serde_json::to_value(&self.settings.processes))),
-            ("supervisor", json(serde_json::to_value(self.settings.supervisor))),
-        ];
-        for (group, values) in groups {
-            for (key, value) in values.as_object().into_iter().flatten() {
-                rows.push(self.provenance_row(&[group, key], value.clone()));
-            }
-        }
-        for (path, value) in self.settings.models.rows() {
-            let path: Vec<_> = path.iter().map(String::as_str).collect();
-            rows.push(self.provenance_row(&path, value));
-        }
-        let mut extensions: BTreeMap<&str, (Value, Option<&Path>)> = BTreeMap::new();
-        for (manifest, path) in manifests {
-            let config = self.settings.extension_config(manifest);
-            extensions.insert(manifest.id.as_str(), (config, Some(path)));
-        }
-        for (id, keys) in &self.settings.extensions {
-            // Settings of missing extensions are listed, too.
-            extensions.entry(id).or_insert_with(|| (Value::Object(keys.clone()), None));
-        }
-        for (id, (config, path)) in extensions {
-            let overridden = self.settings.extensions.get(id);
-            for (key, value) in config.as_object().into_iter().flatten() {
-                let dotted = format!("extensions.{id}.{key}");
-                let own = overridden.is_some_and(|keys| keys.contains_key(key));
-                let configured = self.settings.configured.get(id);
-                let source = match configured.is_some_and(|keys| keys.contains_key(key)) {
-                    true => CONFIGURED.to_owned(),
-                    false => path.map(|path| path.display().to_string()).unwrap_or_default(),
-                };
-                rows.push(match own {
-                    true => self.provenance_row(&["extensions", id, key], value.clone()),
-                    false => SettingProvenance { key: dotted, value: value.clone(), source },
-                });
-            }
-        }
-        rows.sort_by(|a, b| a.key.cmp(&b.key));
-        rows
-    }
-
-    fn provenance_row(&self, path: &[&str], value: Value) -> SettingProvenance {
-        let key = path.join(".");
-        let metadata = self.figment.find_metadata(&key);
-        let (file, written) = &self.written;
-        let is_written = path.iter().try_fold(written, |value, key| value.get(key)).is_some();
-        // figment names the environment without a source.
-        let source = if metadata.is_some_and(|metadata| metadata.source.is_none()) {
-            format!("variable {ENV_PREFIX}{}", key.to_uppercase().replace('.', "__"))
-        } else if is_written {
-            file.display().to_string()
-        } else {
-            "default".to_owned()
-        };
-        SettingProvenance { key, value, source }
-    }
 }
 
 #[cfg(test)]
