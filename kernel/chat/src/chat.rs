@@ -12,7 +12,9 @@ use skillhost_home::ModelsSettings;
 use skillhost_payload::{
     ApprovalPolicy, CallContext, CallOrigin, OperatorCommand, ToolOutput, format_minute,
 };
-use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, display_safe, exit};
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, DIM, TableColumn, display_safe, exit,
+};
 
 use crate::arguments::ChatArgs;
 use crate::connection::{KernelBoot, ThreadOverview};
@@ -249,7 +251,8 @@ async fn agents(talk: &ChatSession<'_>) -> Result<(), CliError> {
             vec![here.to_owned(), agent.id.to_string(), problem.unwrap_or(agent.name.clone())]
         })
         .collect();
-    output.print_table(&["", "AGENT", "NAME"], &rows)
+    let columns = [TableColumn::fixed(""), TableColumn::fixed("AGENT"), TableColumn::text("NAME")];
+    output.print_table(&columns, &rows)
 }
 
 fn thread(talk: &ChatSession<'_>) -> Result<(), CliError> {
@@ -317,7 +320,7 @@ async fn model(talk: &mut ChatSession<'_>, name: Option<&str>) -> Result<(), Cli
         .into_iter()
         .map(|name| vec![if name == present { "*" } else { "" }.to_owned(), name])
         .collect();
-    output.print_table(&["", "MODEL"], &rows)
+    output.print_table(&[TableColumn::fixed(""), TableColumn::fixed("MODEL")], &rows)
 }
 
 async fn tools(talk: &ChatSession<'_>) -> Result<(), CliError> {
@@ -340,7 +343,13 @@ async fn tools(talk: &ChatSession<'_>) -> Result<(), CliError> {
             vec![tool.spec.name.clone(), tool.extension.to_string(), approval.to_owned(), about]
         })
         .collect();
-    output.print_table(&["TOOL", "EXTENSION", "APPROVAL", "DESCRIPTION"], &rows)?;
+    let columns = [
+        TableColumn::fixed("TOOL"),
+        TableColumn::fixed("EXTENSION").with_rank(1),
+        TableColumn::text("APPROVAL"),
+        TableColumn::text("DESCRIPTION"),
+    ];
+    output.print_table(&columns, &rows)?;
     for failed in &listing.failed {
         let (extension, error) = (&failed.extension, &failed.error.message);
         output.print_note(format!("the tools of {extension} are missing: {error}"));
@@ -393,7 +402,14 @@ fn list_threads(talk: &ChatSession<'_>) -> Result<(), CliError> {
             vec![here.to_owned(), thread.id, thread.agent, changed, title]
         })
         .collect();
-    output.print_table(&["", "THREAD", "AGENT", "CHANGED (UTC)", "TITLE"], &rows)
+    let columns = [
+        TableColumn::fixed(""),
+        TableColumn::fixed("THREAD"),
+        TableColumn::fixed("AGENT").with_rank(2),
+        TableColumn::fixed("CHANGED (UTC)").with_rank(1),
+        TableColumn::text("TITLE"),
+    ];
+    output.print_table(&columns, &rows)
 }
 
 /// Returns the last threads that hold messages.

@@ -123,6 +123,7 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentCommand {
     /// List agents
+    #[command(visible_alias = "ls")]
     List,
     /// Print the layers of an agent's instructions
     Show {
@@ -134,6 +135,7 @@ pub(crate) enum AgentCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExtensionCommand {
     /// List loaded, rejected and disabled extensions
+    #[command(visible_alias = "ls")]
     List,
     /// Check every extension; exit 1 on a problem
     ///
@@ -235,6 +237,7 @@ pub(crate) struct ExtensionBuildArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {
     /// List schedules with their next and last runs
+    #[command(visible_alias = "ls")]
     List,
     /// Run a schedule now and wait for its end
     ///
@@ -249,10 +252,16 @@ pub(crate) enum ScheduleCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolCommand {
     /// List tools
+    #[command(visible_alias = "ls")]
     List {
         /// Only tools offered to this agent
         #[arg(long, value_name = "ID")]
         agent: Option<String>,
+    },
+    /// Print the description and the parameters of a tool
+    Show {
+        /// Tool name
+        name: String,
     },
     /// Call a tool as the operator
     Call {

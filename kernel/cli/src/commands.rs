@@ -13,6 +13,7 @@ mod init;
 mod man;
 mod mcp;
 mod models;
+mod paged;
 mod run;
 mod schedule;
 mod schema;
@@ -31,7 +32,8 @@ use skillhost_operations::{
     WaitingReviews, cmd_backup, cmd_logs, cmd_restore, cmd_service, cmd_status, cmd_stop,
 };
 use skillhost_terminal::{
-    CliContext, CliError, ColorArg, CommandResult, LogFileWriter, LogWriter, Output, exit, queue,
+    CliContext, CliError, ColorArg, CommandResult, LogFileWriter, LogWriter, Output, exit,
+    hold_output, queue, suppress_notes,
 };
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -57,7 +59,7 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => return report_clap_error(&error),
     };
     let output = Output { json: cli.global.json };
-    to_exit_code(run(&cli), output)
+    to_exit_code(run(cli), output)
 }
 
 /// Returns the name and the arguments if a link named like the reference tool invoked the program.
@@ -94,46 +96,59 @@ fn report_clap_error(error: &clap::Error) -> ExitCode {
     error.exit()
 }
 
-fn run(cli: &Cli) -> CommandResult {
+fn run(cli: Cli) -> CommandResult {
     hide_memory();
     set_color(cli.global.color);
-    start_log(cli)?;
+    if cli.global.quiet {
+        suppress_notes();
+    }
+    if !cli.global.json && paged::is_paged(&cli.command) {
+        hold_output();
+    }
+    start_log(&cli)?;
     let session = CliContext::new(&cli.global)?;
-    match &cli.command {
-        TopLevelCommand::Run(args) if args.supervised => supervise::cmd_supervise(&session),
-        TopLevelCommand::Run(_) => run::cmd_run(&session),
-        TopLevelCommand::Status => cmd_status(&session, &|home| waiting_reviews(&session, home)),
-        TopLevelCommand::Stop => cmd_stop(&session),
-        TopLevelCommand::Logs(args) => cmd_logs(&session, args),
-        TopLevelCommand::Backup(args) => cmd_backup(&session, args),
-        TopLevelCommand::Restore(args) => cmd_restore(&session, args),
-        TopLevelCommand::Service(command) => cmd_service(&session, command),
-        TopLevelCommand::Ask(args) => ask::cmd_ask(&session, args),
-        TopLevelCommand::Chat(args) => skillhost_chat::cmd_chat(&session, args, &|choice, work| {
-            with_own_kernel(&session, choice, work)
+    let outcome = dispatch(&session, &cli.command);
+    // An error of the command is printed below its output.
+    session.show_held_output();
+    outcome
+}
+
+fn dispatch(session: &CliContext, command: &TopLevelCommand) -> CommandResult {
+    match command {
+        TopLevelCommand::Run(args) if args.supervised => supervise::cmd_supervise(session),
+        TopLevelCommand::Run(_) => run::cmd_run(session),
+        TopLevelCommand::Status => cmd_status(session, &|home| waiting_reviews(session, home)),
+        TopLevelCommand::Stop => cmd_stop(session),
+        TopLevelCommand::Logs(args) => cmd_logs(session, args),
+        TopLevelCommand::Backup(args) => cmd_backup(session, args),
+        TopLevelCommand::Restore(args) => cmd_restore(session, args),
+        TopLevelCommand::Service(command) => cmd_service(session, command),
+        TopLevelCommand::Ask(args) => ask::cmd_ask(session, args),
+        TopLevelCommand::Chat(args) => skillhost_chat::cmd_chat(session, args, &|choice, work| {
+            with_own_kernel(session, choice, work)
         }),
-        TopLevelCommand::Thread(command) => threads::cmd_threads(&session, command),
-        TopLevelCommand::Event(command) => events::cmd_events(&session, command),
-        TopLevelCommand::Agent(command) => agent::cmd_agent(&session, command),
-        TopLevelCommand::Extension(command) => ext::cmd_ext(&session, command),
-        TopLevelCommand::Schedule(command) => schedule::cmd_schedule(&session, command),
-        TopLevelCommand::Tool(command) => tool::cmd_tool(&session, command),
+        TopLevelCommand::Thread(command) => threads::cmd_threads(session, command),
+        TopLevelCommand::Event(command) => events::cmd_events(session, command),
+        TopLevelCommand::Agent(command) => agent::cmd_agent(session, command),
+        TopLevelCommand::Extension(command) => ext::cmd_ext(session, command),
+        TopLevelCommand::Schedule(command) => schedule::cmd_schedule(session, command),
+        TopLevelCommand::Tool(command) => tool::cmd_tool(session, command),
         TopLevelCommand::Skill(command) => {
-            skill_commands::cmd_skill(&session, command, &|request| {
-                request_from_kernel(&session, request)
+            skill_commands::cmd_skill(session, command, &|request| {
+                request_from_kernel(session, request)
             })
         }
-        TopLevelCommand::Export(args) => skill_commands::cmd_export(&session, args),
-        TopLevelCommand::Mcp(args) => mcp::cmd_mcp(&session, args),
-        TopLevelCommand::Model(command) => models::cmd_models(&session, command),
+        TopLevelCommand::Export(args) => skill_commands::cmd_export(session, args),
+        TopLevelCommand::Mcp(args) => mcp::cmd_mcp(session, args),
+        TopLevelCommand::Model(command) => models::cmd_models(session, command),
         TopLevelCommand::Config(ConfigArgs { command: None | Some(ConfigCommand::Show) }) => {
-            config::cmd_config(&session)
+            config::cmd_config(session)
         }
         TopLevelCommand::Schema(args) => schema::cmd_schema(args),
-        TopLevelCommand::Init(args) => init::cmd_init(&session, args),
-        TopLevelCommand::Trust(args) => trust::cmd_trust(&session, args),
+        TopLevelCommand::Init(args) => init::cmd_init(session, args),
+        TopLevelCommand::Trust(args) => trust::cmd_trust(session, args),
         TopLevelCommand::Completions(args) => completions(args),
-        TopLevelCommand::Man(args) => man::cmd_man(&session, args),
+        TopLevelCommand::Man(args) => man::cmd_man(session, args),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 /// Options of every command.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Home directory, which has a sandbox/ [env: SKILLHOST_HOME] [default: the nearest parent
@@ -18,10 +18,10 @@ pub struct GlobalArgs {
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// Use of colors in the output
+    /// Use of colors in the output; `auto` respects NO_COLOR and CLICOLOR_FORCE
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorArg::Auto)]
     pub color: ColorArg,
-    /// Log errors only
+    /// Print no notes and log errors only
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Log more; `-vv` for debug events
@@ -67,9 +67,10 @@ impl GlobalArgs {
 }
 
 /// A use of colors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorArg {
     /// Where the output is a terminal that shows them
+    #[default]
     Auto,
     /// Always
     Always,
@@ -78,9 +79,10 @@ pub enum ColorArg {
 }
 
 /// A format of log events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum LogFormat {
     /// Lines of text
+    #[default]
     Text,
     /// JSON lines
     Json,

@@ -15,11 +15,12 @@ use skillhost_control::{
 use skillhost_home::{Environment, Home, HomeError, LoadedSettings, Settings};
 use skillhost_payload::OperatorCommand;
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arguments::GlobalArgs;
 use crate::error::CliError;
 use crate::exit;
-use crate::output::Output;
+use crate::output::{Output, show_held_output};
 
 /// The global arguments together with the environment and the runtime of the process.
 pub struct CliContext {
@@ -64,6 +65,12 @@ impl CliContext {
         // An unusable record grants no trust; commands that require trust report the reason.
         let trusted = self.trust_home || home.require_trust(&self.environment).is_ok();
         Ok(if trusted { home } else { home.into_untrusted() })
+    }
+
+    /// Returns `true` if a home is named or found, even if it is broken.
+    pub fn has_home(&self) -> bool {
+        let found = Home::find(self.home_argument.as_deref(), &self.environment);
+        !matches!(found, Err(HomeError::NotFound))
     }
 
     /// Returns the home if it is trusted.
@@ -164,6 +171,18 @@ impl CliContext {
     pub fn spawn(&self, work: BoxFuture<'static, ()>) -> Result<(), CliError> {
         self.runtime()?.spawn(work);
         Ok(())
+    }
+
+    /// Shows the output that [`hold_output`](crate::hold_output) has held back, one screen at a time
+    /// if it is longer than one. If the pager fails, the output is printed directly, and one note
+    /// gives the reason.
+    pub fn show_held_output(&self) {
+        show_held_output(&|| {
+            let runtime =
+                self.runtime().map_err(|error| io::Error::other(error.message().to_owned()))?;
+            // The handler stays for the rest of the process.
+            runtime.block_on(async { signal(SignalKind::interrupt()) }).map(drop)
+        });
     }
 
     fn runtime(&self) -> Result<&Runtime, CliError> {

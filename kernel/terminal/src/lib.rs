@@ -6,6 +6,7 @@ mod context;
 mod error;
 pub mod exit;
 mod home_error;
+mod id_prefix;
 mod input;
 mod markdown;
 mod output;
@@ -14,11 +15,12 @@ mod sanitize;
 pub use arguments::{ColorArg, GlobalArgs};
 pub use context::{CliContext, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, parse_answer};
 pub use error::CliError;
+pub use id_prefix::resolve_id;
 pub use input::text_or_stdin;
 pub use markdown::{MarkdownLayout, MarkdownStream};
 pub use output::queue::{self, LogFileWriter, LogWriter};
 pub use output::{
-    BOLD, CommandResult, DIM, GREEN, Output, RED, SCHEMA_VERSION, YELLOW, display_safe,
-    ignore_broken_pipe, json_text,
+    BOLD, CommandResult, DIM, GREEN, Output, RED, SCHEMA_VERSION, TableColumn, YELLOW,
+    display_safe, hold_output, ignore_broken_pipe, json_text, suppress_notes, wrap_line,
 };
 pub use sanitize::sanitize;

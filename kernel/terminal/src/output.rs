@@ -2,9 +2,9 @@
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,36 @@ use crate::error::CliError;
 use crate::exit;
 use crate::sanitize::{escape_in_json, sanitize};
 
+mod paging;
 pub mod queue;
+mod table;
+
+pub use table::TableColumn;
+
+/// Whether notes are left out.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Holds all further output back until [`CliContext::show_held_output`], if standard output is a
+/// terminal that can page it.
+///
+/// [`CliContext::show_held_output`]: crate::CliContext::show_held_output
+pub fn hold_output() {
+    paging::hold_output();
+}
+
+/// Shows the held output, and prints what follows it.
+pub(crate) fn show_held_output(ignore_interrupts: &dyn Fn() -> io::Result<()>) {
+    let rest = paging::release_output(ignore_interrupts);
+    rest.stderr.into_iter().for_each(to_stderr);
+    if let Some(failure) = rest.failure {
+        Output { json: false }.print_note(failure);
+    }
+}
+
+/// Leaves out all further notes of this process, as `--quiet` requests.
+pub fn suppress_notes() {
+    QUIET.store(true, Ordering::Relaxed);
+}
 
 /// Version of every `--json` object.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -43,9 +72,25 @@ impl Output {
     pub fn print_line(self, line: impl Display) -> Result<(), CliError> {
         match queue::stdout_queue() {
             Some(queue) => queue.push(format!("{line}\n").into_bytes()),
-            None => ignore_broken_pipe(writeln!(anstream::stdout(), "{line}"))?,
+            None => {
+                let line = format!("{line}\n");
+                let line = match self.uses_color() {
+                    true => line,
+                    false => anstream::adapter::strip_str(&line).to_string(),
+                };
+                ignore_broken_pipe(StandardOutput.write_all(line.as_bytes()))?;
+            }
         }
         Ok(())
+    }
+
+    /// Prints a line, wrapped between words to the width of the terminal; further lines are indented.
+    /// Untrusted text in it must have passed [`display_safe`].
+    pub fn print_wrapped(self, line: &str, indent: usize) -> Result<(), CliError> {
+        match self.width() {
+            None => self.print_line(line),
+            Some(width) => self.print_line(wrap_line(line, width, indent)),
+        }
     }
 
     /// Returns whether standard output uses colors.
@@ -61,22 +106,19 @@ impl Output {
     /// Returns buffered standard output for many lines; the caller applies styles (see
     /// [`Output::uses_color`]).
     pub fn buffered(self) -> impl Write {
-        io::BufWriter::with_capacity(64 * 1024, io::stdout().lock())
+        io::BufWriter::with_capacity(64 * 1024, StandardOutput)
     }
 
     /// Prints a text unchanged, with a final newline; on a terminal, sanitized.
     pub fn print_text(self, text: &str) -> Result<(), CliError> {
-        let mut stdout = io::stdout().lock();
-        let text = if stdout.is_terminal() { sanitize(text) } else { text.into() };
-        let newline = if text.ends_with('\n') { "" } else { "\n" };
-        ignore_broken_pipe(write!(stdout, "{text}{newline}"))
+        self.print_raw(text)?;
+        if text.ends_with('\n') { Ok(()) } else { self.print_raw("\n") }
     }
 
     /// Prints a part of a text unchanged; on a terminal, sanitized.
     pub fn print_raw(self, text: &str) -> Result<(), CliError> {
-        let mut stdout = io::stdout().lock();
-        let text = if stdout.is_terminal() { sanitize(text) } else { text.into() };
-        ignore_broken_pipe(stdout.write_all(text.as_bytes()))
+        let text = if io::stdout().is_terminal() { sanitize(text) } else { text.into() };
+        ignore_broken_pipe(StandardOutput.write_all(text.as_bytes()))
     }
 
     /// Prints a chunk of a streamed text as [`Output::print_raw`] does, and flushes it.
@@ -125,34 +167,42 @@ impl Output {
         let text = json_text(&object)?;
         match queue::stdout_queue() {
             Some(queue) => queue.push(format!("{text}\n").into_bytes()),
-            None => ignore_broken_pipe(writeln!(io::stdout().lock(), "{text}"))?,
+            None => ignore_broken_pipe(writeln!(StandardOutput, "{text}"))?,
         }
         Ok(())
     }
 
-    /// Prints rows under a header in aligned columns.
-    pub fn print_table(self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        table.set_content_arrangement(ContentArrangement::Disabled);
-        table.set_header(header);
-        for row in rows {
-            table.add_row(row.iter().map(|cell| display_safe(cell).replace('\n', " ")));
+    /// Prints rows under a header in aligned columns that fit the terminal. A note names the columns
+    /// that do not fit.
+    pub fn print_table(
+        self,
+        columns: &[TableColumn<'_>],
+        rows: &[Vec<String>],
+    ) -> Result<(), CliError> {
+        let safe = |cell: &String| display_safe(cell).replace(['\n', '\t'], " ");
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(safe).collect()).collect();
+        let table = table::render_table(columns, &rows, self.width());
+        if let Some(header) = table.header {
+            self.print_line(format!("{BOLD}{header}{BOLD:#}"))?;
         }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 1));
-        }
-        for line in table.lines() {
-            self.print_line(line.trim_end())?;
+        table.lines.iter().try_for_each(|line| self.print_line(line))?;
+        if !table.omitted.is_empty() {
+            let omitted = table.omitted.join(", ");
+            self.print_note(format!("columns that do not fit here: {omitted}; --json has all"));
         }
         Ok(())
     }
 
     /// Prints a message that is not part of the result.
     pub fn print_note(self, text: impl Display) {
-        if !self.json {
+        if !self.json && !QUIET.load(Ordering::Relaxed) {
             let text = text.to_string();
-            to_stderr(format!("{YELLOW}note{YELLOW:#}: {}\n", sanitize(&text)));
+            let mut line = format!("{YELLOW}note{YELLOW:#}: {}", sanitize(&text));
+            if io::stderr().is_terminal() {
+                line = wrap_line(&line, usize::from(termimad::terminal_size().0), "note: ".len());
+            }
+            to_stderr(line + "\n");
         }
     }
 
@@ -179,8 +229,30 @@ impl Output {
     }
 }
 
+/// Wraps a line between words; further lines are indented. A word that is wider than the terminal is
+/// kept whole, and styles have no width.
+pub fn wrap_line(line: &str, width: usize, indent: usize) -> String {
+    // A deep indentation would leave only a few words on each line.
+    let indent = if indent + 24 > width { 4.min(width / 4) } else { indent };
+    table::wrap_words(line, width, indent).join("\n")
+}
+
+/// Standard output, or the output that is held back for a pager.
+struct StandardOutput;
+
+impl Write for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if paging::hold_stdout(bytes) { Ok(bytes.len()) } else { io::stdout().lock().write(bytes) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().lock().flush()
+    }
+}
+
 /// Writes to stderr; a closed stderr does not fail the command.
 fn to_stderr(text: String) {
+    let Some(text) = paging::hold_stderr(text) else { return };
     match queue::stderr_queue() {
         Some(queue) => queue.push(text.into_bytes()),
         None => {

@@ -73,6 +73,10 @@ impl Terminal {
         tcsetwinsize(&line, size).expect("a terminal has a size");
         let before = tcgetattr(&line).expect("a terminal has modes");
         let side = || line.try_clone().expect("a file can be shared");
+        // Long output would wait for a key; a test of paging names its own pager.
+        if !command.get_envs().any(|(name, _)| name == "PAGER") {
+            command.env("PAGER", "cat");
+        }
         let child = command
             .env("TERM", "xterm-256color")
             .process_group(0)

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use skill_ledger::{AuditEntry, AuditFilter};
 use skillhost_payload::format_rfc3339;
-use skillhost_terminal::{CliContext, CommandResult, exit, json_text};
+use skillhost_terminal::{CliContext, CommandResult, TableColumn, exit, json_text};
 
 use super::review_context::ReviewContext;
 use crate::arguments::{AuditLogArgs, AuditStart};
@@ -32,8 +32,18 @@ pub(super) fn cmd_skill_audit_log(session: &CliContext, args: &AuditLogArgs) -> 
         return Ok(exit::OK);
     }
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect::<Result<_, _>>()?;
-    let header = ["#", "time", "what", "by", "via", "skill", "proposal", "version", "detail"];
-    session.output.print_table(&header, &rows)?;
+    let columns = [
+        TableColumn::fixed("#"),
+        TableColumn::fixed("time"),
+        TableColumn::fixed("what"),
+        TableColumn::text("by"),
+        TableColumn::fixed("via").with_rank(3),
+        TableColumn::fixed("skill"),
+        TableColumn::fixed("proposal").with_rank(2),
+        TableColumn::fixed("version").with_rank(1),
+        TableColumn::text("detail").with_rank(4),
+    ];
+    session.output.print_table(&columns, &rows)?;
     Ok(exit::OK)
 }
 

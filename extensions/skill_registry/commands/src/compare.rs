@@ -19,7 +19,7 @@ struct VersionComparison<'a> {
 
 pub(super) fn cmd_skill_diff(session: &CliContext, args: &DiffArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;
-    let id = &args.skill;
+    let id = &context.resolve_skill(&args.skill)?;
     let versions = context.with_ledger(|ledger, skills| ledger.history(skills, id))?;
     let last = versions.last().map_or(1, |version| version.number);
     let to = args.to.unwrap_or(last);

@@ -206,7 +206,8 @@ fn select_skills<'s>(
         }
         return Ok((chosen, left_out));
     }
-    for id in args.ids.iter().collect::<BTreeSet<_>>() {
+    let ids = args.ids.iter().map(|id| home_skills::resolve_skill(snapshot, id));
+    for id in &ids.collect::<Result<BTreeSet<String>, CliError>>()? {
         let skill =
             snapshot.get(id).filter(|skill| skill.id().as_str() == id).ok_or_else(|| {
                 let similar = snapshot.similar(id, Audience::Operator);

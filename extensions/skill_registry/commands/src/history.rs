@@ -3,22 +3,31 @@
 use serde_json::json;
 use skill_ledger::{SkillVersion, VersionAuthor};
 use skillhost_payload::format_minute;
-use skillhost_terminal::{CliContext, CommandResult, exit};
+use skillhost_terminal::{CliContext, CommandResult, TableColumn, exit};
 
 use super::review_context::ReviewContext;
 use crate::arguments::HistoryArgs;
 
 pub(super) fn cmd_skill_history(session: &CliContext, args: &HistoryArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;
-    let versions = context.with_ledger(|ledger, skills| ledger.history(skills, &args.skill))?;
+    let skill = &context.resolve_skill(&args.skill)?;
+    let versions = context.with_ledger(|ledger, skills| ledger.history(skills, skill))?;
     if session.output.json {
-        session.output.print_json(&json!({ "skill_id": args.skill, "versions": versions }))?;
+        session.output.print_json(&json!({ "skill_id": skill, "versions": versions }))?;
         return Ok(exit::OK);
     }
     let rows: Vec<Vec<String>> = versions.iter().map(row).collect();
-    let header =
-        ["version", "recorded (UTC)", "digest", "files", "bytes", "by", "approved by", "reason"];
-    session.output.print_table(&header, &rows)?;
+    let columns = [
+        TableColumn::fixed("version"),
+        TableColumn::fixed("recorded (UTC)"),
+        TableColumn::fixed("digest"),
+        TableColumn::fixed("files").with_rank(4),
+        TableColumn::fixed("bytes").with_rank(5),
+        TableColumn::text("by"),
+        TableColumn::text("approved by").with_rank(2),
+        TableColumn::text("reason").with_rank(1),
+    ];
+    session.output.print_table(&columns, &rows)?;
     let partly = versions.iter().filter(|version| !version.complete).count();
     if partly > 0 {
         session.output.print_note(format!("of {partly} versions not every file is kept"));

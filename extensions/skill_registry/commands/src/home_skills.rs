@@ -19,7 +19,7 @@ use skill_service::{
 use skillhost_home::{Home, Installation, discover_manifests};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, DIM, Output, RED, YELLOW, display_safe, exit,
-    ignore_broken_pipe, sanitize,
+    ignore_broken_pipe, resolve_id, sanitize, wrap_line,
 };
 
 use super::declared;
@@ -35,7 +35,7 @@ pub(super) fn cmd_skill_list(
     tag: &[String],
     roots: &SkillRoots,
 ) -> CommandResult {
-    let store = open_store(session, roots)?;
+    let store = open_readable_store(session, roots)?;
     let tags = (!tag.is_empty()).then(|| tag.to_vec());
     let args = ListSkillsArgs { query: query.map(str::to_owned), limit: Some(usize::MAX), tags };
     let snapshot = store.snapshot();
@@ -44,8 +44,9 @@ pub(super) fn cmd_skill_list(
 }
 
 pub(super) fn cmd_skill_show(session: &CliContext, id: &str, roots: &SkillRoots) -> CommandResult {
-    let store = open_store(session, roots)?;
+    let store = open_readable_store(session, roots)?;
     let snapshot = store.snapshot();
+    let id = &resolve_skill(&snapshot, id)?;
     let standing = approval_statuses(session, roots, &snapshot);
     let mut grants = Vec::new();
     if roots.roots.is_empty() {
@@ -56,10 +57,11 @@ pub(super) fn cmd_skill_show(session: &CliContext, id: &str, roots: &SkillRoots)
 }
 
 pub(super) fn cmd_skill_read(session: &CliContext, id: &str, roots: &SkillRoots) -> CommandResult {
-    let store = open_store(session, roots)?;
-    let args = ReadSkillArgs { skill_id: id.to_owned() };
+    let store = open_readable_store(session, roots)?;
+    let snapshot = store.snapshot();
+    let args = ReadSkillArgs { skill_id: resolve_skill(&snapshot, id)? };
     let answer =
-        read_skill(&store, &store.snapshot(), Audience::Operator, &args).map_err(registry_error)?;
+        read_skill(&store, &snapshot, Audience::Operator, &args).map_err(registry_error)?;
     print(session.output, &answer)?;
     Ok(exit::OK)
 }
@@ -70,8 +72,9 @@ pub(super) fn cmd_skill_resource(
     path: &str,
     roots: &SkillRoots,
 ) -> CommandResult {
-    let store = open_store(session, roots)?;
-    print_resource(session.output, &store, id, path)?;
+    let store = open_readable_store(session, roots)?;
+    let id = resolve_skill(&store.snapshot(), id)?;
+    print_resource(session.output, &store, &id, path)?;
     Ok(exit::OK)
 }
 
@@ -81,6 +84,36 @@ pub(crate) fn open_store(session: &CliContext, roots: &SkillRoots) -> Result<Sto
         if roots.roots.is_empty() { home_options(session)? } else { root_options(session, roots)? };
     Store::open(options, Arc::new(SystemClock))
         .map_err(|error| CliError::usage(error.to_string()).with_hint("see: skillhost config"))
+}
+
+/// Opens the roots as [`open_store`] does; outside of a home, the working directory is the root.
+pub(crate) fn open_readable_store(
+    session: &CliContext,
+    roots: &SkillRoots,
+) -> Result<Store, CliError> {
+    if !roots.roots.is_empty() || session.has_home() {
+        return open_store(session, roots);
+    }
+    let here = &session.environment.current_dir;
+    // A skill is found by its directory, which lies in the one above.
+    let root = match (here.join("SKILL.md").exists(), here.parent()) {
+        (true, Some(above)) => above,
+        _ => here,
+    };
+    session.output.print_note(format!("no home here: these are the skills in {}", root.display()));
+    let roots = SkillRoots { roots: vec![root.to_owned()] };
+    open_store(session, &roots)
+}
+
+/// Returns the name of a skill, which may be given as a unique prefix of its id.
+///
+/// # Errors
+/// Several skills have such an id.
+pub(crate) fn resolve_skill(snapshot: &Snapshot, given: &str) -> Result<String, CliError> {
+    if snapshot.get(given).is_some() {
+        return Ok(given.to_owned());
+    }
+    resolve_id("skills", given, snapshot.skills().iter().map(|skill| skill.id().as_str()))
 }
 
 /// Opens the ledger of a home; that of an untrusted home is read-only.
@@ -225,6 +258,7 @@ fn print_list(
         dim.render_reset().to_string(),
     ];
     let mut stdout = output.buffered();
+    let columns = output.width();
     let mut matched = 0;
     let mut line = String::new();
     for (skill, _) in matching_skills(snapshot, Audience::Operator, args) {
@@ -251,9 +285,13 @@ fn print_list(
         for piece in [" ", &*dim, "[~", &*tokens, " tokens, ", &*source] {
             line.push_str(piece);
         }
-        for piece in [untrusted, unapproved, comma, state, "]", &*end, "\n"] {
+        for piece in [untrusted, unapproved, comma, state, "]", &*end] {
             line.push_str(piece);
         }
+        if let Some(columns) = columns {
+            line = wrap_line(&line, columns, width + 2);
+        }
+        line.push('\n');
         ignore_broken_pipe(stdout.write_all(line.as_bytes()))?;
     }
     ignore_broken_pipe(stdout.flush())?;
@@ -337,16 +375,9 @@ fn show_skill(
     }
     let text = |key: &str| read[key].as_str().unwrap_or_default().to_owned();
     output.print_line(format!("{BOLD}{}{BOLD:#}", display_safe(skill.id().as_str())))?;
-    output.print_line(format!("description  {}", display_safe(skill.description().trim_end())))?;
-    output.print_line(format!(
-        "location     {}",
-        display_safe(&skill.location().display().to_string())
-    ))?;
-    output.print_line(format!(
-        "source       {} ({})",
-        display_safe(skill.source()),
-        trust_name(skill)
-    ))?;
+    print_field(output, "description", skill.description().trim_end())?;
+    print_field(output, "location", &skill.location().display().to_string())?;
+    print_field(output, "source", &format!("{} ({})", skill.source(), trust_name(skill)))?;
     let (state, setting) = (snapshot.state(skill), snapshot.matching_setting(skill));
     if state != SkillState::On {
         let by = match setting {
@@ -355,29 +386,28 @@ fn show_skill(
             }
             _ => "disable-model-invocation in its SKILL.md".to_owned(),
         };
-        output.print_line(format!("state        {} ({})", state.as_str(), display_safe(&by)))?;
+        print_field(output, "state", &format!("{} ({by})", state.as_str()))?;
     }
     for line in standing.map(format_approval_status).into_iter().flatten() {
-        output.print_line(format!("standing     {}", display_safe(&line)))?;
+        print_field(output, "standing", &line)?;
     }
     if let Some(ToolGrant { allowed_tools, approved, digest, .. }) = grant {
-        let tools = display_safe(&allowed_tools.join(", "));
         let counts = if *approved { "calls need no question" } else { "does not count" };
-        output.print_line(format!("allowed      {tools} ({counts})"))?;
+        print_field(output, "allowed", &format!("{} ({counts})", allowed_tools.join(", ")))?;
         if !approved && standing.is_none() {
             let how = "`skillhost skill approve` takes the digest";
-            output.print_line(format!("             {how} {digest} for all of it"))?;
+            print_field(output, "", &format!("{how} {digest} for all of it"))?;
         }
     }
     output.print_line(format!("digest       sha256 {}", text("digest")))?;
     output.print_line(format!("tokens       approx. {}", read["tokens"]))?;
     for (label, values) in [("tags", skill.tags()), ("requires", skill.requires())] {
         if !values.is_empty() {
-            output.print_line(format!("{label:<12} {}", display_safe(&values.join(", "))))?;
+            print_field(output, label, &values.join(", "))?;
         }
     }
     for (label, text) in declared::lines(&declared) {
-        output.print_line(format!("{label:<12} {}", display_safe(&text)))?;
+        print_field(output, label, &text)?;
     }
     for resource in read["resources"].as_array().into_iter().flatten() {
         let path = resource["path"].as_str().unwrap_or_default();
@@ -389,16 +419,19 @@ fn show_skill(
         ))?;
     }
     for note in read["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        output.print_line(format!("note         {}", display_safe(note)))?;
+        print_field(output, "note", note)?;
     }
     for problem in problems {
         let colour = if problem.skipped { RED } else { YELLOW };
-        output.print_line(format!(
-            "{colour}diagnostic{colour:#}   {}",
-            display_safe(&problem.to_string())
-        ))?;
+        let problem = display_safe(&problem.to_string());
+        output.print_wrapped(&format!("{colour}diagnostic{colour:#}   {problem}"), 13)?;
     }
     Ok(())
+}
+
+/// Prints a labeled line; where it is wrapped, its other lines start below the text.
+fn print_field(output: Output, label: &str, text: &str) -> Result<(), CliError> {
+    output.print_wrapped(&format!("{label:<12} {}", display_safe(text)), 13)
 }
 
 fn trust_name(skill: &Skill) -> &'static str {

@@ -3,7 +3,7 @@
 use serde_json::json;
 use skill_ledger::{ProposalFilter, ProposalState, ReviewFlag};
 use skillhost_payload::format_minute;
-use skillhost_terminal::{CliContext, CommandResult, exit};
+use skillhost_terminal::{CliContext, CommandResult, TableColumn, exit};
 
 use super::review_context::ReviewContext;
 use crate::arguments::ProposalsArgs;
@@ -52,9 +52,18 @@ pub(super) fn cmd_skill_proposals(session: &CliContext, args: &ProposalsArgs) ->
             ]
         })
         .collect();
-    let header =
-        ["#", "id", "state", "skill", "file", "lines", "proposed (UTC)", "by", "justification"];
-    session.output.print_table(&header, &rows)?;
+    let columns = [
+        TableColumn::fixed("#"),
+        TableColumn::fixed("id").with_rank(5),
+        TableColumn::text("state"),
+        TableColumn::fixed("skill"),
+        TableColumn::fixed("file").with_rank(1),
+        TableColumn::fixed("lines").with_rank(4),
+        TableColumn::fixed("proposed (UTC)").with_rank(3),
+        TableColumn::fixed("by").with_rank(2),
+        TableColumn::text("justification").with_rank(1),
+    ];
+    session.output.print_table(&columns, &rows)?;
     let stale = listed.iter().filter(|summary| summary.state == ProposalState::Stale).count();
     if stale > 0 {
         session.output.print_note(format!(

@@ -101,6 +101,7 @@ fn find(session: &CliContext, named: &Path) -> Result<SanitizedSkill, CliError> 
         session.home().map_err(nowhere)?;
         let store = home_skills::open_store(session, &SkillRoots { roots: Vec::new() })?;
         let snapshot = store.snapshot();
+        let id = &*home_skills::resolve_skill(&snapshot, id)?;
         let Some(skill) = snapshot.get(id) else {
             let message = format!("skill `{id}` not found, neither here nor in the home");
             return Err(CliError::new(exit::NOT_FOUND, message).with_hint(

@@ -64,6 +64,11 @@ impl ReviewContext {
         self.store.snapshot()
     }
 
+    /// Returns the name of a skill, which may be given as a unique prefix of its id.
+    pub(super) fn resolve_skill(&self, given: &str) -> Result<String, CliError> {
+        home_skills::resolve_skill(&self.snapshot(), given)
+    }
+
     /// Rescans the skills.
     pub(super) fn refresh(&self) {
         self.store.poll();

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use skill_rules::explain::render_page;
 use skill_rules::{RULES, Rule, RuleGroup, find_rule, similar_rules};
-use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, TableColumn, display_safe, exit, resolve_id,
+};
 
 use crate::arguments::RulesArgs;
 
@@ -15,8 +17,14 @@ pub(super) fn cmd_skill_rules(session: &CliContext, args: &RulesArgs) -> Command
         let rules: Vec<_> = rules.iter().map(|rule| to_json(rule, with_docs)).collect();
         session.output.print_json(&json!({ "rules": rules }))?;
     } else if chosen.is_empty() {
-        let header = ["RULE", "SPEC", "GROUP", "FIX", "FINDS"];
-        session.output.print_table(&header, &RULES.iter().map(row).collect::<Vec<_>>())?;
+        let columns = [
+            TableColumn::fixed("RULE"),
+            TableColumn::fixed("SPEC"),
+            TableColumn::fixed("GROUP").with_rank(2),
+            TableColumn::fixed("FIX").with_rank(1),
+            TableColumn::text("FINDS"),
+        ];
+        session.output.print_table(&columns, &RULES.iter().map(row).collect::<Vec<_>>())?;
     } else {
         for (index, rule) in chosen.into_iter().enumerate() {
             if index > 0 {
@@ -34,6 +42,7 @@ pub(super) fn print_rule_page(session: &CliContext, id: &str) -> CommandResult {
 }
 
 fn find(id: &str) -> Result<&'static Rule, CliError> {
+    let id = &*resolve_id("rules", id, RULES.iter().map(|rule| rule.id))?;
     find_rule(id).ok_or_else(|| {
         let error =
             CliError::new(exit::NOT_FOUND, format!("rule `{}` not found", display_safe(id)));

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 use skill_catalog::{Audience, Skill, TrustLevel};
-use skill_search::{Ranker, RankingExplanation};
+use skill_search::{ExplainedHit, QueryTerm, Ranker, RankingExplanation};
 use skill_service::{
     ListSkillsArgs, SearchContext, SkillQuery, SkillSearchResult, SkillSearcher, search_skills,
 };
 use skillhost_terminal::{
-    BOLD, CliContext, CliError, CommandResult, DIM, Output, display_safe, exit,
+    BOLD, CliContext, CliError, CommandResult, DIM, Output, TableColumn, display_safe, exit,
 };
 
 use super::home_skills;
@@ -25,7 +25,7 @@ pub(super) fn cmd_skill_search(session: &CliContext, args: &SearchArgs) -> Comma
         return Err(CliError::usage("the query is empty")
             .with_hint("say what the skill is for; `skillhost skill list` prints all of them"));
     }
-    let store = home_skills::open_store(session, &args.roots)?;
+    let store = home_skills::open_readable_store(session, &args.roots)?;
     let snapshot = store.snapshot();
     let searcher = SkillSearcher::new();
     // No background task exists here, and the results must match those of an agent with a warm
@@ -69,7 +69,7 @@ pub(super) fn cmd_skill_search(session: &CliContext, args: &SearchArgs) -> Comma
     if args.explain
         && let Some(explanation) = searcher.explain(&store, &snapshot, &ask)
     {
-        explain(output, &explanation)?;
+        explain(output, &found, &explanation, snapshot.skills().len())?;
     }
     let (total, matched) = (snapshot.skills().len(), found.ranked.matched);
     if matched == 0 && total > 0 {
@@ -100,13 +100,25 @@ fn print(output: Output, found: &SkillSearchResult) -> Result<(), CliError> {
             // Writing to a `String` cannot fail.
             let _ = write!(line, " {DIM}[{}]{DIM:#}", notes.join(", "));
         }
-        output.print_line(line)?;
+        output.print_wrapped(&line, width + 10)?;
     }
     Ok(())
 }
 
-/// Prints the parts of the scores.
-fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliError> {
+/// Prints a sentence for each skill, then the parts of the scores.
+fn explain(
+    output: Output,
+    found: &SkillSearchResult,
+    explanation: &RankingExplanation,
+    skills: usize,
+) -> Result<(), CliError> {
+    output.print_line("")?;
+    for hit in &explanation.hits {
+        output.print_wrapped(&display_safe(&explain_hit(hit, &explanation.terms, skills)), 2)?;
+    }
+    if found.ranked.hits.is_empty() {
+        output.print_line("No word of the query occurs in a skill.")?;
+    }
     output.print_line("")?;
     output.print_line(format!(
         "{BOLD}ranker {}{BOLD:#}, {} candidates",
@@ -120,7 +132,15 @@ fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliEr
             vec![term.term.clone(), count, skills, format!("{:.4}", term.weight)]
         })
         .collect();
-    output.print_table(&["term", "in query", "in skills", "weight"], &rows)?;
+    output.print_table(
+        &[
+            TableColumn::fixed("term"),
+            TableColumn::fixed("in query"),
+            TableColumn::fixed("in skills"),
+            TableColumn::fixed("weight"),
+        ],
+        &rows,
+    )?;
     for hit in &explanation.hits {
         output.print_line("")?;
         output.print_line(format!("{BOLD}{}{BOLD:#}  {:.4}", display_safe(&hit.id), hit.score))?;
@@ -145,7 +165,47 @@ fn explain(output: Output, explanation: &RankingExplanation) -> Result<(), CliEr
                 ]
             })
             .collect();
-        output.print_table(&["feature", "value", "weight", "contribution"], &rows)?;
+        output.print_table(
+            &[
+                TableColumn::fixed("feature"),
+                TableColumn::fixed("value"),
+                TableColumn::fixed("weight"),
+                TableColumn::fixed("contribution"),
+            ],
+            &rows,
+        )?;
     }
     Ok(())
+}
+
+/// Returns a sentence that gives the reasons for the rank of a hit among `skills` skills.
+fn explain_hit(hit: &ExplainedHit, terms: &[QueryTerm], skills: usize) -> String {
+    let words: Vec<String> = hit
+        .matched
+        .iter()
+        .map(|term| format!("\"{}\" in its {}", term.term, join_words(&term.fields.names())))
+        .collect();
+    if words.is_empty() {
+        return format!("{} has no word of the query itself.", hit.id);
+    }
+    let has = format!("{} has {}", hit.id, words.join(", "));
+    let mut matched: Vec<&QueryTerm> =
+        terms.iter().filter(|term| hit.matched.iter().any(|it| it.term == term.term)).collect();
+    matched.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    match matched.as_slice() {
+        [rarest, next, ..] if rarest.weight > next.weight => format!(
+            "{has}; \"{}\" counts most, as only {} of {skills} skills have it.",
+            rarest.term, rarest.skills
+        ),
+        _ => format!("{has}."),
+    }
+}
+
+/// Joins words with commas and an "and".
+fn join_words(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }

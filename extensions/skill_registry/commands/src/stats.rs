@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
 use skillhost_payload::format_minute;
-use skillhost_terminal::{CliContext, CommandResult, exit};
+use skillhost_terminal::{CliContext, CommandResult, TableColumn, exit};
 
 use super::review_context::ReviewContext;
 use crate::arguments::StatsArgs;
@@ -35,8 +35,16 @@ pub(super) fn cmd_skill_stats(session: &CliContext, args: &StatsArgs) -> Command
             ]
         })
         .collect();
-    let header = ["skill", "reads", "files", "agents", "sessions", "tokens", "last read (UTC)"];
-    session.output.print_table(&header, &rows)?;
+    let columns = [
+        TableColumn::fixed("skill"),
+        TableColumn::fixed("reads"),
+        TableColumn::fixed("files").with_rank(4),
+        TableColumn::fixed("agents").with_rank(3),
+        TableColumn::fixed("sessions").with_rank(2),
+        TableColumn::fixed("tokens"),
+        TableColumn::fixed("last read (UTC)").with_rank(1),
+    ];
+    session.output.print_table(&columns, &rows)?;
     Ok(exit::OK)
 }
 

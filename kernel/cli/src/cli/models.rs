@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
     /// List providers, configured models and the agents that use them
+    #[command(visible_alias = "ls")]
     List,
     /// Send a minimal request to each model; exit 1 on a failure
     Check(CheckArgs),

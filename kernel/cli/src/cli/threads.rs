@@ -5,6 +5,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum ThreadCommand {
     /// List threads, newest change first
+    #[command(visible_alias = "ls")]
     List,
     /// Print a thread as a model receives it
     Show {

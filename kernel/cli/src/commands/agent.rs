@@ -4,7 +4,9 @@ use serde_json::json;
 use skillhost_control::{
     AgentDetails, AgentStatus, AgentSummary, ControlRequest, InstructionLayer, InstructionLayerKind,
 };
-use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, RED, display_safe, exit};
+use skillhost_terminal::{
+    BOLD, CliContext, CommandResult, DIM, RED, TableColumn, display_safe, exit,
+};
 
 use crate::cli::AgentCommand;
 use crate::kernel_session::request_from_kernel;
@@ -35,7 +37,14 @@ fn list(session: &CliContext) -> CommandResult {
             vec![id, state.to_owned(), tokens, skills, row.name.clone()]
         })
         .collect();
-    output.print_table(&["AGENT", "STATE", "TOKENS", "SKILLS", "NAME"], &cells)?;
+    let columns = [
+        TableColumn::fixed("AGENT"),
+        TableColumn::fixed("STATE"),
+        TableColumn::fixed("TOKENS").with_rank(1),
+        TableColumn::text("SKILLS"),
+        TableColumn::text("NAME").with_rank(2),
+    ];
+    output.print_table(&columns, &cells)?;
     for row in &rows {
         if let Some(problem) = &row.problem {
             output.print_note(format!("{}: {} ({})", row.id, problem.reason, problem.hint));

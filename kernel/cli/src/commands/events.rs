@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use skillhost_events::{DeadLetter, Journal, StoredEvent, TailQuery};
 use skillhost_payload::CallError;
-use skillhost_terminal::{CliContext, CliError, CommandResult, DIM, Output, display_safe, exit};
+use skillhost_terminal::{
+    CliContext, CliError, CommandResult, DIM, Output, TableColumn, display_safe, exit,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::event_text::{format_payload, format_time};
@@ -93,10 +95,16 @@ async fn list_dead_letters(output: Output, journal: &Journal) -> CommandResult {
         output.print_note("no dead letters");
         return Ok(exit::OK);
     }
-    output.print_table(
-        &["DELIVERY", "EVENT", "TOPIC", "SUBSCRIBER", "ATTEMPTS", "SINCE (UTC)", "ERROR"],
-        &letters.iter().map(row).collect::<Vec<_>>(),
-    )?;
+    let columns = [
+        TableColumn::fixed("DELIVERY"),
+        TableColumn::fixed("EVENT").with_rank(3),
+        TableColumn::fixed("TOPIC"),
+        TableColumn::fixed("SUBSCRIBER"),
+        TableColumn::fixed("ATTEMPTS").with_rank(2),
+        TableColumn::fixed("SINCE (UTC)").with_rank(1),
+        TableColumn::text("ERROR"),
+    ];
+    output.print_table(&columns, &letters.iter().map(row).collect::<Vec<_>>())?;
     output.print_note("skillhost event retry DELIVERY retries one");
     Ok(exit::OK)
 }

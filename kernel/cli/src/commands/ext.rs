@@ -8,7 +8,8 @@ use skillhost_control::{
 };
 use skillhost_home::LoadPhase;
 use skillhost_terminal::{
-    BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
+    BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, TableColumn, YELLOW,
+    display_safe, exit,
 };
 
 use super::{ext_approve, ext_build, ext_new};
@@ -67,7 +68,13 @@ pub(super) fn print_load_report(output: Output, report: &LoadReport) -> Result<(
     for id in &report.disabled {
         rows.push(vec![id.to_string(), "disabled".into(), String::new(), String::new()]);
     }
-    output.print_table(&["EXTENSION", "STATE", "VERSION", "PROVIDES"], &rows)?;
+    let columns = [
+        TableColumn::fixed("EXTENSION"),
+        TableColumn::text("STATE"),
+        TableColumn::fixed("VERSION").with_rank(1),
+        TableColumn::text("PROVIDES"),
+    ];
+    output.print_table(&columns, &rows)?;
     for note in &report.notes {
         output.print_note(note);
     }

@@ -10,7 +10,9 @@ use skillhost_home::{
     ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
     discover_manifests, find_in_sandbox, read_extension_files,
 };
-use skillhost_terminal::{BOLD, CliContext, CliError, CommandResult, display_safe, exit};
+use skillhost_terminal::{
+    BOLD, CliContext, CliError, CommandResult, TableColumn, display_safe, exit,
+};
 
 use super::event_text::format_time;
 use crate::cli::ExtensionApproveArgs;
@@ -173,7 +175,15 @@ pub(super) fn list(session: &CliContext) -> CommandResult {
             ]
         })
         .collect();
-    output.print_table(&["EXTENSION", "KIND", "STATE", "WHEN", "BY", "SURFACE"], &rows)?;
+    let columns = [
+        TableColumn::fixed("EXTENSION"),
+        TableColumn::fixed("KIND").with_rank(2),
+        TableColumn::fixed("STATE"),
+        TableColumn::fixed("WHEN").with_rank(1),
+        TableColumn::text("BY"),
+        TableColumn::text("SURFACE").with_rank(3),
+    ];
+    output.print_table(&columns, &rows)?;
     if let Some(note) = approvals.torn_note(&home) {
         output.print_note(note);
     }

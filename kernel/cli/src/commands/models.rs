@@ -10,7 +10,7 @@ use skillhost_conversation::{
 use skillhost_home::{Home, Installation, Settings, TokenPrice, discover_manifests};
 use skillhost_models::{ModelRegistry, ProviderStatus};
 use skillhost_terminal::{
-    BOLD, CliContext, CliError, CommandResult, DIM, GREEN, RED, display_safe, exit,
+    BOLD, CliContext, CliError, CommandResult, DIM, GREEN, RED, TableColumn, display_safe, exit,
 };
 
 use crate::cli::{CheckArgs, ModelCommand};
@@ -88,10 +88,22 @@ fn list(session: &CliContext) -> CommandResult {
         return Ok(exit::OK);
     }
     let cells: Vec<_> = providers.iter().map(provider_row).collect();
-    output.print_table(&["PROVIDER", "WIRE", "KEY", "WHERE"], &cells)?;
+    let columns = [
+        TableColumn::fixed("PROVIDER"),
+        TableColumn::fixed("WIRE").with_rank(1),
+        TableColumn::text("KEY"),
+        TableColumn::text("WHERE"),
+    ];
+    output.print_table(&columns, &cells)?;
     output.print_line("")?;
     let cells: Vec<_> = known.iter().map(model_row).collect();
-    output.print_table(&["MODEL", "WINDOW", "PRICE IN/OUT/CACHED", "DEFAULT"], &cells)?;
+    let columns = [
+        TableColumn::fixed("MODEL"),
+        TableColumn::fixed("WINDOW"),
+        TableColumn::fixed("PRICE IN/OUT/CACHED").with_rank(1),
+        TableColumn::fixed("DEFAULT"),
+    ];
+    output.print_table(&columns, &cells)?;
     output.print_line("")?;
     if !aliases.is_empty() {
         let cells: Vec<_> =
@@ -100,7 +112,9 @@ fn list(session: &CliContext) -> CommandResult {
         output.print_line("")?;
     }
     let row = |it: &AgentModel| vec![it.agent.clone(), it.model.clone(), it.from.to_owned()];
-    output.print_table(&["AGENT", "MODEL", "FROM"], &agents.iter().map(row).collect::<Vec<_>>())?;
+    let columns =
+        [TableColumn::fixed("AGENT"), TableColumn::fixed("MODEL"), TableColumn::fixed("FROM")];
+    output.print_table(&columns, &agents.iter().map(row).collect::<Vec<_>>())?;
     for state in &providers {
         if let Some(problem) = &state.problem {
             output.print_note(format!("{}: {problem}", state.name));

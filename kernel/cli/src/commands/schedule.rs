@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use skillhost_control::{ControlRequest, LastRun, ScheduleRunOutcome, ScheduleSummary};
-use skillhost_terminal::{CliContext, CommandResult, display_safe, exit};
+use skillhost_terminal::{CliContext, CommandResult, TableColumn, display_safe, exit};
 
 use crate::cli::ScheduleCommand;
 use crate::kernel_session::request_from_kernel;
@@ -46,7 +46,14 @@ fn list(session: &CliContext) -> CommandResult {
             ]
         })
         .collect();
-    output.print_table(&["SCHEDULE", "CRON", "DOES", "NEXT", "LAST"], &rows)?;
+    let columns = [
+        TableColumn::fixed("SCHEDULE"),
+        TableColumn::fixed("CRON").with_rank(2),
+        TableColumn::text("DOES").with_rank(3),
+        TableColumn::fixed("NEXT"),
+        TableColumn::text("LAST").with_rank(1),
+    ];
+    output.print_table(&columns, &rows)?;
     if !watched {
         output.print_note("nothing runs for this home; schedules wait for `skillhost run`");
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use skillhost_conversation::{Message, ThreadContents, ThreadStore, ThreadSummary};
 use skillhost_payload::format_minute;
-use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, display_safe, exit};
+use skillhost_terminal::{BOLD, CliContext, CommandResult, DIM, TableColumn, display_safe, exit};
 
 use crate::cli::ThreadCommand;
 
@@ -28,7 +28,14 @@ fn list(session: &CliContext, threads: &ThreadStore) -> CommandResult {
         output.print_note("there are no threads; `skillhost chat` begins one");
     } else {
         let rows: Vec<_> = readable.into_iter().map(row).collect();
-        output.print_table(&["THREAD", "AGENT", "MESSAGES", "CHANGED (UTC)", "TITLE"], &rows)?;
+        let columns = [
+            TableColumn::fixed("THREAD"),
+            TableColumn::fixed("AGENT").with_rank(2),
+            TableColumn::fixed("MESSAGES").with_rank(3),
+            TableColumn::fixed("CHANGED (UTC)").with_rank(1),
+            TableColumn::text("TITLE"),
+        ];
+        output.print_table(&columns, &rows)?;
     }
     for thread in broken {
         let problem = thread.problem.as_deref().unwrap_or_default();

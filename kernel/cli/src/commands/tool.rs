@@ -2,8 +2,14 @@
 
 use serde_json::{Value, json};
 use skillhost_control::{ControlRequest, ToolListing};
-use skillhost_payload::{CallContext, CallOrigin, ToolOutput};
-use skillhost_terminal::{CliContext, CommandResult, display_safe, exit, text_or_stdin};
+use skillhost_home::suggest_similar;
+use skillhost_payload::{
+    ApprovalPolicy, CallContext, CallOrigin, OperatorCommand, ToolOutput, ToolSpec,
+};
+use skillhost_terminal::{
+    BOLD, CliContext, CliError, CommandResult, DIM, TableColumn, display_safe, exit, resolve_id,
+    text_or_stdin,
+};
 
 use crate::cli::ToolCommand;
 use crate::kernel_session::request_from_kernel;
@@ -11,6 +17,7 @@ use crate::kernel_session::request_from_kernel;
 pub(super) fn cmd_tool(session: &CliContext, command: &ToolCommand) -> CommandResult {
     match command {
         ToolCommand::List { agent } => list(session, agent.as_deref()),
+        ToolCommand::Show { name } => show_tool(session, name),
         ToolCommand::Call { name, arguments } => call(session, name, arguments),
     }
 }
@@ -30,13 +37,112 @@ fn list(session: &CliContext, agent: Option<&str>) -> CommandResult {
                 vec![tool.spec.name.clone(), tool.extension.to_string(), display_safe(summary)]
             })
             .collect();
-        output.print_table(&["TOOL", "EXTENSION", "DESCRIPTION"], &rows)?;
+        let columns = [
+            TableColumn::fixed("TOOL"),
+            TableColumn::fixed("EXTENSION").with_rank(1),
+            TableColumn::text("DESCRIPTION"),
+        ];
+        output.print_table(&columns, &rows)?;
         for failed in &listing.failed {
             let (id, error) = (&failed.extension, &failed.error);
             output.print_note(format!("`{id}` did not list its tools: {error}"));
         }
     }
     Ok(if listing.failed.is_empty() { exit::OK } else { exit::FINDINGS })
+}
+
+fn show_tool(session: &CliContext, given: &str) -> CommandResult {
+    let listing: ToolListing = request_from_kernel(session, ControlRequest::Tools { agent: None })?;
+    let names = || listing.tools.iter().map(|tool| tool.spec.name.as_str());
+    let name = resolve_id("tools", given, names())?;
+    let Some(tool) = listing.tools.iter().find(|tool| tool.spec.name == name) else {
+        let error =
+            CliError::new(exit::NOT_FOUND, format!("tool `{}` not found", display_safe(given)));
+        return Err(match suggest_similar(given, names()).as_slice() {
+            [] => error.with_hint(format!("see: {}", OperatorCommand::ListTools)),
+            similar => error.with_hint(format!("did you mean `{}`?", similar.join("` or `"))),
+        });
+    };
+    let output = session.output;
+    if output.json {
+        output.print_json(tool)?;
+        return Ok(exit::OK);
+    }
+    let ToolSpec { description, input_schema, read_only, destructive, needs_approval, .. } =
+        &tool.spec;
+    output.print_line(format!(
+        "{BOLD}{}{BOLD:#}  {DIM}{}{DIM:#}",
+        display_safe(&name),
+        tool.extension
+    ))?;
+    output.print_wrapped(&display_safe(description.trim_end()), 0)?;
+    output.print_line("")?;
+    let effect = match (read_only, destructive) {
+        (true, _) => "changes nothing",
+        (false, true) => "may delete or overwrite data",
+        (false, false) => "may change data",
+    };
+    let approval = match needs_approval {
+        ApprovalPolicy::Never => "not required",
+        ApprovalPolicy::UnlessGranted => "required unless an active skill allows the tool",
+        ApprovalPolicy::Always => "required for each call",
+    };
+    output.print_line(format!("effect    {effect}"))?;
+    output.print_line(format!("approval  {approval}"))?;
+    output.print_line("")?;
+    let rows = parameter_rows(input_schema);
+    if rows.is_empty() {
+        output.print_line("It takes no parameters.")?;
+    } else {
+        let columns = [
+            TableColumn::fixed("PARAMETER"),
+            TableColumn::text("TYPE"),
+            TableColumn::fixed("REQUIRED"),
+            TableColumn::text("DESCRIPTION"),
+        ];
+        output.print_table(&columns, &rows)?;
+    }
+    Ok(exit::OK)
+}
+
+/// Returns a row for each parameter, in the order of the schema.
+fn parameter_rows(schema: &Value) -> Vec<Vec<String>> {
+    let required = schema["required"].as_array();
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|it| it == name));
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let rows = properties.map(|(name, parameter)| {
+        let required = if is_required(name) { "yes" } else { "" };
+        let mut about = parameter["description"].as_str().unwrap_or_default().to_owned();
+        if let Some(default) = parameter.get("default") {
+            about = format!("{about} [default: {default}]").trim_start().to_owned();
+        }
+        vec![name.clone(), type_of(parameter), required.to_owned(), about]
+    });
+    rows.collect()
+}
+
+/// Returns the type of a parameter in words: its alternatives, or the values that it may have.
+fn type_of(parameter: &Value) -> String {
+    let join = |values: &[Value], of: fn(&Value) -> String| {
+        values.iter().map(of).collect::<Vec<_>>().join(" or ")
+    };
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if let Some(values) = parameter["enum"].as_array() {
+        return join(values, |value| {
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+        });
+    }
+    match &parameter["type"] {
+        Value::Array(types) => join(types, |it| it.as_str().unwrap_or("any").to_owned()),
+        Value::String(name) if name == "array" && parameter["items"].is_object() => {
+            format!("array of {}", type_of(&parameter["items"]))
+        }
+        Value::Null => match parameter["anyOf"].as_array().or(parameter["oneOf"].as_array()) {
+            Some(types) => join(types, type_of),
+            None => "any".to_owned(),
+        },
+        other => text(other),
+    }
 }
 
 fn call(session: &CliContext, name: &str, arguments: &str) -> CommandResult {
@@ -66,4 +172,41 @@ fn call(session: &CliContext, name: &str, arguments: &str) -> CommandResult {
         session.output.print_text(&reply.text)?;
     }
     Ok(if reply.is_error { exit::FINDINGS } else { exit::OK })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_described() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": { "type": "string", "description": "File to read" },
+                "mode": { "enum": ["text", 1], "default": "text" },
+                "lines": { "type": ["integer", "null"] },
+                "tags": { "type": "array", "items": { "type": "string" } },
+                "limit": { "anyOf": [{ "type": "integer" }, { "type": "null" }] },
+                "other": {},
+            },
+            "required": ["path"],
+        });
+        let rows: Vec<String> =
+            parameter_rows(&schema).into_iter().map(|row| row.join("|")).collect();
+        let mut expected = [
+            "path|string|yes|File to read",
+            "mode|text or 1||[default: \"text\"]",
+            "lines|integer or null||",
+            "tags|array of string||",
+            "limit|integer or null||",
+            "other|any||",
+        ]
+        .map(str::to_owned);
+        expected.sort();
+        let mut found = rows;
+        found.sort();
+        assert_eq!(found, expected);
+        assert!(parameter_rows(&Value::Null).is_empty());
+    }
 }

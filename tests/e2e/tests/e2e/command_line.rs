@@ -2,11 +2,11 @@
 
 use std::process::Stdio;
 
-use test_support::TestHome;
+use test_support::{Output, TestHome};
 
-use crate::fixtures::{home, untrusted_home};
+use crate::fixtures::{home, skill_md, untrusted_home};
 
-const COMMANDS: [&[&str]; 57] = [
+const COMMANDS: [&[&str]; 58] = [
     &[],
     &["run"],
     &["ask"],
@@ -28,6 +28,7 @@ const COMMANDS: [&[&str]; 57] = [
     &["schedule", "run"],
     &["tool"],
     &["tool", "list"],
+    &["tool", "show"],
     &["tool", "call"],
     &["skill"],
     &["skill", "list"],
@@ -128,7 +129,7 @@ fn help_requires_no_home() {
               Print one JSON object instead of text
 
           --color <WHEN>
-              Use of colors in the output
+              Use of colors in the output; `auto` respects NO_COLOR and CLICOLOR_FORCE
 
               Possible values:
               - auto:   Where the output is a terminal that shows them
@@ -138,7 +139,7 @@ fn help_requires_no_home() {
               [default: auto]
 
       -q, --quiet
-              Log errors only
+              Print no notes and log errors only
 
       -v, --verbose...
               Log more; `-vv` for debug events
@@ -218,7 +219,7 @@ fn completions_cover_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = home.skillhost(["completions", shell]).success();
         assert!(
-            output.stdout.contains("skillhost") && output.stdout.contains("resource"),
+            output.stdout.contains("skillhost") && output.stdout.contains("SKILLHOST_COMPLETE"),
             "{shell}"
         );
         assert_eq!(output.stderr, "");
@@ -255,6 +256,90 @@ fn color_requires_terminal_or_force() {
     // Data has no colors, even where they are forced.
     let json = run(&[("CLICOLOR_FORCE", "1")], &["skill", "list", "--json"]).success();
     assert!(!json.stdout.contains('\u{1b}'));
+}
+
+#[test]
+fn color_option_beats_variables() {
+    let home = home();
+    let run = |variable: &str, args: &[&str]| {
+        let mut command = home.command();
+        command.env_remove("NO_COLOR").env(variable, "1").args(args).args(["skill", "list"]);
+        home.start(&mut command).finish()
+    };
+    let colored = |output: &Output| output.stdout.contains('\u{1b}');
+    assert!(colored(&run("NO_COLOR", &["--color", "always"]).success()));
+    assert!(!colored(&run("CLICOLOR_FORCE", &["--color", "never"]).success()));
+    assert!(colored(&run("CLICOLOR_FORCE", &["--color=auto"]).success()));
+    for wrong in ["--color=sometimes", "--color=", "--colour=never"] {
+        let output = run("NO_COLOR", &[wrong]).exits(2);
+        assert!(output.stdout.is_empty() && output.stderr.starts_with("error: "), "{output}");
+    }
+}
+
+#[test]
+fn quiet_leaves_errors_only() {
+    let home = home().skill("mute", "---\nname: mute\n---\nNothing.\n");
+    let loud = home.skillhost(["skill", "list"]).success();
+    assert!(loud.stderr.starts_with("note: skipped "), "{loud}");
+    let quiet = home.skillhost(["-q", "skill", "list"]).success();
+    assert_eq!((quiet.stdout, &*quiet.stderr), (loud.stdout, ""));
+    assert!(
+        home.skillhost(["skill", "show", "x", "--quiet"]).exits(3).stderr.starts_with("error: ")
+    );
+    let call = ["tool", "call", "echo", r#"{"text":"hi"}"#, "-vv"];
+    assert!(home.skillhost(call).success().stderr.contains("DEBUG"));
+}
+
+#[test]
+fn lists_have_short_name() {
+    let home = home();
+    let lists: [&[&str]; 7] = [
+        &["skill", "list"],
+        &["skill", "proposal", "list"],
+        &["ext", "list"],
+        &["agent", "list"],
+        &["tool", "list"],
+        &["model", "list"],
+        &["thread", "list"],
+    ];
+    for list in lists {
+        let short: Vec<&str> =
+            list.iter().map(|word| if *word == "list" { "ls" } else { word }).collect();
+        assert_eq!(home.skillhost(&short).success(), home.skillhost(list).success());
+    }
+}
+
+#[test]
+fn working_directory_replaces_missing_home() {
+    let home = home();
+    let skills = home.outside().join("user/repository/skills");
+    for (name, about) in [("tea", "Brews tea. Use when thirsty."), ("rice", "Cooks rice.")] {
+        std::fs::create_dir_all(skills.join(name)).unwrap();
+        std::fs::write(skills.join(name).join("SKILL.md"), skill_md(about, "Boil water.")).unwrap();
+    }
+    let run = |directory: &std::path::Path, args: &[&str]| {
+        let mut command = home.command();
+        home.start(command.current_dir(directory).args(args)).finish()
+    };
+    let repository = skills.parent().unwrap();
+    for args in [&["skill", "list"][..], &["skill", "search", "tea"], &["skill", "show", "tea"]] {
+        let output = run(repository, args).success();
+        assert!(output.stdout.contains("Brews tea."), "{output}");
+        let note = "note: no home here: these are the skills in ";
+        assert!(output.stderr.starts_with(note), "{output}");
+        let json = run(repository, &[args, &["--json"]].concat()).success();
+        assert!(json.json().is_object() && json.stdout.contains("tea"), "{json}");
+    }
+    assert_eq!(
+        run(repository, &["skill", "read", "te"]).success().stdout.matches("Boil").count(),
+        1
+    );
+    // The directory of a skill shows it with those next to it.
+    assert!(run(&skills.join("tea"), &["skill", "list"]).success().stdout.contains("rice"));
+    // Commands that change something, and a home that is named, are not replaced.
+    run(repository, &["skill", "enable", "tea"]).exits(3);
+    run(repository, &["skill", "history", "tea"]).exits(3);
+    run(repository, &["skill", "list", "--home", "/nonexistent"]).exits(3);
 }
 
 #[test]

@@ -2,6 +2,13 @@
 
 use crate::fixtures::{home, repository_root, stable_json};
 
+/// Leaves out the directory of the SDK, which depends on the place of the sources.
+fn without_sdk(text: &str) -> String {
+    let sdk = repository_root().join("kernel/sdk").display().to_string();
+    let lines = text.lines().filter(|line| !line.starts_with("build.sdk "));
+    lines.collect::<Vec<_>>().join("\n").replace(&sdk, "[SDK]")
+}
+
 #[test]
 fn config_shows_source_of_values() {
     let home = home()
@@ -13,37 +20,42 @@ fn config_shows_source_of_values() {
                 .arg("config"),
         )
         .finish();
-    insta::assert_snapshot!(output, @r#"
+    insta::assert_snapshot!(without_sdk(&output.to_string()), @r#"
     exit 0
     --- stdout
     home  [HOME] (ancestor, trusted)
-    KEY                                         VALUE                                                            SOURCE
-    allow_shadowing                             []                                                               default
-    build.allow                                 []                                                               default
-    build.memory_limit_mib                      4096                                                             default
-    build.time_limit_ms                         600000                                                           default
-    extensions.absent.key                       [1]                                                              skillhost.yaml
-    extensions.echo.greeting                    ""                                                               manifests/echo/manifest.yaml
-    extensions.skill_registry.l1_budget_chars   4000                                                             skillhost.yaml
-    extensions.skill_registry.l1_full_limit     40                                                               manifests/skill_registry/manifest.yaml
-    extensions.skill_registry.poll_interval_ms  250                                                              variable SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS
-    extensions.skill_registry.review            {"policy":"human","agent":"reviewer_agent","timeout_ms":300000}  manifests/skill_registry/manifest.yaml
-    extensions.skill_registry.roots             [{"label":"sandbox","path":"sandbox/skills","trust":"operator"}] manifests/skill_registry/manifest.yaml
-    extensions.skill_registry.search_embeddings "off"                                                            manifests/skill_registry/manifest.yaml
-    mcp.catalog                                 "all"                                                            default
-    mcp.review                                  "off"                                                            default
-    models.default                              "script/demo"                                                    default
-    processes.memory_limit_mib                  1024                                                             default
-    supervisor.crashes                          5                                                                default
-    supervisor.delay_ms                         1000                                                             default
-    supervisor.silence_ms                       30000                                                            default
-    supervisor.within_ms                        300000                                                           default
+    KEY                                         VALUE                                                                 SOURCE
+    allow_shadowing                             []                                                                    default
+    build.allow                                 []                                                                    default
+    build.memory_limit_mib                      4096                                                                  default
+    build.sdk                                   "/work/wt/cli/kernel/sdk"                                             default
+    build.time_limit_ms                         600000                                                                default
+    events.retry_ms                             [1000, 5000, 25000]                                                   default
+    extensions.absent.key                       [1]                                                                   skillhost.yaml
+    extensions.echo.greeting                    ""                                                                    manifests/echo/manifest.yaml
+    extensions.skill_registry.ignore            []                                                                    default
+    extensions.skill_registry.l1_budget_chars   4000                                                                  skillhost.yaml
+    extensions.skill_registry.l1_full_limit     40                                                                    manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.poll_interval_ms  250                                                                   variable SKILLHOST_EXTENSIONS__SKILL_REGISTRY__POLL_INTERVAL_MS
+    extensions.skill_registry.review            {"policy": "human", "agent": "reviewer_agent", "timeout_ms": 300000}  manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.roots             [{"label": "sandbox", "path": "sandbox/skills", "trust": "operator"}] manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.search_embeddings "off"                                                                 manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.skills            {}                                                                    default
+    mcp.catalog                                 "all"                                                                 default
+    mcp.review                                  "off"                                                                 default
+    models.default                              "script/demo"                                                         default
+    processes.memory_limit_mib                  1024                                                                  default
+    supervisor.crashes                          5                                                                     default
+    supervisor.delay_ms                         1000                                                                  default
+    supervisor.silence_ms                       30000                                                                 default
+    supervisor.within_ms                        300000                                                                default
     "#);
 }
 
 #[test]
 fn config_defaults_without_settings() {
-    insta::assert_snapshot!(stable_json(&home().skillhost(["config", "--json"]).success()), @r#"
+    let json = without_sdk(&stable_json(&home().skillhost(["config", "--json"]).success()));
+    insta::assert_snapshot!(json, @r#"
     {
       "home": "[HOME]",
       "home_source": "ancestor",
@@ -65,14 +77,33 @@ fn config_defaults_without_settings() {
           "value": 4096
         },
         {
+          "key": "build.sdk",
+          "source": "default",
+          "value": "/work/wt/cli/kernel/sdk"
+        },
+        {
           "key": "build.time_limit_ms",
           "source": "default",
           "value": 600000
         },
         {
+          "key": "events.retry_ms",
+          "source": "default",
+          "value": [
+            1000,
+            5000,
+            25000
+          ]
+        },
+        {
           "key": "extensions.echo.greeting",
           "source": "[HOME]/manifests/echo/manifest.yaml",
           "value": ""
+        },
+        {
+          "key": "extensions.skill_registry.ignore",
+          "source": "default",
+          "value": []
         },
         {
           "key": "extensions.skill_registry.l1_budget_chars",
@@ -113,6 +144,11 @@ fn config_defaults_without_settings() {
           "key": "extensions.skill_registry.search_embeddings",
           "source": "[HOME]/manifests/skill_registry/manifest.yaml",
           "value": "off"
+        },
+        {
+          "key": "extensions.skill_registry.skills",
+          "source": "default",
+          "value": {}
         },
         {
           "key": "mcp.catalog",

@@ -332,19 +332,19 @@ fn unknown_names_get_suggestions() {
     error: proposal `99` not found
     hint: `skillhost skill proposal list --all` lists them; give the id, a prefix of it or the number
     ");
-    insta::assert_snapshot!(run_skill(&home, &["history", "bead"]), @"
+    insta::assert_snapshot!(run_skill(&home, &["history", "beds"]), @"
     exit 3
     --- stderr
-    error: skill `bead` not found
+    error: skill `beds` not found
     hint: did you mean `beads`?
     ");
     for args in [
         &["review", "../../etc/passwd"][..],
         &["reject", "99", "--reason", "no"],
         &["rebase", "99"],
-        &["diff", "bead"],
+        &["diff", "beds"],
         &["diff", "beads", "7"],
-        &["rollback", "bead"],
+        &["rollback", "beds"],
         &["rollback", "beads", "7", "--yes"],
         &["history", "../beads"],
     ] {

@@ -1,5 +1,7 @@
 //! Tests of `skillhost skill proposal review` and of the prompts of other commands, on a pseudo-terminal.
 
+use std::fmt::Write as _;
+
 use test_support::{Left, Terminal, TestHome};
 
 use crate::proposals::{
@@ -226,4 +228,191 @@ fn doctor_offers_approval_of_grants() {
     let not_granted = skill_json(&home, &["doctor"])["not_granted"].clone();
     assert_eq!(not_granted.as_array().unwrap().len(), 1, "{not_granted}");
     assert_eq!(not_granted[0]["skill_id"], "first");
+}
+
+#[test]
+fn proposal_review_fits_terminal() {
+    let home = beads_home();
+    let id = propose_text(
+        &home,
+        &beads_with("THREE"),
+        "Three was too small to be seen from the other end of the room, as several people said.",
+    );
+    let mut text = String::new();
+    for width in [60, 80, 120, 200] {
+        for (color, label) in [("never", ""), ("always", ", with colors")] {
+            let mut command = home.command();
+            command.args(["--color", color, "skill", "proposal", "review", &id]);
+            let mut review = home.on_terminal(&mut command, (width, 40));
+            review.wait_for("Three was too small");
+            review.wait_for("quit");
+            review.send("q");
+            let left = review.finish();
+            assert_eq!(left.output.status, 0, "{}", left.output);
+            let shown = String::from_utf8(left.bytes).unwrap();
+            let frame = shown.split("\u{1b}[1;1H").nth(1).unwrap_or_default();
+            // What follows has paths of this test.
+            let (frame, _) = frame.split_once("── Base").unwrap();
+            let mut lines = Vec::new();
+            for row in frame.split("\u{1b}[2K") {
+                let row = row.rsplit_once("\u{1b}[").map_or(row, |(text, _)| text);
+                lines.push(row.replace('\u{1b}', "\\e").trim_end().to_owned());
+            }
+            let has_color = lines.iter().any(|line| line.contains("\\e["));
+            assert_eq!(has_color, color == "always", "{lines:?}");
+            if color == "never" || width == 80 {
+                let shown = lines.join("\n");
+                let _ = writeln!(text, "== {width} columns{label}\n{}", shown.trim_end());
+            }
+        }
+    }
+    let mut settings = insta::Settings::clone_current();
+    settings.add_filter("[0-9A-HJKMNP-TV-Z]{26}", "[ID]");
+    settings.add_filter(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[TIME]");
+    settings.add_filter(r"lines 1 to \d+ of \d+", "[LINES]");
+    settings.bind(|| insta::assert_snapshot!(text, @"
+    == 60 columns
+
+    proposal 1 of 1 · [LINES]
+    beads  SKILL.md
+    proposal   [ID] (number 1)
+    state      open
+    proposed   [TIME] by agent `gardener`
+    digest
+    441316294f468dc0eedce819171490609e19f38daef1a4631a66a782f468
+    d5e6
+
+    ── Diff  +1 -1
+    @@ -4,6 +4,6 @@
+     ---
+     one
+     two
+    -three
+    +THREE
+     four
+     five
+
+    ── Justification (by the agent)
+    │ Three was too small to be seen from the other end of the
+    room, as several people said.
+
+    ── Evidence (by the agent)
+    none
+
+    ── Checks
+    no rule finds more or less than before
+    tokens 22 → 22 (+0)
+    == 80 columns
+
+    proposal 1 of 1 · [LINES]
+    beads  SKILL.md
+    proposal   [ID] (number 1)
+    state      open
+    proposed   [TIME] by agent `gardener`
+    digest     441316294f468dc0eedce819171490609e19f38daef1a4631a66a782f468d5e6
+
+    ── Diff  +1 -1
+    @@ -4,6 +4,6 @@
+     ---
+     one
+     two
+    -three
+    +THREE
+     four
+     five
+
+    ── Justification (by the agent)
+    │ Three was too small to be seen from the other end of the room, as several
+    people said.
+
+    ── Evidence (by the agent)
+    none
+
+    ── Checks
+    no rule finds more or less than before
+    tokens 22 → 22 (+0)
+    == 80 columns, with colors
+
+    \\e[36mproposal 1 of 1 · [LINES]\\e[0m
+    \\e[1mbeads  SKILL.md\\e[0m
+    \\e[2mproposal   \\e[0m[ID] (number 1)
+    \\e[2mstate      \\e[0mopen
+    \\e[2mproposed   \\e[0m[TIME] by agent `gardener`
+    \\e[2mdigest     \\e[0m441316294f468dc0eedce819171490609e19f38daef1a4631a66a782f468d5e6
+
+    \\e[1m── Diff  +1 -1\\e[0m
+    \\e[36m@@ -4,6 +4,6 @@\\e[0m
+     ---
+     one
+     two
+    \\e[31m-three\\e[0m
+    \\e[32m+THREE\\e[0m
+     four
+     five
+
+    \\e[1m── Justification (by the agent)\\e[0m
+    \\e[2m│ \\e[0mThree was too small to be seen from the other end of the room, as several
+    people said.
+
+    \\e[1m── Evidence (by the agent)\\e[0m
+    \\e[2mnone\\e[0m
+
+    \\e[1m── Checks\\e[0m
+    no rule finds more or less than before
+    tokens 22 → 22 (+0)
+    == 120 columns
+
+    proposal 1 of 1 · [LINES]
+    beads  SKILL.md
+    proposal   [ID] (number 1)
+    state      open
+    proposed   [TIME] by agent `gardener`
+    digest     441316294f468dc0eedce819171490609e19f38daef1a4631a66a782f468d5e6
+
+    ── Diff  +1 -1
+    @@ -4,6 +4,6 @@
+       4 ---                                                   │    4 ---
+       5 one                                                   │    5 one
+       6 two                                                   │    6 two
+       7 three                                                 │    7 THREE
+       8 four                                                  │    8 four
+       9 five                                                  │    9 five
+
+    ── Justification (by the agent)
+    │ Three was too small to be seen from the other end of the room, as several people said.
+
+    ── Evidence (by the agent)
+    none
+
+    ── Checks
+    no rule finds more or less than before
+    tokens 22 → 22 (+0)
+    == 200 columns
+
+    proposal 1 of 1 · [LINES]
+    beads  SKILL.md
+    proposal   [ID] (number 1)
+    state      open
+    proposed   [TIME] by agent `gardener`
+    digest     441316294f468dc0eedce819171490609e19f38daef1a4631a66a782f468d5e6
+
+    ── Diff  +1 -1
+    @@ -4,6 +4,6 @@
+       4 ---                                                                                           │    4 ---
+       5 one                                                                                           │    5 one
+       6 two                                                                                           │    6 two
+       7 three                                                                                         │    7 THREE
+       8 four                                                                                          │    8 four
+       9 five                                                                                          │    9 five
+
+    ── Justification (by the agent)
+    │ Three was too small to be seen from the other end of the room, as several people said.
+
+    ── Evidence (by the agent)
+    none
+
+    ── Checks
+    no rule finds more or less than before
+    tokens 22 → 22 (+0)
+    "));
 }

@@ -96,6 +96,9 @@ fn search_explains_scores() {
     pull-requests    1.93  Reviews a pull request. [name, description]
     tea              0.31  Brews tea. [body]
 
+    pull-requests has \"pull\" in its name and description, \"request\" in its name and description.
+    tea has \"pull\" in its body, \"request\" in its body.
+
     ranker bm25f, 2 candidates
     term    in query in skills weight
     pull    1        2         0.5895

@@ -187,9 +187,10 @@ fn children_are_started_in_one_place() {
         &["kernel", "extensions"],
         &[
             "kernel/sandbox/src/launch.rs",
-            // The editor of the person who reviews, and the kernel itself.
+            // The editor and the pager of the person at the terminal, and the kernel itself.
             "extensions/skill_registry/commands/src/review/editor.rs",
             "kernel/cli/src/commands/supervise.rs",
+            "kernel/terminal/src/output/paging.rs",
         ],
     );
 }

@@ -44,6 +44,7 @@ pub enum LedgerCommand {
 #[derive(Debug, Subcommand)]
 pub enum ProposalCommand {
     /// List proposals
+    #[command(visible_alias = "ls")]
     List(ProposalsArgs),
     /// Show proposals; on a terminal, decide them one by one
     Review(ReviewArgs),

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::export::ExportArgs;
 use super::paths::{SkillPaths, SkillRoots};
-use super::proposals::LedgerCommand;
+use super::proposals::{LedgerCommand, ProposalCommand};
 
 /// A rule profile.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -59,6 +59,7 @@ pub(crate) enum ReportFormat {
 #[derive(Debug, Subcommand)]
 pub enum SkillCommand {
     /// List skills
+    #[command(visible_alias = "ls")]
     List {
         /// Text in the id, name, description or tags
         query: Option<String>,
@@ -136,6 +137,48 @@ pub enum SkillCommand {
     /// Proposals and versions
     #[command(flatten)]
     Ledger(LedgerCommand),
+}
+
+impl SkillCommand {
+    /// Returns the agent that the command names.
+    pub fn agent_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Explain(args) => Some(&mut args.agent),
+            Self::Doctor(args) => args.agent.as_mut(),
+            _ => None,
+        }
+    }
+
+    /// Returns `true` for a command that only lists or prints something, so that long output may be
+    /// shown one screen at a time.
+    #[must_use]
+    pub fn is_paged(&self) -> bool {
+        match self {
+            Self::List { .. }
+            | Self::Search(_)
+            | Self::Show { .. }
+            | Self::Read { .. }
+            | Self::Resource { .. }
+            | Self::Rules(_)
+            | Self::Cost(_)
+            | Self::Doctor(_)
+            | Self::Explain(_)
+            | Self::Graph(_)
+            | Self::Render(_)
+            | Self::Roles(_) => true,
+            Self::Lint(args) => args.explain.is_some(),
+            Self::Ledger(command) => matches!(
+                command,
+                LedgerCommand::Proposal(ProposalCommand::List(_))
+                    | LedgerCommand::Proposals(_)
+                    | LedgerCommand::History(_)
+                    | LedgerCommand::Diff(_)
+                    | LedgerCommand::AuditLog(_)
+                    | LedgerCommand::Stats(_)
+            ),
+            _ => false,
+        }
+    }
 }
 
 /// A ranking of search results.

@@ -1,6 +1,6 @@
 //! Printed costs for users.
 
-use skillhost_terminal::{CliError, Output};
+use skillhost_terminal::{CliError, Output, TableColumn};
 
 use super::measure::{SkillCost, TextCost};
 use super::{CostReport, TotalCost};
@@ -27,8 +27,15 @@ pub(super) fn print(output: Output, costs: &CostReport) -> Result<(), CliError> 
             ]
         })
         .collect();
-    let header = ["client", "characters", "listed", "shortened", "without description", "left out"];
-    output.print_table(&header, &rows)?;
+    let columns = [
+        TableColumn::fixed("client"),
+        TableColumn::fixed("characters"),
+        TableColumn::fixed("listed"),
+        TableColumn::fixed("shortened").with_rank(2),
+        TableColumn::fixed("without description").with_rank(1),
+        TableColumn::fixed("left out"),
+    ];
+    output.print_table(&columns, &rows)?;
     output.print_line("")?;
     match costs.encoding {
         Some(encoding) => output
@@ -58,7 +65,12 @@ fn one(output: Output, skill: &SkillCost) -> Result<(), CliError> {
             }
         });
     }
-    output.print_table(&[&skill.skill_id, "tokens", "characters"], &rows)
+    let columns = [
+        TableColumn::fixed(&skill.skill_id),
+        TableColumn::fixed("tokens"),
+        TableColumn::fixed("characters"),
+    ];
+    output.print_table(&columns, &rows)
 }
 
 fn several(output: Output, skills: &[SkillCost], total: &TotalCost) -> Result<(), CliError> {
@@ -90,8 +102,15 @@ fn several(output: Output, skills: &[SkillCost], total: &TotalCost) -> Result<()
         tokens(total.body),
         files(total.resources, total.text_files, total.other_files),
     ]);
-    let header = ["skill", "catalog", "<available_skills>", "instructions", "body", "resources"];
-    output.print_table(&header, &rows)
+    let columns = [
+        TableColumn::fixed("skill"),
+        TableColumn::fixed("catalog"),
+        TableColumn::fixed("<available_skills>").with_rank(2),
+        TableColumn::fixed("instructions"),
+        TableColumn::fixed("body").with_rank(1),
+        TableColumn::text("resources"),
+    ];
+    output.print_table(&columns, &rows)
 }
 
 /// Formats a count, or a dash for a part that models are not offered.

@@ -1,6 +1,6 @@
 //! The printed report for users.
 
-use skillhost_terminal::{CliError, GREEN, Output, RED, YELLOW, display_safe};
+use skillhost_terminal::{CliError, GREEN, Output, RED, TableColumn, YELLOW, display_safe};
 
 use super::SkillDoctorReport;
 use super::chain::{PromptStage, StageRow};
@@ -14,8 +14,16 @@ pub(super) fn print(output: Output, examination: &SkillDoctorReport) -> Result<(
         output.print_note(format!("no skills in {}", roots.join(", ")));
     } else {
         let rows: Vec<Vec<String>> = skills.iter().map(cells).collect();
-        let header = ["skill", "root", "discovered", "parsed", "valid", "visible", "in L1"];
-        output.print_table(&header, &rows)?;
+        let columns = [
+            TableColumn::fixed("skill"),
+            TableColumn::fixed("root").with_rank(4),
+            TableColumn::fixed("discovered").with_rank(3),
+            TableColumn::fixed("parsed").with_rank(2),
+            TableColumn::fixed("valid").with_rank(1),
+            TableColumn::fixed("visible"),
+            TableColumn::fixed("in L1"),
+        ];
+        output.print_table(&columns, &rows)?;
         output.print_line("")?;
     }
     for row in skills {

@@ -235,8 +235,8 @@ mod tests {
         let expected = [
             "@@ -3,4 +3,4 @@",
             "   3 same       │    3 same",
-            "   4 use `bd li │    4 use `bd re",
-            "     st`        │      ady`",
+            "   4 use `bd    │    4 use `bd",
+            "     list`      │      ready`",
             "   5 -- gone    │ ",
             "\\ No newline at end of file",
         ];

@@ -38,40 +38,61 @@ pub(in super::super) fn format_line(line: &[StyledSpan], colour: bool) -> String
     text
 }
 
-/// Wraps a line at `width` columns, between any two characters: no reviewed text may lie beyond the
-/// edge. Tabs become blanks.
+/// Wraps a line at `width` columns: between words where possible, else between any two characters, as
+/// no reviewed text may lie beyond the edge. A blank at which a line is wrapped is left out. Tabs become
+/// blanks.
 pub(in super::super) fn wrap_line(line: &[StyledSpan], width: usize) -> Vec<StyledLine> {
     let width = width.max(2);
-    let mut lines = vec![StyledLine::new()];
+    let cells = expand_tabs(line);
+    let mut lines = Vec::new();
+    let mut start = 0;
+    loop {
+        let mut column = 0;
+        let fits = cells[start..].iter().take_while(|(character, _)| {
+            column += character.width().unwrap_or(0);
+            column <= width
+        });
+        let end = start + fits.count();
+        let row = &cells[start..end];
+        let is_blank = |cell: &(char, Style)| cell.0 == ' ';
+        let indent = row.iter().take_while(|cell| is_blank(cell)).count();
+        let (shown, next) = match cells.get(end) {
+            None => (end, end),
+            Some(cell) if is_blank(cell) => (end, end + 1),
+            Some(_) => match row.iter().rposition(is_blank).filter(|blank| *blank > indent) {
+                Some(blank) => (start + blank, start + blank + 1),
+                None => (end, end),
+            },
+        };
+        lines.push(join_spans(&cells[start..shown]));
+        start = next;
+        if start >= cells.len() {
+            return lines;
+        }
+    }
+}
+
+/// Returns the characters of a line with their styles.
+fn expand_tabs(line: &[StyledSpan]) -> Vec<(char, Style)> {
+    let mut cells = Vec::new();
     let mut column = 0;
     for span in line {
-        let mut piece = StyledSpan { style: span.style, text: String::new() };
         for character in span.text.chars() {
             let (character, times) = match character {
                 '\t' => (' ', TAB - column % TAB),
                 other => (other, 1),
             };
-            for _ in 0..times {
-                let wide = character.width().unwrap_or(0);
-                if column + wide > width {
-                    push(&mut lines, &mut piece);
-                    lines.push(StyledLine::new());
-                    column = 0;
-                }
-                piece.text.push(character);
-                column += wide;
-            }
+            cells.extend(std::iter::repeat_n((character, span.style), times));
+            column += times * character.width().unwrap_or(0);
         }
-        push(&mut lines, &mut piece);
     }
-    lines
+    cells
 }
 
-fn push(lines: &mut [StyledLine], piece: &mut StyledSpan) {
-    let text = std::mem::take(&mut piece.text);
-    if let Some(last) = lines.last_mut().filter(|_| !text.is_empty()) {
-        last.push(StyledSpan { style: piece.style, text });
-    }
+fn join_spans(cells: &[(char, Style)]) -> StyledLine {
+    let spans = cells.chunk_by(|a, b| a.1 == b.1);
+    let join = |span: &[(char, Style)]| span.iter().map(|cell| cell.0).collect();
+    spans.map(|span| StyledSpan { style: span[0].1, text: join(span) }).collect()
 }
 
 /// Returns the width of a line in columns; tabs must have been replaced.
@@ -96,6 +117,10 @@ mod tests {
         assert_eq!(texts(&[StyledSpan::plain("a\tb")], 80), ["a   b"]);
         assert_eq!(texts(&[StyledSpan::new(RED, "ab"), StyledSpan::plain("cd")], 3), ["abc", "d"]);
         assert_eq!(texts(&[StyledSpan::plain("e\u{301}e\u{301}")], 2), ["e\u{301}e\u{301}"]);
+        assert_eq!(texts(&[StyledSpan::plain("one two three")], 8), ["one two", "three"]);
+        assert_eq!(texts(&[StyledSpan::plain("one two")], 5), ["one", "two"]);
+        assert_eq!(texts(&[StyledSpan::plain("  longest")], 5), ["  lon", "gest"]);
+        assert_eq!(texts(&[StyledSpan::new(RED, "a b"), StyledSpan::plain("cd")], 3), ["a", "bcd"]);
     }
 
     #[test]

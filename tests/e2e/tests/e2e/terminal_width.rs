@@ -1,0 +1,421 @@
+//! Snapshots of lists at several widths of the terminal, with and without colors.
+
+use std::fmt::Write as _;
+
+use test_support::TestHome;
+
+use crate::fixtures::{home, skill_md};
+
+const WIDTHS: [u16; 4] = [60, 80, 120, 200];
+
+/// Runs a command on a terminal and returns what it shows, with control sequences as `\e[…m`.
+fn show(home: &TestHome, args: &[&str], width: u16, color: &str) -> String {
+    let mut command = home.command();
+    let terminal = home.on_terminal(command.args(["--color", color]).args(args), (width, 100));
+    let left = terminal.finish();
+    assert_eq!(left.output.status, 0, "{}", left.output);
+    let shown = String::from_utf8(left.bytes).unwrap().replace("\r\n", "\n");
+    let root = home.root().display().to_string();
+    shown.replace(&root, "[HOME]").replace('\u{1b}', "\\e")
+}
+
+/// Removes the styles from a text.
+fn plain(text: &str) -> String {
+    let mut parts = text.split("\\e[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').map_or(part, |(_, rest)| rest))
+}
+
+/// Returns the output at every width, and with colors at one. At each width both show the same, and
+/// only a word without a blank may be wider than the terminal.
+fn widths(home: &TestHome, args: &[&str]) -> String {
+    let mut text = String::new();
+    for width in WIDTHS {
+        let shown = show(home, args, width, "never");
+        let colored = show(home, args, width, "always");
+        assert!(!shown.contains("\\e"), "{shown}");
+        assert_eq!(plain(&colored), shown, "{width}");
+        for line in shown.lines().filter(|line| line.chars().count() > usize::from(width)) {
+            let words = line.split_whitespace().count();
+            assert!(words <= 2, "{width}: {line}");
+        }
+        let _ = write!(text, "== {width} columns\n{shown}");
+        if width == 80 {
+            let _ = write!(text, "== {width} columns, with colors\n{colored}");
+        }
+    }
+    text
+}
+
+fn filled_home() -> TestHome {
+    home()
+        .skill(
+            "release-notes",
+            &skill_md(
+                "Writes release notes from merged changes, grouped by what they mean for users. Use \
+                 when a release is prepared or a changelog is asked for.",
+                "One line per change.",
+            ),
+        )
+        .skill("a-name-of-a-skill-that-is-longer-than-most", &skill_md("Greets loudly.", "Shout."))
+        .manifest("plain", "id: plain\nname: Plain\nagent: {instructions: Hi.}\n")
+        .settings("extensions:\n  skill_registry: {review: {policy: human}}\n")
+}
+
+#[test]
+fn skill_list_fits_terminal() {
+    insta::assert_snapshot!(widths(&filled_home(), &["skill", "list"]), @"
+    == 60 columns
+    a-name-of-a-skill-that-is-longer-than-most  Greets loudly.
+                                      [~2 tokens, sandbox]
+    greet                             Greets people. Use when
+                                      somebody arrives. [~5
+                                      tokens, sandbox]
+    release-notes                     Writes release notes from
+                                      merged changes, grouped by
+                                      what they mean for users.
+                                      Use when a release is
+                                      prepared or a changelog is
+                                      asked for. [~6 tokens,
+                                      sandbox]
+    note: 3 warnings; `skillhost skill show ID` prints those of
+          a skill
+    == 80 columns
+    a-name-of-a-skill-that-is-longer-than-most  Greets loudly. [~2 tokens, sandbox]
+    greet                             Greets people. Use when somebody arrives. [~5
+                                      tokens, sandbox]
+    release-notes                     Writes release notes from merged changes,
+                                      grouped by what they mean for users. Use when
+                                      a release is prepared or a changelog is asked
+                                      for. [~6 tokens, sandbox]
+    note: 3 warnings; `skillhost skill show ID` prints those of a skill
+    == 80 columns, with colors
+    \\e[1ma-name-of-a-skill-that-is-longer-than-most\\e[0m  Greets loudly. \\e[2m[~2 tokens, sandbox]\\e[0m
+    \\e[1mgreet\\e[0m                             Greets people. Use when somebody arrives. \\e[2m[~5
+                                      tokens, sandbox]\\e[0m
+    \\e[1mrelease-notes\\e[0m                     Writes release notes from merged changes,
+                                      grouped by what they mean for users. Use when
+                                      a release is prepared or a changelog is asked
+                                      for. \\e[2m[~6 tokens, sandbox]\\e[0m
+    \\e[33mnote\\e[0m: 3 warnings; `skillhost skill show ID` prints those of a skill
+    == 120 columns
+    a-name-of-a-skill-that-is-longer-than-most  Greets loudly. [~2 tokens, sandbox]
+    greet                             Greets people. Use when somebody arrives. [~5 tokens, sandbox]
+    release-notes                     Writes release notes from merged changes, grouped by what they mean for users. Use
+                                      when a release is prepared or a changelog is asked for. [~6 tokens, sandbox]
+    note: 3 warnings; `skillhost skill show ID` prints those of a skill
+    == 200 columns
+    a-name-of-a-skill-that-is-longer-than-most  Greets loudly. [~2 tokens, sandbox]
+    greet                             Greets people. Use when somebody arrives. [~5 tokens, sandbox]
+    release-notes                     Writes release notes from merged changes, grouped by what they mean for users. Use when a release is prepared or a changelog is asked for. [~6 tokens, sandbox]
+    note: 3 warnings; `skillhost skill show ID` prints those of a skill
+    ");
+}
+
+#[test]
+fn skill_search_fits_terminal() {
+    let home = filled_home();
+    insta::assert_snapshot!(widths(&home, &["skill", "search", "notes for a release"]), @"
+    == 60 columns
+    release-notes   23.53  Writes release notes from merged
+                           changes, grouped by what they mean
+                           for users. Use when a release is
+                           prepared or a changelog is asked for.
+                           [name, description]
+    note: 3 warnings; `skillhost skill show ID` prints those of
+          a skill
+    == 80 columns
+    release-notes   23.53  Writes release notes from merged changes, grouped by what
+                           they mean for users. Use when a release is prepared or a
+                           changelog is asked for. [name, description]
+    note: 3 warnings; `skillhost skill show ID` prints those of a skill
+    == 80 columns, with colors
+    \\e[1mrelease-notes\\e[0m   23.53  Writes release notes from merged changes, grouped by what
+                           they mean for users. Use when a release is prepared or a
+                           changelog is asked for. \\e[2m[name, description]\\e[0m
+    \\e[33mnote\\e[0m: 3 warnings; `skillhost skill show ID` prints those of a skill
+    == 120 columns
+    release-notes   23.53  Writes release notes from merged changes, grouped by what they mean for users. Use when a release
+                           is prepared or a changelog is asked for. [name, description]
+    note: 3 warnings; `skillhost skill show ID` prints those of a skill
+    == 200 columns
+    release-notes   23.53  Writes release notes from merged changes, grouped by what they mean for users. Use when a release is prepared or a changelog is asked for. [name, description]
+    note: 3 warnings; `skillhost skill show ID` prints those of a skill
+    ");
+    let shown = show(&home, &["skill", "search", "--explain", "greet release"], 80, "never");
+    let (_, explained) = shown.split_once("\n\n").unwrap();
+    insta::assert_snapshot!(explained.lines().take(4).collect::<Vec<_>>().join("\n"), @"
+    release-notes has \"releas\" in its name and description.
+    greet has \"greet\" in its name and description.
+    a-name-of-a-skill-that-is-longer-than-most has \"greet\" in its description.
+    ");
+}
+
+#[test]
+fn ext_list_fits_terminal() {
+    insta::assert_snapshot!(widths(&filled_home(), &["ext", "list"]), @"
+    == 60 columns
+    EXTENSION       STATE   VERSION  PROVIDES
+    echo            loaded  0.1.0    tools echo, context 200,
+                                     service
+    skill_registry  loaded  0.1.0    tools list_skills
+                                     read_skill
+                                     read_skill_resource
+                                     propose_skill_update
+                                     explain_catalog, context
+                                     60, service, skill
+    plain           loaded           agent
+    note: `skill_registry` optionally depends on `embedding`,
+          which does not exist
+    == 80 columns
+    EXTENSION       STATE   VERSION  PROVIDES
+    echo            loaded  0.1.0    tools echo, context 200, service
+    skill_registry  loaded  0.1.0    tools list_skills read_skill
+                                     read_skill_resource propose_skill_update
+                                     explain_catalog, context 60, service, skill
+    plain           loaded           agent
+    note: `skill_registry` optionally depends on `embedding`, which does not exist
+    == 80 columns, with colors
+    \\e[1mEXTENSION       STATE   VERSION  PROVIDES\\e[0m
+    echo            loaded  0.1.0    tools echo, context 200, service
+    skill_registry  loaded  0.1.0    tools list_skills read_skill
+                                     read_skill_resource propose_skill_update
+                                     explain_catalog, context 60, service, skill
+    plain           loaded           agent
+    \\e[33mnote\\e[0m: `skill_registry` optionally depends on `embedding`, which does not exist
+    == 120 columns
+    EXTENSION       STATE   VERSION  PROVIDES
+    echo            loaded  0.1.0    tools echo, context 200, service
+    skill_registry  loaded  0.1.0    tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog,
+                                     context 60, service, skill
+    plain           loaded           agent
+    note: `skill_registry` optionally depends on `embedding`, which does not exist
+    == 200 columns
+    EXTENSION       STATE   VERSION  PROVIDES
+    echo            loaded  0.1.0    tools echo, context 200, service
+    skill_registry  loaded  0.1.0    tools list_skills read_skill read_skill_resource propose_skill_update explain_catalog, context 60, service, skill
+    plain           loaded           agent
+    note: `skill_registry` optionally depends on `embedding`, which does not exist
+    ");
+}
+
+#[test]
+fn config_fits_terminal() {
+    let shown = widths(&filled_home(), &["config"]);
+    // The place of the sources depends on the machine.
+    let sdk = crate::fixtures::repository_root().join("kernel/sdk").display().to_string();
+    let lines: Vec<&str> =
+        shown.lines().filter(|line| !line.contains("build.sdk") && !line.contains(&sdk)).collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    == 60 columns
+    home  [HOME] (ancestor, trusted)
+    allow_shadowing
+      VALUE []  SOURCE default
+    build.allow
+      VALUE []  SOURCE default
+    build.memory_limit_mib
+      VALUE 4096  SOURCE default
+    build.time_limit_ms
+      VALUE 600000  SOURCE default
+    events.retry_ms
+      VALUE [1000, 5000, 25000]  SOURCE default
+    extensions.echo.greeting
+      VALUE \"\"  SOURCE manifests/echo/manifest.yaml
+    extensions.skill_registry.ignore
+      VALUE []  SOURCE default
+    extensions.skill_registry.l1_budget_chars
+      VALUE 8000  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.l1_full_limit
+      VALUE 40  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.poll_interval_ms
+      VALUE 5000  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.review
+      VALUE {\"policy\": \"human\"}  SOURCE skillhost.yaml
+    extensions.skill_registry.review.agent
+      VALUE \"reviewer_agent\"  SOURCE default
+    extensions.skill_registry.review.timeout_ms
+      VALUE 300000  SOURCE default
+    extensions.skill_registry.roots
+      VALUE   [{\"label\": \"sandbox\", \"path\": \"sandbox/skills\",
+              \"trust\": \"operator\"}]
+      SOURCE  manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.search_embeddings
+      VALUE \"off\"  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.skills
+      VALUE {}  SOURCE default
+    mcp.catalog
+      VALUE \"all\"  SOURCE default
+    mcp.review
+      VALUE \"off\"  SOURCE default
+    models.default
+      VALUE \"script/demo\"  SOURCE default
+    processes.memory_limit_mib
+      VALUE 1024  SOURCE default
+    supervisor.crashes
+      VALUE 5  SOURCE default
+    supervisor.delay_ms
+      VALUE 1000  SOURCE default
+    supervisor.silence_ms
+      VALUE 30000  SOURCE default
+    supervisor.within_ms
+      VALUE 300000  SOURCE default
+    == 80 columns
+    home  [HOME] (ancestor, trusted)
+    allow_shadowing
+      VALUE []  SOURCE default
+    build.allow
+      VALUE []  SOURCE default
+    build.memory_limit_mib
+      VALUE 4096  SOURCE default
+    build.time_limit_ms
+      VALUE 600000  SOURCE default
+    events.retry_ms
+      VALUE [1000, 5000, 25000]  SOURCE default
+    extensions.echo.greeting
+      VALUE \"\"  SOURCE manifests/echo/manifest.yaml
+    extensions.skill_registry.ignore
+      VALUE []  SOURCE default
+    extensions.skill_registry.l1_budget_chars
+      VALUE 8000  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.l1_full_limit
+      VALUE 40  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.poll_interval_ms
+      VALUE 5000  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.review
+      VALUE {\"policy\": \"human\"}  SOURCE skillhost.yaml
+    extensions.skill_registry.review.agent
+      VALUE \"reviewer_agent\"  SOURCE default
+    extensions.skill_registry.review.timeout_ms
+      VALUE 300000  SOURCE default
+    extensions.skill_registry.roots
+      VALUE   [{\"label\": \"sandbox\", \"path\": \"sandbox/skills\", \"trust\": \"operator\"}]
+      SOURCE  manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.search_embeddings
+      VALUE \"off\"  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.skills
+      VALUE {}  SOURCE default
+    mcp.catalog
+      VALUE \"all\"  SOURCE default
+    mcp.review
+      VALUE \"off\"  SOURCE default
+    models.default
+      VALUE \"script/demo\"  SOURCE default
+    processes.memory_limit_mib
+      VALUE 1024  SOURCE default
+    supervisor.crashes
+      VALUE 5  SOURCE default
+    supervisor.delay_ms
+      VALUE 1000  SOURCE default
+    supervisor.silence_ms
+      VALUE 30000  SOURCE default
+    supervisor.within_ms
+      VALUE 300000  SOURCE default
+    == 80 columns, with colors
+    home  [HOME] \\e[2m(ancestor, trusted)\\e[0m
+    allow_shadowing
+      VALUE []  SOURCE default
+    build.allow
+      VALUE []  SOURCE default
+    build.memory_limit_mib
+      VALUE 4096  SOURCE default
+    build.time_limit_ms
+      VALUE 600000  SOURCE default
+    events.retry_ms
+      VALUE [1000, 5000, 25000]  SOURCE default
+    extensions.echo.greeting
+      VALUE \"\"  SOURCE manifests/echo/manifest.yaml
+    extensions.skill_registry.ignore
+      VALUE []  SOURCE default
+    extensions.skill_registry.l1_budget_chars
+      VALUE 8000  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.l1_full_limit
+      VALUE 40  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.poll_interval_ms
+      VALUE 5000  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.review
+      VALUE {\"policy\": \"human\"}  SOURCE skillhost.yaml
+    extensions.skill_registry.review.agent
+      VALUE \"reviewer_agent\"  SOURCE default
+    extensions.skill_registry.review.timeout_ms
+      VALUE 300000  SOURCE default
+    extensions.skill_registry.roots
+      VALUE   [{\"label\": \"sandbox\", \"path\": \"sandbox/skills\", \"trust\": \"operator\"}]
+      SOURCE  manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.search_embeddings
+      VALUE \"off\"  SOURCE manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.skills
+      VALUE {}  SOURCE default
+    mcp.catalog
+      VALUE \"all\"  SOURCE default
+    mcp.review
+      VALUE \"off\"  SOURCE default
+    models.default
+      VALUE \"script/demo\"  SOURCE default
+    processes.memory_limit_mib
+      VALUE 1024  SOURCE default
+    supervisor.crashes
+      VALUE 5  SOURCE default
+    supervisor.delay_ms
+      VALUE 1000  SOURCE default
+    supervisor.silence_ms
+      VALUE 30000  SOURCE default
+    supervisor.within_ms
+      VALUE 300000  SOURCE default
+    == 120 columns
+    home  [HOME] (ancestor, trusted)
+    KEY                                          VALUE                                SOURCE
+    allow_shadowing                              []                                   default
+    build.allow                                  []                                   default
+    build.memory_limit_mib                       4096                                 default
+    build.time_limit_ms                          600000                               default
+    events.retry_ms                              [1000, 5000, 25000]                  default
+    extensions.echo.greeting                     \"\"                                   manifests/echo/manifest.yaml
+    extensions.skill_registry.ignore             []                                   default
+    extensions.skill_registry.l1_budget_chars    8000                                 manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.l1_full_limit      40                                   manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.poll_interval_ms   5000                                 manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.review             {\"policy\": \"human\"}                  skillhost.yaml
+    extensions.skill_registry.review.agent       \"reviewer_agent\"                     default
+    extensions.skill_registry.review.timeout_ms  300000                               default
+    extensions.skill_registry.roots              [{\"label\": \"sandbox\", \"path\":        manifests/skill_registry/manifest.yaml
+                                                 \"sandbox/skills\", \"trust\":
+                                                 \"operator\"}]
+    extensions.skill_registry.search_embeddings  \"off\"                                manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.skills             {}                                   default
+    mcp.catalog                                  \"all\"                                default
+    mcp.review                                   \"off\"                                default
+    models.default                               \"script/demo\"                        default
+    processes.memory_limit_mib                   1024                                 default
+    supervisor.crashes                           5                                    default
+    supervisor.delay_ms                          1000                                 default
+    supervisor.silence_ms                        30000                                default
+    supervisor.within_ms                         300000                               default
+    == 200 columns
+    home  [HOME] (ancestor, trusted)
+    KEY                                          VALUE                                                                  SOURCE
+    allow_shadowing                              []                                                                     default
+    build.allow                                  []                                                                     default
+    build.memory_limit_mib                       4096                                                                   default
+    build.time_limit_ms                          600000                                                                 default
+    events.retry_ms                              [1000, 5000, 25000]                                                    default
+    extensions.echo.greeting                     \"\"                                                                     manifests/echo/manifest.yaml
+    extensions.skill_registry.ignore             []                                                                     default
+    extensions.skill_registry.l1_budget_chars    8000                                                                   manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.l1_full_limit      40                                                                     manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.poll_interval_ms   5000                                                                   manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.review             {\"policy\": \"human\"}                                                    skillhost.yaml
+    extensions.skill_registry.review.agent       \"reviewer_agent\"                                                       default
+    extensions.skill_registry.review.timeout_ms  300000                                                                 default
+    extensions.skill_registry.roots              [{\"label\": \"sandbox\", \"path\": \"sandbox/skills\", \"trust\": \"operator\"}]  manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.search_embeddings  \"off\"                                                                  manifests/skill_registry/manifest.yaml
+    extensions.skill_registry.skills             {}                                                                     default
+    mcp.catalog                                  \"all\"                                                                  default
+    mcp.review                                   \"off\"                                                                  default
+    models.default                               \"script/demo\"                                                          default
+    processes.memory_limit_mib                   1024                                                                   default
+    supervisor.crashes                           5                                                                      default
+    supervisor.delay_ms                          1000                                                                   default
+    supervisor.silence_ms                        30000                                                                  default
+    supervisor.within_ms                         300000                                                                 default
+    ");
+}
