@@ -1,6 +1,7 @@
 //! The arguments of the command line.
 
 mod events;
+pub(crate) mod help;
 mod mcp;
 mod models;
 #[cfg(test)]

@@ -26,7 +26,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::Parser as _;
+use clap::error::ErrorKind;
 use skillhost_home::Home;
 use skillhost_operations::{
     WaitingReviews, cmd_backup, cmd_logs, cmd_restore, cmd_service, cmd_status, cmd_stop,
@@ -39,15 +40,21 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 
+use crate::cli::help::help_command;
 use crate::cli::{Cli, CompletionsArgs, ConfigArgs, ConfigCommand, TopLevelCommand};
+use crate::completion;
 use crate::in_process::with_own_kernel;
 use crate::kernel_session::request_from_kernel;
+use crate::known_ids::expand_ids;
 
 /// The time a finished process waits for its output to be read.
 const OUTPUT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Runs the command named on the command line.
 pub(crate) fn main() -> ExitCode {
+    if let Some(code) = completion::complete_if_requested() {
+        return code;
+    }
     if let Some((program, arguments)) = reference_tool_args() {
         return to_exit_code(
             skill_commands::run_reference_tool(&program, &arguments),
@@ -56,7 +63,7 @@ pub(crate) fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return report_clap_error(&error),
+        Err(error) => return report_clap_error(&with_full_help(error)),
     };
     let output = Output { json: cli.global.json };
     to_exit_code(run(cli), output)
@@ -82,6 +89,16 @@ fn to_exit_code(outcome: CommandResult, output: Output) -> ExitCode {
     ExitCode::from(code)
 }
 
+/// Returns the error whose text is the help with examples, if the error is a request for help.
+fn with_full_help(error: clap::Error) -> clap::Error {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            help_command().try_get_matches().err().unwrap_or(error)
+        }
+        _ => error,
+    }
+}
+
 /// Reports a parse error, or prints help and version. The output has the requested format, as far
 /// as the failed arguments reveal it.
 fn report_clap_error(error: &clap::Error) -> ExitCode {
@@ -96,17 +113,18 @@ fn report_clap_error(error: &clap::Error) -> ExitCode {
     error.exit()
 }
 
-fn run(cli: Cli) -> CommandResult {
+fn run(mut cli: Cli) -> CommandResult {
     hide_memory();
     set_color(cli.global.color);
     if cli.global.quiet {
         suppress_notes();
     }
+    start_log(&cli)?;
+    let session = CliContext::new(&cli.global)?;
+    expand_ids(&session, &mut cli.command)?;
     if !cli.global.json && paged::is_paged(&cli.command) {
         hold_output();
     }
-    start_log(&cli)?;
-    let session = CliContext::new(&cli.global)?;
     let outcome = dispatch(&session, &cli.command);
     // An error of the command is printed below its output.
     session.show_held_output();
@@ -212,14 +230,14 @@ fn log_filter(filter: &str) -> Result<EnvFilter, CliError> {
 }
 
 fn completions(args: &CompletionsArgs) -> CommandResult {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "skillhost", &mut script);
-    Output { json: false }.print_text(&String::from_utf8_lossy(&script))?;
+    Output { json: false }.print_text(&completion::render_script(args.shell)?)?;
     Ok(exit::OK)
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]

@@ -2,11 +2,11 @@
 
 mod cli;
 mod commands;
+mod completion;
 mod failures;
 mod in_process;
 mod kernel_session;
-#[cfg(test)]
-mod reference;
+mod known_ids;
 
 fn main() -> std::process::ExitCode {
     commands::main()

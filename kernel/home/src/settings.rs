@@ -34,7 +34,7 @@ pub use models::{
     ModelDefinition, ModelNameError, ModelsSettings, ProviderProtocol, ProviderSettings, TokenPrice,
 };
 pub use processes::ProcessSettings;
-pub use provenance::SettingProvenance;
+pub use provenance::{SettingProvenance, add_default_rows};
 pub use supervisor::SupervisorSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.

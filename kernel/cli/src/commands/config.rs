@@ -1,11 +1,14 @@
 //! `skillhost config`: the settings in force and where each comes from.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use skill_commands::{REGISTRY, registry_config};
 use skillhost_core::KernelLimits;
-use skillhost_home::{Installation, SettingProvenance, discover_manifests};
+use skillhost_home::{Installation, add_default_rows, discover_manifests};
 use skillhost_terminal::{CliContext, CommandResult, DIM, TableColumn, exit};
 
 pub(super) fn cmd_config(session: &CliContext) -> CommandResult {
@@ -19,16 +22,16 @@ pub(super) fn cmd_config(session: &CliContext) -> CommandResult {
     // The defaults of values that may be absent.
     let retries = KernelLimits::default().event_retries;
     let retries: Vec<u128> = retries.iter().map(Duration::as_millis).collect();
-    add_defaults("events.retry_ms", &json!(retries), &mut rows);
+    add_default_rows("events.retry_ms", &json!(retries), &mut rows);
     if let Some(installation) = &installation {
-        add_defaults("build.sdk", &json!(installation.sdk), &mut rows);
+        add_default_rows("build.sdk", &json!(installation.sdk), &mut rows);
     }
     // Faulty settings of the registry are listed as they are.
     if let (true, Ok(config)) =
         (found.manifests.contains_key(REGISTRY), registry_config(session, &home))
     {
         let config = serde_json::to_value(config).unwrap_or_default();
-        add_defaults(&format!("extensions.{REGISTRY}"), &config, &mut rows);
+        add_default_rows(&format!("extensions.{REGISTRY}"), &config, &mut rows);
     }
     rows.sort_by(|a, b| a.key.cmp(&b.key));
     let trusted = home.require_trust(&session.environment).is_ok();
@@ -69,33 +72,6 @@ pub(super) fn cmd_config(session: &CliContext) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Adds the values in force below `key` that no row has: the extension's own defaults.
-fn add_defaults(key: &str, value: &Value, rows: &mut Vec<SettingProvenance>) {
-    if rows.iter().any(|row| row.key == key && !row.value.is_object()) {
-        return;
-    }
-    // The value of a row may be a mapping that lacks some of its keys.
-    let whole = rows.iter().find(|row| row.key == key).map(|row| row.value.clone());
-    let inner = format!("{key}.");
-    let has_rows = whole.is_some() || rows.iter().any(|row| row.key.starts_with(&inner));
-    match value.as_object().filter(|fields| !fields.is_empty() && has_rows) {
-        Some(fields) => {
-            let missing = fields.iter().filter(|(name, _)| {
-                whole.as_ref().is_none_or(|whole| whole.get(name.as_str()).is_none())
-            });
-            for (name, value) in missing {
-                add_defaults(&format!("{key}.{name}"), value, rows);
-            }
-        }
-        None if whole.is_none() => rows.push(SettingProvenance {
-            key: key.to_owned(),
-            value: value.clone(),
-            source: "default".to_owned(),
-        }),
-        None => {}
-    }
-}
-
 /// Formats a value with blanks, at which a narrow table can wrap it.
 fn format_value(value: &Value) -> String {
     match value {
@@ -111,43 +87,5 @@ fn format_value(value: &Value) -> String {
             format!("{{{}}}", fields.join(", "))
         }
         other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(key: &str, value: Value, source: &str) -> SettingProvenance {
-        SettingProvenance { key: key.to_owned(), value, source: source.to_owned() }
-    }
-
-    #[test]
-    fn missing_defaults_are_added() {
-        let mut rows = vec![
-            row("x.list", json!([1]), "file"),
-            row("x.review", json!({ "policy": "human" }), "file"),
-            row("x.split.a", json!(1), "file"),
-        ];
-        let value = json!({
-            "list": [1],
-            "review": { "policy": "human", "agent": "a" },
-            "split": { "a": 1, "b": 2 },
-            "states": {},
-        });
-        add_defaults("x", &value, &mut rows);
-        let added: Vec<String> = rows[3..]
-            .iter()
-            .map(|row| format!("{} {} {}", row.key, row.value, row.source))
-            .collect();
-        let expected =
-            ["x.review.agent \"a\" default", "x.split.b 2 default", "x.states {} default"];
-        assert_eq!(added, expected);
-    }
-
-    #[test]
-    fn values_have_blanks_to_wrap_at() {
-        let value = json!([{ "label": "a", "list": [1, 2] }, null]);
-        assert_eq!(format_value(&value), r#"[{"label": "a", "list": [1, 2]}, null]"#);
     }
 }

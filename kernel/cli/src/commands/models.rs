@@ -108,7 +108,8 @@ fn list(session: &CliContext) -> CommandResult {
     if !aliases.is_empty() {
         let cells: Vec<_> =
             aliases.iter().map(|(alias, model)| vec![alias.clone(), model.clone()]).collect();
-        output.print_table(&["ALIAS", "MODEL"], &cells)?;
+        let columns = [TableColumn::fixed("ALIAS"), TableColumn::fixed("MODEL")];
+        output.print_table(&columns, &cells)?;
         output.print_line("")?;
     }
     let row = |it: &AgentModel| vec![it.agent.clone(), it.model.clone(), it.from.to_owned()];

@@ -11,6 +11,7 @@ pub(super) fn is_paged(command: &TopLevelCommand) -> bool {
         TopLevelCommand::Agent(_)
         | TopLevelCommand::Config(_)
         | TopLevelCommand::Schema(_)
+        | TopLevelCommand::Status
         | TopLevelCommand::Thread(_)
         | TopLevelCommand::Event(EventCommand::DeadLetters)
         | TopLevelCommand::Model(ModelCommand::List)

@@ -115,6 +115,34 @@ impl LoadedSettings {
     }
 }
 
+/// Adds a row for each value in force below `key` that no row has: the defaults of the program that
+/// reads the settings.
+pub fn add_default_rows(key: &str, value: &Value, rows: &mut Vec<SettingProvenance>) {
+    if rows.iter().any(|row| row.key == key && !row.value.is_object()) {
+        return;
+    }
+    // The value of a row may be a mapping that lacks some of its keys.
+    let whole = rows.iter().find(|row| row.key == key).map(|row| row.value.clone());
+    let inner = format!("{key}.");
+    let has_rows = whole.is_some() || rows.iter().any(|row| row.key.starts_with(&inner));
+    match value.as_object().filter(|fields| !fields.is_empty() && has_rows) {
+        Some(fields) => {
+            let missing = fields.iter().filter(|(name, _)| {
+                whole.as_ref().is_none_or(|whole| whole.get(name.as_str()).is_none())
+            });
+            for (name, value) in missing {
+                add_default_rows(&format!("{key}.{name}"), value, rows);
+            }
+        }
+        None if whole.is_none() => rows.push(SettingProvenance {
+            key: key.to_owned(),
+            value: value.clone(),
+            source: DEFAULT.to_owned(),
+        }),
+        None => {}
+    }
+}
+
 /// Returns the name of the variable that sets a value: it may set a mapping around it, and be written
 /// in lower case.
 fn find_variable(path: &[&str]) -> String {
@@ -171,5 +199,32 @@ mod tests {
             row("models.known.a/b", json!({ "context_window": 8 }), "skillhost.yaml"),
         ];
         assert_eq!(found, expected);
+    }
+
+    fn setting(key: &str, value: Value, source: &str) -> SettingProvenance {
+        SettingProvenance { key: key.to_owned(), value, source: source.to_owned() }
+    }
+
+    #[test]
+    fn missing_defaults_are_added() {
+        let mut rows = vec![
+            setting("x.list", json!([1]), "file"),
+            setting("x.review", json!({ "policy": "human" }), "file"),
+            setting("x.split.a", json!(1), "file"),
+        ];
+        let value = json!({
+            "list": [1],
+            "review": { "policy": "human", "agent": "a" },
+            "split": { "a": 1, "b": 2 },
+            "states": {},
+        });
+        add_default_rows("x", &value, &mut rows);
+        let added: Vec<String> = rows[3..]
+            .iter()
+            .map(|row| format!("{} {} {}", row.key, row.value, row.source))
+            .collect();
+        let expected =
+            ["x.review.agent \"a\" default", "x.split.b 2 default", "x.states {} default"];
+        assert_eq!(added, expected);
     }
 }

@@ -36,6 +36,7 @@ mod faults;
 mod fixtures;
 mod graph;
 mod hostile_instructions;
+mod id_prefixes;
 mod improvement;
 mod install;
 mod lint_cli;

@@ -228,7 +228,6 @@ fn nothing_is_written_in_place() {
             // Its own temporary file, before it is renamed.
             "extensions/skill_registry/ledger/src/files/data_file.rs",
             // Renews the documentation in this repository.
-            "kernel/cli/src/reference.rs",
         ],
     );
 }
