@@ -126,7 +126,7 @@ impl ConfigWatch {
         let mut pending = Vec::new();
         let (settings, invalid_settings) = match self.load_settings().await {
             Ok(settings) => (settings, None),
-            Err(error) => (host.settings(), Some(self.invalid_settings(&error))),
+            Err(error) => (host.settings(), Some(Self::invalid_settings(&error))),
         };
         let secrets = self.reload_secrets(&mut pending).await;
         let previous = host.settings();
@@ -178,9 +178,10 @@ impl ConfigWatch {
         }
     }
 
-    fn invalid_settings(&self, error: &SettingsError) -> PendingChange {
+    fn invalid_settings(error: &SettingsError) -> PendingChange {
         PendingChange {
-            subject: self.agents.extensions().home().settings_file().display().to_string(),
+            // The error has the complete path.
+            subject: "settings".to_owned(),
             reason: format!("{error}; the last valid settings stay in force"),
             hint: error.hint(),
         }

@@ -82,9 +82,8 @@ fn collect(
     let (settings, settings_problem) = match Settings::load_home(home) {
         Ok(loaded) => (Some(loaded.settings), None),
         Err(error) => {
-            let subject = home.settings_file().display().to_string();
             let (reason, hint) = (error.to_string(), error.hint());
-            (None, Some(PendingChange { subject, reason, hint }))
+            (None, Some(PendingChange { subject: "settings".to_owned(), reason, hint }))
         }
     };
     let shadowing = settings.as_ref().map(|it| it.allow_shadowing.clone()).unwrap_or_default();

@@ -38,14 +38,14 @@ fn invalid_settings_leave_last_valid_ones() {
     kernel.line_with("skillhost.yaml:1:");
     for command in [["ask", "--agent", "worker", "Hello"].as_slice(), &["tool", "list"]] {
         let output = home.skillhost(command).success();
-        let note = "note: [HOME]/skillhost.yaml: [HOME]/skillhost.yaml:1:";
+        let note = "note: settings: [HOME]/skillhost.yaml:1:";
         assert!(output.stderr.contains(note), "{output}");
         assert!(output.stderr.contains("did you mean `default`?"), "{output}");
     }
     let status = home.skillhost(["status"]).success().stdout;
     assert!(status.contains("the last valid settings stay in force"), "{status}");
     let doctor = home.skillhost(["ext", "doctor"]).exits(1).stdout;
-    assert!(doctor.contains("pending [HOME]/skillhost.yaml: "), "{doctor}");
+    assert!(doctor.contains("pending settings: [HOME]/skillhost.yaml:1:"), "{doctor}");
     home.write("skillhost.yaml", &valid);
     kernel.line_with("skillhost.yaml is valid again");
     let output = home.skillhost(["ask", "--agent", "worker", "Hello"]).success();

@@ -72,7 +72,7 @@ fn status_without_kernel_boots_none() {
     ");
     home.write("skillhost.yaml", "models: [\n");
     let invalid = home.skillhost(["status"]).exits(3);
-    assert!(invalid.stdout.contains("changes     [HOME]/skillhost.yaml: "), "{invalid}");
+    assert!(invalid.stdout.contains("changes     settings: [HOME]/skillhost.yaml:1:"), "{invalid}");
     let elsewhere = home.outside().join("user");
     let mut command = home.command();
     command.current_dir(&elsewhere).arg("status");
