@@ -168,7 +168,7 @@ fn installed_document_links_resolve() {
     installed.run(["init", "mine"]).success();
     let settings = fs::read_to_string(installed.home_dir().join("skillhost.yaml")).unwrap();
     let named: Vec<_> = settings.split(['(', ')']).filter(|part| part.ends_with(".md")).collect();
-    assert_eq!(named.len(), 2, "{settings}");
+    assert_eq!(named.len(), 3, "{settings}");
     for page in named {
         assert!(Path::new(page).is_file(), "{page}");
     }
