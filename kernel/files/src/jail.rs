@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt, OpenOptionsSyncExt};
 use cap_std::ambient_authority;
@@ -176,6 +176,35 @@ impl From<io::Error> for JailError {
 /// The system's error.
 pub fn open_root(path: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())
+}
+
+/// Opens a directory of the operator by a canonical path: a link in any component is an error.
+///
+/// # Errors
+/// [`JailError::Link`]; those of [`open_component`].
+pub fn open_canonical(path: &Path) -> Result<Dir, JailError> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Ok(dir) => return Ok(Dir::from_std_file(dir.into())),
+            Err(rustix::io::Errno::LOOP) => return Err(JailError::Link),
+            // An old kernel or a filter of system calls knows no such call.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {}
+            Err(error) => return Err(io::Error::from(error).into()),
+        }
+    }
+    let mut components = path.components();
+    let mut dir = match components.next() {
+        Some(root @ Component::RootDir) => open_root(Path::new(&root))?,
+        _ => return Err(JailError::NotFound),
+    };
+    for component in components {
+        let name = component.as_os_str().to_str().ok_or(JailError::NotFound)?;
+        dir = open_component(&dir, name)?;
+    }
+    Ok(dir)
 }
 
 /// Opens a directory below a root, component by component; creates missing ones if `make` is set.
