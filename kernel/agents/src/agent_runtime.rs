@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use skillhost_conversation::ModelSource;
 use skillhost_core::{ExtensionBuilder, ExtensionHost};
-use skillhost_payload::{CallContext, CallOrigin};
+use skillhost_payload::{CallContext, CallOrigin, Workspace};
 
 use crate::run_gate::RunGate;
 use crate::runtime::session::{RunSession, RunSessions};
@@ -28,6 +28,8 @@ struct AgentShared {
     models: Arc<dyn ModelSource>,
     builder: Arc<dyn ExtensionBuilder>,
     gate: Arc<RunGate>,
+    /// The workspaces of this kernel's command line.
+    workspaces: Vec<Workspace>,
     /// The agents that currently run.
     sessions: Arc<RunSessions>,
     /// Serializes changes of the configuration, including their reloads.
@@ -35,18 +37,20 @@ struct AgentShared {
 }
 
 impl AgentRuntime {
-    /// Creates the runtime of a host's agents.
+    /// Creates the runtime of a host's agents, with the workspaces of its command line.
     pub fn new(
         extensions: Arc<ExtensionHost>,
         models: Arc<dyn ModelSource>,
         builder: Arc<dyn ExtensionBuilder>,
         gate: Arc<RunGate>,
+        workspaces: Vec<Workspace>,
     ) -> Self {
         let shared = AgentShared {
             extensions,
             models,
             builder,
             gate,
+            workspaces,
             sessions: Arc::default(),
             configuring: tokio::sync::Mutex::default(),
         };
@@ -67,6 +71,10 @@ impl AgentRuntime {
 
     pub(crate) fn builder(&self) -> &Arc<dyn ExtensionBuilder> {
         &self.shared.builder
+    }
+
+    pub(crate) fn own_workspaces(&self) -> &[Workspace] {
+        &self.shared.workspaces
     }
 
     pub(crate) fn run_gate(&self) -> &RunGate {

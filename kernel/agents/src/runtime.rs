@@ -8,7 +8,7 @@
 use skillhost_control::{MessageError, MessageFailure};
 use skillhost_conversation::{ModelError, ModelErrorKind, ThreadError};
 use skillhost_core::KernelError;
-use skillhost_payload::ErrorKind;
+use skillhost_payload::{ErrorKind, Workspace};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) mod agent_alias;
@@ -37,6 +37,7 @@ mod run_state;
 pub(crate) mod session;
 mod skills;
 mod tool_spec;
+mod workspace_access;
 
 pub use budget::ExhaustedLimit;
 
@@ -56,6 +57,8 @@ pub struct RunRequest {
     /// The id of the user message, for a run that resumes in the next kernel: the run is started
     /// again with the same id, and a message that the thread already has is not added twice.
     pub message_id: Option<String>,
+    /// The operator's workspaces for this run, besides those of the kernel.
+    pub workspaces: Vec<Workspace>,
 }
 
 /// An error that ended a run. All messages until then are in the thread.

@@ -6,13 +6,15 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use skillhost_control::DEFAULT_AGENT;
 use skillhost_conversation::{ModelError, ModelProvider};
+use skillhost_core::foreign_text::neutralize;
 use skillhost_core::{
     Agent, ContextBlock, KernelError, KernelState, ListedTools, PinnedInstance,
     ResolvedInstructions, compose_system_prompt, fetch_skill_generation,
 };
 use skillhost_home::{ADDED, DiscoveredManifest};
 use skillhost_manifest::ExtensionId;
-use skillhost_payload::{CallContext, CallOrigin, skill_interface};
+use skillhost_payload::{CallContext, CallOrigin, Workspace, skill_interface};
+use skillhost_workspaces::append_workspaces;
 
 use crate::agent_runtime::AgentRuntime;
 use crate::instructions::{InstructionResolver, catalog_scope, find_missing_tools};
@@ -32,6 +34,8 @@ pub struct TurnRequest {
     pub origin: CallOrigin,
     /// The id of the user's message or event that caused the turn.
     pub correlation_id: Option<String>,
+    /// The workspaces of the run; `None` for those of the kernel.
+    pub workspaces: Option<Vec<Workspace>>,
 }
 
 /// A composed turn.
@@ -157,7 +161,13 @@ impl AgentRuntime {
             let blocks = chain
                 .collect_blocks(&next, &request.prompt, self.extensions().limits().context)
                 .await;
-            let system_prompt = compose_system_prompt(&resolved.instructions, &blocks);
+            let workspaces = match request.workspaces.clone() {
+                Some(workspaces) => workspaces,
+                None => self.resolve_workspaces(Vec::new()).await.0,
+            };
+            let instructions = append_workspaces(&resolved.instructions, &workspaces);
+            let instructions = neutralize(&instructions);
+            let system_prompt = compose_system_prompt(&instructions, &blocks);
             Ok(ComposedTurn { agent: agent.manifest.id.clone(), context, system_prompt, blocks })
         })
     }
@@ -183,6 +193,8 @@ impl AgentRuntime {
             origin: request.origin,
             correlation_id: request.correlation_id.clone(),
             approved_effect: None,
+            // `invoke_tool` sets them: only tools need them.
+            workspaces: Vec::new(),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use crate::workspace_arguments::WorkspaceArgs;
+
 /// The exit codes of commands that run an agent.
 const EXIT_CODES: &str = "\
 Exit codes: 1 model or agent failed, 2 usage or settings error, 3 unknown agent, model or thread,
@@ -26,6 +28,12 @@ pub struct ChatSessionArgs {
     /// call still ask, and are rejected where no approval channel is available
     #[arg(long, value_name = "TOOL")]
     pub approve: Vec<String>,
+    /// The workspaces of the command line.
+    #[command(flatten)]
+    pub workspaces: WorkspaceArgs,
+    /// Do not offer the working directory as a workspace
+    #[arg(long, conflicts_with = "directories")]
+    pub no_workspace: bool,
 }
 
 /// The arguments of `ask`.
@@ -36,7 +44,7 @@ pub struct AskArgs {
     #[command(flatten)]
     pub talk: ChatSessionArgs,
     /// Print the system prompt without calling a model
-    #[arg(long, conflicts_with_all = ["model", "thread", "resume_last", "approve"])]
+    #[arg(long, conflicts_with_all = ["model", "thread", "resume_last", "approve", "directories"])]
     pub print_prompt: bool,
     /// Message; `-` reads standard input. Optional with --thread and --continue: the reply to the last
     /// message of the thread is then printed, after waiting for a kernel that works on it

@@ -8,7 +8,7 @@ use futures::future::LocalBoxFuture;
 use serde_json::value::RawValue;
 use skillhost_control::{ControlRequest, LoadReport};
 use skillhost_conversation::{Channel, RunOutcome, Thread, ThreadSkill, ThreadStore};
-use skillhost_payload::SkillRef;
+use skillhost_payload::{SkillRef, Workspace};
 use skillhost_terminal::{CliError, CommandResult, exit};
 use tokio::task::spawn_blocking;
 
@@ -77,6 +77,9 @@ pub trait KernelConnection {
 
     /// Returns the thread's agent.
     fn agent(&self) -> &str;
+
+    /// Sets the user's directories that the following turns may reach.
+    fn set_workspaces(&mut self, workspaces: Vec<Workspace>);
 
     /// Returns a summary of the thread.
     fn thread_overview(&self) -> Result<ThreadOverview, CliError>;

@@ -22,6 +22,8 @@ mod socket;
 mod stop_signals;
 mod terminal_channel;
 mod usage_total;
+mod workspace;
+mod workspace_arguments;
 
 pub use approval_view::format_details;
 pub use approved::check_approved;
@@ -33,3 +35,5 @@ pub use connection::{
     TurnTerminal, check_agent, create_thread, discard_if_unused, open_thread,
 };
 pub use stop_signals::StopSignals;
+pub use workspace::resolve_workspace_args;
+pub use workspace_arguments::WorkspaceArgs;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use skillhost_control::{ControlRequest, LoadReport, socket_path};
 use skillhost_conversation::{RunOutcome, ThreadStore};
 use skillhost_home::Home;
-use skillhost_payload::{OperatorCommand, SkillRef};
+use skillhost_payload::{OperatorCommand, SkillRef, Workspace};
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, DIM, MarkdownLayout, display_safe, exit, parse_answer,
 };
@@ -24,6 +24,7 @@ use crate::socket::{self, SocketKernel};
 use crate::stop_signals::StopSignals;
 use crate::terminal_channel::TerminalChannel;
 use crate::usage_total::UsageTotal;
+use crate::workspace::{offer_working_directory, resolve_workspace_args};
 
 /// The width of a recap where the terminal does not report its own, in columns.
 const RECAP_WIDTH: usize = 80;
@@ -51,6 +52,7 @@ pub(crate) fn with_chat_session<'a>(
     work: impl FnOnce(ChatSession<'a>) -> LocalBoxFuture<'a, CommandResult> + 'a,
 ) -> CommandResult {
     let home = session.trusted_home()?;
+    let workspaces = session_workspaces(session, &home, args)?;
     let threads = ThreadStore::new(&home);
     let choice = ThreadChoice {
         thread: choose_thread(&threads, args)?,
@@ -60,7 +62,8 @@ pub(crate) fn with_chat_session<'a>(
     let is_resumed = choice.thread.is_some();
     let chat_home = home.clone();
     let work = move |opened: OpenedKernel<'a>| {
-        let OpenedKernel { connection, report, interrupted } = opened;
+        let OpenedKernel { mut connection, report, interrupted } = opened;
+        connection.set_workspaces(workspaces);
         let person = TerminalChannel::new(session.output, connection.agent(), &args.approve);
         let talk = ChatSession {
             session,
@@ -84,6 +87,19 @@ pub(crate) fn with_chat_session<'a>(
         }))?,
         _ => boot(choice, Box::new(work)),
     }
+}
+
+/// Returns the workspaces of the command line, or the working directory if the user agrees.
+fn session_workspaces(
+    session: &CliContext,
+    home: &Home,
+    args: &ChatSessionArgs,
+) -> Result<Vec<Workspace>, CliError> {
+    let named = resolve_workspace_args(session, home, &args.workspaces)?;
+    if !named.is_empty() || args.no_workspace {
+        return Ok(named);
+    }
+    Ok(offer_working_directory(session, home)?.into_iter().collect())
 }
 
 impl ChatSession<'_> {

@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use skill_commands::{ExportArgs, SkillCommand};
 use skillhost_builder::ExtensionTemplate;
-use skillhost_chat::{AskArgs, ChatArgs};
+use skillhost_chat::{AskArgs, ChatArgs, WorkspaceArgs};
 use skillhost_operations::{BackupArgs, LogsArgs, RestoreArgs, ServiceCommand};
 use skillhost_terminal::GlobalArgs;
 
@@ -119,6 +119,8 @@ pub(crate) struct RunArgs {
     /// skillhost.yaml.
     #[arg(long)]
     pub(crate) supervised: bool,
+    #[command(flatten)]
+    pub(crate) workspaces: WorkspaceArgs,
 }
 
 #[derive(Debug, Subcommand)]

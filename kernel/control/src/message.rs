@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, RunEvent, RunOutcome, SecretPrompt, SecretReply,
 };
-use skillhost_payload::CallError;
+use skillhost_payload::{CallError, Workspace};
 
 /// A user message for a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub struct UserMessage {
     /// The model, `provider/model`; overrides settings and manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The operator's workspaces for this message, besides those of the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workspaces: Vec<Workspace>,
 }
 
 /// A message from the kernel to a client. [`ServerMessage::Done`], [`ServerMessage::Failed`] and

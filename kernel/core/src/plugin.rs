@@ -145,6 +145,9 @@ pub struct PreparedCall {
     pub details: Option<String>,
     /// True if the call requires approval every time.
     pub is_protected: bool,
+    /// The part of the tool's uses that an approval for the session covers, such as a workspace or
+    /// a command line; without it, the approval covers all.
+    pub scope: Option<String>,
     /// The digest of the effect that the approval covers.
     pub effect: Option<String>,
     /// The plan, for [`Plugin::invoke`].

@@ -24,6 +24,7 @@ mod models;
 mod processes;
 mod provenance;
 mod supervisor;
+mod workspaces;
 
 pub use build::BuildSettings;
 pub use configured::{ConfigOverrides, load_overrides, overrides_path, store_overrides};
@@ -36,6 +37,7 @@ pub use models::{
 pub use processes::ProcessSettings;
 pub use provenance::{SettingProvenance, add_default_rows};
 pub use supervisor::SupervisorSettings;
+pub use workspaces::WorkspaceSettings;
 
 /// Prefix of the variables that override settings: `SKILLHOST_EXTENSIONS__SKILL_REGISTRY__…`.
 const ENV_PREFIX: &str = "SKILLHOST_";
@@ -69,6 +71,8 @@ pub struct Settings {
     pub supervisor: SupervisorSettings,
     /// Builds of extensions in `sandbox/extensions`.
     pub build: BuildSettings,
+    /// Directories outside of the home that agents may work in.
+    pub workspaces: Vec<WorkspaceSettings>,
     /// By extension id: keys that agents have configured; they override the manifest's `config`,
     /// and `extensions` overrides them. Kept in a file of the kernel, not in the settings.
     #[serde(skip)]

@@ -287,6 +287,7 @@ mod tests {
             agent: "worker".into(),
             text: "Do it".into(),
             model: None,
+            workspaces: Vec::new(),
         }
     }
 

@@ -65,7 +65,13 @@ impl Kernel {
             loaders: options.loaders,
             secrets,
         }));
-        let agents = AgentRuntime::new(Arc::clone(&host), options.models, options.builder, gate);
+        let agents = AgentRuntime::new(
+            Arc::clone(&host),
+            options.models,
+            options.builder,
+            gate,
+            options.workspaces,
+        );
         host.set_builtin_tools(kernel_tool_table(&agents));
         let conversations = Arc::new(MessageChannels::default());
         let handler = UserMessageHandler::new(

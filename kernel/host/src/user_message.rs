@@ -17,6 +17,9 @@ use crate::conversations::{MessageChannel, MessageChannels};
 use crate::restart::RestartCoordinator;
 use crate::serving::EventDelivery;
 
+/// The source of the messages that this module stores.
+const OPERATOR: &str = "operator";
+
 /// The payload of `agent.replied`.
 #[derive(Debug, Serialize, Deserialize)]
 struct AgentRepliedEvent {
@@ -116,7 +119,7 @@ impl UserMessages {
             .publish(Event {
                 key: Some(id.clone()),
                 correlation_id: Some(id),
-                ..Event::new(topic::USER_MESSAGE, "operator", payload)
+                ..Event::new(topic::USER_MESSAGE, OPERATOR, payload)
             })
             .await?;
         Ok(None)
@@ -182,10 +185,14 @@ impl BuiltinHandler for UserMessageHandler {
     }
 
     async fn handle(&self, delivery: &Delivery) -> HandlerOutcome {
-        let message: UserMessage = match parse_payload(&delivery.event.payload) {
+        let mut message: UserMessage = match parse_payload(&delivery.event.payload) {
             Ok(message) => message,
             Err(error) => return HandlerOutcome::Failed(error),
         };
+        // An extension may publish such an event, but it cannot give access to a directory.
+        if delivery.event.source != OPERATOR {
+            message.workspaces.clear();
+        }
         let conversations = &self.conversations;
         let channel = conversations.get_or_create(&message);
         let reply = match run_message(&self.agents, &message, channel).await {
@@ -226,6 +233,7 @@ async fn run_message(
         cancel: channel.cancel.clone(),
         message_id: Some(message.message_id.clone()),
         correlation_id: Some(message.message_id.clone()),
+        workspaces: message.workspaces.clone(),
     };
     let outcome = agents.run_agent(&mut thread, request, channel).await;
     // The next message may come from another client, whose user has to approve again.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::workspace::Workspace;
+
 /// The caller, turn and deadline of a call; passed with every call.
 ///
 /// Scopes, authors and sessions are taken from here, never from arguments that a model wrote.
@@ -37,6 +39,9 @@ pub struct CallContext {
     // The tool makes exactly these changes or fails with `Conflict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_effect: Option<String>,
+    /// The directories of the user that the call may reach besides the sandbox; set by the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workspaces: Vec<Workspace>,
 }
 
 /// The origin of a call.

@@ -48,7 +48,7 @@ impl ToolEffect {
 /// A change of one file or directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EffectChange {
-    /// The path relative to the home, with `/`.
+    /// The path relative to the home, with `/`; in a workspace `workspace:LABEL/PATH`.
     pub path: String,
     /// The kind of the change.
     pub kind: ChangeKind,

@@ -20,6 +20,7 @@ mod schedule;
 mod skill;
 mod timestamp;
 mod tool;
+mod workspace;
 
 pub use agent::{AgentAnswer, AgentTask};
 pub use context::{CallContext, CallOrigin, CatalogScope};
@@ -44,3 +45,4 @@ pub use skill::{
 };
 pub use timestamp::{format_compact_time, format_minute, format_rfc3339, format_second};
 pub use tool::{ApprovalPolicy, ToolAudience, ToolCall, ToolOutput, ToolSpec, object_schema};
+pub use workspace::{Workspace, WorkspaceAccess};

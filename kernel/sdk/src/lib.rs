@@ -54,7 +54,7 @@ pub use skillhost_payload::{
     ActiveSkill, ApprovalPolicy, ChangeKind, EffectChange, EmbeddingModelInfo, ErrorKind,
     PublishedArgument, PublishedBody, PublishedContent, PublishedDetails, PublishedEntry,
     PublishedFile, PublishedPrompt, PublishedSkill, PublishedSkills, ReviewDecision, ReviewOffer,
-    SkillContent, ToolAudience, ToolEffect, object_schema,
+    SkillContent, ToolAudience, ToolEffect, Workspace, WorkspaceAccess, object_schema,
 };
 // Re-exported crates, so that an extension needs no other dependency.
 pub use async_trait::async_trait;

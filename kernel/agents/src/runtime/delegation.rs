@@ -71,6 +71,7 @@ impl AgentRuntime {
             limit_ms: context.deadline_ms,
             message_id: None,
             correlation_id: context.correlation_id.clone(),
+            workspaces: Vec::new(),
         };
         let outcome =
             // An agent's own error keeps its hint for the operator.

@@ -70,6 +70,7 @@ impl AgentRuntime {
             }
             // Only the kernel may state an approved effect; a caller's value is dropped.
             context.approved_effect = None;
+            context.workspaces = self.workspaces_of_call(&context, session.as_deref());
             let mut arguments = Cow::Borrowed(arguments);
             let mut prepared = loop {
                 // A call that fails anyway fails before any approval is requested.
@@ -143,14 +144,15 @@ impl AgentRuntime {
             }
             ToolTarget::Extension(instance) => instance,
         };
-        let effect = self.protected_effect(instance, &tool.entry.spec, context, arguments).await?;
-        let protected = effect.map(|effect| PreparedCall {
+        let effect = self.shown_effect(instance, &tool.entry.spec, context, arguments).await?;
+        let shown = effect.map(|effect| PreparedCall {
             details: Some(effect.details),
-            is_protected: true,
+            is_protected: effect.scope.is_none(),
+            scope: effect.scope,
             effect: Some(effect.digest),
             plan: None,
         });
-        Ok(protected.unwrap_or_default())
+        Ok(shown.unwrap_or_default())
     }
 
     /// Calls a tool of an extension for one of its scheduled jobs. A schedule has no approval
@@ -267,7 +269,9 @@ impl AgentRuntime {
             return Ok(CallApproval::Granted);
         }
         let session = session.ok_or_else(|| no_approver_error(&entry.spec.name))?;
-        if !always && self.is_approved(session, &entry.spec.name) {
+        let scope = call.prepared.scope.clone();
+        let scope = scope.as_deref();
+        if !always && self.is_approved(session, &entry.spec.name, scope) {
             return Ok(CallApproval::Granted);
         }
         if let (None, ToolTarget::Extension(instance)) = (&call.prepared.details, &call.tool.target)
@@ -287,12 +291,12 @@ impl AgentRuntime {
             always,
             details: call.prepared.details.clone(),
         };
-        match self.request_approval(session, &request).await? {
+        match self.request_approval(session, &request, scope).await? {
             ApprovalDecision::Once => Ok(CallApproval::Granted),
             // An approval for each call is never stored, whichever decision the client sends.
             ApprovalDecision::Session => {
                 if !always {
-                    self.run_sessions().record_approval(session, &request.tool);
+                    self.run_sessions().record_approval(session, &request.tool, scope);
                 }
                 Ok(CallApproval::Granted)
             }
@@ -308,9 +312,9 @@ impl AgentRuntime {
         }
     }
 
-    fn is_approved(&self, session: &RunSession, tool: &str) -> bool {
+    fn is_approved(&self, session: &RunSession, tool: &str, scope: Option<&str>) -> bool {
         session.permissions.load().is_granted(tool)
-            || self.run_sessions().has_approval(session, tool)
+            || self.run_sessions().has_approval(session, tool, scope)
     }
 
     /// Requests a decision from the run's channel, one request at a time.
@@ -318,12 +322,13 @@ impl AgentRuntime {
         &self,
         session: &RunSession,
         request: &ApprovalRequest,
+        scope: Option<&str>,
     ) -> Result<ApprovalDecision, CallError> {
         let channel = session.reporter.channel.as_ref();
         let channel = channel.ok_or_else(|| no_approver_error(&request.tool))?;
         let _alone = session.approval_lock.lock().await;
         // Another call of the same tool may have been approved during the wait for the lock.
-        if !request.always && self.is_approved(session, &request.tool) {
+        if !request.always && self.is_approved(session, &request.tool, scope) {
             return Ok(ApprovalDecision::Once);
         }
         let limit = self.extensions().limits().approval;

@@ -126,6 +126,7 @@ impl AgentRun<'_> {
             context_window: self.model.metadata().context_window,
             origin: CallOrigin::Agent,
             correlation_id: self.session.correlation_id.clone(),
+            workspaces: Some(self.session.workspaces.clone()),
         };
         let composed = self.cancellable(self.agents.compose_turn(&request)).await??;
         for block in &composed.blocks {

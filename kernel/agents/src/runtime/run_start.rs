@@ -8,7 +8,7 @@ use skillhost_conversation::{Channel, RunEntry, RunHeader, RunOutcome, Thread, T
 use skillhost_core::{Agent, PinnedInstance};
 use skillhost_manifest::Manifest;
 use skillhost_payload::{
-    AgentAnswer, AgentTask, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillRef,
+    AgentAnswer, AgentTask, CallError, CallOrigin, ErrorKind, OperatorCommand, SkillRef, Workspace,
     skill_interface,
 };
 use tokio::time::Instant;
@@ -55,6 +55,8 @@ pub(super) struct RunSpec {
     pub(super) message_id: Option<String>,
     /// The correlation id; `None` inherits the parent's.
     pub(super) correlation_id: Option<String>,
+    /// The operator's workspaces, for a run without a parent.
+    pub(super) workspaces: Vec<Workspace>,
 }
 
 impl AgentRuntime {
@@ -82,6 +84,7 @@ impl AgentRuntime {
                 limit_ms: None,
                 message_id: request.message_id,
                 correlation_id: request.correlation_id,
+                workspaces: request.workspaces,
             };
             self.start_run(thread, spec).await
         })
@@ -144,6 +147,7 @@ impl AgentRuntime {
                 limit_ms: None,
                 message_id: None,
                 correlation_id: None,
+                workspaces: Vec::new(),
             };
             self.start_run(thread, spec).await
         })
@@ -179,6 +183,7 @@ impl AgentRuntime {
                 limit_ms: context.deadline_ms,
                 message_id: None,
                 correlation_id: context.correlation_id,
+                workspaces: Vec::new(),
             };
             // The caller keeps no thread, so the task's messages end with it.
             let mut thread = Thread::in_memory(&agent_id);
@@ -204,6 +209,7 @@ impl AgentRuntime {
             limit_ms,
             correlation_id,
             message_id,
+            workspaces,
         } = spec;
         // A run that cannot start leaves no message in the thread.
         agent.require_ready()?;
@@ -212,6 +218,13 @@ impl AgentRuntime {
         let (parent, delegation_chain) = match parent {
             ParentRun::None => (None, DelegationChain::new(&agent.manifest.id)),
             ParentRun::Run(session, delegation_chain) => (Some(session), delegation_chain),
+        };
+        // A delegated run reaches what its parent reaches, even if the settings have changed since.
+        let (workspaces, workspace_notes) = match &parent {
+            Some(parent) => (parent.workspaces.clone(), Vec::new()),
+            // A client of the MCP server has skills, not the user's files.
+            None if origin == CallOrigin::Mcp => (Vec::new(), Vec::new()),
+            None => self.resolve_workspaces(workspaces).await,
         };
         let header = RunHeader {
             run_id: run_id.clone(),
@@ -244,6 +257,7 @@ impl AgentRuntime {
             permissions: ArcSwap::default(),
             budget: Arc::new(budget.with_deadline(now, limit_ms)),
             delegation_chain,
+            workspaces,
             // One approval at a time, even with several agents working for the same user.
             approval_lock: parent
                 .map_or_else(Arc::default, |parent| Arc::clone(&parent.approval_lock)),
@@ -251,6 +265,7 @@ impl AgentRuntime {
         // Registered before the first turn: its tool calls look the session up.
         let registration = self.run_sessions().register(session);
         let session = Arc::clone(&registration.session);
+        workspace_notes.into_iter().for_each(|note| session.reporter.note_once(note));
         let mut run = AgentRun {
             agents: self.clone(),
             agent: Arc::clone(&agent),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use skillhost_manifest::ExtensionId;
+use skillhost_payload::Workspace;
 use tokio::sync::Notify;
 
 use super::budget::RunBudget;
@@ -19,9 +20,8 @@ pub struct RunSessions {
     running: Mutex<HashMap<String, Arc<RunSession>>>,
     /// Notified whenever a run has ended.
     ended: Notify,
-    /// Root thread, agent and tool: another agent has read other texts, so it needs its own
-    /// approval.
-    approvals: Mutex<BTreeSet<(String, ExtensionId, String)>>,
+    /// Another agent has read other texts, so it needs its own approval.
+    approvals: Mutex<BTreeSet<ApprovalKey>>,
 }
 
 /// One run, with the data that its tool calls need.
@@ -40,6 +40,8 @@ pub(crate) struct RunSession {
     pub(crate) permissions: ArcSwap<ToolPermissions>,
     pub(crate) budget: Arc<RunBudget>,
     pub(crate) delegation_chain: DelegationChain,
+    /// The directories of the user that its calls may reach.
+    pub(crate) workspaces: Vec<Workspace>,
     /// Serializes approvals and secret prompts of one root thread.
     pub(crate) approval_lock: Arc<tokio::sync::Mutex<()>>,
 }
@@ -93,22 +95,31 @@ impl RunSessions {
         }
     }
 
-    pub(crate) fn has_approval(&self, session: &RunSession, tool: &str) -> bool {
-        lock_unpoisoned(&self.approvals).contains(&approval_key(session, tool))
+    pub(crate) fn has_approval(
+        &self,
+        session: &RunSession,
+        tool: &str,
+        scope: Option<&str>,
+    ) -> bool {
+        lock_unpoisoned(&self.approvals).contains(&approval_key(session, tool, scope))
     }
 
     /// Removes the approvals of a root thread when its client leaves.
     pub fn clear_approvals(&self, root_thread_id: &str) {
-        lock_unpoisoned(&self.approvals).retain(|(root, _, _)| root != root_thread_id);
+        lock_unpoisoned(&self.approvals).retain(|(root, ..)| root != root_thread_id);
     }
 
-    pub(crate) fn record_approval(&self, session: &RunSession, tool: &str) {
-        lock_unpoisoned(&self.approvals).insert(approval_key(session, tool));
+    pub(crate) fn record_approval(&self, session: &RunSession, tool: &str, scope: Option<&str>) {
+        lock_unpoisoned(&self.approvals).insert(approval_key(session, tool, scope));
     }
 }
 
-fn approval_key(session: &RunSession, tool: &str) -> (String, ExtensionId, String) {
-    (session.root_thread_id.clone(), session.agent.clone(), tool.to_owned())
+/// Root thread, agent, tool and the part of its uses.
+type ApprovalKey = (String, ExtensionId, String, Option<String>);
+
+fn approval_key(session: &RunSession, tool: &str, scope: Option<&str>) -> ApprovalKey {
+    let scope = scope.map(str::to_owned);
+    (session.root_thread_id.clone(), session.agent.clone(), tool.to_owned(), scope)
 }
 
 impl Drop for SessionGuard {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use skillhost_chat::{WorkspaceArgs, resolve_workspace_args};
 use skillhost_control::{KernelLock, KernelLockError, socket_path};
 use skillhost_events::topic;
 use skillhost_files::{LogLimits, RotatedLog};
@@ -26,14 +27,15 @@ use crate::kernel_session::with_kernel;
 /// The time limit for a kernel's shutdown, in all.
 const END_LIMIT: Duration = Duration::from_secs(60);
 
-pub(super) fn cmd_run(session: &CliContext) -> CommandResult {
+pub(super) fn cmd_run(session: &CliContext, workspaces: &WorkspaceArgs) -> CommandResult {
+    let workspaces = resolve_workspace_args(session, &session.trusted_home()?, workspaces)?;
     // A slow or absent reader of the output must not block the kernel.
     queue::install(session.output.json);
     let home = session.trusted_home()?;
     // Before extensions are loaded: two kernels of one home would work on the same data.
     let _lock = lock_home(session, &home)?;
     open_log_file(session, &home);
-    with_kernel(session, move |kernel| {
+    with_kernel(session, workspaces, move |kernel| {
         Box::pin(async move {
             let output = session.output;
             // Before the services start: no event is missed, and no two kernels serve one home.

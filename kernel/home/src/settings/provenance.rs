@@ -34,6 +34,8 @@ impl LoadedSettings {
         self.add_rows(&["allow_shadowing"], &shadowing, DEFAULT, &mut rows);
         // A value that consists of fields is always valid JSON.
         let json = |settings: Result<Value, serde_json::Error>| settings.unwrap_or_default();
+        let workspaces = json(serde_json::to_value(&self.settings.workspaces));
+        self.add_rows(&["workspaces"], &workspaces, DEFAULT, &mut rows);
         let groups = [
             ("build", json(serde_json::to_value(&self.settings.build))),
             ("events", json(serde_json::to_value(&self.settings.events))),

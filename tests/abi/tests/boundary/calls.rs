@@ -89,6 +89,7 @@ async fn call_context_arrives_complete() {
         origin: CallOrigin::Mcp,
         correlation_id: Some("message-7".into()),
         approved_effect: None,
+        workspaces: Vec::new(),
     };
     let output = fixture
         .kernel
@@ -126,6 +127,7 @@ async fn turn_identifies_agent_to_extensions() {
         context_window: Some(8_000),
         origin: CallOrigin::Agent,
         correlation_id: Some("m-1".into()),
+        workspaces: None,
     };
     let turn = fixture.kernel.agents().compose_turn(&request).await.unwrap();
     let (instructions, block) = turn.system_prompt.split_once("\n\n---\n\n").unwrap();
@@ -143,6 +145,7 @@ async fn turn_identifies_agent_to_extensions() {
         origin: CallOrigin::Agent,
         correlation_id: Some("m-1".into()),
         approved_effect: None,
+        workspaces: Vec::new(),
     };
     assert_eq!(seen, expected);
     // A tool that the model calls in this turn receives the same caller, and so does a nested one.

@@ -21,7 +21,14 @@ const LAYERS: &[&[&str]] = &[
         "skill-service",
     ],
     &["skillhost-core", "skillhost-models", "skillhost-terminal", "skill-ledger", "core_tools"],
-    &["skillhost-control", "skill-rules", "skillhost-echo", "skillhost-embedding", "skillhost-web"],
+    &[
+        "skillhost-control",
+        "skillhost-workspaces",
+        "skill-rules",
+        "skillhost-echo",
+        "skillhost-embedding",
+        "skillhost-web",
+    ],
     &["skillhost-conversation", "skillhost-backup", "skill-catalog", "skill-compat"],
     &["skillhost-home", "skillhost-events", "skillhost-sdk", "skill-format", "skill-search"],
     &["skillhost-manifest", "skillhost-contract", "skillhost-sandbox"],
@@ -80,8 +87,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-manifest",
             "skillhost-payload",
             "skillhost-files",
+            // Which directories a run reaches, and which approval a change there requires.
+            "skillhost-workspaces",
         ],
     ),
+    ("skillhost-workspaces", &["skillhost-home", "skillhost-payload"]),
     (
         "skillhost-kernel",
         &[
@@ -161,6 +171,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-conversation",
             "skillhost-home",
             "skillhost-payload",
+            "skillhost-workspaces",
         ],
     ),
     (

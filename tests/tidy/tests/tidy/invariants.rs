@@ -245,9 +245,8 @@ fn paths_of_others_are_opened_in_jails() {
         "kernel/agents/src/runtime",
         "kernel/mcp/src",
     ];
-    // One makes the folder of an id, one asks whether two names are one folder.
-    let exempt =
-        ["kernel/agents/src/runtime/create_agent.rs", "kernel/agents/src/runtime/effect.rs"];
+    // It makes the folder of an id.
+    let exempt = ["kernel/agents/src/runtime/create_agent.rs"];
     assert_exact("files opened by their path", &["std::fs", "tokio::fs"], &receivers, &exempt);
     let opens = naming(&["ambient_authority"], &["kernel", "extensions"], &[]);
     let allowed = [
