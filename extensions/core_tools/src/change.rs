@@ -9,9 +9,10 @@ use skillhost_files::sync_file;
 use skillhost_files::temporary::unique_temporary_name;
 use skillhost_sdk::{ErrorKind, ExtensionError};
 
-use crate::jail::{CreatedDirectories, EntryError, EntryPath, Sandbox};
-use crate::path::SandboxPath;
+use crate::jail::{CreatedDirectories, EntryError, EntryPath};
+use crate::path::FilePath;
 use crate::read::{self, CurrentText};
+use crate::roots::FileRoots;
 use crate::skill;
 use crate::temporary::sweep;
 use crate::text::{self, FILE_LIMIT};
@@ -19,7 +20,7 @@ use crate::text::{self, FILE_LIMIT};
 /// The new text of one file.
 #[derive(Clone, Debug)]
 pub(crate) struct FileEdit {
-    pub(crate) path: SandboxPath,
+    pub(crate) path: FilePath,
     /// The digest of the text it replaces; `None` for a new file.
     pub(crate) base: Option<String>,
     /// The text it replaces; empty for a new file.
@@ -36,11 +37,11 @@ pub(crate) struct ChangeSet {
 /// Reads a text of the sandbox; returns `None` if the file does not exist, or the error that hides
 /// it.
 pub(crate) fn read_current(
-    sandbox: &Sandbox,
-    path: &SandboxPath,
+    roots: &FileRoots,
+    path: &FilePath,
 ) -> Result<Option<CurrentText>, ExtensionError> {
-    sandbox.check_mutable(path)?;
-    let location = match sandbox.open_entry(path) {
+    roots.check_mutable(path)?;
+    let location = match roots.open_entry(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         location => location?,
     };
@@ -49,7 +50,7 @@ pub(crate) fn read_current(
 
 fn read_entry(
     location: &EntryPath,
-    path: &SandboxPath,
+    path: &FilePath,
 ) -> Result<Option<CurrentText>, ExtensionError> {
     match location.metadata() {
         Ok(None) => Ok(None),
@@ -77,25 +78,25 @@ impl ChangeSet {
     }
 
     /// Returns the ids of the skills that the change creates.
-    pub(crate) fn new_skills(&self, sandbox: &Sandbox) -> Result<Vec<String>, ExtensionError> {
+    pub(crate) fn new_skills(&self, roots: &FileRoots) -> Result<Vec<String>, ExtensionError> {
         let made = self.edits.iter().filter(|edit| edit.base.is_none());
-        made.filter_map(|edit| skill::new_skill(sandbox, &edit.path).transpose()).collect()
+        made.filter_map(|edit| skill::new_skill(roots, &edit.path).transpose()).collect()
     }
 
     /// Writes every file or none: a concurrent reader sees the old text or the new one.
     ///
     /// # Errors
     /// [`ErrorKind::Conflict`] if a file has changed since the plan; those of the disk.
-    pub(crate) fn commit(&self, sandbox: &Sandbox) -> Result<(), ExtensionError> {
+    pub(crate) fn commit(&self, roots: &FileRoots) -> Result<(), ExtensionError> {
         // A panic of another writer leaves no state in the mutex, so its poison is ignored.
-        let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = roots.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut made = CreatedDirectories::default();
         let mut staged = Vec::new();
         let mut work = || -> Result<(), ExtensionError> {
             // All files are written before the first rename: most errors occur while no file has
             // changed.
             for edit in &self.edits {
-                staged.push(StagedFile::stage(sandbox, edit, &mut made)?);
+                staged.push(StagedFile::stage(roots, edit, &mut made)?);
             }
             swap_all(&mut staged)
         };
@@ -136,13 +137,13 @@ struct StagedFile<'e> {
 
 impl<'e> StagedFile<'e> {
     fn stage(
-        sandbox: &Sandbox,
+        roots: &FileRoots,
         edit: &'e FileEdit,
         made: &mut CreatedDirectories,
     ) -> Result<Self, ExtensionError> {
         let path = &edit.path;
-        sandbox.check_mutable(path)?;
-        let location = sandbox.open_entry_creating(path, made)?;
+        roots.check_mutable(path)?;
+        let location = roots.open_entry_creating(path, made)?;
         let now = read_entry(&location, path)?;
         // The digest is compared under the writers' lock, right before the write.
         if now.as_ref().map(|now| &now.digest) != edit.base.as_ref() {
@@ -205,7 +206,7 @@ impl Drop for StagedFile<'_> {
     }
 }
 
-fn conflict_error(path: &SandboxPath) -> ExtensionError {
+fn conflict_error(path: &FilePath) -> ExtensionError {
     ExtensionError::new(ErrorKind::Conflict, format!("`{path}` has changed since it was looked at"))
         .with_hint("read_file again and make the change for the text as it is now")
 }
@@ -264,7 +265,7 @@ mod tests {
     use super::*;
 
     fn edit(path: &str, base: Option<&str>, new: &str) -> FileEdit {
-        let path = SandboxPath::new(path).unwrap();
+        let path = FilePath::new(path).unwrap();
         let digest = base.map(|base| sha256_hex(base.as_bytes()));
         let old = base.unwrap_or_default().to_owned();
         FileEdit { path, base: digest, old, new: new.to_owned() }
@@ -276,10 +277,10 @@ mod tests {
         let at = |path: &str| home.path().join("sandbox").join(path);
         fs::create_dir(at("")).unwrap();
         fs::write(at("a"), "old").unwrap();
-        let sandbox = Sandbox::new(home.path());
+        let roots = FileRoots::new(home.path());
         let edits = [edit("a", Some("old"), "new"), edit("b", None, "b"), edit("c", None, "c")];
         let mut made = CreatedDirectories::default();
-        let stage = |edit| StagedFile::stage(&sandbox, edit, &mut made).unwrap();
+        let stage = |edit| StagedFile::stage(&roots, edit, &mut made).unwrap();
         let mut staged: Vec<_> = edits.iter().map(stage).collect();
         // A concurrent process creates the last one at the last moment.
         fs::write(at("c"), "theirs").unwrap();
@@ -297,12 +298,12 @@ mod tests {
     #[test]
     fn unused_directories_are_removed() {
         let home = tempfile::tempdir().unwrap();
-        let sandbox = Sandbox::new(home.path());
+        let roots = FileRoots::new(home.path());
         fs::create_dir_all(home.path().join("sandbox/kept")).unwrap();
         let change = ChangeSet {
             edits: vec![edit("kept/x/y/new", None, "1"), edit("kept/gone", Some("old"), "2")],
         };
-        let error = change.commit(&sandbox).unwrap_err();
+        let error = change.commit(&roots).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict);
         assert_eq!(fs::read_dir(home.path().join("sandbox/kept")).unwrap().count(), 0);
     }

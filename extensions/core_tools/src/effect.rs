@@ -8,9 +8,10 @@ use skillhost_sdk::{
 };
 
 use crate::change::ChangeSet;
-use crate::jail::{EntryPath, FileEntryKind, Sandbox, classify_entry};
-use crate::path::SandboxPath;
+use crate::jail::{EntryPath, FileEntryKind, classify_entry};
+use crate::path::FilePath;
 use crate::read;
+use crate::roots::FileRoots;
 
 /// A collector of changes up to the display limit.
 #[derive(Default)]
@@ -34,9 +35,9 @@ pub(crate) fn of_edits(change: &ChangeSet, with_text: bool) -> ToolEffect {
 
 /// Returns the effect of a move: with texts, of a directory every file at its new path.
 pub(crate) fn of_move(
-    sandbox: &Sandbox,
-    from: &SandboxPath,
-    to: &SandboxPath,
+    roots: &FileRoots,
+    from: &FilePath,
+    to: &FilePath,
     with_text: bool,
 ) -> Result<ToolEffect> {
     let mut collector = Collector::default();
@@ -45,9 +46,9 @@ pub(crate) fn of_move(
         collector.push(ChangeKind::Move, from, Some(to), || None);
         return Ok(collector.finish());
     }
-    for (path, location) in files_of(sandbox, from)? {
+    for (path, location) in files_of(roots, from)? {
         let rest = &path.as_str()[from.as_str().len()..];
-        let new = SandboxPath::new(&format!("{to}{rest}"))?;
+        let new = FilePath::new(&format!("{to}{rest}"))?;
         let shown = match location.filter(|_| collector.hidden.is_none()) {
             None => None,
             Some(location) => match read::read_text(&location, &path) {
@@ -65,8 +66,8 @@ pub(crate) fn of_move(
 
 /// Returns the effect of a deletion: with texts every entry.
 pub(crate) fn of_deletion(
-    sandbox: &Sandbox,
-    path: &SandboxPath,
+    roots: &FileRoots,
+    path: &FilePath,
     with_text: bool,
 ) -> Result<ToolEffect> {
     let mut collector = Collector::default();
@@ -74,7 +75,7 @@ pub(crate) fn of_deletion(
         collector.push(ChangeKind::Delete, path, None, || None);
         return Ok(collector.finish());
     }
-    for (path, location) in files_of(sandbox, path)? {
+    for (path, location) in files_of(roots, path)? {
         let size = match location.map(|location| location.metadata()).transpose()?.flatten() {
             Some(metadata) => format!("{} bytes\n", metadata.len()),
             None => String::new(),
@@ -104,11 +105,14 @@ impl Collector {
     fn push(
         &mut self,
         kind: ChangeKind,
-        path: &SandboxPath,
-        to: Option<&SandboxPath>,
+        path: &FilePath,
+        to: Option<&FilePath>,
         diff: impl FnOnce() -> Option<String>,
     ) {
-        let home = |path: &SandboxPath| format!("sandbox/{path}");
+        let home = |path: &FilePath| match path.workspace() {
+            Some(_) => path.to_string(),
+            None => format!("sandbox/{path}"),
+        };
         let mut diff = diff().unwrap_or_default();
         self.bytes += diff.len() + path.as_str().len();
         if self.bytes > ToolEffect::TEXT_LIMIT {
@@ -132,11 +136,8 @@ impl Collector {
 
 /// Returns the entry at a path and, of a directory, all that lies in it, sorted by path; files with
 /// where they lie. Links are not followed.
-fn files_of(
-    sandbox: &Sandbox,
-    path: &SandboxPath,
-) -> Result<Vec<(SandboxPath, Option<EntryPath>)>> {
-    let location = sandbox.open_entry(path)?;
+fn files_of(roots: &FileRoots, path: &FilePath) -> Result<Vec<(FilePath, Option<EntryPath>)>> {
+    let location = roots.open_entry(path)?;
     let is_dir = location.metadata()?.is_some_and(|metadata| metadata.is_dir());
     if !is_dir {
         return Ok(vec![(path.clone(), Some(location))]);
@@ -154,7 +155,7 @@ fn files_of(
                 )
                 .with_hint("a person has to do it")
             })?;
-            let path = SandboxPath::new(&format!("{above}/{name}"))?;
+            let path = FilePath::new(&format!("{above}/{name}"))?;
             if classify_entry(&entry.metadata()?) == FileEntryKind::Directory {
                 let inner: Dir = dir.open_dir_nofollow(&name)?;
                 found.push((path.clone(), None));
@@ -170,7 +171,7 @@ fn files_of(
 }
 
 /// Returns the hunks of a diff; its first two lines would only repeat the path.
-fn hunks(old: &str, new: &str, path: &SandboxPath) -> String {
+fn hunks(old: &str, new: &str, path: &FilePath) -> String {
     // The two header lines name the path, which the change already has.
     let diff = skill_diff::unified_diff(old, new, path.as_str());
     diff.splitn(3, '\n').nth(2).unwrap_or_default().to_owned()

@@ -3,10 +3,11 @@
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ExtensionError, json};
 
-use crate::jail::{FileEntryKind, Sandbox, classify_entry, has_skill_file, is_private};
-use crate::path::SandboxPath;
+use crate::jail::{FileEntryKind, classify_entry, has_skill_file};
+use crate::path::DirectoryPath;
+use crate::printable::display_safe;
 use crate::result::ToolResult;
-use crate::text::display_safe;
+use crate::roots::{FileRoots, is_private};
 
 /// The default and the maximum of the number of listed entries.
 const ENTRIES: usize = 200;
@@ -24,13 +25,13 @@ pub struct ListArgs {
     limit: Option<usize>,
 }
 
-/// Lists a directory of the sandbox, sorted by name, in pages.
+/// Lists a directory, sorted by name, in pages.
 ///
 /// # Errors
 /// Those of the jail.
-pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<ToolResult, ExtensionError> {
-    let path = args.path.as_deref().map(SandboxPath::new).transpose()?;
-    let dir = sandbox.open_directory(path.as_ref())?;
+pub fn list_directory(roots: &FileRoots, args: &ListArgs) -> Result<ToolResult, ExtensionError> {
+    let path = DirectoryPath::new(args.path.as_deref())?;
+    let dir = roots.open_directory(&path)?;
     let (mut names, mut notes, mut strange) = (Vec::new(), Vec::new(), 0_usize);
     for (count, entry) in dir.entries()?.enumerate() {
         if count == LOOKED_AT {
@@ -38,7 +39,7 @@ pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<ToolResult, 
             break;
         }
         match entry?.file_name().into_string() {
-            Ok(name) if path.is_none() && is_private(&name) => {}
+            Ok(name) if path.is_sandbox() && is_private(&name) => {}
             Ok(name) => names.push(name),
             Err(_) => strange += 1,
         }
@@ -79,7 +80,7 @@ pub fn list_directory(sandbox: &Sandbox, args: &ListArgs) -> Result<ToolResult, 
     }
     lines.push(format!("[{}]", notes.join("; ")));
     let structured = json!({
-        "path": path.as_ref().map(SandboxPath::as_str),
+        "path": path.to_text(),
         "entries": entries,
         "total": names.len(),
         "next_offset": next,

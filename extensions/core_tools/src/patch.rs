@@ -8,10 +8,10 @@ use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
 use crate::change::{ChangeSet, FileEdit, read_current};
-use crate::jail::Sandbox;
-use crate::path::SandboxPath;
+use crate::path::FilePath;
 use crate::plan::WritePlan;
 use crate::result::ToolResult;
+use crate::roots::FileRoots;
 
 /// The maximum number of files per call.
 pub(crate) const FILES: usize = 50;
@@ -28,7 +28,7 @@ pub struct PatchArgs {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Conflict`] where the diff does not fit a file, with the line that
 /// differs.
-pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<WritePlan, ExtensionError> {
+pub fn apply_patch(roots: &FileRoots, args: &PatchArgs) -> Result<WritePlan, ExtensionError> {
     let parts = skill_diff::split_files(&args.patch);
     if parts.is_empty() {
         return Err(ExtensionError::invalid_argument("the patch names no file").with_hint(
@@ -42,15 +42,15 @@ pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<WritePlan, Ext
             .with_hint("split it into several patches"));
     }
     // Sorted by path, so that the result does not depend on the order of the patch.
-    let mut edits: BTreeMap<SandboxPath, FileEdit> = BTreeMap::new();
+    let mut edits: BTreeMap<FilePath, FileEdit> = BTreeMap::new();
     let mut notes = Vec::new();
     for part in parts {
-        let path = SandboxPath::new(&part.path)?;
+        let path = FilePath::new(&part.path)?;
         // A second section for the same file applies to the text after the first one.
         let mut edit = match edits.remove(&path) {
             Some(edit) => edit,
             None => {
-                let now = read_current(sandbox, &path)?;
+                let now = read_current(roots, &path)?;
                 let (base, old) =
                     now.map_or((None, String::new()), |now| (Some(now.digest), now.text));
                 FileEdit { path: path.clone(), base, new: old.clone(), old }
@@ -73,10 +73,10 @@ pub fn apply_patch(sandbox: &Sandbox, args: &PatchArgs) -> Result<WritePlan, Ext
         change.add(edit)?;
     }
     let text = format!("Applied: {}.{}", lines.join(", "), notes.concat());
-    WritePlan::edits(sandbox, change, ToolResult { text, structured: json!({ "files": files }) })
+    WritePlan::edits(roots, change, ToolResult { text, structured: json!({ "files": files }) })
 }
 
-fn to_tool_error(path: &SandboxPath, error: &DiffError, is_there: bool) -> ExtensionError {
+fn to_tool_error(path: &FilePath, error: &DiffError, is_there: bool) -> ExtensionError {
     let (kind, hint) = match error {
         DiffError::Deletion => (ErrorKind::InvalidArgument, "use delete_path"),
         DiffError::Rename { .. } => (ErrorKind::InvalidArgument, "use move_path, then change it"),

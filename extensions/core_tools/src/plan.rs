@@ -3,9 +3,9 @@
 use skillhost_sdk::{Result, ToolEffect};
 
 use crate::change::ChangeSet;
-use crate::jail::Sandbox;
-use crate::path::SandboxPath;
+use crate::path::FilePath;
 use crate::result::ToolResult;
+use crate::roots::FileRoots;
 use crate::{effect, relocate};
 
 /// A write that was examined but not committed.
@@ -20,13 +20,13 @@ pub struct WritePlan {
 #[derive(Clone, Debug)]
 pub(crate) enum PlannedAction {
     Edit(ChangeSet),
-    Move { from: SandboxPath, to: SandboxPath },
-    Delete { path: SandboxPath, recursive: bool },
+    Move { from: FilePath, to: FilePath },
+    Delete { path: FilePath, recursive: bool },
 }
 
 impl WritePlan {
-    pub(crate) fn edits(sandbox: &Sandbox, change: ChangeSet, done: ToolResult) -> Result<Self> {
-        Ok(Self { skills: change.new_skills(sandbox)?, act: PlannedAction::Edit(change), done })
+    pub(crate) fn edits(roots: &FileRoots, change: ChangeSet, done: ToolResult) -> Result<Self> {
+        Ok(Self { skills: change.new_skills(roots)?, act: PlannedAction::Edit(change), done })
     }
 
     /// Returns the ids of the skills that it creates.
@@ -39,11 +39,11 @@ impl WritePlan {
     ///
     /// # Errors
     /// Those of the disk.
-    pub fn effect(&self, sandbox: &Sandbox, with_text: bool) -> Result<ToolEffect> {
+    pub fn effect(&self, roots: &FileRoots, with_text: bool) -> Result<ToolEffect> {
         match &self.act {
             PlannedAction::Edit(change) => Ok(effect::of_edits(change, with_text)),
-            PlannedAction::Move { from, to } => effect::of_move(sandbox, from, to, with_text),
-            PlannedAction::Delete { path, .. } => effect::of_deletion(sandbox, path, with_text),
+            PlannedAction::Move { from, to } => effect::of_move(roots, from, to, with_text),
+            PlannedAction::Delete { path, .. } => effect::of_deletion(roots, path, with_text),
         }
     }
 
@@ -53,15 +53,15 @@ impl WritePlan {
     /// # Errors
     /// `ErrorKind::Conflict` if a file has changed since it was examined, or the effect is not
     /// the approved one; those of the disk.
-    pub fn commit(self, sandbox: &Sandbox, approved: Option<&str>) -> Result<ToolResult> {
+    pub fn commit(self, roots: &FileRoots, approved: Option<&str>) -> Result<ToolResult> {
         match &self.act {
             PlannedAction::Edit(change) => {
                 effect::check_approved(approved, || Ok(effect::of_edits(change, true)))?;
-                change.commit(sandbox)?;
+                change.commit(roots)?;
             }
-            PlannedAction::Move { from, to } => relocate::move_entry(sandbox, from, to, approved)?,
+            PlannedAction::Move { from, to } => relocate::move_entry(roots, from, to, approved)?,
             PlannedAction::Delete { path, recursive } => {
-                return relocate::remove(sandbox, path, *recursive, approved);
+                return relocate::remove(roots, path, *recursive, approved);
             }
         }
         Ok(self.done)

@@ -8,9 +8,10 @@ use skillhost_files::sha256_hex;
 use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ExtensionError, json};
 
-use crate::jail::{EntryPath, Sandbox};
-use crate::path::SandboxPath;
+use crate::jail::EntryPath;
+use crate::path::FilePath;
 use crate::result::ToolResult;
+use crate::roots::FileRoots;
 use crate::text::{self, FILE_LIMIT};
 
 /// The default of the number of lines.
@@ -44,9 +45,9 @@ pub(crate) struct CurrentText {
 /// # Errors
 /// Those of the jail; [`InvalidArgument`](skillhost_sdk::ErrorKind) for a file that is not a text,
 /// [`TooLarge`](skillhost_sdk::ErrorKind) above the size limit.
-pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<ToolResult, ExtensionError> {
-    let path = SandboxPath::new(&args.path)?;
-    let CurrentText { text, digest, metadata } = read_text(&sandbox.open_entry(&path)?, &path)?;
+pub fn read_file(roots: &FileRoots, args: &ReadArgs) -> Result<ToolResult, ExtensionError> {
+    let path = FilePath::new(&args.path)?;
+    let CurrentText { text, digest, metadata } = read_text(&roots.open_entry(&path)?, &path)?;
     let page =
         read_page(&text, args.offset.unwrap_or(1).max(1), args.limit.unwrap_or(LINES).max(1));
     let mut notes = Vec::new();
@@ -85,7 +86,7 @@ pub fn read_file(sandbox: &Sandbox, args: &ReadArgs) -> Result<ToolResult, Exten
 /// Reads the complete text of a file.
 pub(crate) fn read_text(
     location: &EntryPath,
-    path: &SandboxPath,
+    path: &FilePath,
 ) -> Result<CurrentText, ExtensionError> {
     let (file, metadata) = location.open_file().map_err(|fault| fault.with_path(path))?;
     if metadata.len() > FILE_LIMIT as u64 {

@@ -10,11 +10,12 @@ use skillhost_sdk::{ErrorKind, ExtensionError, json};
 use crate::change::rename_new;
 use crate::effect;
 use crate::jail::{
-    self, CreatedDirectories, EntryError, EntryPath, FileEntryKind, Sandbox, classify_entry,
+    self, CreatedDirectories, EntryError, EntryPath, FileEntryKind, classify_entry,
     read_only_skill_error,
 };
-use crate::path::SandboxPath;
+use crate::path::FilePath;
 use crate::result::ToolResult;
+use crate::roots::FileRoots;
 use crate::skill::{DirectoryContents, inspect_directory};
 
 /// Directories of the sandbox that cannot be moved or deleted.
@@ -22,15 +23,15 @@ const FIXED: [&str; 2] = ["skills", "extensions"];
 
 /// Deletes the planned entry if its effect is the approved one.
 pub(crate) fn remove(
-    sandbox: &Sandbox,
-    path: &SandboxPath,
+    roots: &FileRoots,
+    path: &FilePath,
     recursive: bool,
     approved: Option<&str>,
 ) -> Result<ToolResult, ExtensionError> {
-    let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = roots.writing.lock().unwrap_or_else(PoisonError::into_inner);
     // Examined again: the entry may have changed since the plan.
-    let (location, kind, inside) = examine_deletion(sandbox, path, recursive)?;
-    effect::check_approved(approved, || effect::of_deletion(sandbox, path, true))?;
+    let (location, kind, inside) = examine_deletion(roots, path, recursive)?;
+    effect::check_approved(approved, || effect::of_deletion(roots, path, true))?;
     let failed = |error: std::io::Error| EntryError::from(error).with_path(path);
     match (kind, inside.entries) {
         (FileEntryKind::Directory, 0) => location.dir.remove_dir(&location.name).map_err(failed)?,
@@ -48,11 +49,11 @@ pub(crate) fn remove(
 }
 
 pub(crate) fn examine_deletion(
-    sandbox: &Sandbox,
-    path: &SandboxPath,
+    roots: &FileRoots,
+    path: &FilePath,
     recursive: bool,
 ) -> Result<(EntryPath, FileEntryKind, DirectoryContents), ExtensionError> {
-    let (location, kind, inside) = examine(sandbox, path)?;
+    let (location, kind, inside) = examine(roots, path)?;
     refuse_odd(path, &inside, "delete")?;
     if kind == FileEntryKind::Directory && inside.entries > 0 && !recursive {
         return Err(ExtensionError::invalid_argument(format!(
@@ -65,7 +66,7 @@ pub(crate) fn examine_deletion(
 }
 
 pub(crate) fn format_deletion(
-    path: &SandboxPath,
+    path: &FilePath,
     kind: FileEntryKind,
     inside: &DirectoryContents,
 ) -> ToolResult {
@@ -80,7 +81,7 @@ pub(crate) fn format_deletion(
 
 /// Rejects a tree with links or special files, whose targets lie elsewhere.
 pub(crate) fn refuse_odd(
-    path: &SandboxPath,
+    path: &FilePath,
     inside: &DirectoryContents,
     verb: &str,
 ) -> Result<(), ExtensionError> {
@@ -93,19 +94,19 @@ pub(crate) fn refuse_odd(
 
 /// Moves the planned entry if its effect is the approved one.
 pub(crate) fn move_entry(
-    sandbox: &Sandbox,
-    from: &SandboxPath,
-    to: &SandboxPath,
+    roots: &FileRoots,
+    from: &FilePath,
+    to: &FilePath,
     approved: Option<&str>,
 ) -> Result<(), ExtensionError> {
-    let _one = sandbox.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = roots.writing.lock().unwrap_or_else(PoisonError::into_inner);
     // Examined again: the entry may have changed since the plan.
-    let (old, _, inside) = examine(sandbox, from)?;
+    let (old, _, inside) = examine(roots, from)?;
     refuse_odd(from, &inside, "move")?;
-    sandbox.check_mutable(to)?;
-    effect::check_approved(approved, || effect::of_move(sandbox, from, to, true))?;
+    roots.check_mutable(to)?;
+    effect::check_approved(approved, || effect::of_move(roots, from, to, true))?;
     let mut made = CreatedDirectories::default();
-    let moved = sandbox.open_entry_creating(to, &mut made).and_then(|new| {
+    let moved = roots.open_entry_creating(to, &mut made).and_then(|new| {
         rename_new(&old.dir, &old.name, &new.dir, &new.name).map_err(|error| {
             match error.kind() {
                 IoKind::AlreadyExists => {
@@ -127,10 +128,10 @@ pub(crate) fn move_entry(
 
 /// Finds the entry to move or delete, and rejects a protected one.
 pub(crate) fn examine(
-    sandbox: &Sandbox,
-    path: &SandboxPath,
+    roots: &FileRoots,
+    path: &FilePath,
 ) -> Result<(EntryPath, FileEntryKind, DirectoryContents), ExtensionError> {
-    sandbox.check_mutable(path)?;
+    roots.check_mutable(path)?;
     // Ignoring case: on some file systems `Skills` is the same directory.
     if FIXED.iter().any(|fixed| fixed.eq_ignore_ascii_case(path.as_str())) {
         return Err(ExtensionError::new(
@@ -139,7 +140,7 @@ pub(crate) fn examine(
         )
         .with_hint("name an entry in it"));
     }
-    let location = sandbox.open_entry(path)?;
+    let location = roots.open_entry(path)?;
     let metadata = location.metadata().map_err(|error| EntryError::from(error).with_path(path))?;
     let kind = metadata.map(|metadata| classify_entry(&metadata)).ok_or(EntryError::NotFound);
     match kind.map_err(|fault| fault.with_path(path))? {
@@ -159,6 +160,13 @@ pub(crate) fn examine(
                     format!("`{path}` holds skills"),
                 )
                 .with_hint("skills are read-only; name the entries next to them"));
+            }
+            if inside.repository && path.workspace().is_some() {
+                return Err(ExtensionError::new(
+                    ErrorKind::Denied,
+                    format!("`{path}` holds a repository"),
+                )
+                .with_hint("a person has to do it"));
             }
             Ok((location, FileEntryKind::Directory, inside))
         }

@@ -1,18 +1,19 @@
 //! The skills in the sandbox: existing ones are read-only, new ones are reported.
 
-use cap_fs_ext::DirExt as _;
+use cap_fs_ext::{DirExt as _, MetadataExt as _};
 use cap_std::fs::Dir;
 use skillhost_payload::OperatorCommand;
 use skillhost_sdk::{CallContext, ErrorKind, ExtensionError, Result, SkillClient};
 
-use crate::jail::{FileEntryKind, Sandbox, classify_entry, has_skill_file, is_skill_file};
-use crate::path::SandboxPath;
+use crate::jail::{FileEntryKind, classify_entry, has_skill_file, is_skill_file};
+use crate::path::FilePath;
+use crate::roots::{FileRoots, REPOSITORY};
 
 /// The limit on the examined entries; a larger directory is rejected as undecidable.
 const LOOKED_AT: usize = 20_000;
 
 /// Returns the id of the skill that a new file creates, or `None` for another file.
-pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<String>> {
+pub(crate) fn new_skill(roots: &FileRoots, path: &FilePath) -> Result<Option<String>> {
     let (_, name) = path.split();
     if !is_skill_file(name) {
         return Ok(None);
@@ -20,6 +21,12 @@ pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<
     let denied = |message: String, hint: &str| {
         Err(ExtensionError::new(ErrorKind::Denied, message).with_hint(hint))
     };
+    if path.workspace().is_some() {
+        return denied(
+            format!("`{path}` would be a skill's file"),
+            "create skills in the sandbox: skills/<id>/SKILL.md",
+        );
+    }
     if name != "SKILL.md" {
         return denied(format!("`{path}` would be a skill's file"), "write it as SKILL.md");
     }
@@ -31,7 +38,7 @@ pub(crate) fn new_skill(sandbox: &Sandbox, path: &SandboxPath) -> Result<Option<
         );
     };
     let (dir, _) = path.as_str().rsplit_once('/').unwrap_or_default();
-    match sandbox.open_directory(Some(&SandboxPath::new(dir)?)) {
+    match roots.open_directory(&FilePath::new(dir)?.into()) {
         Ok(dir) if inspect_directory(&dir, path)?.skill => denied(
             format!("`{path}` would hide the skills below it"),
             "a skill has a directory of its own: skills/<id>/SKILL.md",
@@ -47,13 +54,16 @@ pub(crate) struct DirectoryContents {
     pub(crate) entries: usize,
     pub(crate) skill: bool,
     pub(crate) odd: bool,
+    /// The files of version control are in it.
+    pub(crate) repository: bool,
 }
 
 /// Examines a directory; `path` is the one in an error.
-pub(crate) fn inspect_directory(dir: &Dir, path: &SandboxPath) -> Result<DirectoryContents> {
+pub(crate) fn inspect_directory(dir: &Dir, path: &FilePath) -> Result<DirectoryContents> {
     let mut holds =
         DirectoryContents { skill: has_skill_file(dir)?, ..DirectoryContents::default() };
     let mut dirs = vec![dir.try_clone()?];
+    let device = dir.dir_metadata()?.dev();
     while let Some(dir) = dirs.pop() {
         for entry in dir.entries()? {
             let entry = entry?;
@@ -65,7 +75,11 @@ pub(crate) fn inspect_directory(dir: &Dir, path: &SandboxPath) -> Result<Directo
                 )
                 .with_hint("work on smaller parts of it"));
             }
-            match classify_entry(&entry.metadata()?) {
+            let metadata = entry.metadata()?;
+            holds.repository |= entry.file_name().eq_ignore_ascii_case(REPOSITORY);
+            match classify_entry(&metadata) {
+                // The files of a mounted file system are not those of the directory.
+                _ if metadata.dev() != device => holds.odd = true,
                 FileEntryKind::File => {}
                 FileEntryKind::Directory => {
                     let inner = dir.open_dir_nofollow(entry.file_name())?;

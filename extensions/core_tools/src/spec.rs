@@ -9,7 +9,19 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
     let path = |what: &str| {
         json!({
             "type": "string",
-            "description": format!("{what}; below the sandbox, with /, such as skills/x/SKILL.md"),
+            "description": format!(
+                "{what}; below the sandbox, with /, such as notes/a.md, or in a workspace of the \
+                 user, such as workspace:LABEL/src/a.rs"
+            ),
+        })
+    };
+    let directory = |what: &str| {
+        json!({
+            "type": "string",
+            "description": format!(
+                "{what}: workspace:LABEL for a whole workspace, workspace:LABEL/src, or a path \
+                 below the sandbox; the sandbox itself if it is not given"
+            ),
         })
     };
     let whole =
@@ -40,7 +52,7 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         },
     });
     let list = json!({
-        "path": path("The directory; the sandbox itself if it is not given"),
+        "path": directory("The directory"),
         "offset": whole("Number of entries to skip", 0),
         "limit": whole("Maximum number of entries; 200 by default", 1),
     });
@@ -53,50 +65,96 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         "patch": {
             "type": "string",
             "description": "A unified diff; the part of each file begins with `--- a/PATH` and \
-                            `+++ b/PATH`, that of a new file with `--- /dev/null`",
+                            `+++ b/PATH`, that of a new file with `--- /dev/null`; in a workspace \
+                            PATH begins with workspace:LABEL/",
         },
+    });
+    let flag = |what: &str| json!({"type": "boolean", "description": what});
+    let all = flag("Also hidden files and those that .gitignore and .ignore exclude");
+    let search = json!({
+        "pattern": {
+            "type": "string", "minLength": 1,
+            "description": "A regular expression of Rust (no look-around, no backreferences)",
+        },
+        "path": directory("The directory to search"),
+        "glob": {
+            "type": "string",
+            "description": "Only these files, as in .gitignore: *.rs, src/**/*.ts, !*.lock, *.{c,h}",
+        },
+        "literal": flag("The pattern is plain text"),
+        "ignore_case": flag("Upper and lower case are equal"),
+        "context": whole("Lines to show before and after each match, at most 10", 0),
+        "limit": whole("Maximum number of matches to list; 100 by default", 1),
+        "files_only": flag("Only list the files, with the number of their matches"),
+        "all": all,
+    });
+    let find = json!({
+        "glob": {
+            "type": "string",
+            "description": "As in .gitignore: *.rs at any depth, src/**/*.ts, !*.lock, *.{c,h}",
+        },
+        "path": directory("The directory to look in, at any depth"),
+        "offset": whole("Number of files to skip", 0),
+        "limit": whole("Maximum number of files; 200 by default", 1),
+        "all": all,
     });
     vec![
         ToolSpec::new(
+            "search_text",
+            "Searches text files at any depth for a pattern and lists the matching lines with \
+             path and line number, sorted by path. Hidden files and those that .gitignore \
+             excludes are left out.",
+            object_schema(&search, &["pattern"]),
+        )
+        .read_only(),
+        ToolSpec::new(
+            "find_files",
+            "Lists the files at any depth whose path matches a glob, sorted by path, in pages. \
+             Hidden files and those that .gitignore excludes are left out.",
+            object_schema(&find, &[]),
+        )
+        .read_only(),
+        ToolSpec::new(
             "read_file",
-            "Reads a text file of the sandbox, by lines, and returns its digest.",
+            "Reads a text file of the sandbox or of a workspace, by lines, and returns its digest.",
             object_schema(&read, &["path"]),
         )
         .read_only(),
         ToolSpec::new(
             "list_directory",
-            "Lists a directory of the sandbox, sorted by name, in pages.",
+            "Lists a directory of the sandbox or of a workspace, sorted by name, in pages.",
             object_schema(&list, &[]),
         )
         .read_only(),
         requiring_approval(ToolSpec::new(
             "write_file",
-            "Creates a text file of the sandbox or replaces all of it; missing directories are created. Existing skills \
+            "Creates a text file of the sandbox or of a writable workspace, or replaces all of it; missing directories are created. Existing skills \
              that are there cannot be changed this way; a new directory with a SKILL.md becomes a \
              skill that a person has to approve (write its other files first).",
             object_schema(&write, &["path", "content"]),
         )),
         requiring_approval(ToolSpec::new(
             "write_files",
-            "Creates or replaces several text files of the sandbox in one step: all of them, or none. \
+            "Creates or replaces several text files in one step: all of them, or none. \
              Use it for the files of an extension, which are then approved together.",
             object_schema(&several, &["files"]),
         )),
         requiring_approval(ToolSpec::new(
             "apply_patch",
-            "Changes or creates text files of the sandbox by a unified diff: all of them, or none if \
+            "Changes or creates text files by a unified diff: all of them, or none if \
              one part does not fit.",
             object_schema(&patch, &["patch"]),
         )),
         requiring_approval(ToolSpec::new(
             "move_path",
-            "Moves or renames a file or directory of the sandbox; existing entries are not replaced.",
+            "Moves or renames a file or directory within the sandbox or one workspace; existing \
+             entries are not replaced.",
             object_schema(&moved, &["from", "to"]),
         )),
         requiring_approval(
             ToolSpec::new(
                 "delete_path",
-                "Deletes a file or directory of the sandbox; this cannot be undone.",
+                "Deletes a file or directory; this cannot be undone.",
                 object_schema(&deleted, &["path"]),
             )
             .destructive(),

@@ -2,7 +2,7 @@
 
 use skillhost_sdk::{ErrorKind, ExtensionError};
 
-use crate::path::SandboxPath;
+use crate::path::FilePath;
 
 /// The largest file, in bytes, that is read or written.
 pub(crate) const FILE_LIMIT: usize = 4 << 20;
@@ -27,7 +27,7 @@ const MAGIC: [(&[u8], &str, &str); 12] = [
 ///
 /// # Errors
 /// Fails with the kind of the other content.
-pub(crate) fn decode_text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, ExtensionError> {
+pub(crate) fn decode_text(path: &FilePath, bytes: Vec<u8>) -> Result<String, ExtensionError> {
     let invalid_text = |what: String, hint: &str| {
         Err(ExtensionError::invalid_argument(format!("`{path}` is {what}")).with_hint(hint))
     };
@@ -49,24 +49,12 @@ pub(crate) fn decode_text(path: &SandboxPath, bytes: Vec<u8>) -> Result<String, 
 }
 
 /// Creates the error of a file above the size limit.
-pub(crate) fn too_large(path: &SandboxPath, size: u64) -> ExtensionError {
+pub(crate) fn too_large(path: &FilePath, size: u64) -> ExtensionError {
     ExtensionError::new(
         ErrorKind::TooLarge,
         format!("`{path}` has {size} bytes, more than the {FILE_LIMIT} that can be handled"),
     )
     .with_hint("work with a smaller file, or split it")
-}
-
-/// Shows an untrusted name on one line.
-pub(crate) fn display_safe(name: &str) -> String {
-    let is_odd = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-                | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-    };
-    name.chars()
-        .map(|c| if is_odd(c) { c.escape_unicode().to_string() } else { c.to_string() })
-        .collect()
 }
 
 #[cfg(test)]
@@ -75,7 +63,7 @@ mod tests {
 
     #[test]
     fn non_text_content_is_named() {
-        let path = SandboxPath::new("x").unwrap();
+        let path = FilePath::new("x").unwrap();
         let cases: [(&[u8], &str); 5] = [
             (b"\x89PNG\r\n\x1a\nrest", "`x` is a PNG image, not text"),
             (b"ab\0c", "`x` is binary data, not text: byte 2 is NUL"),
@@ -88,10 +76,5 @@ mod tests {
             assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidArgument, message));
         }
         assert_eq!(decode_text(&path, "ä\t\r\n".into()).unwrap(), "ä\t\r\n");
-    }
-
-    #[test]
-    fn names_are_displayed_on_one_line() {
-        assert_eq!(display_safe("a\n\u{1b}[2Kb\u{202e}é"), "a\\u{a}\\u{1b}[2Kb\\u{202e}é");
     }
 }

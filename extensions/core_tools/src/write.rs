@@ -5,12 +5,12 @@ use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ErrorKind, ExtensionError, json};
 
 use crate::change::{ChangeSet, FileEdit, read_current};
-use crate::jail::Sandbox;
 use crate::patch::FILES;
-use crate::path::SandboxPath;
+use crate::path::FilePath;
 use crate::plan::WritePlan;
 use crate::read::CurrentText;
 use crate::result::ToolResult;
+use crate::roots::FileRoots;
 
 /// The digest value that means a missing file.
 const ABSENT: &str = "none";
@@ -31,9 +31,9 @@ pub struct WriteArgs {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Denied`] for a protected path, [`ErrorKind::Conflict`] if the
 /// file is not the expected one.
-pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<WritePlan, ExtensionError> {
-    let path = SandboxPath::new(&args.path)?;
-    let (base, old) = read_current(sandbox, &path)?.map_or((None, String::new()), split_contents);
+pub fn write_file(roots: &FileRoots, args: &WriteArgs) -> Result<WritePlan, ExtensionError> {
+    let path = FilePath::new(&args.path)?;
+    let (base, old) = read_current(roots, &path)?.map_or((None, String::new()), split_contents);
     let now = base.as_deref().unwrap_or(ABSENT);
     if let Some(expected) = args.expected_digest.as_deref().filter(|expected| *expected != now) {
         let message = match (expected, now) {
@@ -55,7 +55,7 @@ pub fn write_file(sandbox: &Sandbox, args: &WriteArgs) -> Result<WritePlan, Exte
     };
     let mut change = ChangeSet::default();
     change.add(FileEdit { path, base, old, new: args.content.clone() })?;
-    WritePlan::edits(sandbox, change, done)
+    WritePlan::edits(roots, change, done)
 }
 
 /// The arguments of `write_files`.
@@ -78,7 +78,7 @@ struct NewText {
 /// # Errors
 /// Those of the jail; [`ErrorKind::Denied`] for a protected path, [`ErrorKind::InvalidArgument`]
 /// for an empty list and for a repeated path.
-pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<WritePlan, ExtensionError> {
+pub fn write_files(roots: &FileRoots, args: &WriteFilesArgs) -> Result<WritePlan, ExtensionError> {
     if args.files.is_empty() {
         return Err(ExtensionError::invalid_argument("`files` names no file")
             .with_hint("give each file as {\"path\": …, \"content\": …}"));
@@ -92,14 +92,13 @@ pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<WritePlan
     let mut change = ChangeSet::default();
     let (mut lines, mut files) = (Vec::new(), Vec::new());
     for NewText { path, content } in &args.files {
-        let path = SandboxPath::new(path)?;
+        let path = FilePath::new(path)?;
         let is_same = |edit: &FileEdit| edit.path.is_within(&path) || path.is_within(&edit.path);
         if let Some(edit) = change.edits.iter().find(|edit| is_same(edit)) {
             let message = format!("`{path}` and `{}` cannot both be files", edit.path);
             return Err(ExtensionError::invalid_argument(message).with_hint("name each file once"));
         }
-        let (base, old) =
-            read_current(sandbox, &path)?.map_or((None, String::new()), split_contents);
+        let (base, old) = read_current(roots, &path)?.map_or((None, String::new()), split_contents);
         let created = base.is_none();
         lines.push(format!("{} `{path}`", if created { "created" } else { "replaced" }));
         let digest = sha256_hex(content.as_bytes());
@@ -107,7 +106,7 @@ pub fn write_files(sandbox: &Sandbox, args: &WriteFilesArgs) -> Result<WritePlan
         change.add(FileEdit { path, base, old, new: content.clone() })?;
     }
     let text = format!("Written: {}.", lines.join(", "));
-    WritePlan::edits(sandbox, change, ToolResult { text, structured: json!({ "files": files }) })
+    WritePlan::edits(roots, change, ToolResult { text, structured: json!({ "files": files }) })
 }
 
 /// Returns the digest and the text of an existing file.

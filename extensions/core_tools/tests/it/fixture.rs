@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use core_tools::{
-    Sandbox, ToolResult, WritePlan, apply_patch, delete_path, list_directory, move_path, read_file,
-    write_file, write_files,
+    FileRoots, ToolResult, WalkControl, WritePlan, apply_patch, delete_path, find_files,
+    list_directory, move_path, read_file, search_text, write_file, write_files,
 };
 use skillhost_sdk::{ErrorKind, ExtensionError, ToolArgs, Value, json};
 
@@ -14,13 +15,13 @@ pub(crate) const CANARY: &str = "CANARY: this lies outside";
 
 pub(crate) struct SandboxFixture {
     temp: tempfile::TempDir,
-    pub(crate) sandbox: Sandbox,
+    pub(crate) sandbox: FileRoots,
 }
 
 impl SandboxFixture {
     pub(crate) fn new() -> Self {
         let temp = tempfile::tempdir().unwrap();
-        let fixture = Self { sandbox: Sandbox::new(&temp.path().join("home")), temp };
+        let fixture = Self { sandbox: FileRoots::new(&temp.path().join("home")), temp };
         for rel in ["canary.txt", "outside/secret", "home/canary.txt", "home/sandbox/data/x/secret"]
         {
             fixture.write_outside(rel, CANARY);
@@ -61,6 +62,8 @@ impl SandboxFixture {
         match tool {
             "read_file" => read_file(&self.sandbox, &args.parse()?),
             "list_directory" => list_directory(&self.sandbox, &args.parse()?),
+            "search_text" => search_text(&self.sandbox, &args.parse()?, &control()),
+            "find_files" => find_files(&self.sandbox, &args.parse()?, &control()),
             _ => self.plan(tool, &args.value()?)?.commit(&self.sandbox, None),
         }
     }
@@ -106,6 +109,11 @@ impl SandboxFixture {
         }
         found
     }
+}
+
+/// Returns the control of a walk that no test has to wait for.
+fn control() -> WalkControl {
+    WalkControl::new(Instant::now() + Duration::from_secs(600))
 }
 
 /// Returns every tool that takes a path, with its other arguments.

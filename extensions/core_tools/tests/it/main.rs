@@ -14,6 +14,10 @@ mod hostile;
 #[cfg(test)]
 mod paths;
 #[cfg(test)]
+mod search;
+#[cfg(test)]
 mod skills;
 #[cfg(test)]
 mod work;
+#[cfg(test)]
+mod workspaces;
