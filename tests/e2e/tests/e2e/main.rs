@@ -85,3 +85,4 @@ mod validate;
 mod validate_hostile;
 mod versions;
 mod web;
+mod workspaces;
