@@ -9,8 +9,12 @@
 //! files of a skill.
 
 mod change;
+mod changed_files;
 mod effect;
 mod find;
+mod git_diff;
+mod git_log;
+mod git_place;
 mod ignore_rules;
 mod jail;
 mod list;
@@ -21,6 +25,7 @@ mod plan;
 mod printable;
 mod read;
 mod relocate;
+mod repository;
 mod result;
 mod roots;
 mod search;
@@ -29,6 +34,7 @@ mod spec;
 mod temporary;
 mod text;
 mod walk;
+mod worktree;
 mod write;
 
 use std::time::{Duration, Instant};
@@ -37,6 +43,8 @@ use skillhost_sdk::prelude::*;
 use skillhost_sdk::{EffectProvider, SkillClient, ToolEffect, tokio};
 
 pub use find::{FindArgs, find_files};
+pub use git_diff::{GitDiffArgs, git_diff};
+pub use git_log::{GitLogArgs, git_log};
 pub use list::{ListArgs, list_directory};
 pub use patch::{PatchArgs, apply_patch};
 pub use path::FilePath;
@@ -93,6 +101,14 @@ impl ToolProvider for CoreTools {
             "find_files" => {
                 let args: FindArgs = args.parse()?;
                 return run_walk(roots, cx, move |roots, it| find_files(roots, &args, it)).await;
+            }
+            "git_diff" => {
+                let args: GitDiffArgs = args.parse()?;
+                return run_walk(roots, cx, move |roots, it| git_diff(roots, &args, it)).await;
+            }
+            "git_log" => {
+                let args: GitLogArgs = args.parse()?;
+                return run_walk(roots, cx, move |roots, it| git_log(roots, &args, it)).await;
             }
             _ => {}
         }

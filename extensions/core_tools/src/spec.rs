@@ -98,7 +98,45 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         "limit": whole("Maximum number of files; 200 by default", 1),
         "all": all,
     });
+    let revision = |what: &str| {
+        json!({
+            "type": "string",
+            "description": format!("{what}: a branch, a tag, a commit or HEAD, also HEAD~2"),
+        })
+    };
+    let place = path(
+        "A repository, or a file or directory in it to limit the result to; workspace:LABEL for a          whole workspace",
+    );
+    let diff = json!({
+        "path": place,
+        "base": revision(
+            "What to compare with; by default where the branch left the default branch, and HEAD              for target index or worktree"
+        ),
+        "target": {
+            "enum": ["branch", "index", "worktree"],
+            "description": "branch (default): the commits of the branch; index: what is staged;                             worktree: the files as they are, committed or not",
+        },
+        "summary": flag("Only list the files, without their diffs"),
+    });
+    let log = json!({
+        "path": place,
+        "revision": revision("The last commit to list, HEAD by default"),
+        "base": revision("Leave out the commits that this one has"),
+        "limit": whole("Maximum number of commits; 20 by default", 1),
+    });
     vec![
+        ToolSpec::new(
+            "git_diff",
+            "Shows the changes on the current git branch, with its commits, or those in the index              or the worktree. Runs no program and changes nothing.",
+            object_schema(&diff, &["path"]),
+        )
+        .read_only(),
+        ToolSpec::new(
+            "git_log",
+            "Lists commits of a git repository, newest first, with their messages. Runs no program              and changes nothing.",
+            object_schema(&log, &["path"]),
+        )
+        .read_only(),
         ToolSpec::new(
             "search_text",
             "Searches text files at any depth for a pattern and lists the matching lines with \

@@ -30,8 +30,10 @@ const MAX_THREADS: usize = 8;
 pub(crate) struct WalkFilter {
     /// The globs of the files, relative to the directory.
     globs: Option<Override>,
-    /// Also hidden and ignored files.
-    all: bool,
+    /// Also hidden files.
+    hidden: bool,
+    /// Also ignored files.
+    ignored: bool,
 }
 
 /// The reasons for which a walk ends early.
@@ -102,7 +104,7 @@ impl WalkFilter {
     /// `ErrorKind::InvalidArgument` for a malformed glob.
     pub(crate) fn new(glob: Option<&str>, all: bool) -> Result<Self> {
         let Some(glob) = glob.filter(|glob| !glob.is_empty()) else {
-            return Ok(Self { globs: None, all });
+            return Ok(Self { globs: None, hidden: all, ignored: all });
         };
         let mut builder = OverrideBuilder::new("");
         let built = builder.add(glob).and_then(|builder| builder.build());
@@ -110,7 +112,12 @@ impl WalkFilter {
             ExtensionError::invalid_argument(format!("glob: {error}"))
                 .with_hint("globs are as in .gitignore: *.rs, src/**/*.ts, !*.lock, *.{c,h}")
         })?;
-        Ok(Self { globs: Some(globs), all })
+        Ok(Self { globs: Some(globs), hidden: all, ignored: all })
+    }
+
+    /// Creates the filter of all files that are not ignored.
+    pub(crate) fn untracked() -> Self {
+        Self { globs: None, hidden: true, ignored: false }
     }
 }
 
@@ -252,7 +259,7 @@ impl Walk<'_> {
                 files.push(name);
             }
         }
-        if !self.filter.all {
+        if !self.filter.ignored {
             dir.rules = dir.rules.enter(&dir.dir, &dir.rel, ignores);
         }
         let dir = Arc::new(dir);
@@ -299,7 +306,7 @@ impl Walk<'_> {
     /// Returns whether globs, ignore rules and the name permit an entry.
     fn is_wanted(&self, dir: &WalkedDirectory, name: &str, is_dir: bool) -> bool {
         let is_hidden = name.starts_with('.');
-        if self.filter.globs.is_none() && self.filter.all {
+        if self.filter.globs.is_none() && self.filter.hidden && self.filter.ignored {
             return true;
         }
         let rel = format!("{}{name}", dir.rel);
@@ -313,12 +320,10 @@ impl Walk<'_> {
                 return true;
             }
         }
-        if self.filter.all {
-            return true;
-        }
+        // Without the rules of ignored files, there are none.
         match dir.rules.is_ignored(&rel, is_dir) {
             Some(is_ignored) => !is_ignored,
-            None => !is_hidden,
+            None => self.filter.hidden || !is_hidden,
         }
     }
 }

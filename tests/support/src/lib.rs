@@ -15,6 +15,7 @@
 //! failed setup panics with a hint: only tests use this crate.
 
 mod binaries;
+mod git_repository;
 mod home;
 mod paths;
 mod process;
@@ -22,6 +23,7 @@ mod small_disk;
 mod terminal;
 
 pub use binaries::{binary, example_library, example_program, library, profile_dir, program};
+pub use git_repository::{GitRepository, ObjectHash, hex};
 pub use home::TestHome;
 pub use paths::legal_paths;
 pub use process::{Background, Output};

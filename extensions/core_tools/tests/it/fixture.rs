@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use core_tools::{
-    FileRoots, ToolResult, WalkControl, WritePlan, apply_patch, delete_path, find_files,
-    list_directory, move_path, read_file, search_text, write_file, write_files,
+    FileRoots, ToolResult, WalkControl, WritePlan, apply_patch, delete_path, find_files, git_diff,
+    git_log, list_directory, move_path, read_file, search_text, write_file, write_files,
 };
 use skillhost_sdk::{ErrorKind, ExtensionError, ToolArgs, Value, json};
 
@@ -63,6 +63,8 @@ impl SandboxFixture {
             "read_file" => read_file(&self.sandbox, &args.parse()?),
             "list_directory" => list_directory(&self.sandbox, &args.parse()?),
             "search_text" => search_text(&self.sandbox, &args.parse()?, &control()),
+            "git_diff" => git_diff(&self.sandbox, &args.parse()?, &control()),
+            "git_log" => git_log(&self.sandbox, &args.parse()?, &control()),
             "find_files" => find_files(&self.sandbox, &args.parse()?, &control()),
             _ => self.plan(tool, &args.value()?)?.commit(&self.sandbox, None),
         }

@@ -10,6 +10,8 @@ mod effects;
 #[cfg(test)]
 mod fixture;
 #[cfg(test)]
+mod git;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod paths;

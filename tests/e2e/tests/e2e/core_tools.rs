@@ -74,9 +74,13 @@ fn tools_declare_annotations() {
     let expected = [
         json!(["apply_patch", false, false, "unless_granted"]),
         json!(["delete_path", false, true, "unless_granted"]),
+        json!(["find_files", true, false, "never"]),
+        json!(["git_diff", true, false, "never"]),
+        json!(["git_log", true, false, "never"]),
         json!(["list_directory", true, false, "never"]),
         json!(["move_path", false, false, "unless_granted"]),
         json!(["read_file", true, false, "never"]),
+        json!(["search_text", true, false, "never"]),
         json!(["write_file", false, false, "unless_granted"]),
         json!(["write_files", false, false, "unless_granted"]),
     ];
