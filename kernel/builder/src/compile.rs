@@ -65,7 +65,7 @@ pub(crate) async fn compile_crate(
     let manifest = directory.join("Cargo.toml");
     let limits = ProcessLimits {
         time: settings.time_limit(),
-        memory: settings.memory_limit(),
+        memory: Some(settings.memory_limit()),
         stdout: MAX_STDOUT,
     };
     let cargo = async |sources: &[OsString]| {

@@ -90,7 +90,7 @@ async fn run_probe(
     environment.insert("HOME".into(), home.into());
     let (program, folder) = (program.to_owned(), home.to_owned());
     let launch = LaunchSpec { program, arguments, environment, folder };
-    let limits = ProcessLimits { time, memory, stdout: MAX_REPORT };
+    let limits = ProcessLimits { time, memory: Some(memory), stdout: MAX_REPORT };
     let hint = "do not wait or loop while loading; move long work to the service";
     run_limited(&launch, limits).await.map_err(BuildError::launch("the trial", hint))
 }

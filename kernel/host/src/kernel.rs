@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use skillhost_agents::{AgentRuntime, RunGate, kernel_tool_table};
+use skillhost_command::add_command_tool;
 use skillhost_control::{
     LoadReport, ReloadOutcome, ScheduleRunOutcome, ScheduleSummary, ServerMessage,
 };
@@ -72,7 +73,9 @@ impl Kernel {
             gate,
             options.workspaces,
         );
-        host.set_builtin_tools(kernel_tool_table(&agents));
+        let mut tools = kernel_tool_table(&agents);
+        add_command_tool(&mut tools, host.home());
+        host.set_builtin_tools(tools);
         let conversations = Arc::new(MessageChannels::default());
         let handler = UserMessageHandler::new(
             agents.clone(),

@@ -16,8 +16,8 @@ use crate::launch::{LaunchError, LaunchSpec};
 pub struct ProcessLimits {
     /// The time until its exit.
     pub time: Duration,
-    /// The memory of each of its processes, in bytes.
-    pub memory: u64,
+    /// The memory of each of its processes, in bytes; `None` for no limit.
+    pub memory: Option<u64>,
     /// The retained standard output, in bytes; the rest is discarded.
     pub stdout: usize,
 }
@@ -50,10 +50,12 @@ pub async fn run_limited(
     let start_error = |source| LaunchError::Start { program: program.clone(), source };
     let mut child = launch.to_command().stdin(Stdio::null()).spawn().map_err(start_error)?;
     let group = ProcessGroup::from_child(&child);
-    let limited =
-        group.leader().map(|leader| limit_memory(leader, LimitedMemory::Addresses, limits.memory));
+    let limited = group
+        .leader()
+        .zip(limits.memory)
+        .map(|(leader, bytes)| limit_memory(leader, LimitedMemory::Addresses, bytes));
     match limited {
-        // The process has already exited.
+        // There is no limit, or the process has already exited.
         None | Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => {}
         Some(Err(error)) => return Err(start_error(error.into())),
     }
@@ -135,7 +137,7 @@ mod tests {
     use super::*;
 
     const LIMITS: ProcessLimits =
-        ProcessLimits { time: Duration::from_secs(100), memory: 1 << 30, stdout: 100 };
+        ProcessLimits { time: Duration::from_secs(100), memory: Some(1 << 30), stdout: 100 };
 
     fn launch(program: &str, arguments: &[&str]) -> LaunchSpec {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -191,7 +193,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn memory_is_limited_for_every_process() {
-        let limits = ProcessLimits { memory: 256 << 20, ..LIMITS };
+        let limits = ProcessLimits { memory: Some(256 << 20), ..LIMITS };
         // The first process already runs when it is limited; its children start with the limit.
         let script = "until [ \"$(ulimit -v)\" = 262144 ]; do :; done; sh -c 'ulimit -v'";
         let ended = run_limited(&sh(script), limits).await.unwrap();

@@ -49,6 +49,7 @@ fn config_shows_source_of_values() {
     supervisor.delay_ms                         1000                                                                  default
     supervisor.silence_ms                       30000                                                                 default
     supervisor.within_ms                        300000                                                                default
+    workspaces                                  []                                                                    default
     "#);
 }
 
@@ -189,6 +190,11 @@ fn config_defaults_without_settings() {
           "key": "supervisor.within_ms",
           "source": "default",
           "value": 300000
+        },
+        {
+          "key": "workspaces",
+          "source": "default",
+          "value": []
         }
       ],
       "settings_file": "[HOME]/skillhost.yaml",
@@ -222,7 +228,7 @@ fn settings_errors_have_position() {
     insta::assert_snapshot!(home.skillhost(["config"]), @"
     exit 2
     --- stderr
-    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `mcp`, `models`, `processes`, `supervisor`, `build`
+    error: [HOME]/skillhost.yaml:2:1: unknown field `extension`, expected one of `allow_shadowing`, `events`, `extensions`, `mcp`, `models`, `processes`, `supervisor`, `build`, `workspaces`
     hint: did you mean `extensions`?
     ");
     home.write("skillhost.yaml", "extensions: [1]\n");
@@ -309,6 +315,7 @@ fn schemas_match_documentation() {
         "models",
         "processes",
         "supervisor",
+        "workspaces",
     ];
     assert_eq!(keys, expected);
     assert_eq!(settings["additionalProperties"], false);

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use mock_model::{MockModel, Step};
 use serde_json::json;
-use test_support::TestHome;
+use test_support::{GitRepository, TestHome};
 
 use crate::agents_scene::agents_home;
 
@@ -81,12 +81,15 @@ fn workspace_write_is_shown_and_approved() {
     chat.wait_for("create workspace:project/src/a.rs");
     chat.wait_for("+new");
     chat.wait_for("[s] yes and until the end of this session");
+    chat.wait_for("[N]o");
     chat.send("s\r");
     // An approval for the session does not cover hidden files, which may decide what runs.
     chat.wait_for("create workspace:project/.envrc");
-    chat.wait_for("allow it? [y]es, [N]o");
+    chat.wait_for("allow it? [y]es, [e]dit");
+    chat.wait_for("[N]o");
     chat.send("n\r");
     chat.wait_for("Done.");
+    chat.wait_for("> ");
     chat.send("/quit\r");
     let _ = chat.finish();
     assert_eq!(fs::read_to_string(project.join("src/a.rs")).unwrap(), "new\n");
@@ -215,4 +218,111 @@ fn working_directory_is_offered_on_terminal_only() {
         .map(|request| request.system().contains("workspace:project (read)"))
         .collect();
     assert_eq!(named, [false, true, false]);
+}
+
+/// The shipped skill and the tools of agents are enough to review a branch of a real repository.
+#[test]
+fn branch_of_repository_is_reviewed() {
+    let mock = MockModel::with([
+        Step::calls("read_skill", r#"{"skill_id": "code-review"}"#),
+        Step::calls("git_diff", r#"{"path": "workspace:project"}"#),
+        Step::calls("read_file", r#"{"path": "workspace:project/src/store.rs"}"#)
+            .call("search_text", r#"{"pattern": "save\\(", "path": "workspace:project"}"#),
+        Step::text("Verdict: request changes"),
+    ]);
+    let home = project_home(&mock);
+    for file in ["SKILL.md", "references/rust.md"] {
+        let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sandbox/skills/code-review/");
+        let text = fs::read_to_string(format!("{shipped}{file}")).unwrap();
+        home.write(format!("sandbox/skills/code-review/{file}"), text);
+    }
+    let old = [
+        ("src/main.rs", "fn main() {\n    save(1);\n}\n"),
+        ("src/store.rs", "fn save(n: u8) {\n    rename(n);\n}\n"),
+    ];
+    let new = [old[0], ("src/store.rs", "fn save(n: u8) {\n    truncate(n);\n    write(n);\n}\n")];
+    let mut repository = GitRepository::create(home.outside().join("project"));
+    let first = repository.commit("main", &[], &old, "Start");
+    repository.commit("save-faster", &[first], &new, "Save without a copy");
+    repository.check_out("save-faster");
+    repository.restore(&new);
+    let project = home.outside().join("project").display().to_string();
+    let task = "Review the changes on my branch";
+    let asked =
+        home.skillhost(["ask", "--agent", "worker", "--workspace", &project, task]).success();
+    assert_eq!(asked.stdout, "Verdict: request changes\n");
+    let requests = mock.requests();
+    let skill = requests[1].last_text();
+    assert!(skill.contains("what goes wrong if this is merged as it is?"), "{skill}");
+    let diff = requests[2].last_text();
+    for part in [
+        "Changes on the branch since it left main at ",
+        "(on branch save-faster):\n",
+        " Ada: Save without a copy\n",
+        " M workspace:project/src/store.rs  +2 -1\n",
+        "-    rename(n);\n+    truncate(n);\n+    write(n);\n",
+    ] {
+        assert!(diff.contains(part), "{part}\n{diff}");
+    }
+    let messages = requests[3].messages();
+    let results: Vec<&str> = messages.iter().rev().take(2).map(|it| it.text.as_str()).collect();
+    assert!(results[1].starts_with("fn save(n: u8) {"), "{}", results[1]);
+    assert!(
+        results[0].contains("workspace:project/src/main.rs\n  2:     save(1);"),
+        "{}",
+        results[0]
+    );
+    // Nothing was asked, and nothing was written.
+    assert_eq!(fs::read_to_string(home.outside().join("project/src/store.rs")).unwrap(), new[1].1);
+}
+
+#[test]
+fn command_requires_approval_of_exact_line() {
+    let run = |command: &str| {
+        let arguments = json!({"command": command, "directory": "workspace:project"});
+        Step::calls("run_command", &arguments.to_string())
+    };
+    let mock = MockModel::with([
+        run("cat src/lib.rs; echo \"key=[$OPENAI_API_KEY]\""),
+        Step::text("Refused."),
+        run("ls src"),
+        run("ls src"),
+        run("ls"),
+        Step::text("Done."),
+    ]);
+    let home = project_home(&mock);
+    let project = home.outside().join("project");
+    // Without a person, nothing runs.
+    let named = project.display().to_string();
+    let arguments =
+        ["ask", "--agent", "worker", "--access", "write", "--workspace", &named, "Run it"];
+    home.skillhost(arguments).success();
+    let refused = mock.requests()[1].last_text();
+    assert!(refused.contains("call of `run_command` was not approved"), "{refused}");
+    let mut command = home.command();
+    command.args(["chat", "--agent", "worker", "--access", "write", "--workspace"]).arg(&project);
+    let mut chat = home.on_terminal(&mut command, (140, 40));
+    chat.wait_for("> ");
+    chat.send("Run\r");
+    chat.wait_for("runs with your permissions and is not contained, for at most 120 s:");
+    chat.wait_for("$ ls src");
+    chat.wait_for("in ");
+    chat.wait_for("[s] yes and until the end of this session");
+    chat.wait_for("[N]o");
+    chat.send("s\r");
+    // The same line does not ask again, another one does.
+    chat.wait_for("$ ls");
+    chat.wait_for("[N]o");
+    chat.send("n\r");
+    chat.wait_for("Done.");
+    chat.wait_for("> ");
+    chat.send("/quit\r");
+    let _ = chat.finish();
+    let requests = mock.requests();
+    for answer in [requests[3].last_text(), requests[4].last_text()] {
+        assert!(answer.starts_with("exit code 0 after "), "{answer}");
+        assert!(answer.contains("not contained"), "{answer}");
+        assert!(answer.ends_with("--- stdout\nlib.rs\n"), "{answer}");
+    }
+    assert!(requests[5].last_text().contains("was not approved"), "{}", requests[5].last_text());
 }

@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
         "skillhost-agents",
         "skillhost-process",
         "skillhost-builder",
+        "skillhost-command",
         "skillhost-operations",
         "skill-service",
     ],
@@ -93,8 +94,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("skillhost-workspaces", &["skillhost-home", "skillhost-payload"]),
     (
+        "skillhost-command",
+        // The tool is the kernel's, because only the sandbox starts programs of others.
+        &[
+            "skillhost-core",
+            "skillhost-sandbox",
+            "skillhost-home",
+            "skillhost-files",
+            "skillhost-manifest",
+            "skillhost-payload",
+        ],
+    ),
+    (
         "skillhost-kernel",
         &[
+            "skillhost-command",
             "skillhost-agents",
             "skillhost-core",
             "skillhost-control",
