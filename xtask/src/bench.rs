@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: the numbers, as ratios against the floor or a direct call in one run.
 
+mod files;
 mod mcp;
+mod table;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,6 +11,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use serde_json::Value;
+use table::{BenchRow, median, row};
 
 use crate::install::{BuildProfile, build_product};
 use crate::process::{CommandUsage, cargo_command, run_command, usage_of};
@@ -22,14 +25,6 @@ pub(crate) struct BenchArgs {
     /// Runs of each full-process measurement
     #[arg(long, default_value_t = 9)]
     runs: usize,
-}
-
-/// A row of the table.
-struct BenchRow {
-    what: String,
-    value: String,
-    /// The number to reach and whether it was.
-    goal: Option<(String, bool)>,
 }
 
 /// Prints the table. A missed number is marked but does not fail the command: machines are noisy.
@@ -72,6 +67,7 @@ pub(crate) fn cmd_bench(args: &BenchArgs) -> Result<()> {
         }
     }
     searches(&mut rows)?;
+    files::measure_file_search(&work, args.runs, &mut rows)?;
     if let [_, thousand, ten_thousand] = ratios[..] {
         let growth = ten_thousand / thousand;
         rows.push(row(
@@ -305,16 +301,6 @@ fn vectors(get: &dyn Fn(&str) -> f64, rows: &mut Vec<BenchRow>) {
     rows.push(row("vector of a query, inside the extension", value, "≤ 10 µs", p50 <= 10.0));
     let (what, value) = ("  asked by another extension".to_owned(), pair("asked").1);
     rows.push(BenchRow { what, value, goal: None });
-}
-
-fn row(what: &str, value: String, wanted: &str, reached: bool) -> BenchRow {
-    BenchRow { what: what.to_owned(), value, goal: Some((wanted.to_owned(), reached)) }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn print(rows: &[BenchRow]) {

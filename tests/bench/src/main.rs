@@ -1,11 +1,13 @@
 //! Measures the numbers that `cargo xtask bench` prints inside one process.
 //!
 //! Takes a directory of skills (one level deep) and writes one JSON object of [`Numbers`]; or, with
-//! `--search`, one of [`search::Search`], in a separate process. Times are medians over many
+//! `--search`, one of [`search::Search`], in a separate process; or, with `--files`, one of
+//! [`files::FileSearch`]. Times are medians over many
 //! rounds; compared pairs are measured in turns, so that a slower machine affects both.
 
 mod boundary;
 mod embedding;
+mod files;
 mod mutants;
 mod registry;
 mod search;
@@ -29,9 +31,15 @@ struct Numbers {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let argument = std::env::args_os().nth(1).ok_or("usage: bench FOLDER | --search")?;
+    let usage = "usage: bench FOLDER | --search | --files FOLDER PATTERN";
+    let mut arguments = std::env::args_os().skip(1);
+    let argument = arguments.next().ok_or(usage)?;
     if argument == "--search" {
         return write(&search::measure()?);
+    }
+    if argument == "--files" {
+        let (folder, pattern) = (arguments.next().ok_or(usage)?, arguments.next().ok_or(usage)?);
+        return write(&files::search(folder.as_ref(), &pattern.to_string_lossy())?);
     }
     let folder = PathBuf::from(argument);
     let folder = std::fs::canonicalize(folder)?;

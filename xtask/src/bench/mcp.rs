@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{BenchRow, row};
+use super::table::{BenchRow, row};
 use crate::install::BuildProfile;
 use crate::workspace::{Result, root};
 

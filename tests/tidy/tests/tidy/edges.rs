@@ -279,6 +279,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "bench",
         &[
+            "core_tools",
             "skill-format",
             "skill-rules",
             "skill-search",
