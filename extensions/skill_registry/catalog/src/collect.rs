@@ -14,7 +14,10 @@ pub use resource::ResourceContent;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use skill_format::FileEntry;
+
 use crate::reading::read_bytes;
+use crate::signature::FileSignature;
 
 /// Finds the skills of a path, in a fixed order, and passes them to a callback one by one.
 ///
@@ -58,6 +61,20 @@ pub fn find_skills<B>(
 }
 
 impl FoundSkill {
+    /// Returns the stamp of the SKILL.md, from when it was found.
+    #[must_use]
+    pub fn signature(&self) -> FileSignature {
+        self.stat.signature
+    }
+
+    /// Lists the files of the directory, sorted by path.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be opened.
+    pub fn list_files(&self) -> Result<Vec<FileEntry>, FoundProblem> {
+        files::list_files(&self.dir)
+    }
+
     /// Reads the SKILL.md, and lists the directory if `with_files`.
     ///
     /// # Errors
@@ -76,7 +93,7 @@ impl FoundSkill {
                 help: "try again when no process writes to it",
             });
         }
-        let files = if with_files { Some(files::list_files(&self.dir)?) } else { None };
+        let files = if with_files { Some(self.list_files()?) } else { None };
         Ok(SkillFiles { file_name: self.file_name.clone(), bytes: read.bytes, files })
     }
 }

@@ -2,11 +2,13 @@
 
 mod export;
 mod paths;
+mod policy;
 mod proposals;
 mod skill;
 
 pub use export::ExportArgs;
 pub(crate) use paths::{SkillPaths, SkillRoots};
+pub(crate) use policy::{PolicyArgs, PolicyFileArgs};
 pub(crate) use proposals::{
     ApproveArgs, AuditLogArgs, AuditStart, DiffArgs, HistoryArgs, LedgerCommand, ProposalCommand,
     ProposalsArgs, PruneArgs, RebaseArgs, RejectArgs, ReviewArgs, RollbackArgs, StatsArgs,

@@ -28,16 +28,54 @@ pub(super) struct BatchSummary {
     pub(super) code: u8,
 }
 
+/// A choice among the skills of a batch, before they are read.
+pub(super) trait BatchFilter {
+    /// Prepares for the skills of a path of the command line.
+    ///
+    /// # Errors
+    /// Fails if the path cannot be part of the batch.
+    fn enter(&self, path: &Path) -> Result<(), CliError>;
+
+    /// Returns whether to list the files of a skill, or `None` to leave the skill out.
+    fn choose(&self, skill: &FoundSkill) -> Option<bool>;
+}
+
+/// The choice of every skill; the flag is whether to list its files.
+struct AllSkills(bool);
+
+impl BatchFilter for AllSkills {
+    fn enter(&self, _path: &Path) -> Result<(), CliError> {
+        Ok(())
+    }
+
+    fn choose(&self, _skill: &FoundSkill) -> Option<bool> {
+        Some(self.0)
+    }
+}
+
 /// Calls `each` for every skill and every problem, in the order of the paths.
 ///
-/// A skill selected by several paths is passed on once. An unreadable skill never stops the others.
-///
 /// # Errors
-/// Fails if the list of paths cannot be read, and with any error of `each`.
+/// As [`for_each_chosen`].
 pub(super) fn for_each(
     session: &CliContext,
     paths: &SkillPaths,
     with_files: bool,
+    each: impl FnMut(BatchItem<'_>) -> Result<(), CliError>,
+) -> Result<BatchSummary, CliError> {
+    for_each_chosen(session, paths, &AllSkills(with_files), each)
+}
+
+/// Calls `each` for every skill that a filter chooses and every problem, in the order of the paths.
+///
+/// A skill selected by several paths is passed on once. An unreadable skill never stops the others.
+///
+/// # Errors
+/// Fails if the list of paths cannot be read, and with any error of `filter` and `each`.
+pub(super) fn for_each_chosen(
+    session: &CliContext,
+    paths: &SkillPaths,
+    filter: &impl BatchFilter,
     mut each: impl FnMut(BatchItem<'_>) -> Result<(), CliError>,
 ) -> Result<BatchSummary, CliError> {
     let mut batch = BatchSummary::default();
@@ -45,15 +83,19 @@ pub(super) fn for_each(
     let several = list.len() > 1;
     let mut seen: HashSet<PathBuf> = HashSet::new();
     for path in &list {
+        filter.enter(path)?;
         let mut take = |found: FoundItem| {
             let result = match found {
                 FoundItem::Skill(skill) if several && !seen.insert(skill.dir.clone()) => Ok(()),
-                FoundItem::Skill(mut skill) => match skill.read(with_files) {
-                    Ok(files) => {
-                        batch.skills += 1;
-                        each(BatchItem::Skill(&skill, files))
-                    }
-                    Err(problem) => batch.problem(&problem, &mut each),
+                FoundItem::Skill(mut skill) => match filter.choose(&skill) {
+                    None => Ok(()),
+                    Some(with_files) => match skill.read(with_files) {
+                        Ok(files) => {
+                            batch.skills += 1;
+                            each(BatchItem::Skill(&skill, files))
+                        }
+                        Err(problem) => batch.problem(&problem, &mut each),
+                    },
                 },
                 FoundItem::Problem(problem) => batch.problem(&problem, &mut each),
             };
@@ -93,6 +135,11 @@ pub(super) fn exit_code_for(kind: ProblemKind) -> u8 {
 /// Returns the more specific exit code: unreadable before not found before findings.
 pub(super) fn worst_exit_code(a: u8, b: u8) -> u8 {
     a.max(b)
+}
+
+/// Returns the first path of the command line, or the working directory.
+pub(super) fn first_path(paths: &SkillPaths) -> &Path {
+    paths.paths.first().map_or(Path::new("."), PathBuf::as_path)
 }
 
 /// Returns the paths of the command line, then those of the list.

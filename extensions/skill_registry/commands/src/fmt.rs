@@ -1,25 +1,19 @@
 //! `skillhost skill fmt`: frontmatter in its canonical form.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use serde_json::json;
-use similar::{ChangeTag, TextDiff};
 use skill_catalog::{FoundProblem, FoundSkill, SkillFiles};
 use skill_format::{decode_file, find_fences};
 use skill_rules::fmt::{FmtErrorKind, FmtOptions, format_skill};
 use skillhost_files::{ReplaceError, replace_file};
 use skillhost_payload::OperatorCommand;
-use skillhost_terminal::{
-    CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
-};
+use skillhost_terminal::{CliContext, CliError, CommandResult, Output, display_safe, exit};
 
-use super::batch::{self, BatchItem, for_each, worst_exit_code};
+use super::batch::{self, BatchItem, for_each_chosen, worst_exit_code};
+use super::line_diff::{diff_lines, line_style};
+use super::policy_run::PolicyRun;
 use super::recorded::Recorder;
 use crate::arguments::FmtArgs;
-
-/// The number of context lines around a change in a diff.
-const CONTEXT: usize = 2;
 
 /// The outcome for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -77,7 +71,8 @@ pub(super) fn cmd_skill_fmt(session: &CliContext, args: &FmtArgs) -> CommandResu
     let mut summary = FmtSummary::default();
     let mut code = exit::OK;
     let recorder = Recorder::new(session);
-    let batch = for_each(session, &args.paths, false, |item| {
+    let policies = PolicyRun::for_paths(session, &args.policy)?;
+    let batch = for_each_chosen(session, &args.paths, &policies, |item| {
         let record = match item {
             BatchItem::Problem(found) if batch::exit_code_for(found.kind) == exit::OK => {
                 if !args.is_jsonl() {
@@ -159,7 +154,7 @@ fn format_file(
     }
     if args.check {
         record.status = FmtStatus::WouldFormat;
-        record.diff = Some(diff(head(&text), head(&formatted.text)));
+        record.diff = Some(diff_lines(head(&text), head(&formatted.text)));
         return record;
     }
     record.status = FmtStatus::Formatted;
@@ -191,27 +186,6 @@ impl From<CliError> for FmtProblem {
 /// Returns the frontmatter with its fences.
 fn head(text: &str) -> &str {
     &text[..find_fences(text).map_or(0, |fences| fences.body_start)]
-}
-
-/// Renders the changed lines with context; invisible changes are named.
-fn diff(before: &str, after: &str) -> String {
-    let diff = TextDiff::from_lines(before, after);
-    let mut out = String::new();
-    for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
-        // Writing into a String cannot fail.
-        let _ = writeln!(out, "{}", hunk.header());
-        for change in hunk.iter_changes() {
-            let sign = match change.tag() {
-                ChangeTag::Delete => '-',
-                ChangeTag::Insert => '+',
-                ChangeTag::Equal => ' ',
-            };
-            // A carriage return is invisible but may be the only change of a line.
-            let line = change.value().trim_end_matches('\n').replace('\r', "\u{240d}");
-            let _ = writeln!(out, "{sign}{line}");
-        }
-    }
-    out
 }
 
 impl FmtRecord {
@@ -254,11 +228,9 @@ fn print(output: Output, record: &FmtRecord) -> Result<(), CliError> {
     }
     for line in record.diff.as_deref().unwrap_or_default().lines() {
         let line = display_safe(line);
-        match line.as_bytes().first() {
-            Some(b'+') => output.print_line(format!("  {GREEN}{line}{GREEN:#}"))?,
-            Some(b'-') => output.print_line(format!("  {RED}{line}{RED:#}"))?,
-            Some(b'@') => output.print_line(format!("  {YELLOW}{line}{YELLOW:#}"))?,
-            _ => output.print_line(format!("  {line}"))?,
+        match line_style(&line) {
+            Some(style) => output.print_line(format!("  {style}{line}{style:#}"))?,
+            None => output.print_line(format!("  {line}"))?,
         }
     }
     if !record.left.is_empty() {

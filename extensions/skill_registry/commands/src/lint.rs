@@ -2,44 +2,68 @@
 
 mod catalog;
 mod fix;
+mod watch;
 
 use skill_catalog::{FoundSkill, SkillFiles};
 use skill_format::SkillInput;
-use skill_rules::{CheckOptions, CheckScope, SkillDocument, check_subject, needs_files};
-use skillhost_files::{ReplaceError, replace_file};
+use skill_policy::{POLICY_FILE, RuleSelection, SuppressedFinding, SuppressionOrigin};
+use skill_rules::{CheckScope, Finding, SkillDocument};
+use skillhost_files::{ReplaceError, replace_file, write_new_file};
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
 
 use self::catalog::CrossSkillLinter;
 use self::fix::fix_file;
-use super::batch::{BatchItem, for_each, worst_exit_code};
+use super::batch::{BatchItem, BatchSummary, first_path, for_each_chosen, worst_exit_code};
+use super::line_diff::diff_lines;
+use super::policy_run::{PolicyRun, ScopedRules, selection_error};
 use super::recorded::Recorder;
-use super::report::{CheckedSkill, FindingsReport, SidecarReport, resolve_format};
+use super::report::{CheckedSkill, FindingsReport, FixRecord, SidecarReport, resolve_format};
 use super::rules::print_rule_page;
 use crate::arguments::{LintArgs, ReportFormat};
+
+/// The policy that `--init` creates.
+const NEW_POLICY: &str = include_str!("../templates/skillhost-lint.toml");
 
 pub(super) fn cmd_skill_lint(session: &CliContext, args: &LintArgs) -> CommandResult {
     if let Some(rule) = &args.explain {
         return print_rule_page(session, rule);
     }
-    let profile = args.profile.into();
+    if args.init {
+        return create_policy(session);
+    }
+    let policies = start_policies(session, args)?;
+    let profile = policies.profile_of(first_path(&args.paths))?;
     let format = resolve_format(session, args.format, args.jsonl, profile)?;
     if format == ReportFormat::Reference {
         return Err(CliError::usage("the reference validator has no lint")
             .with_hint("`skillhost skill validate` has its form"));
     }
-    let options = CheckOptions { profile, scope: CheckScope::Lint };
-    let mut report = FindingsReport::new(session.output, format, profile);
+    if args.watch {
+        return watch::watch_skills(session, args, format);
+    }
+    let report = FindingsReport::with_rule_totals(session.output, format, profile);
+    lint_skills(session, args, &policies, report)
+}
+
+/// Checks the skills of a command line and reports their findings.
+fn lint_skills(
+    session: &CliContext,
+    args: &LintArgs,
+    policies: &PolicyRun,
+    mut report: FindingsReport,
+) -> CommandResult {
     let mut catalog = CrossSkillLinter::default();
     let mut failed = exit::OK;
     let recorder = Recorder::new(session);
-    let batch = for_each(session, &args.paths, needs_files(options), |item| match item {
+    let batch = for_each_chosen(session, &args.paths, policies, |item| match item {
         BatchItem::Problem(problem) if report.is_per_skill() => catalog.buffer_problem(problem),
         BatchItem::Problem(problem) => report.add_problem(problem),
         BatchItem::Skill(skill, mut files) => {
-            let mut fixed = args.fix.then_some(0);
+            let current = policies.current();
+            let mut fix_record = FixRecord::Unrequested;
             if args.fix {
-                match fix(skill, &mut files, options, &recorder) {
-                    Ok(count) => fixed = Some(count),
+                match fix(skill, &mut files, &current, &recorder, args.dry_run) {
+                    Ok(done) => fix_record = done,
                     Err(error) => {
                         failed = worst_exit_code(failed, error.code());
                         report.add_failure(&error)?;
@@ -47,9 +71,9 @@ pub(super) fn cmd_skill_lint(session: &CliContext, args: &LintArgs) -> CommandRe
                 }
             }
             let input = input(skill, &files);
-            let subject = SkillDocument::new(&input, profile);
-            let mut findings = check_subject(&subject, options.scope).findings;
-            let mut sidecar = SidecarReport::check(&skill.dir, &skill.dir_name, options);
+            let subject = SkillDocument::new(&input, current.rules.options().profile);
+            let (mut findings, mut suppressed) = check(&current, skill, &subject);
+            let mut sidecar = check_sidecar(&current, skill, &mut suppressed);
             if report.is_per_skill() {
                 findings.extend(sidecar.take().into_iter().flat_map(SidecarReport::into_findings));
             }
@@ -60,9 +84,10 @@ pub(super) fn cmd_skill_lint(session: &CliContext, args: &LintArgs) -> CommandRe
                 bytes: &files.bytes,
                 findings: &findings,
                 properties: properties.as_deref(),
-                fixed,
+                suppressed: &suppressed,
+                fix: &fix_record,
             };
-            catalog.add(&subject, &checked);
+            catalog.add(&subject, &checked, current);
             if report.is_per_skill() {
                 return catalog.buffer_skill(&checked);
             }
@@ -76,11 +101,77 @@ pub(super) fn cmd_skill_lint(session: &CliContext, args: &LintArgs) -> CommandRe
         }
     })?;
     catalog.report_all(&mut report)?;
-    let summary = report.finish()?;
-    if summary.errors > 0 || summary.warnings > 0 {
+    report_unused_ignores(policies, &mut report)?;
+    finish(report, policies, &batch, failed)
+}
+
+fn finish(
+    report: FindingsReport,
+    policies: &PolicyRun,
+    batch: &BatchSummary,
+    mut failed: u8,
+) -> CommandResult {
+    let summary = report.finish_with_excluded(policies.excluded())?;
+    if summary.errors > 0 || summary.warnings > 0 || summary.would_fix > 0 {
         failed = worst_exit_code(failed, exit::FINDINGS);
     }
     Ok(worst_exit_code(batch.code, failed))
+}
+
+/// Resolves the rules of the command line and starts the search for policies.
+fn start_policies(session: &CliContext, args: &LintArgs) -> Result<PolicyRun, CliError> {
+    let selection = RuleSelection::new(&args.select, &args.ignore);
+    let selection = selection.map_err(|error| selection_error(&error))?;
+    PolicyRun::new(session, &args.policy, CheckScope::Lint, selection)
+}
+
+/// Returns the findings of a skill, and those that comments and the policy suppress.
+fn check(
+    current: &ScopedRules,
+    skill: &FoundSkill,
+    subject: &SkillDocument<'_>,
+) -> (Vec<Finding>, Vec<SuppressedFinding>) {
+    let checked = current.rules.check(subject);
+    let mut findings = checked.findings;
+    let by_comment = checked.suppressed.into_iter().map(|found| SuppressedFinding {
+        diagnostic: found.diagnostic,
+        origin: SuppressionOrigin::Comment,
+    });
+    let mut suppressed: Vec<_> = by_comment.collect();
+    suppressed.extend(current.scope.split_findings(&skill.dir, &skill.file_name, &mut findings));
+    (findings, suppressed)
+}
+
+/// Checks the `skill.yaml` of a skill; findings that the policy ignores join the suppressed ones.
+fn check_sidecar(
+    current: &ScopedRules,
+    skill: &FoundSkill,
+    suppressed: &mut Vec<SuppressedFinding>,
+) -> Option<SidecarReport> {
+    let mut sidecar = SidecarReport::check(&skill.dir, &skill.dir_name, &current.rules)?;
+    let findings = sidecar.findings_mut();
+    suppressed.extend(current.scope.split_findings(&skill.dir, &skill.file_name, findings));
+    (!findings.is_empty()).then_some(sidecar)
+}
+
+/// Reports the entries of policies that ignored nothing, at their place in the policy.
+fn report_unused_ignores(
+    policies: &PolicyRun,
+    report: &mut FindingsReport,
+) -> Result<(), CliError> {
+    for (policy, findings) in policies.unused_ignores() {
+        let checked = CheckedSkill {
+            path: policy.path(),
+            dir: policy.path(),
+            bytes: policy.text().as_bytes(),
+            findings: &findings,
+            properties: None,
+            suppressed: &[],
+            fix: FixRecord::NONE,
+        };
+        report.add_findings(&checked, false)?;
+    }
+    Ok(())
 }
 
 fn input<'a>(skill: &'a FoundSkill, files: &'a SkillFiles) -> SkillInput<'a> {
@@ -92,15 +183,22 @@ fn input<'a>(skill: &'a FoundSkill, files: &'a SkillFiles) -> SkillInput<'a> {
     }
 }
 
-/// Fixes a skill's file on disk; returns the number of resolved findings. On error, the file is
-/// unchanged.
+/// Fixes a skill's file on disk, or only plans it. On error, the file is unchanged.
 fn fix(
     skill: &FoundSkill,
     files: &mut SkillFiles,
-    options: CheckOptions,
+    current: &ScopedRules,
     recorder: &Recorder<'_>,
-) -> Result<usize, CliError> {
-    let Some((bytes, fixed)) = fix_file(&input(skill, files), options) else { return Ok(0) };
+    is_dry_run: bool,
+) -> Result<FixRecord, CliError> {
+    let rules = current.scope.rules_to_fix(&current.rules, &skill.dir, &skill.file_name);
+    let Some((bytes, count)) = fix_file(&input(skill, files), &rules) else {
+        return Ok(if is_dry_run { FixRecord::Unrequested } else { FixRecord::Applied(0) });
+    };
+    if is_dry_run {
+        let [before, after] = [&files.bytes, &bytes].map(|bytes| String::from_utf8_lossy(bytes));
+        return Ok(FixRecord::Planned { count, diff: diff_lines(&before, &after) });
+    }
     let path = skill.path();
     recorder.replacing(&path, || {
         replace_file(&path, &files.bytes, &bytes).map_err(|error| {
@@ -112,5 +210,24 @@ fn fix(
         })
     })?;
     files.bytes = bytes;
-    Ok(fixed)
+    Ok(FixRecord::Applied(count))
+}
+
+/// Creates a policy in the working directory.
+fn create_policy(session: &CliContext) -> CommandResult {
+    let path = session.environment.current_dir.join(POLICY_FILE);
+    write_new_file(&path, NEW_POLICY.as_bytes(), None).map_err(|error| {
+        let failed = CliError::io(std::path::Path::new(POLICY_FILE), &error);
+        if failed.code() == exit::CONFLICT {
+            failed.with_hint("edit it, or remove it first")
+        } else {
+            failed
+        }
+    })?;
+    if session.output.json {
+        session.output.print_json(&serde_json::json!({ "policy": path }))?;
+    } else {
+        session.output.print_line(format!("created {POLICY_FILE}"))?;
+    }
+    Ok(exit::OK)
 }

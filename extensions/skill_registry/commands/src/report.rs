@@ -10,6 +10,7 @@ mod sarif;
 mod sidecar;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::value::{RawValue, to_raw_value};
@@ -21,8 +22,8 @@ use skillhost_terminal::{CliContext, CliError, Output, ignore_broken_pipe};
 use crate::arguments::ReportFormat;
 
 pub(super) use self::sidecar::SidecarReport;
-pub(super) use self::writer::CheckedSkill;
 use self::writer::{CheckSummary, ReportWriter};
+pub(super) use self::writer::{CheckedSkill, FixRecord};
 
 /// The report of one run.
 pub(super) struct FindingsReport {
@@ -45,6 +46,13 @@ impl FindingsReport {
         };
         let out = Box::new(output.buffered());
         Self { output, format, form, out, summary: CheckSummary::default() }
+    }
+
+    /// Creates a report that ends with the totals of each rule.
+    pub(super) fn with_rule_totals(output: Output, format: ReportFormat, profile: Profile) -> Self {
+        let mut report = Self::new(output, format, profile);
+        report.summary.rules = Some(BTreeMap::new());
+        report
     }
 
     /// Returns whether the format has one entry per skill, so that later additions are impossible.
@@ -110,7 +118,8 @@ impl FindingsReport {
             bytes: &[],
             findings: &found,
             properties: None,
-            fixed: None,
+            suppressed: &[],
+            fix: FixRecord::NONE,
         };
         self.summary.problems += 1;
         let is_result = matches!(problem.kind, ProblemKind::NoSkill | ProblemKind::Unusable);
@@ -131,8 +140,23 @@ impl FindingsReport {
         Ok(())
     }
 
+    /// Ends the report of a run in which policies excluded some skills.
+    pub(super) fn finish_with_excluded(
+        mut self,
+        excluded: usize,
+    ) -> Result<CheckSummary, CliError> {
+        self.summary.excluded = excluded;
+        self.finish()
+    }
+
+    /// Ends the report with some lines instead of the totals.
+    pub(super) fn finish_with_lines(mut self, lines: &[String]) -> Result<(), CliError> {
+        let written = lines.iter().try_for_each(|line| writeln!(self.out, "{line}"));
+        ignore_broken_pipe(written.and_then(|()| self.out.flush()))
+    }
+
     /// Ends the report.
-    pub(super) fn finish(mut self) -> Result<CheckSummary, CliError> {
+    fn finish(mut self) -> Result<CheckSummary, CliError> {
         ignore_broken_pipe(self.form.finish(&self.summary, &mut self.out))?;
         ignore_broken_pipe(self.out.flush())?;
         Ok(self.summary)

@@ -1,19 +1,22 @@
 //! `skillhost skill validate`: conformance of skills.
 
 use skill_format::SkillInput;
-use skill_rules::{CheckOptions, CheckScope, SkillDocument, check_subject, needs_files};
+use skill_policy::RuleSelection;
+use skill_rules::{CheckScope, SkillDocument};
 use skillhost_terminal::{CliContext, CommandResult, exit};
 
-use super::batch::{BatchItem, for_each, worst_exit_code};
-use super::report::{CheckedSkill, FindingsReport, SidecarReport, resolve_format};
+use super::batch::{BatchItem, first_path, for_each_chosen, worst_exit_code};
+use super::policy_run::PolicyRun;
+use super::report::{CheckedSkill, FindingsReport, FixRecord, SidecarReport, resolve_format};
 use crate::arguments::ValidateArgs;
 
 pub(super) fn cmd_skill_validate(session: &CliContext, args: &ValidateArgs) -> CommandResult {
-    let profile = args.profile.into();
+    let selection = RuleSelection::default();
+    let policies = PolicyRun::new(session, &args.policy, CheckScope::Validate, selection)?;
+    let profile = policies.profile_of(first_path(&args.paths))?;
     let format = resolve_format(session, args.format, args.jsonl, profile)?;
-    let options = CheckOptions { profile, scope: CheckScope::Validate };
     let mut report = FindingsReport::new(session.output, format, profile);
-    let batch = for_each(session, &args.paths, needs_files(options), |item| match item {
+    let batch = for_each_chosen(session, &args.paths, &policies, |item| match item {
         BatchItem::Problem(problem) => report.add_problem(problem),
         BatchItem::Skill(skill, files) => {
             let input = SkillInput {
@@ -22,9 +25,10 @@ pub(super) fn cmd_skill_validate(session: &CliContext, args: &ValidateArgs) -> C
                 bytes: &files.bytes,
                 files: files.files.as_deref(),
             };
-            let subject = SkillDocument::new(&input, profile);
-            let mut findings = check_subject(&subject, options.scope).findings;
-            let mut sidecar = SidecarReport::check(&skill.dir, &skill.dir_name, options);
+            let rules = &policies.current().rules;
+            let subject = SkillDocument::new(&input, rules.options().profile);
+            let mut findings = rules.check(&subject).findings;
+            let mut sidecar = SidecarReport::check(&skill.dir, &skill.dir_name, rules);
             if report.is_per_skill() {
                 findings.extend(sidecar.take().into_iter().flat_map(SidecarReport::into_findings));
             }
@@ -35,7 +39,8 @@ pub(super) fn cmd_skill_validate(session: &CliContext, args: &ValidateArgs) -> C
                 bytes: &files.bytes,
                 findings: &findings,
                 properties: properties.as_deref(),
-                fixed: None,
+                suppressed: &[],
+                fix: FixRecord::NONE,
             };
             report.add_skill(&checked)?;
             match sidecar {
@@ -46,7 +51,7 @@ pub(super) fn cmd_skill_validate(session: &CliContext, args: &ValidateArgs) -> C
             }
         }
     })?;
-    let summary = report.finish()?;
+    let summary = report.finish_with_excluded(policies.excluded())?;
     let failed = summary.errors > 0 || (args.strict && summary.warnings > 0);
     Ok(worst_exit_code(batch.code, if failed { exit::FINDINGS } else { exit::OK }))
 }

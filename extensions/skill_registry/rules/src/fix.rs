@@ -3,8 +3,9 @@
 use skill_format::{SkillInput, find_fences, tree};
 use yaml_tree::Value;
 
-use crate::check::{CheckOptions, CheckReport, check_skill};
+use crate::check_report::CheckReport;
 use crate::rule::TextEdit;
+use crate::rule_set::RuleSet;
 
 /// The maximum number of check-and-fix rounds for one text.
 const MAX_ROUNDS: usize = 8;
@@ -50,8 +51,8 @@ pub struct FixOutcome {
 /// The meaning of the frontmatter never changes: a round of edits that would change it is
 /// discarded. Files that are not UTF-8 stay unchanged.
 #[must_use]
-pub fn apply_fixes(input: &SkillInput<'_>, options: CheckOptions) -> FixOutcome {
-    let mut report = check_skill(input, options);
+pub fn apply_fixes(input: &SkillInput<'_>, rules: &RuleSet) -> FixOutcome {
+    let mut report = rules.check_input(input);
     let Ok(decoded) = skill_format::decode_file(input.bytes) else {
         let text = String::from_utf8_lossy(input.bytes).into_owned();
         return FixOutcome { text, edits: 0, report };
@@ -68,7 +69,7 @@ pub fn apply_fixes(input: &SkillInput<'_>, options: CheckOptions) -> FixOutcome 
         }
         count += edits.len();
         text = fixed;
-        report = check_skill(&SkillInput { bytes: text.as_bytes(), ..*input }, options);
+        report = rules.check_input(&SkillInput { bytes: text.as_bytes(), ..*input });
     }
     FixOutcome { text, edits: count, report }
 }
@@ -86,32 +87,4 @@ fn has_same_frontmatter(before: &str, after: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn edit(range: std::ops::Range<usize>, replacement: &str) -> TextEdit {
-        TextEdit { range, replacement: replacement.to_owned() }
-    }
-
-    #[test]
-    fn edits_apply_in_text_order() {
-        let edits = [edit(4..5, "E"), edit(0..1, ""), edit(2..2, "+")];
-        assert_eq!(apply_edits("abcdef", &edits), "b+cdEf");
-        assert_eq!(apply_edits("abc", &[]), "abc");
-    }
-
-    #[test]
-    fn first_overlapping_edit_wins() {
-        assert_eq!(apply_edits("abcdef", &[edit(2..5, "X"), edit(1..3, "Y")]), "aYdef");
-        assert_eq!(apply_edits("abc", &[edit(1..2, "X"), edit(1..3, "Y")]), "aXc");
-        assert_eq!(apply_edits("ab", &[edit(2..2, "1"), edit(2..2, "2")]), "ab12");
-    }
-
-    #[test]
-    fn out_of_range_edits_are_skipped() {
-        assert_eq!(
-            apply_edits("a\u{E9}b", &[edit(2..3, ""), edit(9..9, "x"), edit(3..4, "B")]),
-            "a\u{E9}B"
-        );
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use skill_format::SkillInput;
-//! use skill_rules::{CheckOptions, CheckScope, apply_fixes, check_skill};
+//! use skill_rules::{CheckOptions, CheckScope, RuleSet, apply_fixes, check_skill};
 //!
 //! let text = "---\nname: beads\ndescription: Counts beads when a jar is full.\n---\nDo it. \n";
 //! let file_name = Some("SKILL.md");
@@ -15,7 +15,7 @@
 //! assert!(!report.is_valid());
 //!
 //! // Only unambiguous findings are fixed; the user has to choose the name.
-//! let fixed = apply_fixes(&input, options);
+//! let fixed = apply_fixes(&input, &RuleSet::new(options));
 //! assert!(fixed.text.ends_with("Do it.\n"));
 //! assert_eq!(fixed.report.findings.len(), 1);
 //! ```
@@ -28,8 +28,8 @@
 //! - `rules`: one file per rule with code, with its documentation, and two tables of rules whose
 //!   findings come from elsewhere, documented in `docs/`; [`RULES`] lists them, [`explain`] reads
 //!   and prints the documentation. `rules/name_reserved.rs` is a model for a new one.
-//! - `check`, `skill_document`, `rule`, `profile`: the rule runner, the document under check, the rule
-//!   type, and the levels per profile.
+//! - `check`, `check_report`, `rule_set`, `skill_document`, `rule`, `profile`: the rule runner, the rules that it runs
+//!   and their levels, the document under check, the rule type, and the levels per profile.
 //! - `body`: views of the text after the frontmatter: Markdown, local paths, phrases, invisible
 //!   characters.
 //! - `catalog`: findings that need several skills ([`check_catalog`]).
@@ -50,12 +50,14 @@
 mod body;
 mod catalog;
 mod check;
+mod check_report;
 pub mod explain;
 mod fix;
 pub mod fmt;
 mod profile;
 mod properties;
 mod rule;
+mod rule_set;
 mod rules;
 mod skill_document;
 mod strict_fences;
@@ -64,13 +66,12 @@ mod suppress;
 mod testing;
 
 pub use catalog::{CatalogSkill, check_catalog};
-pub use check::{
-    CheckOptions, CheckReport, CheckScope, check_skill, check_skill_yaml, check_subject,
-    needs_files, needs_skill_yaml,
-};
+pub use check::{check_skill, needs_files};
+pub use check_report::{CheckOptions, CheckReport, CheckScope};
 pub use fix::{FixOutcome, apply_fixes};
 pub use profile::{Profile, ProfileLevels, RuleLevel};
 pub use properties::{SkillProperties, collect_properties};
 pub use rule::{Finding, FindingSink, Rule, RuleCheck, RuleExtent, RuleGroup, TextEdit};
+pub use rule_set::RuleSet;
 pub use rules::{RULES, find_rule, similar_rules};
 pub use skill_document::SkillDocument;

@@ -81,6 +81,15 @@ pub struct Finding {
     pub edits: Vec<TextEdit>,
 }
 
+impl Finding {
+    /// Returns `true` if `lint --fix` resolves the finding. A byte order mark is removed with the
+    /// bytes of the file, not by an edit of its text.
+    #[must_use]
+    pub fn is_fixable(&self) -> bool {
+        !self.edits.is_empty() || self.diagnostic.rule == "file.bom"
+    }
+}
+
 /// A replacement in the decoded text of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextEdit {

@@ -12,6 +12,7 @@ use skillhost_payload::OperatorCommand;
 use yaml_tree::{Scalar, Span, Value, YamlStyle};
 
 use crate::rule::{Finding, FindingSink, RuleCheck};
+use crate::rule_set::RuleSet;
 use crate::rules::{RULES, find_rule, suppression_unknown, suppression_unused};
 use crate::skill_document::SkillDocument;
 
@@ -36,15 +37,20 @@ struct Suppression {
     hit_error: bool,
 }
 
-/// Removes suppressed findings and reports suppressions that are unused or name no rule.
-pub(crate) fn apply_suppressions(skill: &SkillDocument<'_>, findings: &mut Vec<Finding>) {
+/// Removes suppressed findings and returns them; reports suppressions that are unused or name no
+/// rule.
+pub(crate) fn apply_suppressions(
+    skill: &SkillDocument<'_>,
+    rules: &RuleSet,
+    findings: &mut Vec<Finding>,
+) -> Vec<Finding> {
     // Most files have no suppression; the search spares them the Markdown pass.
     if !skill.text().contains(START) {
-        return;
+        return Vec::new();
     }
     let mut suppressions = frontmatter_suppressions(skill);
     collect_body_suppressions(skill, &mut suppressions);
-    findings.retain(|finding| {
+    let suppressed = findings.extract_if(.., |finding| {
         let found = &finding.diagnostic;
         let mut kept = true;
         // Every suppression is visited, so that two for the same finding both count as used.
@@ -57,11 +63,13 @@ pub(crate) fn apply_suppressions(skill: &SkillDocument<'_>, findings: &mut Vec<F
                 kept &= is_error;
             }
         }
-        kept
+        !kept
     });
+    let suppressed = suppressed.collect();
     for suppression in suppressions {
-        report_suppression(skill, &suppression, findings);
+        report_suppression(skill, rules, &suppression, findings);
     }
+    suppressed
 }
 
 /// Returns the ids of the rules that the frontmatter suppresses for the whole file.
@@ -71,6 +79,7 @@ pub(crate) fn file_wide_suppressions(skill: &SkillDocument<'_>) -> Vec<String> {
 
 fn report_suppression(
     skill: &SkillDocument<'_>,
+    rules: &RuleSet,
     suppression: &Suppression,
     findings: &mut Vec<Finding>,
 ) {
@@ -86,6 +95,8 @@ fn report_suppression(
         }
         // A catalog rule runs after this check, so its suppressions cannot be judged here.
         Some(rule) if suppression.used || matches!(rule.check, RuleCheck::Catalog) => return,
+        // A rule that the check does not run cannot use it.
+        Some(rule) if rules.severity(rule.id).is_none() => return,
         Some(_) if suppression.hit_error => (
             &suppression_unused::RULE,
             format!("`{id}` is an error here, and errors cannot be suppressed"),
@@ -97,7 +108,7 @@ fn report_suppression(
             "remove it".to_owned(),
         ),
     };
-    if let Some(severity) = reporter.levels.level_for(skill.profile()).severity() {
+    if let Some(severity) = rules.severity(reporter.id) {
         FindingSink::new(reporter, severity, findings).add(position, message, help);
     }
 }

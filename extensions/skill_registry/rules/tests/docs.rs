@@ -10,8 +10,8 @@ use skill_format::{Severity, SkillInput};
 use skill_rules::explain::{ExampleSkill, RuleExamples, parse_documentation, render_all_pages};
 use skill_rules::fmt::{FmtOptions, format_skill};
 use skill_rules::{
-    CatalogSkill, CheckOptions, CheckScope, RULES, Rule, RuleCheck, apply_fixes, check_catalog,
-    check_skill,
+    CatalogSkill, CheckOptions, CheckScope, RULES, Rule, RuleCheck, RuleSet, apply_fixes,
+    check_catalog, check_skill,
 };
 
 fn has_catalog_finding(rule: &Rule, examples: &RuleExamples) -> bool {
@@ -75,7 +75,7 @@ fn fixable_findings_are_fixed() {
             let entries = skill.entries();
             let options = CheckOptions { profile: docs.bad.profile, scope: CheckScope::Lint };
             let input = skill.input(&entries);
-            let fixed = apply_fixes(&input, options).text;
+            let fixed = apply_fixes(&input, &RuleSet::new(options)).text;
             let formatted = format_skill(&fixed, FmtOptions::default()).map_or(fixed, |it| it.text);
             let again = SkillInput { bytes: formatted.as_bytes(), ..input };
             let mut found = check_skill(&again, options).findings.into_iter();

@@ -3,7 +3,9 @@
 
 use proptest::prelude::*;
 use skill_format::{SkillInput, find_fences, tree};
-use skill_rules::{CheckOptions, CheckScope, FixOutcome, Profile, apply_fixes, check_skill};
+use skill_rules::{
+    CheckOptions, CheckScope, FixOutcome, Profile, RuleSet, apply_fixes, check_skill,
+};
 use yaml_tree::Value;
 
 const OPTIONS: CheckOptions = CheckOptions { profile: Profile::Spec, scope: CheckScope::Lint };
@@ -133,7 +135,7 @@ fn validate_ignores_suppressions() {
 #[test]
 fn fixable_findings_are_fixed() {
     let text = "---\nname: bead-counter\ndescription: Counts beads in a jar. Use when asked how many.\n---\nCount \u{200B}the  \nbe\u{200B}ads. \n\n```\nx \n```\n\nSee `references\\a.md` \r\nand [b](references\\b.md).";
-    let fixed = apply_fixes(&input(text), OPTIONS);
+    let fixed = apply_fixes(&input(text), &RuleSet::new(OPTIONS));
     assert_eq!(
         &fixed.text[text.find("Count ").unwrap()..],
         "Count the  \nbeads.\n\n```\nx \n```\n\nSee `references/a.md`\r\nand [b](references/b.md).\r\n"
@@ -156,7 +158,7 @@ fn significant_markdown_is_not_fixed() {
         "Count\\\nbeads.\n",
     ] {
         let text = format!("{head}{body}");
-        assert_eq!(apply_fixes(&input(&text), OPTIONS).text, text);
+        assert_eq!(apply_fixes(&input(&text), &RuleSet::new(OPTIONS)).text, text);
     }
 }
 
@@ -164,7 +166,7 @@ fn significant_markdown_is_not_fixed() {
 fn undecodable_file_is_unchanged() {
     let bytes = b"---\nname: x\n---\n\xFF \n";
     let input = SkillInput { bytes, ..input("") };
-    let FixOutcome { edits, report, .. } = apply_fixes(&input, OPTIONS);
+    let FixOutcome { edits, report, .. } = apply_fixes(&input, &RuleSet::new(OPTIONS));
     assert_eq!((edits, report.is_valid()), (0, false));
 }
 
@@ -233,18 +235,18 @@ proptest! {
 
     #[test]
     fn fixes_preserve_frontmatter_and_converge(text in skill()) {
-        let fixed = apply_fixes(&input(&text), OPTIONS);
+        let fixed = apply_fixes(&input(&text), &RuleSet::new(OPTIONS));
         prop_assert!(frontmatter(&text).same_content(&frontmatter(&fixed.text)));
         let fixable = fixed.report.findings.iter().filter(|found| !found.edits.is_empty());
         prop_assert_eq!(fixable.count(), 0);
-        let again = apply_fixes(&input(&fixed.text), OPTIONS);
+        let again = apply_fixes(&input(&fixed.text), &RuleSet::new(OPTIONS));
         prop_assert_eq!((again.edits, &again.text), (0, &fixed.text));
     }
 
     #[test]
     fn whitespace_fixes_preserve_markdown(text in skill()) {
         let text = text.replace(['\u{200B}', '\\'], "");
-        let fixed = apply_fixes(&input(&text), OPTIONS).text;
+        let fixed = apply_fixes(&input(&text), &RuleSet::new(OPTIONS)).text;
         let body = |text: &str| events(&format!("{}\n", text[find_fences(text).unwrap().body_start..].trim_end()));
         prop_assert_eq!(body(&text), body(&fixed));
     }

@@ -44,7 +44,8 @@ fn findings_have_file_positions() {
       |
       = help: end the file with one
 
-    1 skill: valid, 1 warning, 1 note
+    1 skill: valid; 1 warning, 1 note
+    2 fixable with --fix
     ");
 }
 
@@ -63,9 +64,9 @@ fn fix_applies_and_reports_fixes() {
     insta::assert_snapshot!(run_lint(&home, &["beads", "--fix"]), @"
     exit 0
     --- stdout
-    beads/SKILL.md: 3 mended
+    beads/SKILL.md: 3 fixed
 
-    1 skill: valid, 3 mended
+    1 skill: valid; 3 fixed
     ");
     let expected = format!("{HEAD}# Count\n\nOpen `scripts/count.py`.\nA bead.\nDone.\n");
     assert_eq!(beads_text(&home), expected);
@@ -116,7 +117,8 @@ fn fix_reports_read_only_file() {
       |
       = help: end the file with one
 
-    1 skill: valid, 1 note
+    1 skill: valid; 1 note
+    1 fixable with --fix
     --- stderr
     error: in/beads/SKILL.md cannot be replaced: Permission denied (os error 13)
     hint: it is as it was
@@ -185,7 +187,10 @@ fn lint_compares_skills() {
       |
       = help: add the skill, or remove it from `requires`
 
-    4 skills: all valid, 3 warnings
+    4 skills: all valid; 3 warnings
+      1  catalog-overlap
+      1  description-quality
+      1  requires-unresolved
     "#);
     // A single skill has no other skill to compare it with.
     for id in ["beads", "jars"] {

@@ -40,6 +40,7 @@ mod id_prefixes;
 mod improvement;
 mod install;
 mod lint_cli;
+mod lint_policy;
 mod mcp;
 mod mcp_client;
 mod mcp_hostile;

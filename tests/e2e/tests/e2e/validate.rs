@@ -51,7 +51,7 @@ fn human_output_shows_source_lines() {
       |
       = help: move it under `metadata`, as `skillhost skill fmt --portable` does, or remove it
 
-    2 skills: 1 valid, 3 errors
+    2 skills: 1 valid, 1 invalid; 3 errors
     ");
 }
 
@@ -311,7 +311,7 @@ fn github_format_uses_workflow_commands() {
     ::error file=skills/jars/SKILL.md,line=2,col=7,title=name.format::the name `Big Jars` is not lower-case letters, digits and single hyphens%0Ahelp: rename the skill; other readers refuse the file
     ::error file=skills/jars/SKILL.md,line=4,col=1,title=frontmatter.unknownField::`colour` is not a known field; it is kept but not used%0Ahelp: move it under `metadata`, as `skillhost skill fmt --portable` does, or remove it
     ::error file=empty,title=structure.missingSkillMd::SKILL.md not found in it or below it%0Ahelp: name a skill's directory, its SKILL.md, or a directory of skills
-    2 skills: 1 valid, 3 errors, 2 problems
+    2 skills: 1 valid, 1 invalid; 3 errors, 2 problems
     --- stderr
     error: gone: it does not exist
     hint: check the path
@@ -340,7 +340,7 @@ fn worst_problem_decides_exit_code() {
      --> empty
      = help: name a skill's directory, its SKILL.md, or a directory of skills
 
-    1 skill: valid, 2 problems
+    1 skill: valid; 2 problems
     --- stderr
     error: gone: it does not exist
     hint: check the path

@@ -93,7 +93,7 @@ fn unreadable_file_is_io_error() {
     insta::assert_snapshot!(output, @"
     exit 5
     --- stdout
-    1 skill: valid, 2 problems
+    1 skill: valid; 2 problems
     --- stderr
     error: in/closed/SKILL.md: it may not be read
     hint: check its read permissions

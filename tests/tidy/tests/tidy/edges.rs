@@ -21,7 +21,14 @@ const LAYERS: &[&[&str]] = &[
         "skillhost-operations",
         "skill-service",
     ],
-    &["skillhost-core", "skillhost-models", "skillhost-terminal", "skill-ledger", "core_tools"],
+    &[
+        "skillhost-core",
+        "skillhost-models",
+        "skillhost-terminal",
+        "skill-ledger",
+        "skill-policy",
+        "core_tools",
+    ],
     &[
         "skillhost-control",
         "skillhost-workspaces",
@@ -233,6 +240,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "yaml-tree",
         ],
     ),
+    ("skill-policy", &["skill-rules", "skill-format", "skillhost-files"]),
     (
         "skill-service",
         &[
@@ -252,6 +260,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skill-service",
             "skill-ledger",
             "skill-catalog",
+            "skill-policy",
             "skill-rules",
             "skill-compat",
             "skill-format",

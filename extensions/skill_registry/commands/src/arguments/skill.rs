@@ -6,37 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::export::ExportArgs;
 use super::paths::{SkillPaths, SkillRoots};
+use super::policy::{PolicyArgs, PolicyFileArgs, ProfileArg};
 use super::proposals::{LedgerCommand, ProposalCommand};
-
-/// A rule profile.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ProfileArg {
-    /// The checks of the loader
-    Lenient,
-    /// The text of the Agent Skills specification
-    Spec,
-    /// The verdicts of the reference validator, skills-ref 0.1.1
-    Reference,
-    /// The validation table of SkillsCraft
-    Skillscraft,
-    /// The checklist of the formal specification
-    SeedStrict,
-    /// The limits of Anthropic's products
-    Anthropic,
-}
-
-impl From<ProfileArg> for skill_rules::Profile {
-    fn from(profile: ProfileArg) -> Self {
-        match profile {
-            ProfileArg::Lenient => Self::Lenient,
-            ProfileArg::Spec => Self::Spec,
-            ProfileArg::Reference => Self::Reference,
-            ProfileArg::Skillscraft => Self::Skillscraft,
-            ProfileArg::SeedStrict => Self::SeedStrict,
-            ProfileArg::Anthropic => Self::Anthropic,
-        }
-    }
-}
 
 /// A format of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -231,13 +202,13 @@ pub struct SearchArgs {
 #[command(after_help = "\
 Exit codes: 0 no errors, 1 errors (with --strict, also warnings) or a directory without a skill,
 3 path not found, 5 I/O or permission error. The highest code is returned. A bad file does not stop
-the others.")]
+the others. Of skillhost-lint.toml the profile, the further fields and the paths apply; severities and
+ignored findings are for lint alone.")]
 pub struct ValidateArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
-    /// Rule profile to apply
-    #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
-    pub(crate) profile: ProfileArg,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
     /// Output format [default: human]
     #[arg(long, value_enum)]
     pub(crate) format: Option<ReportFormat>,
@@ -253,13 +224,21 @@ pub struct ValidateArgs {
 #[command(after_help = "\
 Exit codes: 0 no errors or warnings, 1 errors, warnings or a directory without a skill, 3 path not
 found, 4 a file changed before it was fixed, 5 I/O or permission error. The highest code is returned.
-A bad file does not stop the others.")]
+A bad file does not stop the others. With --watch, 130 after Ctrl-C.
+
+The nearest skillhost-lint.toml, up to the root of the repository, sets the profile, severities,
+further fields, paths and ignored findings; `lint --init` creates one, docs/lint.md describes it.
+
+Examples:
+  skillhost skill lint skills
+  skillhost skill lint --fix --dry-run skills
+  skillhost skill lint --select 'name.*,description-quality' skills
+  skillhost skill lint --watch skills/pdf-forms")]
 pub struct LintArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,
-    /// Rule profile to apply
-    #[arg(long, value_enum, default_value_t = ProfileArg::Spec)]
-    pub(crate) profile: ProfileArg,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
     /// Output format [default: human]
     #[arg(long, value_enum)]
     pub(crate) format: Option<ReportFormat>,
@@ -269,6 +248,21 @@ pub struct LintArgs {
     /// Apply automatic fixes
     #[arg(long)]
     pub(crate) fix: bool,
+    /// Print the fixes as a diff and write nothing
+    #[arg(long, requires = "fix")]
+    pub(crate) dry_run: bool,
+    /// Rules to check alone, such as `name.format` or `name.*`
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub(crate) select: Vec<String>,
+    /// Rules to leave out
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub(crate) ignore: Vec<String>,
+    /// Repeat when a file changes and print what changed
+    #[arg(long, conflicts_with_all = ["fix", "format", "jsonl"])]
+    pub(crate) watch: bool,
+    /// Create `skillhost-lint.toml` in the working directory
+    #[arg(long, conflicts_with_all = ["fix", "watch", "explain", "paths", "files_from"])]
+    pub(crate) init: bool,
     /// Print the documentation of a rule
     #[arg(long, value_name = "RULE")]
     pub(crate) explain: Option<String>,
@@ -284,6 +278,8 @@ pub struct FmtArgs {
     /// Move `tags`, `requires` and fields that are not in the specification under `metadata`
     #[arg(long)]
     pub(crate) portable: bool,
+    #[command(flatten)]
+    pub(crate) policy: PolicyFileArgs,
     /// Output format [default: human]
     #[arg(long, value_enum)]
     format: Option<RecordFormat>,

@@ -2,13 +2,16 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use serde_json::value::RawValue;
 use skill_catalog::{FoundItem, FoundProblem, find_skills};
+use skill_policy::SuppressedFinding;
 use skill_rules::{CatalogSkill, Finding, SkillDocument, check_catalog};
 use skillhost_terminal::CliError;
 
-use super::super::report::{CheckedSkill, FindingsReport};
+use super::super::policy_run::ScopedRules;
+use super::super::report::{CheckedSkill, FindingsReport, FixRecord};
 
 /// The skills of a run, and the entries buffered until the run ends.
 #[derive(Default)]
@@ -25,7 +28,9 @@ pub(super) struct CrossSkillLinter {
 struct LintedSkill {
     path: PathBuf,
     dir: PathBuf,
+    file_name: String,
     is_valid: bool,
+    rules: Rc<ScopedRules>,
 }
 
 enum BufferedEntry {
@@ -33,20 +38,28 @@ enum BufferedEntry {
         seen: usize,
         findings: Vec<Finding>,
         properties: Option<Box<RawValue>>,
-        fixed: Option<usize>,
+        suppressed: Vec<SuppressedFinding>,
+        fix: FixRecord,
     },
     Problem(FoundProblem),
 }
 
 impl CrossSkillLinter {
     /// Adds a skill.
-    pub(super) fn add(&mut self, subject: &SkillDocument<'_>, checked: &CheckedSkill<'_>) {
+    pub(super) fn add(
+        &mut self,
+        subject: &SkillDocument<'_>,
+        checked: &CheckedSkill<'_>,
+        rules: Rc<ScopedRules>,
+    ) {
         if let Some(skill) = CatalogSkill::from_document(subject) {
             self.skills.push(skill);
             self.places.push(self.seen.len());
         }
         let (path, dir) = (checked.path.to_owned(), checked.dir.to_owned());
-        self.seen.push(LintedSkill { path, dir, is_valid: checked.is_valid() });
+        let file_name = subject.input().file_name.unwrap_or_default().to_owned();
+        let is_valid = checked.is_valid();
+        self.seen.push(LintedSkill { path, dir, file_name, is_valid, rules });
     }
 
     /// Buffers the findings of the skill added last.
@@ -55,7 +68,8 @@ impl CrossSkillLinter {
             seen: self.seen.len().saturating_sub(1),
             findings: checked.findings.to_vec(),
             properties: checked.properties.map(ToOwned::to_owned),
-            fixed: checked.fixed,
+            suppressed: checked.suppressed.to_vec(),
+            fix: checked.fix.clone(),
         });
         Ok(())
     }
@@ -68,58 +82,90 @@ impl CrossSkillLinter {
 
     /// Reports the buffered entries and the findings between skills.
     pub(super) fn report_all(self, report: &mut FindingsReport) -> Result<(), CliError> {
-        let mut late: Vec<(usize, Vec<Finding>)> = Vec::new();
-        for (index, finding) in check_catalog(&self.skills) {
-            let seen = self.places[index];
-            match late.last_mut() {
-                Some((last, findings)) if *last == seen => findings.push(finding),
-                _ => late.push((seen, vec![finding])),
-            }
-        }
+        let mut late = self.find_late().into_iter().peekable();
         if !report.is_per_skill() {
-            for (seen, findings) in late {
-                self.report_cross_findings(report, &self.seen[seen], &findings)?;
+            for late in late {
+                self.report_late(report, &late)?;
             }
             return Ok(());
         }
-        let mut late = late.into_iter().peekable();
         for held in self.held {
-            let BufferedEntry::Skill { seen, mut findings, properties, fixed } = held else {
+            let BufferedEntry::Skill { seen, mut findings, properties, mut suppressed, fix } = held
+            else {
                 if let BufferedEntry::Problem(problem) = held {
                     report.add_problem(&problem)?;
                 }
                 continue;
             };
-            if let Some((_, more)) = late.next_if(|(late, _)| *late == seen) {
-                findings.extend(more);
+            if let Some(more) = late.next_if(|late| late.seen == seen) {
+                findings.extend(more.findings);
+                suppressed.extend(more.suppressed);
                 findings.sort_by_key(|found| (found.diagnostic.line, found.diagnostic.column));
             }
             let LintedSkill { path, dir, .. } = &self.seen[seen];
-            let properties = properties.as_deref();
             report.add_skill(&CheckedSkill {
                 path,
                 dir,
                 bytes: &[],
                 findings: &findings,
-                properties,
-                fixed,
+                properties: properties.as_deref(),
+                suppressed: &suppressed,
+                fix: &fix,
             })?;
         }
         Ok(())
     }
 
-    fn report_cross_findings(
+    /// Returns the findings between skills with the path of their SKILL.md.
+    pub(super) fn into_late_findings(self) -> Vec<(PathBuf, Vec<Finding>)> {
+        let late = self.find_late().into_iter();
+        late.map(|late| (self.seen[late.seen].path.clone(), late.findings)).collect()
+    }
+
+    /// Returns the findings between skills, with the levels and the entries of their policies.
+    fn find_late(&self) -> Vec<LateFindings> {
+        let mut late: Vec<LateFindings> = Vec::new();
+        for (index, finding) in check_catalog(&self.skills) {
+            let seen = self.places[index];
+            let Some(finding) = self.seen[seen].rules.rules.adjust(finding) else { continue };
+            match late.last_mut() {
+                Some(last) if last.seen == seen => last.findings.push(finding),
+                _ => late.push(LateFindings { seen, findings: vec![finding], suppressed: vec![] }),
+            }
+        }
+        for LateFindings { seen, findings, suppressed } in &mut late {
+            let LintedSkill { dir, file_name, rules, .. } = &self.seen[*seen];
+            suppressed.extend(rules.scope.split_findings(dir, file_name, findings));
+        }
+        late
+    }
+
+    fn report_late(
         &self,
         report: &mut FindingsReport,
-        seen: &LintedSkill,
-        findings: &[Finding],
+        late: &LateFindings,
     ) -> Result<(), CliError> {
-        let bytes = read_again(&seen.path);
-        let LintedSkill { path, dir, .. } = seen;
-        let (properties, fixed) = (None, None);
-        let checked = CheckedSkill { path, dir, bytes: &bytes, findings, properties, fixed };
-        report.add_findings(&checked, seen.is_valid)
+        let LintedSkill { path, dir, is_valid, .. } = &self.seen[late.seen];
+        let bytes = read_again(path);
+        let checked = CheckedSkill {
+            path,
+            dir,
+            bytes: &bytes,
+            findings: &late.findings,
+            properties: None,
+            suppressed: &late.suppressed,
+            fix: FixRecord::NONE,
+        };
+        report.add_findings(&checked, *is_valid)
     }
+}
+
+/// The findings between a skill and others.
+struct LateFindings {
+    /// The index of the skill.
+    seen: usize,
+    findings: Vec<Finding>,
+    suppressed: Vec<SuppressedFinding>,
 }
 
 /// Reads a file for source excerpts; empty if the file no longer exists.

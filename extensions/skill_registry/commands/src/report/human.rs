@@ -9,7 +9,8 @@ use skill_format::{Diagnostic, Severity, decode_file};
 use skillhost_terminal::{Output, display_safe};
 
 use super::line_excerpt::{LineExcerpt, LineIndex, excerpt_line};
-use super::writer::{CheckSummary, CheckedSkill, ReportWriter};
+use super::writer::{CheckSummary, CheckedSkill, FixRecord, ReportWriter};
+use crate::line_diff::line_style;
 
 /// The number of columns of a line's excerpt if the terminal's width is unknown.
 const WIDTH: usize = 100;
@@ -69,14 +70,30 @@ impl HumanWriter {
     }
 }
 
+impl HumanWriter {
+    /// Writes the changes that `--dry-run` leaves undone.
+    fn planned(&self, path: &str, count: usize, diff: &str, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{path}: {count} would be fixed")?;
+        for line in diff.lines() {
+            let line = one_line(line);
+            match line_style(&line).filter(|_| self.colour) {
+                Some(style) => writeln!(out, "  {style}{line}{style:#}")?,
+                None => writeln!(out, "  {line}")?,
+            }
+        }
+        writeln!(out)
+    }
+}
+
 impl ReportWriter for HumanWriter {
     fn write_skill(&mut self, checked: &CheckedSkill<'_>, out: &mut dyn Write) -> io::Result<()> {
-        if checked.findings.is_empty() && checked.fixed.unwrap_or_default() == 0 {
-            return Ok(());
-        }
         let path = one_line(&checked.path.to_string_lossy());
-        if let Some(fixed @ 1..) = checked.fixed {
-            writeln!(out, "{path}: {fixed} mended\n")?;
+        match checked.fix {
+            FixRecord::Applied(count @ 1..) => writeln!(out, "{path}: {count} fixed\n")?,
+            FixRecord::Planned { count, diff } if !diff.is_empty() => {
+                self.planned(&path, *count, diff, out)?;
+            }
+            _ => {}
         }
         let text = text(checked.bytes);
         let mut lines = LineIndex::new(&text);
@@ -87,7 +104,8 @@ impl ReportWriter for HumanWriter {
     }
 
     fn finish(&mut self, summary: &CheckSummary, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{}", summary.line())
+        writeln!(out, "{}", summary.line())?;
+        summary.rule_lines().into_iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 }
 

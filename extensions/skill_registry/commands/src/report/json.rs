@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use skill_format::{Diagnostic, Severity};
+use skill_policy::{SuppressedFinding, SuppressionOrigin};
 use skillhost_terminal::{SCHEMA_VERSION, json_text};
 
-use super::writer::{CheckSummary, CheckedSkill, ReportWriter};
+use super::writer::{CheckSummary, CheckedSkill, FixRecord, ReportWriter};
 
 /// The JSON object of a skill.
 #[derive(Serialize)]
@@ -19,8 +20,36 @@ struct SkillObject<'a> {
     warnings: Vec<&'a str>,
     properties: &'a RawValue,
     diagnostics: Vec<&'a Diagnostic>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suppressed: Vec<SuppressedObject<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fixed: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_fix: Option<usize>,
+    /// The changes of `--dry-run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<&'a str>,
+}
+
+/// The JSON object of a suppressed finding.
+#[derive(Serialize)]
+struct SuppressedObject<'a> {
+    #[serde(flatten)]
+    diagnostic: &'a Diagnostic,
+    /// `comment` or `policy`.
+    suppressed_by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+impl<'a> From<&'a SuppressedFinding> for SuppressedObject<'a> {
+    fn from(found: &'a SuppressedFinding) -> Self {
+        let (suppressed_by, reason) = match &found.origin {
+            SuppressionOrigin::Comment => ("comment", None),
+            SuppressionOrigin::Policy { reason } => ("policy", Some(reason.as_str())),
+        };
+        Self { diagnostic: &found.diagnostic, suppressed_by, reason }
+    }
 }
 
 /// Serializes the object of a skill on one line.
@@ -30,6 +59,10 @@ pub(super) fn object(checked: &CheckedSkill<'_>) -> io::Result<String> {
         found.map(|found| &*found.message).collect()
     };
     let none = RawValue::from_string("{}".to_owned())?;
+    let (would_fix, diff) = match checked.fix {
+        FixRecord::Planned { count, diff } => (Some(*count), Some(diff.as_str())),
+        FixRecord::Unrequested | FixRecord::Applied(_) => (None, None),
+    };
     json_text(&SkillObject {
         path: checked.path.to_string_lossy(),
         valid: checked.is_valid(),
@@ -37,7 +70,10 @@ pub(super) fn object(checked: &CheckedSkill<'_>) -> io::Result<String> {
         warnings: messages(Severity::Warning),
         properties: checked.properties.unwrap_or(&none),
         diagnostics: checked.diagnostics().collect(),
-        fixed: checked.fixed,
+        suppressed: checked.suppressed.iter().map(SuppressedObject::from).collect(),
+        fixed: checked.fix.applied(),
+        would_fix,
+        diff,
     })
 }
 

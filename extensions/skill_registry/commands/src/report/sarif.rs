@@ -9,6 +9,7 @@ use std::path::{Component, Path};
 
 use serde_json::{Value, json};
 use skill_format::{Diagnostic, Severity};
+use skill_policy::SuppressionOrigin;
 use skill_rules::{Profile, RuleLevel};
 use skillhost_terminal::json_text;
 
@@ -62,6 +63,18 @@ impl ReportWriter for SarifWriter {
         for found in checked.diagnostics() {
             self.separate(out)?;
             let result = self.result(checked.path, found);
+            out.write_all(json_text(&result)?.as_bytes())?;
+        }
+        for found in checked.suppressed {
+            self.separate(out)?;
+            let mut result = self.result(checked.path, &found.diagnostic);
+            // SARIF 2.1.0, 3.35: viewers hide such results and keep them for audits.
+            result["suppressions"] = match &found.origin {
+                SuppressionOrigin::Comment => json!([{ "kind": "inSource" }]),
+                SuppressionOrigin::Policy { reason } => {
+                    json!([{ "justification": reason, "kind": "external", "status": "accepted" }])
+                }
+            };
             out.write_all(json_text(&result)?.as_bytes())?;
         }
         Ok(())
@@ -203,32 +216,4 @@ fn uri(path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_become_uri_references() {
-        for (path, expected) in [
-            ("skills/beads/SKILL.md", "skills/beads/SKILL.md"),
-            ("./SKILL.md", "SKILL.md"),
-            (".", "."),
-            ("../a b/ü%:?#/x", "../a%20b/%C3%BC%25%3A%3F%23/x"),
-            ("/srv/skills", "file:///srv/skills"),
-        ] {
-            assert_eq!(uri(Path::new(path)), expected);
-        }
-    }
-
-    #[test]
-    fn quoted_text_is_literal() {
-        assert_eq!(literal("a [b] {c} `x`"), "a [b] {c} `x`");
-        assert_eq!(literal("[press](http://x)"), "\\[press\\](http://x)");
-        assert_eq!(literal("{0} {a}"), "{{0}} {{a}}");
-    }
-
-    #[test]
-    fn full_description_is_first_section() {
-        let docs = "\n## What it does\nLooks at\nnames.\n\n## Why is this bad?\nIt is.\n";
-        assert_eq!(what_it_does(docs), "Looks at names.");
-    }
-}
+mod tests;

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use skill_catalog::{SkillYamlError, read_skill_yaml};
 use skill_format::{Diagnostic, SKILL_YAML};
-use skill_rules::{CheckOptions, Finding, check_skill_yaml, needs_skill_yaml};
+use skill_rules::{Finding, RuleSet};
 
-use super::CheckedSkill;
+use super::{CheckedSkill, FixRecord};
 
 /// A `skill.yaml` and its findings.
 pub(in super::super) struct SidecarReport {
@@ -17,20 +17,25 @@ pub(in super::super) struct SidecarReport {
 
 impl SidecarReport {
     /// Checks the `skill.yaml` of a skill; returns `None` if it is missing or has no findings.
-    pub(in super::super) fn check(dir: &Path, id: &str, options: CheckOptions) -> Option<Self> {
-        if !needs_skill_yaml(options) {
+    pub(in super::super) fn check(dir: &Path, id: &str, rules: &RuleSet) -> Option<Self> {
+        if !rules.needs_skill_yaml() {
             return None;
         }
         let (text, findings) = match read_skill_yaml(dir) {
             Ok(text) => {
                 let text = text?;
-                let findings = check_skill_yaml(&text, id, options).findings;
+                let findings = rules.check_skill_yaml(&text, id).findings;
                 (text, findings)
             }
             Err(error) => (String::new(), vec![unreadable_finding(&error)]),
         };
         let path = dir.join(SKILL_YAML);
         (!findings.is_empty()).then_some(Self { path, text, findings })
+    }
+
+    /// Returns the findings, to remove some of them.
+    pub(in super::super) fn findings_mut(&mut self) -> &mut Vec<Finding> {
+        &mut self.findings
     }
 
     /// Returns the findings as those of a separate file.
@@ -41,7 +46,8 @@ impl SidecarReport {
             bytes: self.text.as_bytes(),
             findings: &self.findings,
             properties: None,
-            fixed: None,
+            suppressed: &[],
+            fix: FixRecord::NONE,
         }
     }
 

@@ -1,0 +1,221 @@
+//! `--watch`: the checks repeated while files change.
+//!
+//! Every second the stamps of the skills, of their files and of the policies are compared with those
+//! of the last check. No notification of the system is used, so that network and container file
+//! systems work as well. Findings that moved within their file are not printed again.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use skill_catalog::{FileSignature, FoundSkill};
+use skill_format::{Diagnostic, FileEntry, SKILL_YAML};
+use skill_rules::{Finding, Profile, SkillDocument};
+use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::super::batch::{BatchFilter, BatchItem, for_each_chosen};
+use super::super::policy_run::PolicyRun;
+use super::super::report::{CheckedSkill, FindingsReport, FixRecord};
+use super::catalog::CrossSkillLinter;
+use super::{check, check_sidecar, input, lint_skills, start_policies};
+use crate::arguments::{LintArgs, ReportFormat};
+
+/// The time between two comparisons.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The findings of each file, with its text for excerpts.
+type WatchedFiles = BTreeMap<PathBuf, (Vec<Finding>, Vec<u8>)>;
+
+/// Everything that a check depends on.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct WatchedState {
+    skills: Vec<SkillStamp>,
+    problems: Vec<PathBuf>,
+    /// The texts of the policies.
+    policies: Vec<String>,
+    error: String,
+}
+
+/// The stamps of a skill: of its SKILL.md, of its `skill.yaml` and of the list of its files.
+type SkillStamp = (PathBuf, FileSignature, Option<std::time::SystemTime>, Vec<FileEntry>);
+
+/// Checks skills until Ctrl-C, and prints first all findings, then the changes.
+pub(super) fn watch_skills(
+    session: &CliContext,
+    args: &LintArgs,
+    format: ReportFormat,
+) -> CommandResult {
+    if format != ReportFormat::Human {
+        return Err(
+            CliError::usage("--watch conflicts with --json").with_hint("leave out one of them")
+        );
+    }
+    // Registered once: a signal that arrives during a check ends the next pause.
+    let mut interrupt = session.block_on(Box::pin(async { signal(SignalKind::interrupt()) }))??;
+    let mut last = read_state(session, args);
+    let policies = start_policies(session, args)?;
+    let report = FindingsReport::with_rule_totals(session.output, format, Profile::default());
+    lint_skills(session, args, &policies, report)?;
+    let mut known = check_all(session, args)?;
+    session.output.print_note("checking again when a file changes; Ctrl-C ends");
+    loop {
+        let pause = async { tokio::time::timeout(INTERVAL, interrupt.recv()).await.is_ok() };
+        if session.block_on(Box::pin(pause))? {
+            return Ok(exit::INTERRUPTED);
+        }
+        let state = read_state(session, args);
+        if state == last {
+            continue;
+        }
+        last = state;
+        match check_all(session, args) {
+            Ok(files) => {
+                print_changes(session, &known, &files)?;
+                known = files;
+            }
+            // A policy that is being edited is often invalid for a moment.
+            Err(error) => session.output.print_error(&error),
+        }
+    }
+}
+
+/// A filter that reads the stamps of skills and chooses none of them.
+struct StampCollector<'a> {
+    policies: &'a PolicyRun,
+    stamps: RefCell<Vec<SkillStamp>>,
+}
+
+impl BatchFilter for StampCollector<'_> {
+    fn enter(&self, path: &Path) -> Result<(), CliError> {
+        self.policies.enter(path)
+    }
+
+    fn choose(&self, skill: &FoundSkill) -> Option<bool> {
+        if let Some(with_files) = self.policies.choose(skill) {
+            let files = with_files.then(|| skill.list_files().ok()).flatten().unwrap_or_default();
+            let sidecar = std::fs::metadata(skill.dir.join(SKILL_YAML));
+            let written = sidecar.and_then(|metadata| metadata.modified()).ok();
+            self.stamps.borrow_mut().push((skill.dir.clone(), skill.signature(), written, files));
+        }
+        None
+    }
+}
+
+fn read_state(session: &CliContext, args: &LintArgs) -> WatchedState {
+    let mut state = WatchedState::default();
+    let read = start_policies(session, args).and_then(|policies| {
+        let stamps = StampCollector { policies: &policies, stamps: RefCell::default() };
+        for_each_chosen(session, &args.paths, &stamps, |item| {
+            if let BatchItem::Problem(problem) = item {
+                state.problems.push(problem.path.clone());
+            }
+            Ok(())
+        })?;
+        state.skills = stamps.stamps.into_inner();
+        state.policies = policies.texts();
+        Ok(())
+    });
+    if let Err(error) = read {
+        state.error = format!("{} {}", error.message(), error.hints().join(" "));
+    }
+    state
+}
+
+/// Returns the findings of all files of a run.
+fn check_all(session: &CliContext, args: &LintArgs) -> Result<WatchedFiles, CliError> {
+    let policies = start_policies(session, args)?;
+    let mut catalog = CrossSkillLinter::default();
+    let mut all = WatchedFiles::new();
+    for_each_chosen(session, &args.paths, &policies, |item| {
+        match item {
+            BatchItem::Problem(problem) => {
+                let diagnostic = Diagnostic::error(problem.rule, problem.message.clone());
+                let finding = Finding { diagnostic, edits: Vec::new() };
+                all.entry(problem.path.clone()).or_default().0.push(finding);
+            }
+            BatchItem::Skill(skill, files) => {
+                let current = policies.current();
+                let input = input(skill, &files);
+                let subject = SkillDocument::new(&input, current.rules.options().profile);
+                let (findings, mut suppressed) = check(&current, skill, &subject);
+                if let Some(sidecar) = check_sidecar(&current, skill, &mut suppressed) {
+                    let entry = all.entry(skill.dir.join(SKILL_YAML)).or_default();
+                    entry.0.extend(sidecar.into_findings());
+                }
+                let path = skill.path();
+                let checked = CheckedSkill {
+                    path: &path,
+                    dir: &skill.dir,
+                    bytes: &files.bytes,
+                    findings: &findings,
+                    properties: None,
+                    suppressed: &suppressed,
+                    fix: FixRecord::NONE,
+                };
+                catalog.add(&subject, &checked, current);
+                drop(subject);
+                all.insert(path, (findings, files.bytes));
+            }
+        }
+        Ok(())
+    })?;
+    for (path, findings) in catalog.into_late_findings() {
+        all.entry(path).or_default().0.extend(findings);
+    }
+    Ok(all)
+}
+
+/// Prints the findings that are new and those that are gone.
+fn print_changes(
+    session: &CliContext,
+    before: &WatchedFiles,
+    after: &WatchedFiles,
+) -> Result<(), CliError> {
+    let mut report = FindingsReport::new(session.output, ReportFormat::Human, Profile::default());
+    let mut resolved = Vec::new();
+    let mut added = 0;
+    let nothing = (Vec::new(), Vec::new());
+    let paths = before.keys().chain(after.keys().filter(|path| !before.contains_key(*path)));
+    for path in paths {
+        let old = &before.get(path).unwrap_or(&nothing).0;
+        let (new, bytes) = after.get(path).unwrap_or(&nothing);
+        let findings = without(new, old);
+        added += findings.len();
+        let (suppressed, fix) = (&[], FixRecord::NONE);
+        let dir = path;
+        let checked = CheckedSkill {
+            path,
+            dir,
+            bytes,
+            findings: &findings,
+            properties: None,
+            suppressed,
+            fix,
+        };
+        report.add_findings(&checked, false)?;
+        resolved.extend(without(old, new).iter().map(|found| {
+            let Diagnostic { rule, message, .. } = &found.diagnostic;
+            display_safe(&format!("resolved[{rule}]: {}: {message}", path.display()))
+        }));
+    }
+    let left: usize = after.values().map(|(findings, _)| findings.len()).sum();
+    let summary = format!("{added} new, {} resolved; {left} in all", resolved.len());
+    resolved.push(summary);
+    report.finish_with_lines(&resolved)
+}
+
+/// Returns the findings that another list does not have; the lines may differ.
+fn without(findings: &[Finding], others: &[Finding]) -> Vec<Finding> {
+    let mut others: Vec<_> = others.iter().collect();
+    let is_new = |found: &&Finding| {
+        let same = others.iter().position(|other| {
+            (other.diagnostic.rule, &other.diagnostic.message)
+                == (found.diagnostic.rule, &found.diagnostic.message)
+        });
+        // Each finding accounts for one of the others.
+        same.map(|index| others.swap_remove(index)).is_none()
+    };
+    findings.iter().filter(is_new).cloned().collect()
+}

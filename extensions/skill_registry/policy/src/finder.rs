@@ -1,0 +1,260 @@
+//! The search for the policy of a path.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use skillhost_files::{LinkPolicy, read_limited};
+
+use crate::POLICY_FILE;
+use crate::policy::{LintPolicy, PolicyScope};
+use crate::policy_file::{PolicyError, parse_policy};
+
+/// The maximum size of a policy in bytes.
+const MAX_BYTES: u64 = 256 << 10;
+
+/// An error that leaves a path without its policy.
+#[derive(Debug, thiserror::Error)]
+pub enum PolicyFileError {
+    /// The file cannot be read.
+    #[error("{}: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
+    /// The file is not a valid policy.
+    #[error("{} is not a valid policy", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Its errors, in the order of the file.
+        errors: Vec<PolicyError>,
+    },
+}
+
+/// Finds policies. Every file is read once.
+#[derive(Debug, Default)]
+pub struct PolicyFinder {
+    /// The directory of the process, without links.
+    working_directory: PathBuf,
+    /// A file that replaces the search.
+    fixed: Option<Rc<LintPolicy>>,
+    is_disabled: bool,
+    /// The result for each directory that was searched.
+    searched: HashMap<PathBuf, SearchedDirectory>,
+}
+
+/// The policy that applies below a directory.
+#[derive(Clone, Debug, Default)]
+struct SearchedDirectory {
+    policy: Option<Rc<LintPolicy>>,
+    /// Whether the directory is in a repository.
+    in_repository: bool,
+}
+
+impl PolicyFinder {
+    /// Creates a finder for a process with a working directory.
+    #[must_use]
+    pub fn new(working_directory: &Path) -> Self {
+        let working_directory =
+            fs::canonicalize(working_directory).unwrap_or_else(|_| working_directory.to_owned());
+        Self { working_directory, ..Self::default() }
+    }
+
+    /// Creates a finder that finds nothing.
+    #[must_use]
+    pub fn disabled() -> Self {
+        Self { is_disabled: true, ..Self::default() }
+    }
+
+    /// Creates a finder that uses one file for every path.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not valid.
+    pub fn with_file(path: &Path) -> Result<Self, PolicyFileError> {
+        let unreadable =
+            |error: io::Error| PolicyFileError::Unreadable { path: path.to_owned(), error };
+        let resolved = fs::canonicalize(path).map_err(unreadable)?;
+        let mut policy = read_policy(path)?;
+        policy.directory = resolved.parent().unwrap_or(&resolved).to_owned();
+        Ok(Self { fixed: Some(Rc::new(policy)), ..Self::default() })
+    }
+
+    /// Finds the policy of a path: the nearest `skillhost-lint.toml` in its directory or above, up to
+    /// the root of the repository. Outside of a repository only the directory itself and, of those
+    /// above, the ones in the working directory are searched.
+    ///
+    /// A path that does not exist has no policy.
+    ///
+    /// # Errors
+    /// The file cannot be read or is not valid.
+    pub fn find(&mut self, path: &Path) -> Result<PolicyScope, PolicyFileError> {
+        let mut directory = path;
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir()) {
+            directory = path.parent().unwrap_or(path);
+        }
+        let given = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        if self.is_disabled {
+            return Ok(PolicyScope::new(None, given, given));
+        }
+        let Ok(resolved) = fs::canonicalize(given) else {
+            return Ok(PolicyScope::new(None, given, given));
+        };
+        let policy = match &self.fixed {
+            Some(policy) => Some(Rc::clone(policy)),
+            None => self.search(&resolved, true)?.policy,
+        };
+        // Results name a skill in `.` without the dot.
+        Ok(PolicyScope::new(policy, given, &resolved))
+    }
+
+    /// Searches a directory and those above it.
+    fn search(
+        &mut self,
+        directory: &Path,
+        is_start: bool,
+    ) -> Result<SearchedDirectory, PolicyFileError> {
+        if let Some(known) = self.searched.get(directory) {
+            return Ok(known.clone());
+        }
+        let is_root = directory.join(".git").symlink_metadata().is_ok();
+        let mut found = SearchedDirectory { policy: None, in_repository: is_root };
+        if !is_root && let Some(parent) = directory.parent() {
+            found = self.search(parent, false)?;
+        }
+        let is_trusted = found.in_repository
+            || is_start
+            || directory.starts_with(&self.working_directory)
+                && !self.working_directory.as_os_str().is_empty();
+        let file = directory.join(POLICY_FILE);
+        if is_trusted && file.symlink_metadata().is_ok() {
+            let shown = file.strip_prefix(&self.working_directory).unwrap_or(&file).to_owned();
+            let mut policy = read_policy(&file).map_err(|error| error.with_path(&shown))?;
+            policy.path = shown;
+            policy.directory = directory.to_owned();
+            found.policy = Some(Rc::new(policy));
+        }
+        // Outside of a repository, a directory that was the start is no result for one below it.
+        if found.in_repository || !is_start {
+            self.searched.insert(directory.to_owned(), found.clone());
+        }
+        Ok(found)
+    }
+}
+
+impl PolicyFileError {
+    /// Returns the error with the file as messages name it.
+    fn with_path(self, shown: &Path) -> Self {
+        let path = shown.to_owned();
+        match self {
+            Self::Unreadable { error, .. } => Self::Unreadable { path, error },
+            Self::Invalid { errors, .. } => Self::Invalid { path, errors },
+        }
+    }
+}
+
+fn read_policy(path: &Path) -> Result<LintPolicy, PolicyFileError> {
+    let unreadable =
+        |error: io::Error| PolicyFileError::Unreadable { path: path.to_owned(), error };
+    let bytes = read_limited(path, MAX_BYTES, LinkPolicy::Follow).map_err(unreadable)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| unreadable(io::Error::new(ErrorKind::InvalidData, "the text is not UTF-8")))?;
+    let mut policy = parse_policy(&text)
+        .map_err(|errors| PolicyFileError::Invalid { path: path.to_owned(), errors })?;
+    policy.path = path.to_owned();
+    policy.text = text;
+    Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: &str = "profile = \"spec\"\n";
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = dir.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        dir
+    }
+
+    fn found(dir: &tempfile::TempDir, cwd: &str, path: &str) -> Option<PathBuf> {
+        let mut finder = PolicyFinder::new(&dir.path().join(cwd));
+        let scope = finder.find(&dir.path().join(path)).unwrap();
+        scope.policy().map(|policy| {
+            let root = fs::canonicalize(dir.path()).unwrap();
+            policy.directory.strip_prefix(root).unwrap().to_owned()
+        })
+    }
+
+    #[test]
+    fn nearest_file_in_repository_is_found() {
+        let dir = tree(&[
+            (POLICY_FILE, SPEC),
+            ("repo/.git/HEAD", ""),
+            ("repo/skillhost-lint.toml", SPEC),
+            ("repo/team/skillhost-lint.toml", SPEC),
+            ("repo/team/a/SKILL.md", ""),
+            ("repo/b/SKILL.md", ""),
+            ("bare/.git", ""),
+            ("bare/c/SKILL.md", ""),
+            ("loose/d/SKILL.md", ""),
+        ]);
+        for (cwd, path, expected) in [
+            ("b", "repo/team/a/SKILL.md", Some("repo/team")),
+            ("b", "repo/b", Some("repo")),
+            ("b", "repo/b/SKILL.md", Some("repo")),
+            // The search ends at the root of a repository.
+            ("", "bare/c", None),
+            // Outside of a repository, files above the working directory do not count.
+            ("", "loose/d", Some("")),
+            ("loose", "loose/d", None),
+            ("loose", "", Some("")),
+            ("", "missing", None),
+        ] {
+            let found = found(&dir, cwd, path);
+            assert_eq!(found.as_deref(), expected.map(Path::new), "{cwd} {path}");
+        }
+    }
+
+    #[test]
+    fn file_is_read_once() {
+        let dir = tree(&[("x/.git", ""), ("x/skillhost-lint.toml", SPEC), ("x/a/b/c", "")]);
+        let mut finder = PolicyFinder::new(dir.path());
+        let first = finder.find(&dir.path().join("x/a")).unwrap();
+        fs::write(dir.path().join("x/skillhost-lint.toml"), "?").unwrap();
+        let second = finder.find(&dir.path().join("x/a/b/c")).unwrap();
+        assert!(Rc::ptr_eq(first.policy().unwrap(), second.policy().unwrap()));
+        assert!(finder.find(&dir.path().join("x")).unwrap().policy().is_some());
+    }
+
+    #[test]
+    fn unusable_files_are_errors() {
+        let dir = tree(&[("a/skillhost-lint.toml", "x = 1"), ("b/skillhost-lint.toml/f", "")]);
+        let long = "#".repeat((256 << 10) + 1);
+        fs::create_dir(dir.path().join("c")).unwrap();
+        fs::write(dir.path().join("c/skillhost-lint.toml"), long).unwrap();
+        fs::create_dir(dir.path().join("d")).unwrap();
+        fs::write(dir.path().join("d/skillhost-lint.toml"), b"\xFF").unwrap();
+        let mut finder = PolicyFinder::new(dir.path());
+        for (name, expected) in [
+            ("a", "a/skillhost-lint.toml is not a valid policy"),
+            ("b", "b/skillhost-lint.toml: "),
+            ("c", "c/skillhost-lint.toml: "),
+            ("d", "d/skillhost-lint.toml: the text is not UTF-8"),
+        ] {
+            let error = finder.find(&dir.path().join(name)).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        assert!(PolicyFinder::with_file(&dir.path().join("none")).is_err());
+        assert!(PolicyFinder::disabled().find(&dir.path().join("a")).unwrap().policy().is_none());
+    }
+}
