@@ -19,6 +19,7 @@ mod known_ids;
 mod line_diff;
 mod lint;
 mod loadable_skills;
+mod lsp;
 mod new;
 mod page;
 mod policy_run;
@@ -81,6 +82,7 @@ pub fn cmd_skill(
         }
         SkillCommand::Validate(args) => validate::cmd_skill_validate(session, args),
         SkillCommand::Lint(args) => lint::cmd_skill_lint(session, args),
+        SkillCommand::Lsp => lsp::cmd_skill_lsp(session),
         SkillCommand::Fmt(args) => fmt::cmd_skill_fmt(session, args),
         SkillCommand::New(args) => new::cmd_skill_new(session, args),
         SkillCommand::Rules(args) => rules::cmd_skill_rules(session, args),

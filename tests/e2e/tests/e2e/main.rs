@@ -41,6 +41,7 @@ mod improvement;
 mod install;
 mod lint_cli;
 mod lint_policy;
+mod lsp;
 mod mcp;
 mod mcp_client;
 mod mcp_hostile;

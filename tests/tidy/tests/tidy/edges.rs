@@ -20,6 +20,7 @@ const LAYERS: &[&[&str]] = &[
         "skillhost-command",
         "skillhost-operations",
         "skill-service",
+        "skill-lsp",
     ],
     &[
         "skillhost-core",
@@ -240,6 +241,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "yaml-tree",
         ],
     ),
+    ("skill-lsp", &["skill-policy", "skill-catalog", "skill-rules", "skill-format"]),
     ("skill-policy", &["skill-rules", "skill-format", "skillhost-files"]),
     (
         "skill-service",
@@ -260,6 +262,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skill-service",
             "skill-ledger",
             "skill-catalog",
+            "skill-lsp",
             "skill-policy",
             "skill-rules",
             "skill-compat",

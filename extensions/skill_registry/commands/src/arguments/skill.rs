@@ -80,6 +80,12 @@ pub enum SkillCommand {
     Validate(ValidateArgs),
     /// Lint skills; exit 1 on a finding
     Lint(LintArgs),
+    /// Run a language server for SKILL.md on standard input and output
+    #[command(after_help = "\
+Editors start it; docs/lint.md has the settings for Neovim, Helix and VS Code. It reports the findings
+of lint while a file is edited, with the policy of its repository. Exit codes: 0 after a shutdown by
+the editor, 1 if the editor ended without one.")]
+    Lsp,
     /// Format the frontmatter of skills
     Fmt(FmtArgs),
     /// Create a skill
