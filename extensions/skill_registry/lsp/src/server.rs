@@ -143,7 +143,7 @@ impl<W: Write> LanguageServer<W> {
             None => self.notify(&method, message.params)?,
             Some(id) => match self.answer(&method, message.params) {
                 Ok(result) => {
-                    self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))?
+                    self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))?;
                 }
                 Err(RequestError { code, message }) => self.fail(&id, code, &message)?,
             },

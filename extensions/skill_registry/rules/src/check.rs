@@ -69,6 +69,13 @@ impl RuleSet {
     }
 }
 
+impl RuleSet {
+    /// Checks a skill and returns the report of its bytes.
+    pub(crate) fn check_input(&self, input: &SkillInput<'_>) -> CheckReport {
+        self.check(&SkillDocument::new(input, self.options().profile))
+    }
+}
+
 /// Adds the findings of the reference validator, in its words and order, in place of this crate's
 /// validation rules.
 fn run_reference_validator(subject: &SkillDocument<'_>, findings: &mut Vec<Finding>) {

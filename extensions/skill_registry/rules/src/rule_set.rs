@@ -1,8 +1,8 @@
 //! The rules of a check, with the levels that a repository sets.
 
-use skill_format::{Severity, SkillInput};
+use skill_format::Severity;
 
-use crate::check_report::{CheckOptions, CheckReport, CheckScope};
+use crate::check_report::{CheckOptions, CheckScope};
 use crate::profile::{Profile, RuleLevel};
 use crate::rule::{Finding, Rule, RuleExtent, RuleGroup};
 use crate::rules::RULES;
@@ -138,11 +138,6 @@ impl RuleSet {
                         && self.allowed_fields.contains(&entry.key.text)
                 })
         });
-    }
-
-    /// Checks a skill and returns the report of its bytes.
-    pub(crate) fn check_input(&self, input: &SkillInput<'_>) -> CheckReport {
-        self.check(&SkillDocument::new(input, self.options.profile))
     }
 }
 

@@ -19,7 +19,10 @@ const EXAMPLES: &str = include_str!("examples.txt");
 /// The commands of `skill`, by task.
 const SKILL_TASKS: &[(&str, &[&str])] = &[
     ("Find and read", &["list", "search", "show", "read", "render"]),
-    ("Write and check", &["new", "validate", "lint", "fmt", "rules", "cost", "graph", "roles"]),
+    (
+        "Write and check",
+        &["new", "validate", "lint", "lsp", "fmt", "rules", "cost", "graph", "roles"],
+    ),
     ("Offer to agents", &["enable", "disable", "doctor", "explain", "export"]),
     ("Approve changes", &["proposal", "approve", "audit-log"]),
     ("Versions and use", &["history", "diff", "rollback", "prune", "stats"]),

@@ -91,6 +91,9 @@ fn help_requires_no_home() {
 
     Commands:
       run          Run all services until interrupted, one line per event
+      status       Print the state of the kernel and what waits for you
+      stop         Stop the running kernel and wait for its end
+      logs         Print the log of the kernel
       ask          Send one message to an agent and print the reply
       chat         Chat with an agent
       thread       List and show stored threads

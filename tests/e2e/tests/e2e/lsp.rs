@@ -31,9 +31,9 @@ impl LspClient {
         let output = BufReader::new(output);
         let mut client = Self { child, input, output, uri, last_id: 0, notified: Vec::new() };
         let options = json!({ "debounce": debounce });
-        let result = client.request("initialize", json!({ "initializationOptions": options }));
+        let result = client.request("initialize", &json!({ "initializationOptions": options }));
         assert_eq!(result["result"]["capabilities"]["hoverProvider"], true, "{result}");
-        client.notify("initialized", json!({}));
+        client.notify("initialized", &json!({}));
         client
     }
 
@@ -48,13 +48,13 @@ impl LspClient {
         format!("Content-Length: {}\r\n\r\n{text}", text.len()).into_bytes()
     }
 
-    fn notify(&mut self, method: &str, params: Value) {
+    fn notify(&mut self, method: &str, params: &Value) {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         self.send_bytes(&Self::frame(&message));
     }
 
     /// Sends a request and returns its reply.
-    fn request(&mut self, method: &str, params: Value) -> Value {
+    fn request(&mut self, method: &str, params: &Value) -> Value {
         self.last_id += 1;
         let id = self.last_id;
         let message = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -86,13 +86,13 @@ impl LspClient {
 
     fn open(&mut self, text: &str) {
         let item = json!({ "uri": self.uri, "languageId": "markdown", "version": 1, "text": text });
-        self.notify("textDocument/didOpen", json!({ "textDocument": item }));
+        self.notify("textDocument/didOpen", &json!({ "textDocument": item }));
     }
 
-    fn change(&mut self, version: i64, changes: Value) {
+    fn change(&mut self, version: i64, changes: &Value) {
         let id = json!({ "uri": self.uri, "version": version });
         let params = json!({ "textDocument": id, "contentChanges": changes });
-        self.notify("textDocument/didChange", params);
+        self.notify("textDocument/didChange", &params);
     }
 
     /// Returns the next diagnostics: their version, and the list.
@@ -127,14 +127,14 @@ impl LspClient {
             "range": { "start": place, "end": place },
             "context": context,
         });
-        let reply = self.request("textDocument/codeAction", params);
+        let reply = self.request("textDocument/codeAction", &params);
         reply["result"].as_array().unwrap_or_else(|| panic!("{reply}")).clone()
     }
 
     /// Ends the session as editors do and returns the exit code.
     fn shut_down(mut self) -> Option<i32> {
-        assert_eq!(self.request("shutdown", Value::Null)["result"], Value::Null);
-        self.notify("exit", Value::Null);
+        assert_eq!(self.request("shutdown", &Value::Null)["result"], Value::Null);
+        self.notify("exit", &Value::Null);
         self.child.wait().unwrap().code()
     }
 }
@@ -203,14 +203,14 @@ fn opened_file_gets_diagnostics_and_fixes() {
     let fixed = apply_edits(&text, &actions[0]["edit"]["changes"][&uri]);
     assert_eq!(fixed, text.replace('\\', "/"));
     let suppressed = apply_edits(&text, &actions[1]["edit"]["changes"][&uri]);
-    client.change(2, json!([{ "text": suppressed }]));
+    client.change(2, &json!([{ "text": suppressed }]));
     assert_eq!(client.diagnostics(), (json!(2), vec![]));
-    client.change(3, json!([{ "text": text }]));
+    client.change(3, &json!([{ "text": text }]));
     assert_eq!(client.diagnostics().1.len(), 1);
     assert!(client.code_actions(1, Some("quickfix")).is_empty());
     let all = client.code_actions(0, Some("source.fixAll"));
     assert_eq!(all[0]["edit"]["changes"][&uri][0]["newText"], json!(fixed));
-    client.notify("textDocument/didClose", json!({ "textDocument": { "uri": uri } }));
+    client.notify("textDocument/didClose", &json!({ "textDocument": { "uri": uri } }));
     assert_eq!(client.diagnostics(), (Value::Null, vec![]));
     assert_eq!(client.shut_down(), Some(0));
 }
@@ -226,11 +226,11 @@ fn superseded_change_is_not_checked() {
         json!({ "start": at(from), "end": at(to) })
     };
     // The first state of the line is not well-formed Markdown, and never reported.
-    client.change(2, json!([{ "range": end(4, 0, 6), "text": "```\n" }]));
-    client.change(3, json!([{ "range": end(4, 0, 3), "text": "😀 one " }]));
+    client.change(2, &json!([{ "range": end(4, 0, 6), "text": "```\n" }]));
+    client.change(3, &json!([{ "range": end(4, 0, 3), "text": "😀 one " }]));
     client.change(
         4,
-        json!([{ "range": end(4, 2, 6), "text": "" }, { "range": end(4, 9, 9), "text": " x " }]),
+        &json!([{ "range": end(4, 2, 6), "text": "" }, { "range": end(4, 9, 9), "text": " x " }]),
     );
     let (version, found) = client.diagnostics();
     assert_eq!((version, rules(&found)), (json!(4), vec!["trailing-whitespace"]));
@@ -253,7 +253,7 @@ fn hover_describes_fields_and_rules() {
             "textDocument": client.document(),
             "position": { "line": line, "character": character },
         });
-        let reply = client.request("textDocument/hover", params);
+        let reply = client.request("textDocument/hover", &params);
         match expected {
             Some(start) => {
                 let text = reply["result"]["contents"]["value"].as_str().unwrap();
@@ -272,12 +272,12 @@ fn formatting_replaces_frontmatter_alone() {
     let body = "---\nCount.\n";
     client.open(&format!("---\r\ndescription:   Counts beads.\nname: 'beads'\n{body}"));
     let params = json!({ "textDocument": client.document(), "options": {} });
-    let edits = client.request("textDocument/formatting", params.clone());
+    let edits = client.request("textDocument/formatting", &params);
     let edit = &edits["result"][0];
     assert_eq!(edit["newText"], "---\nname: beads\ndescription: Counts beads.\n---\n");
     assert_eq!(edit["range"]["end"], json!({ "line": 4, "character": 0 }));
-    client.change(2, json!([{ "text": "---\nname: x\nname: y\n---\n" }]));
-    let failed = client.request("textDocument/formatting", params);
+    client.change(2, &json!([{ "text": "---\nname: x\nname: y\n---\n" }]));
+    let failed = client.request("textDocument/formatting", &params);
     assert_eq!(failed["error"]["code"], -32803, "{failed}");
     assert_eq!(client.shut_down(), Some(0));
 }
@@ -289,10 +289,10 @@ fn policy_applies_and_reloads_when_saved() {
     client.open(&format!("{HEAD}type: x\n---\nCount.\n"));
     assert_eq!(rules(&client.diagnostics().1), ["frontmatter.unknownField"]);
     home.write("skillhost-lint.toml", "allowed-fields = [\"type\"]\n");
-    client.notify("textDocument/didSave", json!({ "textDocument": client.document() }));
+    client.notify("textDocument/didSave", &json!({ "textDocument": client.document() }));
     assert_eq!(client.diagnostics().1, [] as [Value; 0]);
     home.write("skillhost-lint.toml", "x = 1\n");
-    client.notify("workspace/didChangeWatchedFiles", json!({ "changes": [] }));
+    client.notify("workspace/didChangeWatchedFiles", &json!({ "changes": [] }));
     assert_eq!(rules(&client.diagnostics().1), ["frontmatter.unknownField"]);
     let shown = client.read();
     assert_eq!(shown["method"], "window/showMessage");
@@ -301,7 +301,7 @@ fn policy_applies_and_reloads_when_saved() {
     // The policy itself is checked as well.
     let uri = format!("file://{}", home.path("skillhost-lint.toml").display());
     let item = json!({ "uri": uri, "version": 1, "text": "profil = 1\n" });
-    client.notify("textDocument/didOpen", json!({ "textDocument": item }));
+    client.notify("textDocument/didOpen", &json!({ "textDocument": item }));
     let (_, found) = client.diagnostics();
     assert!(found[0]["message"].as_str().unwrap().contains("did you mean `profile`?"));
     assert_eq!(client.shut_down(), Some(0));
@@ -318,12 +318,12 @@ fn malformed_messages_do_not_end_session() {
     }
     client.send_bytes(&LspClient::frame(&json!([1, 2])));
     assert_eq!(client.read()["error"]["code"], -32600);
-    let unknown = client.request("textDocument/rename", json!({}));
+    let unknown = client.request("textDocument/rename", &json!({}));
     assert_eq!(unknown["error"]["code"], -32601);
-    let invalid = client.request("textDocument/hover", json!({ "position": -1 }));
+    let invalid = client.request("textDocument/hover", &json!({ "position": -1 }));
     assert_eq!(invalid["error"]["code"], -32602);
-    client.notify("textDocument/didOpen", json!({ "textDocument": 7 }));
-    client.change(5, json!([{ "text": "unknown document" }]));
+    client.notify("textDocument/didOpen", &json!({ "textDocument": 7 }));
+    client.change(5, &json!([{ "text": "unknown document" }]));
     client.open("\u{0}---\r\r\n");
     assert!(!client.diagnostics().1.is_empty());
     assert_eq!(client.shut_down(), Some(0));

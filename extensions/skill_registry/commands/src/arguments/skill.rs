@@ -233,13 +233,7 @@ found, 4 a file changed before it was fixed, 5 I/O or permission error. The high
 A bad file does not stop the others. With --watch, 130 after Ctrl-C.
 
 The nearest skillhost-lint.toml, up to the root of the repository, sets the profile, severities,
-further fields, paths and ignored findings; `lint --init` creates one, docs/lint.md describes it.
-
-Examples:
-  skillhost skill lint skills
-  skillhost skill lint --fix --dry-run skills
-  skillhost skill lint --select 'name.*,description-quality' skills
-  skillhost skill lint --watch skills/pdf-forms")]
+further fields, paths and ignored findings; `lint --init` creates one, docs/lint.md describes it.")]
 pub struct LintArgs {
     #[command(flatten)]
     pub(crate) paths: SkillPaths,

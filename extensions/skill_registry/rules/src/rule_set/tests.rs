@@ -1,5 +1,7 @@
 //! Tests of `rule_set`.
 
+use skill_format::SkillInput;
+
 use super::*;
 
 const TEXT: &str = "---\nname: x\ndescription: Counts the beads in a jar. Use when asked.\ntype: a\nhomepage: b\n---\nCount. \n";
