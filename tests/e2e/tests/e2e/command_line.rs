@@ -94,6 +94,9 @@ fn help_requires_no_home() {
       status       Print the state of the kernel and what waits for you
       stop         Stop the running kernel and wait for its end
       logs         Print the log of the kernel
+      backup       Write a backup of the home; a kernel may run
+      restore      Restore a backup to a home
+      service      Define a service that runs the kernel
       ask          Send one message to an agent and print the reply
       chat         Chat with an agent
       thread       List and show stored threads

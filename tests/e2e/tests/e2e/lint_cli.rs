@@ -235,7 +235,7 @@ fn explain_prints_rule_documentation() {
     let home = TestHome::new();
     let page = run_lint(&home, &["--explain", "context-budget"]).success().stdout;
     assert!(page.contains("context-budget") && page.contains("## Why is this bad?"), "{page}");
-    let denied = run_lint(&home, &["--explain", "context-budge"]).exits(3);
+    let denied = run_lint(&home, &["--explain", "context-bugdet"]).exits(3);
     assert!(denied.stderr.contains("context-budget"), "{denied}");
 }
 
