@@ -11,7 +11,6 @@ use skillhost_home::{Home, Settings};
 use skillhost_kernel::control;
 use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_models::{LiveModels, ModelRegistry, home_keys, keys_of_environment};
-use skillhost_payload::Workspace;
 use skillhost_process::ProcessSupervisor;
 use skillhost_terminal::{CliContext, CliError, parse_answer};
 use tokio::task::JoinHandle;
@@ -27,7 +26,7 @@ pub(crate) fn request_from_kernel<T: DeserializeOwned>(
 ) -> Result<T, CliError> {
     match session.try_running_kernel(&session.trusted_home()?, &request)? {
         Some(answer) => Ok(answer),
-        None => parse_answer(&with_kernel(session, Vec::new(), |kernel| {
+        None => parse_answer(&with_kernel(session, |kernel| {
             Box::pin(async move {
                 control::execute_request(&kernel, request).await.map_err(kernel_error)
             })
@@ -48,13 +47,12 @@ pub(crate) fn open_models(session: &CliContext, home: &Home, settings: &Settings
     ModelRegistry::new(settings.models.clone(), home.root(), keys)
 }
 
-/// Boots a kernel for a trusted home with the workspaces of the command line, runs `work`, and shuts the kernel down.
+/// Boots a kernel for a trusted home, runs `work`, and shuts the kernel down.
 pub(crate) fn with_kernel<'a, T>(
     session: &'a CliContext,
-    workspaces: Vec<Workspace>,
     work: impl FnOnce(Kernel) -> LocalBoxFuture<'a, Result<T, CliError>>,
 ) -> Result<T, CliError> {
-    let booted = boot_kernel(session, workspaces)?;
+    let booted = boot_kernel(session)?;
     session.block_on(Box::pin(async move {
         let own = booted.await;
         let result = work(own.kernel.clone()).await;
@@ -71,10 +69,7 @@ struct BootedKernel {
 }
 
 /// Returns the boot of a kernel for a trusted home.
-fn boot_kernel(
-    session: &CliContext,
-    workspaces: Vec<Workspace>,
-) -> Result<LocalBoxFuture<'static, BootedKernel>, CliError> {
+fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKernel>, CliError> {
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
     let settings_file = Some(home.settings_file());
@@ -90,8 +85,7 @@ fn boot_kernel(
     let options = BootOptions::new(home, settings);
     let builder = CargoExtensionBuilder::new(&options.home, build, options.installation.as_ref());
     let builder = Arc::new(builder);
-    let options =
-        BootOptions { settings_file, models, loaders, supervised, builder, workspaces, ..options };
+    let options = BootOptions { settings_file, models, loaders, supervised, builder, ..options };
     Ok(Box::pin(async move {
         // On a thread of the runtime: the heartbeat stops if all of them are blocked.
         let heartbeat = supervisor.map(|link| tokio::spawn(link.stay_alive()));

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use skillhost_conversation::{ModelSource, NoModels};
 use skillhost_core::{ExtensionBuilder, KernelLimits, NoBuilder, PluginLoader};
 use skillhost_home::{Home, Installation, Settings};
-use skillhost_payload::Workspace;
 
 /// The options of a kernel.
 #[derive(Clone)]
@@ -29,8 +28,6 @@ pub struct BootOptions {
     pub supervised: bool,
     /// The builder of extensions.
     pub builder: Arc<dyn ExtensionBuilder>,
-    /// The operator's workspaces for this process, besides those of the settings.
-    pub workspaces: Vec<Workspace>,
 }
 
 impl BootOptions {
@@ -47,7 +44,6 @@ impl BootOptions {
             loaders: Vec::new(),
             supervised: false,
             builder: Arc::new(NoBuilder),
-            workspaces: Vec::new(),
         }
     }
 }

@@ -101,7 +101,7 @@ fn request_cancellable<T: DeserializeOwned>(
     if let Some(answer) = session.try_running_kernel(&home, &request)? {
         return Ok(answer);
     }
-    with_kernel(session, Vec::new(), |kernel| {
+    with_kernel(session, |kernel| {
         Box::pin(async move {
             tokio::select! {
                 // In order: a build that ended together with the interrupt was interrupted, too.

@@ -28,7 +28,6 @@ fn config_shows_source_of_values() {
     allow_shadowing                             []                                                                    default
     build.allow                                 []                                                                    default
     build.memory_limit_mib                      4096                                                                  default
-    build.sdk                                   "/work/wt/cli/kernel/sdk"                                             default
     build.time_limit_ms                         600000                                                                default
     events.retry_ms                             [1000, 5000, 25000]                                                   default
     extensions.absent.key                       [1]                                                                   skillhost.yaml
@@ -80,7 +79,7 @@ fn config_defaults_without_settings() {
         {
           "key": "build.sdk",
           "source": "default",
-          "value": "/work/wt/cli/kernel/sdk"
+          "value": "[SDK]"
         },
         {
           "key": "build.time_limit_ms",
