@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use arc_swap::ArcSwap;
 use skillhost_conversation::ModelSource;
 use skillhost_core::{ExtensionBuilder, ExtensionHost};
 use skillhost_payload::{CallContext, CallOrigin, Workspace};
@@ -29,7 +30,7 @@ struct AgentShared {
     builder: Arc<dyn ExtensionBuilder>,
     gate: Arc<RunGate>,
     /// The workspaces of this kernel's command line.
-    workspaces: Vec<Workspace>,
+    workspaces: ArcSwap<Vec<Workspace>>,
     /// The agents that currently run.
     sessions: Arc<RunSessions>,
     /// Serializes changes of the configuration, including their reloads.
@@ -37,20 +38,19 @@ struct AgentShared {
 }
 
 impl AgentRuntime {
-    /// Creates the runtime of a host's agents, with the workspaces of its command line.
+    /// Creates the runtime of a host's agents.
     pub fn new(
         extensions: Arc<ExtensionHost>,
         models: Arc<dyn ModelSource>,
         builder: Arc<dyn ExtensionBuilder>,
         gate: Arc<RunGate>,
-        workspaces: Vec<Workspace>,
     ) -> Self {
         let shared = AgentShared {
             extensions,
             models,
             builder,
             gate,
-            workspaces,
+            workspaces: ArcSwap::default(),
             sessions: Arc::default(),
             configuring: tokio::sync::Mutex::default(),
         };
@@ -73,8 +73,13 @@ impl AgentRuntime {
         &self.shared.builder
     }
 
-    pub(crate) fn own_workspaces(&self) -> &[Workspace] {
-        &self.shared.workspaces
+    /// Sets the workspaces of the command line, besides those of the settings.
+    pub fn set_workspaces(&self, workspaces: Vec<Workspace>) {
+        self.shared.workspaces.store(Arc::new(workspaces));
+    }
+
+    pub(crate) fn own_workspaces(&self) -> Vec<Workspace> {
+        self.shared.workspaces.load().to_vec()
     }
 
     pub(crate) fn run_gate(&self) -> &RunGate {

@@ -26,6 +26,7 @@ pub struct ThreadOverview {
 /// The terminal of a turn, and its Ctrl-C.
 pub struct TurnTerminal<'a> {
     pub(crate) person: &'a Arc<TerminalChannel>,
+    pub(crate) workspaces: &'a [Workspace],
     pub(crate) interrupted: &'a mut StopSignals,
 }
 
@@ -34,6 +35,12 @@ impl TurnTerminal<'_> {
     #[must_use]
     pub fn channel(&self) -> Arc<dyn Channel> {
         Arc::<TerminalChannel>::clone(self.person)
+    }
+
+    /// Returns the user's directories that the turn may reach.
+    #[must_use]
+    pub fn workspaces(&self) -> &[Workspace] {
+        self.workspaces
     }
 
     /// Waits for Ctrl-C, or for the end of the terminal.
@@ -77,9 +84,6 @@ pub trait KernelConnection {
 
     /// Returns the thread's agent.
     fn agent(&self) -> &str;
-
-    /// Sets the user's directories that the following turns may reach.
-    fn set_workspaces(&mut self, workspaces: Vec<Workspace>);
 
     /// Returns a summary of the thread.
     fn thread_overview(&self) -> Result<ThreadOverview, CliError>;

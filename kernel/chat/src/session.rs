@@ -41,6 +41,7 @@ pub(crate) struct ChatSession<'a> {
     pub(crate) home: Home,
     /// Whether the thread existed before this chat.
     pub(crate) is_resumed: bool,
+    workspaces: Vec<Workspace>,
     kernel: Box<dyn KernelConnection + 'a>,
 }
 
@@ -62,8 +63,7 @@ pub(crate) fn with_chat_session<'a>(
     let is_resumed = choice.thread.is_some();
     let chat_home = home.clone();
     let work = move |opened: OpenedKernel<'a>| {
-        let OpenedKernel { mut connection, report, interrupted } = opened;
-        connection.set_workspaces(workspaces);
+        let OpenedKernel { connection, report, interrupted } = opened;
         let person = TerminalChannel::new(session.output, connection.agent(), &args.approve);
         let talk = ChatSession {
             session,
@@ -74,6 +74,7 @@ pub(crate) fn with_chat_session<'a>(
             threads,
             home: chat_home,
             is_resumed,
+            workspaces,
             kernel: connection,
         };
         talk.print_rejections(&report);
@@ -128,7 +129,11 @@ impl ChatSession<'_> {
     /// Runs one turn of the agent. Ctrl-C cancels the turn; a second one does not wait for that.
     pub(crate) async fn send_message(&mut self, text: String) -> Result<RunOutcome, CliError> {
         let _progress = self.person.start_progress();
-        let terminal = TurnTerminal { person: &self.person, interrupted: &mut self.interrupted };
+        let terminal = TurnTerminal {
+            person: &self.person,
+            workspaces: &self.workspaces,
+            interrupted: &mut self.interrupted,
+        };
         let result = self.kernel.run_turn(text, self.model.clone(), terminal).await;
         self.end_of_turn(result)
     }
@@ -136,7 +141,11 @@ impl ChatSession<'_> {
     /// Waits for the pending reply to earlier messages in the thread; `None` if there is none.
     pub(crate) async fn wait_for_pending_reply(&mut self) -> Result<Option<RunOutcome>, CliError> {
         let _progress = self.person.start_progress();
-        let terminal = TurnTerminal { person: &self.person, interrupted: &mut self.interrupted };
+        let terminal = TurnTerminal {
+            person: &self.person,
+            workspaces: &self.workspaces,
+            interrupted: &mut self.interrupted,
+        };
         match self.kernel.wait_for_pending_reply(terminal).await.transpose() {
             Some(result) => self.end_of_turn(result).map(Some),
             None => Ok(None),

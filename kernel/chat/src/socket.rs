@@ -14,7 +14,7 @@ use skillhost_control::{
 };
 use skillhost_conversation::{Channel, RunOutcome, ThreadStore};
 use skillhost_home::Home;
-use skillhost_payload::{SkillRef, Workspace};
+use skillhost_payload::SkillRef;
 use skillhost_terminal::{
     CliContext, CliError, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, exit, parse_answer,
 };
@@ -58,7 +58,6 @@ pub(crate) struct SocketKernel<'a> {
     threads: ThreadStore,
     thread: String,
     agent: String,
-    workspaces: Vec<Workspace>,
 }
 
 /// The end of a connection.
@@ -114,7 +113,7 @@ impl<'a> SocketKernel<'a> {
                 (thread.id().to_owned(), agent)
             }
         };
-        Ok(Self { session, socket, threads, thread, agent, workspaces: Vec::new() })
+        Ok(Self { session, socket, threads, thread, agent })
     }
 
     /// Sends a request and follows its progress. Ctrl-C cancels the run; a second one leaves the
@@ -172,10 +171,6 @@ impl KernelConnection for SocketKernel<'_> {
         &self.agent
     }
 
-    fn set_workspaces(&mut self, workspaces: Vec<Workspace>) {
-        self.workspaces = workspaces;
-    }
-
     fn thread_overview(&self) -> Result<ThreadOverview, CliError> {
         let contents = self.threads.read(&self.thread)?;
         Ok(ThreadOverview { messages: contents.messages.len(), skills: contents.skills })
@@ -193,7 +188,7 @@ impl KernelConnection for SocketKernel<'_> {
             agent: self.agent.clone(),
             text,
             model,
-            workspaces: self.workspaces.clone(),
+            workspaces: terminal.workspaces.to_vec(),
         };
         self.send_and_follow(ControlRequest::Talk(message), terminal).await
     }

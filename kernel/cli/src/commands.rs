@@ -134,7 +134,7 @@ fn run(mut cli: Cli) -> CommandResult {
 fn dispatch(session: &CliContext, command: &TopLevelCommand) -> CommandResult {
     match command {
         TopLevelCommand::Run(args) if args.supervised => supervise::cmd_supervise(session),
-        TopLevelCommand::Run(args) => run::cmd_run(session, &args.workspaces),
+        TopLevelCommand::Run(args) => run::cmd_run(session, args),
         TopLevelCommand::Status => cmd_status(session, &|home| waiting_reviews(session, home)),
         TopLevelCommand::Stop => cmd_stop(session),
         TopLevelCommand::Logs(args) => cmd_logs(session, args),

@@ -11,7 +11,7 @@ use skillhost_control::{ControlRequest, DEFAULT_AGENT, LoadReport};
 use skillhost_conversation::{RunOutcome, Thread, ThreadStore};
 use skillhost_kernel::Kernel;
 use skillhost_kernel::control::execute_request;
-use skillhost_payload::{SkillRef, Workspace};
+use skillhost_payload::SkillRef;
 use skillhost_terminal::{CliContext, CliError, CommandResult};
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,7 @@ pub(crate) fn with_own_kernel<'a>(
     choice: ThreadChoice,
     work: ChatWork<'a>,
 ) -> CommandResult {
-    with_kernel(session, Vec::new(), move |kernel| {
+    with_kernel(session, move |kernel| {
         Box::pin(async move {
             // From here on Ctrl-C cancels a turn and does not end the process.
             let interrupted = StopSignals::listen()?;
@@ -40,7 +40,6 @@ pub(crate) fn with_own_kernel<'a>(
 pub(crate) struct InProcessKernel {
     kernel: Kernel,
     thread: Thread,
-    workspaces: Vec<Workspace>,
 }
 
 impl InProcessKernel {
@@ -60,14 +59,14 @@ impl InProcessKernel {
             // A thread must not be created for an unknown agent.
             let agent = kernel.agents().refresh_agent(agent).await.map_err(kernel_error)?;
             let thread = create_thread(threads, agent.manifest.id.as_str()).await?;
-            return Ok(Self { kernel, thread, workspaces: Vec::new() });
+            return Ok(Self { kernel, thread });
         };
         let thread = open_thread(threads, id).await?;
         check_agent(id, thread.agent(), choice)?;
         if let Some(note) = thread.recovery_note() {
             session.output.print_note(format!("thread {id}: {note}"));
         }
-        Ok(Self { kernel, thread, workspaces: Vec::new() })
+        Ok(Self { kernel, thread })
     }
 }
 
@@ -79,10 +78,6 @@ impl KernelConnection for InProcessKernel {
 
     fn agent(&self) -> &str {
         self.thread.agent()
-    }
-
-    fn set_workspaces(&mut self, workspaces: Vec<Workspace>) {
-        self.workspaces = workspaces;
     }
 
     fn thread_overview(&self) -> Result<ThreadOverview, CliError> {
@@ -100,13 +95,11 @@ impl KernelConnection for InProcessKernel {
     ) -> Result<RunOutcome, CliError> {
         let cancel = CancellationToken::new();
         let request = RunRequest {
-            agent: Some(self.thread.agent().to_owned()),
             model,
             prompt: text,
             cancel: cancel.clone(),
-            message_id: None,
-            correlation_id: None,
-            workspaces: self.workspaces.clone(),
+            workspaces: terminal.workspaces().to_vec(),
+            ..RunRequest::default()
         };
         let channel = terminal.channel();
         let mut run = Box::pin(self.kernel.agents().run_agent(&mut self.thread, request, channel));

@@ -66,13 +66,7 @@ impl Kernel {
             loaders: options.loaders,
             secrets,
         }));
-        let agents = AgentRuntime::new(
-            Arc::clone(&host),
-            options.models,
-            options.builder,
-            gate,
-            options.workspaces,
-        );
+        let agents = AgentRuntime::new(Arc::clone(&host), options.models, options.builder, gate);
         let mut tools = kernel_tool_table(&agents);
         add_command_tool(&mut tools, host.home());
         host.set_builtin_tools(tools);

@@ -45,6 +45,6 @@ impl AgentRuntime {
         // Read again for each run, so that a change of the settings is in effect.
         let settings = self.extensions().settings();
         let others = settings.workspaces.iter().map(Workspace::from);
-        merge_workspaces(self.own_workspaces().to_vec(), others)
+        merge_workspaces(self.own_workspaces(), others)
     }
 }

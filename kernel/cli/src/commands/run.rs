@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use skillhost_chat::{WorkspaceArgs, resolve_workspace_args};
 use skillhost_control::{KernelLock, KernelLockError, socket_path};
 use skillhost_events::topic;
 use skillhost_files::{LogLimits, RotatedLog};
@@ -27,16 +26,17 @@ use crate::kernel_session::with_kernel;
 /// The time limit for a kernel's shutdown, in all.
 const END_LIMIT: Duration = Duration::from_secs(60);
 
-pub(super) fn cmd_run(session: &CliContext, workspaces: &WorkspaceArgs) -> CommandResult {
-    let workspaces = resolve_workspace_args(session, &session.trusted_home()?, workspaces)?;
+pub(super) fn cmd_run(session: &CliContext, args: &crate::cli::RunArgs) -> CommandResult {
     // A slow or absent reader of the output must not block the kernel.
     queue::install(session.output.json);
     let home = session.trusted_home()?;
+    let workspaces = skillhost_chat::resolve_workspace_args(session, &home, &args.workspaces)?;
     // Before extensions are loaded: two kernels of one home would work on the same data.
     let _lock = lock_home(session, &home)?;
     open_log_file(session, &home);
-    with_kernel(session, workspaces, move |kernel| {
+    with_kernel(session, move |kernel| {
         Box::pin(async move {
+            kernel.agents().set_workspaces(workspaces);
             let output = session.output;
             // Before the services start: no event is missed, and no two kernels serve one home.
             let mut events = kernel.events().subscribe_all();
