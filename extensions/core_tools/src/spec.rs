@@ -114,7 +114,7 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         ),
         "target": {
             "enum": ["branch", "index", "worktree"],
-            "description": "branch (default): the commits of the branch; index: what is staged;                             worktree: the files as they are, committed or not",
+            "description": "branch (default): the commits of the branch; index: the staged files;                             worktree: the present files, committed or not",
         },
         "summary": flag("Only list the files, without their diffs"),
     });

@@ -305,6 +305,7 @@ mod tests {
             ("supervisor.delay_ms", "1000".to_owned()),
             ("supervisor.silence_ms", "30000".to_owned()),
             ("supervisor.within_ms", "300000".to_owned()),
+            ("workspaces", "[]".to_owned()),
         ];
         assert_eq!(keys, expected);
         let sources: BTreeMap<_, _> = rows.iter().map(|row| (&*row.key, &*row.source)).collect();
