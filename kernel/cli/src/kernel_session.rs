@@ -76,10 +76,7 @@ fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKer
     let models = open_models(session, &home, &settings);
     let models = Arc::new(LiveModels::new(home.root().to_owned(), models));
     let supervised = is_supervised();
-    let supervisor = SupervisorLink::of_this_process();
-    if let Some(supervisor) = supervisor {
-        supervisor.alive();
-    }
+    let supervisor = SupervisorLink::of_this_process().inspect(|link| link.alive());
     let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(ProcessSupervisor::default())];
     let build = settings.build.clone();
     let options = BootOptions::new(home, settings);
