@@ -124,6 +124,11 @@ impl Terminal {
         }
     }
 
+    /// Sets the time until which the command has to end, from now.
+    pub fn set_time_limit(&mut self, limit: Duration) {
+        self.deadline = Instant::now() + limit;
+    }
+
     /// Waits until a text is displayed after the previously matched text.
     ///
     /// # Panics

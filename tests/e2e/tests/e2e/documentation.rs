@@ -14,13 +14,13 @@ use crate::install::Installation;
 
 /// A step of a page.
 #[derive(Debug, PartialEq)]
-enum PageStep {
+pub(crate) enum PageStep {
     Commands { script: String, fails: bool },
     Output(Vec<String>),
 }
 
 /// Returns the blocks of a page that are run or compared.
-fn page_steps(page: &str) -> Vec<PageStep> {
+pub(crate) fn page_steps(page: &str) -> Vec<PageStep> {
     let mut steps = Vec::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
@@ -62,7 +62,7 @@ fn answers(script: &str) -> Vec<(&str, String)> {
 }
 
 /// Returns one script of all blocks, which marks the end of each.
-fn page_script(steps: &[PageStep]) -> String {
+pub(crate) fn page_script(steps: &[PageStep]) -> String {
     let mut script = String::from("set -o pipefail\n");
     for (number, step) in steps.iter().enumerate() {
         let PageStep::Commands { script: block, fails } = step else { continue };

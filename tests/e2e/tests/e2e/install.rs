@@ -35,7 +35,7 @@ impl Installation {
     }
 
     /// Runs the installed program in a directory from which no home is found.
-    fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
+    pub(crate) fn run<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Output {
         let mut command = self.place.command_of(&self.prefix.join("bin/skillhost"));
         self.place.start(command.current_dir(self.place.outside()).args(args)).finish()
     }

@@ -58,6 +58,7 @@ mod process_manifest;
 mod processes;
 mod proposals;
 mod propose;
+mod readme;
 mod reference;
 mod reload;
 mod render;

@@ -15,7 +15,7 @@ use crate::fixtures::{repository_root, shipped_manifest};
 
 mod authored_skill;
 mod builtin;
-mod feed;
+pub(crate) mod feed;
 mod parts;
 
 use feed::Feed;
@@ -68,7 +68,7 @@ fn start_ask(home: &TestHome) -> Terminal {
 
 /// Approves the next call of a tool.
 #[track_caller]
-fn approve_call(terminal: &mut Terminal, agent: &str, tool: &str) {
+pub(crate) fn approve_call(terminal: &mut Terminal, agent: &str, tool: &str) {
     terminal.wait_for(&format!("{agent} asks to call {tool}"));
     terminal.wait_for("[N]o");
     terminal.send("y\n");
@@ -208,7 +208,7 @@ fn rust_extension_is_built_and_used() {
     check_final_state(&home, &feed, kernel);
 }
 
-fn python_is_missing() -> bool {
+pub(crate) fn python_is_missing() -> bool {
     let missing = test_support::program("python3").is_none();
     if missing {
         // Standard error may be closed; that must not fail the test.

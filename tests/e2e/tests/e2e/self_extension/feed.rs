@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 /// An RSS feed on a local port.
-pub(super) struct Feed {
+pub(crate) struct Feed {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
 }
@@ -16,7 +16,7 @@ struct Shared {
 }
 
 impl Feed {
-    pub(super) fn new(title: &str) -> Self {
+    pub(crate) fn new(title: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Mutex::new(Shared { titles: vec![title.to_owned()], served: 0 }));
@@ -48,16 +48,16 @@ impl Feed {
         Self { address, shared }
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/feed", self.address)
     }
 
-    pub(super) fn publish(&self, title: &str) {
+    pub(crate) fn publish(&self, title: &str) {
         self.shared.lock().unwrap().titles.push(title.to_owned());
     }
 
     /// Returns the number of requests so far.
-    pub(super) fn served(&self) -> usize {
+    pub(crate) fn served(&self) -> usize {
         self.shared.lock().unwrap().served
     }
 }
