@@ -12,8 +12,8 @@ use crate::arguments::ApproveArgs;
 
 pub(super) fn cmd_skill_approve(session: &CliContext, args: &ApproveArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;
-    let id = context.resolve_skill(&args.id)?;
-    let skill = SkillId::new(&id).ok().filter(|id| context.snapshot().get(id.as_str()).is_some());
+    let skill =
+        SkillId::new(&args.id).ok().filter(|id| context.snapshot().get(id.as_str()).is_some());
     if let Some(skill) = skill
         && !names_proposal(&context, &args.id)?
     {

@@ -110,7 +110,12 @@ pub(crate) fn open_readable_store(
 /// # Errors
 /// Several skills have such an id.
 pub(crate) fn resolve_skill(snapshot: &Snapshot, given: &str) -> Result<String, CliError> {
-    if snapshot.get(given).is_some() {
+    // A skill that cannot be used is named exactly, and the command reports why.
+    let is_problem = |problem: &Arc<ScanProblem>| {
+        let place = problem.path.ancestors().take(2).filter_map(Path::file_name);
+        place.into_iter().any(|name| name == given)
+    };
+    if snapshot.get(given).is_some() || snapshot.problems().iter().any(is_problem) {
         return Ok(given.to_owned());
     }
     resolve_id("skills", given, snapshot.skills().iter().map(|skill| skill.id().as_str()))

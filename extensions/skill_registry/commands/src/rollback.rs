@@ -11,7 +11,7 @@ use crate::arguments::RollbackArgs;
 
 pub(super) fn cmd_skill_rollback(session: &CliContext, args: &RollbackArgs) -> CommandResult {
     let context = ReviewContext::open(session)?;
-    let id = &context.resolve_skill(&args.skill)?;
+    let id = &args.skill;
     let versions = context.with_ledger(|ledger, skills| ledger.history(skills, id))?;
     let number = args.version.map_or_else(|| before_last(id, &versions), Ok)?;
     let target = context.with_ledger(|ledger, _| ledger.version(id, Some(number)))?;
