@@ -255,7 +255,15 @@ impl ConfigWatch {
                 || state.stamps.has_change_below(earlier, directory)
                 || manifest.is_in_sandbox() && state.stamps.has_change_below(earlier, &approvals);
             if may_differ {
-                self.update_one_agent(manifest, settings, pending).await;
+                let mut problems = Vec::new();
+                self.update_one_agent(manifest, settings, &mut problems).await;
+                // An agent with the same files fails because of a skill or tool, which its next
+                // turn reports: no other form of it stays in use.
+                let has_same_files = known.is_some_and(|agent| agent.manifest == manifest.manifest)
+                    && !state.stamps.has_other_stamp_below(earlier, directory);
+                if !has_same_files || manifest.is_in_sandbox() {
+                    pending.extend(problems);
+                }
             }
         }
         for (id, agent) in &current.agents {

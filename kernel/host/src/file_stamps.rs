@@ -82,12 +82,18 @@ impl HomeStamps {
 
     /// Returns whether a file below a directory differs from an earlier observation, or may differ.
     pub(crate) fn has_change_below(&self, earlier: &Self, directory: &Path) -> bool {
+        self.unsettled || earlier.unsettled || self.has_other_stamp_below(earlier, directory)
+    }
+
+    /// Returns whether a stamp differs below a directory; a change within the resolution of the
+    /// clock may be missed.
+    pub(crate) fn has_other_stamp_below(&self, earlier: &Self, directory: &Path) -> bool {
         let below = |stamps: &Self| -> BTreeMap<PathBuf, FileStamp> {
             let from = stamps.files.range(directory.to_owned()..);
             let own = from.take_while(|(path, _)| path.starts_with(directory));
             own.map(|(path, stamp)| (path.clone(), *stamp)).collect()
         };
-        self.unsettled || earlier.unsettled || below(self) != below(earlier)
+        below(self) != below(earlier)
     }
 
     /// Adds the stamp of an entry; returns its metadata if it exists.

@@ -42,8 +42,6 @@ pub(super) fn cmd_skill_disable(session: &CliContext, args: &DisableArgs) -> Com
 fn change(session: &CliContext, ids: &[String], to: SkillState) -> CommandResult {
     let home = session.home()?;
     let snapshot = home_skills::open_store(session, &SkillRoots { roots: Vec::new() })?.snapshot();
-    let ids = ids.iter().map(|id| home_skills::resolve_skill(&snapshot, id));
-    let ids = &ids.collect::<Result<Vec<String>, CliError>>()?;
     for id in ids {
         check_exists(&snapshot, id)?;
     }

@@ -1,7 +1,7 @@
 //! Tests of a running kernel on a full disk, without descriptors or without a reader of its
 //! output.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixListener;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -149,7 +149,7 @@ fn full_disk_rejects_messages_until_freed() {
     kernel.interrupt().success();
 }
 
-/// Listens on the socket of a kernel and closes the first connection after its request.
+/// Listens on the socket of a kernel and ends after a request, except that for its notices.
 fn spawn_dying_kernel(home: &TestHome) -> std::thread::JoinHandle<()> {
     let environment = Environment {
         runtime_dir: Some(home.outside().join("run").into()),
@@ -163,9 +163,13 @@ fn spawn_dying_kernel(home: &TestHome) -> std::thread::JoinHandle<()> {
     private(path.parent().unwrap());
     let listener = UnixListener::bind(&path).unwrap();
     std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut byte = [0];
-        while stream.read(&mut byte).unwrap() > 0 && byte != *b"\n" {}
+        let mut is_notices = true;
+        while is_notices {
+            let (stream, _) = listener.accept().unwrap();
+            let mut line = String::new();
+            BufReader::new(stream).read_line(&mut line).unwrap();
+            is_notices = line.contains("notices");
+        }
         std::fs::remove_file(&path).unwrap();
     })
 }

@@ -282,7 +282,9 @@ fn watch_prints_changes_until_interrupted() {
     watch.line_with("1 skill: invalid; 1 error, 1 warning");
     let path = home.path("skills/beads/SKILL.md");
     // The line of the other finding changes, which is no change of the finding.
-    fs::write(&path, format!("{HEAD}---\n\nOpen `scripts\\count.py`.\nCount. \n")).unwrap();
+    let text = format!("{HEAD}---\n\nOpen `scripts\\count.py`.\nCount. \n");
+    home.write("edited", text);
+    fs::rename(home.path("edited"), path).unwrap();
     watch.line_with("[trailing-whitespace]");
     watch.line_with("resolved[frontmatter.unknownField]: skills/beads/SKILL.md: ");
     assert_eq!(watch.line_with(" in all"), "1 new, 1 resolved; 2 in all");

@@ -56,9 +56,10 @@ pub(super) fn watch_skills(
     let mut interrupt = session.block_on(Box::pin(async { signal(SignalKind::interrupt()) }))??;
     let mut last = read_state(session, args);
     let policies = start_policies(session, args)?;
+    // Before the report: an edit that the report has missed is then a change.
+    let mut known = check_all(session, args)?;
     let report = FindingsReport::with_rule_totals(session.output, format, Profile::default());
     lint_skills(session, args, &policies, report)?;
-    let mut known = check_all(session, args)?;
     session.output.print_note("checking again when a file changes; Ctrl-C ends");
     loop {
         let pause = async { tokio::time::timeout(INTERVAL, interrupt.recv()).await.is_ok() };
