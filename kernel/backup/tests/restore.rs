@@ -230,7 +230,9 @@ fn flipped_bit_is_found() {
     let bytes = fs::read(scene.back_up()).unwrap();
     let file = scene.path("flipped.tar.gz");
     // The header of the compression has fields without meaning, such as a time.
-    for place in (10..bytes.len()).step_by(7) {
+    // The last byte before the checksum and the length may end with unused bits.
+    let last = bytes.len() - 9;
+    for place in (10..bytes.len()).step_by(7).filter(|place| *place != last) {
         let mut flipped = bytes.clone();
         flipped[place] ^= 0x10;
         fs::write(&file, &flipped).unwrap();

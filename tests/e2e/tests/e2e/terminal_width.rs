@@ -259,6 +259,8 @@ fn config_fits_terminal() {
       VALUE 30000  SOURCE default
     supervisor.within_ms
       VALUE 300000  SOURCE default
+    workspaces
+      VALUE []  SOURCE default
     == 80 columns
     home  [HOME] (ancestor, trusted)
     allow_shadowing
@@ -310,6 +312,8 @@ fn config_fits_terminal() {
       VALUE 30000  SOURCE default
     supervisor.within_ms
       VALUE 300000  SOURCE default
+    workspaces
+      VALUE []  SOURCE default
     == 80 columns, with colors
     home  [HOME] \\e[2m(ancestor, trusted)\\e[0m
     allow_shadowing
@@ -361,6 +365,8 @@ fn config_fits_terminal() {
       VALUE 30000  SOURCE default
     supervisor.within_ms
       VALUE 300000  SOURCE default
+    workspaces
+      VALUE []  SOURCE default
     == 120 columns
     home  [HOME] (ancestor, trusted)
     KEY                                          VALUE                                SOURCE
@@ -390,6 +396,7 @@ fn config_fits_terminal() {
     supervisor.delay_ms                          1000                                 default
     supervisor.silence_ms                        30000                                default
     supervisor.within_ms                         300000                               default
+    workspaces                                   []                                   default
     == 200 columns
     home  [HOME] (ancestor, trusted)
     KEY                                          VALUE                                                                  SOURCE
@@ -417,5 +424,6 @@ fn config_fits_terminal() {
     supervisor.delay_ms                          1000                                                                   default
     supervisor.silence_ms                        30000                                                                  default
     supervisor.within_ms                         300000                                                                 default
+    workspaces                                   []                                                                     default
     ");
 }
