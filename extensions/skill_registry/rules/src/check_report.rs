@@ -9,8 +9,8 @@ use crate::rule::Finding;
 /// The set of rules to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckScope {
-    /// Conformance: rules of [`RuleGroup::Validation`] that read only the head, and those that are
-    /// errors in the profile.
+    /// Conformance: rules of [`Validation`](crate::RuleGroup::Validation) that read only the head,
+    /// and those that are errors in the profile.
     #[default]
     Validate,
     /// Quality: every rule. Advice on the length of a body comes from `context-budget` alone, so
