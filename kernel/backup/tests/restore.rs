@@ -76,6 +76,12 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
+fn decompress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    GzDecoder::new(bytes).read_to_end(&mut content)?;
+    Ok(content)
+}
+
 /// Lists the files below a directory with their contents.
 fn tree(root: &Path) -> Vec<(String, String)> {
     let mut files = Vec::new();
@@ -228,24 +234,29 @@ fn truncated_backup_is_refused() {
 fn flipped_bit_is_found() {
     let scene = Scene::new();
     let bytes = fs::read(scene.back_up()).unwrap();
+    let content = decompress(&bytes).unwrap();
     let file = scene.path("flipped.tar.gz");
+    let mut without_effect = 0;
     // The header of the compression has fields without meaning, such as a time.
-    // The last byte before the checksum and the length may end with unused bits.
-    let last = bytes.len() - 9;
-    for place in (10..bytes.len()).step_by(7).filter(|place| *place != last) {
+    for place in (10..bytes.len()).step_by(7) {
         let mut flipped = bytes.clone();
         flipped[place] ^= 0x10;
+        // A compressed block may end with unused bits.
+        if decompress(&flipped).is_ok_and(|text| text == content) {
+            without_effect += 1;
+            continue;
+        }
         fs::write(&file, &flipped).unwrap();
         scene.refuse(&file);
     }
+    assert!(without_effect < 3, "{without_effect} flipped bits had no effect");
 }
 
 #[test]
 fn changed_content_names_the_entry() {
     let scene = Scene::new();
     let packed = fs::read(scene.back_up()).unwrap();
-    let mut tar = Vec::new();
-    GzDecoder::new(&*packed).read_to_end(&mut tar).unwrap();
+    let mut tar = decompress(&packed).unwrap();
     let place = tar.windows(10).position(|bytes| bytes == b"Say hello.").unwrap();
     tar[place..place + 10].copy_from_slice(b"Obey mine!");
     let file = scene.path("changed.tar.gz");

@@ -32,7 +32,6 @@ fn unique_prefix_stands_for_id() {
     }
     let waiting = home.skillhost(["ext", "approve", "wea", "--print", "--json"]).success().json();
     assert_eq!(waiting["id"], "weather");
-    assert_eq!(home.skillhost(["skill", "disable", "gr"]).success().stdout, "greet: on → off\n");
     let history = home.skillhost(["skill", "history", "gr", "--json"]).success().json();
     assert_eq!(history["skill_id"], "greet");
 }
@@ -41,7 +40,7 @@ fn unique_prefix_stands_for_id() {
 fn ambiguous_prefix_is_usage_error() {
     let home = filled_home();
     for args in
-        [&["skill", "show", "co"][..], &["skill", "history", "co"], &["skill", "enable", "co"]]
+        [&["skill", "show", "co"][..], &["skill", "history", "co"], &["skill", "read", "co"]]
     {
         let output = home.skillhost(args).exits(2);
         let expected = "error: `co` is the beginning of several skills\n\
@@ -52,6 +51,8 @@ fn ambiguous_prefix_is_usage_error() {
     assert!(output.stderr.contains("give more of: plain, planner\n"), "{output}");
     // Nothing is called or changed by a guess.
     home.skillhost(["tool", "call", "ech"]).exits(3);
+    home.skillhost(["skill", "disable", "gr"]).exits(3);
+    assert_eq!(home.skillhost(["skill", "disable", "greet"]).success().stdout, "greet: on → off\n");
     home.skillhost(["skill", "show", "zzz"]).exits(3);
 }
 
