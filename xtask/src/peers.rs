@@ -1,10 +1,11 @@
 //! `cargo xtask peers`: third-party clients and test suites against `skillhost mcp`.
 //!
-//! Optional, and never a part of `cargo xtask test`: it installs from npm and PyPI into a separate
-//! directory. A tool that cannot be installed or started is SKIPPED, with the reason. Every client
+//! Optional, and never a part of `cargo xtask test`: it installs from npm, PyPI and crates.io into a
+//! separate directory. A tool that cannot be installed or started is SKIPPED, with the reason. Every client
 //! gets a separate home directory and a dummy key; the model behind it is a script on loopback.
 
 mod check;
+mod linter;
 mod setup;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use clap::Args;
 use crate::process::run_command;
 use crate::workspace::{Result, root, target};
 use check::PeerChecks;
+use linter::compare_lint;
 use setup::InstalledTools;
 
 #[derive(Debug, Args)]
@@ -63,7 +65,12 @@ pub(crate) fn cmd_peers(args: &PeersArgs) -> Result<()> {
     let skills = args.skills.clone().unwrap_or_else(|| root().join("sandbox/skills"));
     let skills = std::fs::canonicalize(skills)?;
     let tools = InstalledTools::install(&dir);
-    let rows = PeerChecks::new(&dir, &program, &skills, &tools)?.run();
+    let mut rows = PeerChecks::new(&dir, &program, &skills, &tools)?.run();
+    rows.push(PeerRow {
+        peer: "agnix",
+        check: "CPU time of `skill lint` on the skills".into(),
+        verdict: compare_lint(&program, &tools.linter, &skills, args.program.is_some()),
+    });
     print(&rows)
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::process::display_command;
+use crate::process::{cargo_command, display_command};
 
 /// Node for the Inspector, which needs a newer one than many machines have.
 const NODE: &str = "node@22";
@@ -17,6 +17,9 @@ const PACKAGES: [&str; 4] = [
     "@openai/codex@^0.169.0",
 ];
 
+/// The crate of the linter and its version.
+const LINTER: (&str, &str) = ("agnix-cli", "^0.60");
+
 /// The installed tools, or the reasons why they are missing.
 pub(super) struct InstalledTools {
     /// The directory of the installed commands.
@@ -24,6 +27,8 @@ pub(super) struct InstalledTools {
     pub(super) npm: Result<(), String>,
     /// A Python that has the package `mcp`.
     pub(super) python: Result<PathBuf, String>,
+    /// A linter of files for agents, to compare the speed with.
+    pub(super) linter: Result<PathBuf, String>,
 }
 
 impl InstalledTools {
@@ -31,7 +36,12 @@ impl InstalledTools {
     pub(super) fn install(dir: &Path) -> Self {
         let folder = dir.join("npm");
         let bin = folder.join("node_modules/.bin");
-        Self { npm: npm(&folder, &bin), bin, python: python(&dir.join("py")) }
+        Self {
+            npm: npm(&folder, &bin),
+            bin,
+            python: python(&dir.join("py")),
+            linter: linter(&dir.join("cargo")),
+        }
     }
 
     /// Returns the path of a command, or the reason why it is missing.
@@ -70,6 +80,16 @@ fn python(folder: &Path) -> Result<PathBuf, String> {
     }
     run_captured(Command::new(&python).args(["-m", "pip", "install", "--quiet", "mcp>=2"]))?;
     Ok(python)
+}
+
+/// Builds the linter with the flags of its release.
+fn linter(folder: &Path) -> Result<PathBuf, String> {
+    let program = folder.join("bin/agnix");
+    if !program.exists() {
+        let mut command = cargo_command(["install", LINTER.0, "--version", LINTER.1, "--locked"]);
+        run_captured(command.arg("--quiet").arg("--root").arg(folder))?;
+    }
+    Ok(program)
 }
 
 /// Runs a command; the last line of its output explains a failure.
