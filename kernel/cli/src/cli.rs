@@ -16,11 +16,13 @@ use clap_complete::Shell;
 use skill_commands::{ExportArgs, SkillCommand};
 use skillhost_builder::ExtensionTemplate;
 use skillhost_chat::{AskArgs, ChatArgs, WorkspaceArgs};
-use skillhost_operations::{BackupArgs, LogsArgs, RestoreArgs, ServiceCommand};
+use skillhost_operations::{
+    BackupArgs, InitArgs, LogsArgs, RestoreArgs, ServiceCommand, TrustArgs,
+};
 use skillhost_terminal::GlobalArgs;
 
 pub(crate) use events::{EventCommand, TailArgs};
-pub(crate) use mcp::{LabeledRoot, McpArgs, McpClient, McpCommand, ServeArgs};
+pub(crate) use mcp::{LabeledRoot, McpArgs, McpCommand, ServeArgs};
 pub(crate) use models::{CheckArgs, ModelCommand};
 pub(crate) use threads::ThreadCommand;
 
@@ -302,26 +304,6 @@ pub(crate) enum SchemaTarget {
     Manifest,
     /// skillhost.yaml
     Settings,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct InitArgs {
-    /// Directory of the home; created if it does not exist
-    #[arg(value_name = "DIR")]
-    pub(crate) dir: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TrustArgs {
-    /// Home directory [default: the home of the working directory]
-    #[arg(value_name = "DIR")]
-    pub(crate) dir: Option<PathBuf>,
-    /// List the trusted homes
-    #[arg(long, conflicts_with = "dir")]
-    pub(crate) list: bool,
-    /// Remove the trust of a home
-    #[arg(long, conflicts_with = "list")]
-    pub(crate) remove: bool,
 }
 
 #[derive(Debug, Args)]

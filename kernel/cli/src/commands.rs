@@ -9,7 +9,6 @@ mod ext;
 mod ext_approve;
 mod ext_build;
 mod ext_new;
-mod init;
 mod man;
 mod mcp;
 mod models;
@@ -20,7 +19,6 @@ mod schema;
 pub(crate) mod supervise;
 mod threads;
 mod tool;
-mod trust;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -30,7 +28,8 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 use skillhost_home::Home;
 use skillhost_operations::{
-    WaitingReviews, cmd_backup, cmd_logs, cmd_restore, cmd_service, cmd_status, cmd_stop,
+    WaitingReviews, cmd_backup, cmd_init, cmd_logs, cmd_restore, cmd_service, cmd_status, cmd_stop,
+    cmd_trust,
 };
 use skillhost_terminal::{
     CliContext, CliError, ColorArg, CommandResult, LogFileWriter, LogWriter, Output, exit,
@@ -163,8 +162,8 @@ fn dispatch(session: &CliContext, command: &TopLevelCommand) -> CommandResult {
             config::cmd_config(session)
         }
         TopLevelCommand::Schema(args) => schema::cmd_schema(args),
-        TopLevelCommand::Init(args) => init::cmd_init(session, args),
-        TopLevelCommand::Trust(args) => trust::cmd_trust(session, args),
+        TopLevelCommand::Init(args) => cmd_init(session, args),
+        TopLevelCommand::Trust(args) => cmd_trust(session, args),
         TopLevelCommand::Completions(args) => completions(args),
         TopLevelCommand::Man(args) => man::cmd_man(session, args),
     }

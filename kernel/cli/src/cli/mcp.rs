@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use skillhost_clients::McpClient;
 
 /// Serves one client on standard input and output, or many over HTTP, until the client disconnects
 /// or the server is interrupted. With a home, the exports of its extensions and its skills are
@@ -59,19 +60,6 @@ pub(crate) struct ServeArgs {
     /// Additional origin of web pages that may use the HTTP server, besides those of this machine
     #[arg(long = "allow-origin", value_name = "ORIGIN", requires = "http")]
     pub(crate) origins: Vec<String>,
-}
-
-/// A client that can use an MCP server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum McpClient {
-    /// Claude Code
-    Claude,
-    /// Codex
-    Codex,
-    /// Gemini CLI
-    Gemini,
-    /// Cursor
-    Cursor,
 }
 
 fn http_address(text: &str) -> Result<SocketAddr, String> {

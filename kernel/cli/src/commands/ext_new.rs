@@ -6,7 +6,6 @@ use std::path::Path;
 use serde_json::json;
 use skill_commands::create_directory;
 use skillhost_builder::{ExtensionTemplate, ScaffoldError, ScaffoldRequest};
-use skillhost_files::write_atomically;
 use skillhost_home::{Installation, discover_manifests};
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::OperatorCommand;
@@ -92,13 +91,6 @@ fn find_sdk(session: &CliContext, args: &ExtensionNewArgs) -> Result<String, Cli
     sdk.into_os_string().into_string().map_err(|sdk| {
         CliError::usage(format!("{}: the SDK's path is not UTF-8", Path::new(&sdk).display()))
     })
-}
-
-pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)
-        .and_then(|()| write_atomically(path, bytes))
-        .map_err(|error| CliError::io(path, &error))
 }
 
 fn no_sdk() -> CliError {

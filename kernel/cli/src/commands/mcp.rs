@@ -1,6 +1,5 @@
 //! `skillhost mcp`: the registry as an MCP server for other agents.
 
-mod client_config;
 mod folder;
 
 use std::io::IsTerminal as _;
@@ -8,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use skillhost_clients::cmd_mcp_config;
 use skillhost_core::PluginLoader;
 use skillhost_home::{Home, Installation, Settings, discover_manifests};
 use skillhost_kernel::{BootOptions, Kernel};
@@ -31,7 +31,7 @@ const REGISTRY: &str = "skill_registry";
 pub(super) fn cmd_mcp(session: &CliContext, args: &McpArgs) -> CommandResult {
     let args = match &args.command {
         Some(McpCommand::Config { client } | McpCommand::Install { client, .. }) => {
-            return client_config::cmd_mcp_config(session, *client);
+            return cmd_mcp_config(session, *client);
         }
         Some(McpCommand::Serve(args)) => args,
         None => &args.serve,

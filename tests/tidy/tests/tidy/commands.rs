@@ -17,6 +17,7 @@ const SPELLING: &[&str] = &[
     "kernel/cli",
     "kernel/terminal",
     "kernel/operations",
+    "kernel/clients",
     "kernel/payload/src/operator_command.rs",
     "extensions/skill_registry/commands",
     "xtask",

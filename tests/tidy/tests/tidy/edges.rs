@@ -19,6 +19,7 @@ const LAYERS: &[&[&str]] = &[
         "skillhost-builder",
         "skillhost-command",
         "skillhost-operations",
+        "skillhost-clients",
         "skill-service",
         "skill-lsp",
     ],
@@ -181,10 +182,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "skillhost-events",
             "skillhost-files",
             "skillhost-home",
+            // The schema that `init` writes.
+            "skillhost-manifest",
             "skillhost-payload",
             "skillhost-terminal",
         ],
     ),
+    // The configuration of other programs; the server itself is of no concern to it.
+    ("skillhost-clients", &["skillhost-terminal"]),
     (
         "skillhost-chat",
         &[
@@ -200,6 +205,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "skillhost",
         &[
             "skillhost-chat",
+            "skillhost-clients",
             "skillhost-kernel",
             "skillhost-agents",
             "skillhost-core",

@@ -117,6 +117,7 @@ fn offline_commands_boot_no_kernel() {
         "kernel/cli/src",
         "kernel/terminal/src",
         "kernel/operations/src",
+        "kernel/clients/src",
         "extensions/skill_registry/commands/src",
     ];
     assert_exact(

@@ -6,9 +6,13 @@ use serde_json::json;
 use skillhost_home::{Home, HomeSource, trust as record_trust, trusted_homes, untrust};
 use skillhost_terminal::{CliContext, CommandResult, display_safe, exit};
 
-use crate::cli::TrustArgs;
+use crate::arguments::TrustArgs;
 
-pub(super) fn cmd_trust(session: &CliContext, args: &TrustArgs) -> CommandResult {
+/// Trusts a home, lists the trusted homes, or removes the trust of one.
+///
+/// # Errors
+/// The home is missing or broken, or the record of trusted homes is not usable.
+pub fn cmd_trust(session: &CliContext, args: &TrustArgs) -> CommandResult {
     if args.list {
         return list(session);
     }

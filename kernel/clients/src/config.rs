@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 use skillhost_terminal::{CliContext, CliError, CommandResult, display_safe, exit};
 
-use crate::cli::McpClient;
+use crate::client::McpClient;
 
 /// The name under which clients know the server.
 const NAME: &str = "skillhost";
@@ -30,7 +30,10 @@ struct ClientConfigText {
 
 /// Prints the configuration for a client. If a home is found, the configuration names it, because a
 /// client starts the server in a directory of its own choice.
-pub(super) fn cmd_mcp_config(session: &CliContext, client: McpClient) -> CommandResult {
+///
+/// # Errors
+/// A path is not UTF-8, or the output fails.
+pub fn cmd_mcp_config(session: &CliContext, client: McpClient) -> CommandResult {
     let program = std::env::current_exe()?;
     let home = session.home().ok();
     let home = home.as_ref().map(|home| home.root());

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::json;
+use skillhost_files::write_atomically;
 use skillhost_home::{Home, HomeSource, Installation, Settings, discover_manifests, trust};
 use skillhost_terminal::{CliContext, CliError, CommandResult, Output, display_safe, exit};
 
-use super::ext_new::write;
-use crate::cli::InitArgs;
+use crate::arguments::InitArgs;
 
 /// The directories that receive files.
 const FOLDERS: [&str; 7] = [
@@ -27,9 +27,13 @@ const FOLDERS: [&str; 7] = [
 /// The number of files listed one by one.
 const MAX_LISTED_FILES: usize = 20;
 
-const SETTINGS: &str = include_str!("../../templates/skillhost.yaml");
+const SETTINGS: &str = include_str!("../templates/skillhost.yaml");
 
-pub(super) fn cmd_init(session: &CliContext, args: &InitArgs) -> CommandResult {
+/// Creates a home, or adds the shipped files that a home does not have.
+///
+/// # Errors
+/// The installation is incomplete, or a file cannot be written.
+pub fn cmd_init(session: &CliContext, args: &InitArgs) -> CommandResult {
     let installation = Installation::from_current_exe().ok_or_else(|| {
         CliError::new(
             exit::NOT_FOUND,
@@ -255,4 +259,11 @@ fn copy_missing(from: &Path, to: &Path, made: &mut Vec<PathBuf>) -> Result<(), C
         }
     }
     Ok(())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)
+        .and_then(|()| write_atomically(path, bytes))
+        .map_err(|error| CliError::io(path, &error))
 }
