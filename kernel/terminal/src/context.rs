@@ -101,9 +101,16 @@ impl CliContext {
     /// Spells a command for the home of this one: with `--home` where this command was given it.
     #[must_use]
     pub fn spell_command(&self, command: OperatorCommand<'_>) -> String {
+        self.spell_arguments(&format!("{command:#}"))
+    }
+
+    /// Spells a command line of this program for the home of this one, as
+    /// [`CliContext::spell_command`] does.
+    #[must_use]
+    pub fn spell_arguments(&self, arguments: &str) -> String {
         match &self.home_argument {
-            Some(dir) => format!("skillhost --home {} {command:#}", quote_for_shell(dir)),
-            None => command.to_string(),
+            Some(dir) => format!("skillhost --home {} {arguments}", quote_for_shell(dir)),
+            None => format!("skillhost {arguments}"),
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use skillhost_clients::McpClient;
+use skillhost_clients::{ClientInstallArgs, McpClient};
 
 /// Serves one client on standard input and output, or many over HTTP, until the client disconnects
 /// or the server is interrupted. With a home, the exports of its extensions and its skills are
@@ -28,15 +28,12 @@ pub(crate) enum McpCommand {
         /// Client
         client: McpClient,
     },
-    /// The earlier spelling of `mcp config`
-    #[command(hide = true)]
-    Install {
-        /// Client
-        client: McpClient,
-        /// Print the configuration; the files of clients are never written
-        #[arg(long, required = true)]
-        print: bool,
-    },
+    /// Add this server to the configuration of a client
+    ///
+    /// Runs the client's own command, such as `claude mcp add`, after showing it and asking. Where the
+    /// client's program is not found, prints the text for its configuration file and ends with exit
+    /// code 3. See docs/mcp.md.
+    Install(ClientInstallArgs),
 }
 
 #[derive(Debug, Args)]

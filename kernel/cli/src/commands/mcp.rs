@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use skillhost_clients::cmd_mcp_config;
+use skillhost_clients::{cmd_mcp_config, cmd_mcp_install};
 use skillhost_core::PluginLoader;
 use skillhost_home::{Home, Installation, Settings, discover_manifests};
 use skillhost_kernel::{BootOptions, Kernel};
@@ -30,9 +30,8 @@ const REGISTRY: &str = "skill_registry";
 
 pub(super) fn cmd_mcp(session: &CliContext, args: &McpArgs) -> CommandResult {
     let args = match &args.command {
-        Some(McpCommand::Config { client } | McpCommand::Install { client, .. }) => {
-            return cmd_mcp_config(session, *client);
-        }
+        Some(McpCommand::Config { client }) => return cmd_mcp_config(session, *client),
+        Some(McpCommand::Install(args)) => return cmd_mcp_install(session, args),
         Some(McpCommand::Serve(args)) => args,
         None => &args.serve,
     };

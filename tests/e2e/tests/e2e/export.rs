@@ -286,7 +286,7 @@ fn mcp_install_prints_client_config() {
     }
     --- stderr
     note: for .mcp.json of a project, or ~/.claude.json of the user
-    note: the same, by the client itself: claude mcp add --transport stdio skillhost -- [TARGET]/skillhost --home [HOME] mcp
+    note: the same, by the client itself: claude mcp add --transport stdio --scope user skillhost -- [TARGET]/skillhost --home [HOME] mcp
     "#);
     insta::assert_snapshot!(home.skillhost(["mcp", "install", "codex", "--print"]), @r#"
     exit 0
@@ -305,6 +305,6 @@ fn mcp_install_prints_client_config() {
     let server = json!({"command": program, "args": ["--home", root, "mcp"]});
     assert_eq!(text, json!({"mcpServers": {"skillhost": server}}));
     assert_eq!(gemini["user_file"], json!("~/.gemini/settings.json"));
-    home.skillhost(["mcp", "install", "cursor"]).exits(2);
+    home.skillhost(["mcp", "install", "nope", "--print"]).exits(2);
     assert_eq!(list_names(&home.root()), ["sandbox"]);
 }

@@ -19,6 +19,7 @@ mod builds;
 mod chat_approvals;
 mod chat_input;
 mod chat_screens;
+mod client_install;
 mod command_line;
 mod config;
 mod conventions;

@@ -189,7 +189,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // The configuration of other programs; the server itself is of no concern to it.
-    ("skillhost-clients", &["skillhost-terminal"]),
+    ("skillhost-clients", &["skillhost-files", "skillhost-home", "skillhost-terminal"]),
     (
         "skillhost-chat",
         &[

@@ -188,8 +188,10 @@ fn children_are_started_in_one_place() {
         &["kernel", "extensions"],
         &[
             "kernel/sandbox/src/launch.rs",
-            // The editor and the pager of the person at the terminal, and the kernel itself.
+            // The editor and the pager of the person at the terminal, the program of an MCP client
+            // whose command line that person has seen, and the kernel itself.
             "extensions/skill_registry/commands/src/review/editor.rs",
+            "kernel/clients/src/client_program.rs",
             "kernel/cli/src/commands/supervise.rs",
             "kernel/terminal/src/output/paging.rs",
         ],
