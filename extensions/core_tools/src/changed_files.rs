@@ -48,7 +48,8 @@ pub(crate) struct FileSide {
 #[derive(Debug)]
 pub(crate) enum FileContent {
     Object(ObjectId),
-    Worktree(Vec<u8>),
+    /// That of the file: all changed files together can be larger than the memory.
+    Worktree,
 }
 
 /// All changes, sorted by path.
@@ -145,9 +146,7 @@ fn compare_index(
         let new = match state {
             WorktreeState::Same if before == Some(staged) => continue,
             WorktreeState::Same => Some(FileSide::from(staged)),
-            WorktreeState::Changed { mode, content } => {
-                Some(FileSide { mode, content: FileContent::Worktree(content) })
-            }
+            WorktreeState::Changed(mode) => Some(FileSide { mode, content: FileContent::Worktree }),
             WorktreeState::Deleted if before.is_none() => continue,
             WorktreeState::Deleted => None,
             WorktreeState::Unknown => {
@@ -175,27 +174,31 @@ fn compare_index(
         notes.push(format!("not compared, too large or not readable: {}", list_names(&unknown)));
     }
     if with_worktree {
-        let untracked = find_untracked(roots, place, &known, control)?;
+        let (untracked, is_partial) = find_untracked(roots, place, &known, control)?;
         if !untracked.is_empty() {
             notes.push(format!("not known to git: {}", list_names(&untracked)));
+        }
+        if is_partial {
+            notes.push("the time was over before all files not known to git were found".to_owned());
         }
     }
     Ok((files, notes))
 }
 
-/// Finds the files of the worktree that are neither in the index nor ignored.
+/// Finds the files of the worktree that are neither in the index nor ignored; the second value is
+/// true if the time was over before all were found.
 fn find_untracked(
     roots: &FileRoots,
     place: &RepositoryPlace,
     known: &BTreeSet<&str>,
     control: &WalkControl,
-) -> Result<Vec<String>, ExtensionError> {
+) -> Result<(Vec<String>, bool), ExtensionError> {
     let directory = place.prefix.strip_suffix('/');
     let directory = DirectoryPath::new(directory)?;
     let found = Mutex::new(BTreeSet::new());
     // Of the place, only these can be used on several threads.
     let (prefix, filter) = (place.prefix.as_str(), place.filter.as_str());
-    walk_files(roots, &directory, &WalkFilter::untracked(), control, || {
+    let report = walk_files(roots, &directory, &WalkFilter::untracked(), control, || {
         |file: &WalkedFile<'_>| {
             let path = &file.path[prefix.len()..];
             if !known.contains(path) && is_within(filter, path) {
@@ -205,7 +208,7 @@ fn find_untracked(
         }
     })?;
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(found.into_iter().collect())
+    Ok((found.into_iter().collect(), report.timed_out))
 }
 
 fn list_names(names: &[String]) -> String {
@@ -219,7 +222,7 @@ fn list_names(names: &[String]) -> String {
 fn join_renames(files: &mut Vec<ChangedFile>) {
     let object = |side: &Option<FileSide>| match side.as_ref().map(|side| &side.content) {
         Some(FileContent::Object(id)) => Some(*id),
-        Some(FileContent::Worktree(_)) | None => None,
+        Some(FileContent::Worktree) | None => None,
     };
     let mut gone: BTreeMap<ObjectId, String> = BTreeMap::new();
     for file in files.iter().filter(|file| file.new.is_none()) {

@@ -15,6 +15,7 @@ use crate::repository::{
 use crate::result::ToolResult;
 use crate::roots::FileRoots;
 use crate::walk::WalkControl;
+use crate::worktree::Worktree;
 
 /// The maximum bytes of the diffs of one result.
 const MAX_DIFF: usize = 40 << 10;
@@ -64,7 +65,7 @@ pub fn git_diff(
     args: &GitDiffArgs,
     control: &WalkControl,
 ) -> Result<ToolResult, ExtensionError> {
-    let place = RepositoryPlace::find(roots, args.path.as_deref())?;
+    let place = RepositoryPlace::find(roots, args.path.as_deref(), control)?;
     let repository = &place.repository;
     let head = repository.head()?;
     let base = match args.target {
@@ -101,7 +102,7 @@ pub fn git_diff(
     if let (DiffTarget::Branch, Some(id)) = (args.target, head.id) {
         commits = write_commits(&mut text, repository, id, base.id, control)?;
     }
-    let diffs = write_files(&mut text, &place, &changes.files, args.summary)?;
+    let diffs = write_files(&mut text, &place, &changes.files, args.summary, control)?;
     let mut notes = changes.notes;
     if args.target == DiffTarget::Branch {
         // Changes that are not committed are part of what the user sees as the branch.
@@ -207,17 +208,20 @@ fn write_files(
     place: &RepositoryPlace,
     files: &[ChangedFile],
     is_summary: bool,
+    control: &WalkControl,
 ) -> Result<FileDiffs, GitError> {
     let mut diffs = FileDiffs { text: String::new(), files: Vec::new(), is_complete: true };
     let (mut added, mut removed, mut hidden) = (0, 0, Vec::new());
+    let mut worktree = Worktree::new(place, (0, 0));
     for (number, file) in files.iter().enumerate() {
-        if number == MAX_FILES {
-            let _ = writeln!(text, "… and {} more files", files.len() - MAX_FILES);
+        // Comparing the lines of one file can take a second.
+        if number == MAX_FILES || control.is_over() {
+            let _ = writeln!(text, "… and {} more files", files.len() - number);
             diffs.is_complete = false;
             break;
         }
         let path = format!("{}{}", place.prefix, file.path);
-        let change = describe_change(place, file, &path)?;
+        let change = describe_change(place, &mut worktree, file, &path)?;
         added += change.added;
         removed += change.removed;
         let _ = writeln!(text, " {} {}{}", file.letter(), display_safe(&path), change.note);
@@ -240,7 +244,7 @@ fn write_files(
     }
     let count = files.len();
     let files = if count == 1 { "file" } else { "files" };
-    let part = if count > MAX_FILES { " in those listed" } else { "" };
+    let part = if diffs.files.len() < count { " in those listed" } else { "" };
     let _ = writeln!(text, "[{count} {files}, +{added} -{removed} lines{part}]");
     if !hidden.is_empty() {
         diffs.is_complete = false;
@@ -265,6 +269,7 @@ struct FileChange {
 
 fn describe_change(
     place: &RepositoryPlace,
+    worktree: &mut Worktree<'_>,
     file: &ChangedFile,
     path: &str,
 ) -> Result<FileChange, GitError> {
@@ -279,10 +284,13 @@ fn describe_change(
     }
     let mut texts = Vec::new();
     for side in sides {
-        let content = match side.as_ref().map(|side| &side.content) {
+        let content = match side.as_ref().map(|side| (side.mode, &side.content)) {
             None => Vec::new(),
-            Some(FileContent::Worktree(bytes)) => bytes.clone(),
-            Some(FileContent::Object(id)) => match place.repository.blob(*id) {
+            Some((mode, FileContent::Worktree)) => match worktree.read(&file.path, mode)? {
+                Some(bytes) => bytes,
+                None => return Ok(note(" (not readable)".to_owned())),
+            },
+            Some((_, FileContent::Object(id))) => match place.repository.blob(*id) {
                 Ok(bytes) => bytes,
                 Err(GitError::TooLarge(size)) => return Ok(note(format!(" ({size} bytes)"))),
                 Err(error) => return Err(error),
@@ -302,8 +310,10 @@ fn describe_change(
         }
         _ => String::new(),
     };
-    let (added, removed) = skill_diff::count_changes(&texts[0], &texts[1]);
     let diff = skill_diff::unified_diff(&texts[0], &texts[1], path);
+    // After the two header lines, each line begins with its mark.
+    let count = |mark| diff.split('\n').skip(2).filter(|line| line.starts_with(mark)).count();
+    let (added, removed) = (count('+'), count('-'));
     Ok(FileChange { added, removed, note: format!("  +{added} -{removed}{mode}"), diff })
 }
 

@@ -7,7 +7,7 @@ use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ExtensionError, json};
 
 use crate::git_place::RepositoryPlace;
-use crate::printable::display_safe;
+use crate::printable::{display_safe, truncate};
 use crate::repository::{Commit, CommitWalk, GitError, Head, ObjectId, find_in_tree, short_ref};
 use crate::result::ToolResult;
 use crate::roots::FileRoots;
@@ -22,6 +22,10 @@ const MAX_LINES: usize = 12;
 
 /// The maximum length of a line of a message, in bytes.
 const MAX_LINE: usize = 300;
+
+/// The maximum bytes of a commit's message, and number of its parents, in the structured result.
+const MAX_MESSAGE: usize = 4 << 10;
+const MAX_PARENTS: usize = 64;
 
 /// The maximum bytes of a result.
 const MAX_BYTES: usize = 48 << 10;
@@ -45,7 +49,7 @@ pub fn git_log(
     args: &GitLogArgs,
     control: &WalkControl,
 ) -> Result<ToolResult, ExtensionError> {
-    let place = RepositoryPlace::find(roots, args.path.as_deref())?;
+    let place = RepositoryPlace::find(roots, args.path.as_deref(), control)?;
     let repository = &place.repository;
     let head = repository.head()?;
     let start = match (&args.revision, head.id) {
@@ -68,10 +72,10 @@ pub fn git_log(
         write_commit(&mut text, id, &commit);
         commits.push(json!({
             "id": id.to_string(),
-            "parents": commit.parents.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "author": commit.author,
+            "parents": commit.parents.iter().take(MAX_PARENTS).map(ToString::to_string).collect::<Vec<_>>(),
+            "author": truncate(&commit.author, MAX_LINE),
             "authored": commit.authored,
-            "message": commit.message,
+            "message": truncate(&commit.message, MAX_MESSAGE),
         }));
     }
     let count = match commits.len() {
@@ -106,7 +110,7 @@ pub(crate) fn describe_head(head: &Head) -> String {
 
 /// Writes a commit with the beginning of its message.
 pub(crate) fn write_commit(text: &mut String, id: ObjectId, commit: &Commit) {
-    let author = display_safe(commit.author.split('<').next().unwrap_or_default().trim());
+    let author = shorten(commit.author.split('<').next().unwrap_or_default().trim());
     let when = format_minute(commit.authored.saturating_mul(1_000));
     let mut lines = commit.message.lines();
     let subject = shorten(lines.next().unwrap_or("(no message)"));
@@ -123,9 +127,7 @@ pub(crate) fn write_commit(text: &mut String, id: ObjectId, commit: &Commit) {
 }
 
 fn shorten(line: &str) -> String {
-    let end = line.floor_char_boundary(MAX_LINE);
-    let dots = if end < line.len() { "…" } else { "" };
-    format!("{}{dots}", display_safe(&line[..end]))
+    display_safe(&truncate(line, MAX_LINE))
 }
 
 /// Returns whether a commit changes the named path, compared with its first parent.

@@ -7,7 +7,8 @@ use skillhost_sdk::{ErrorKind, ExtensionError};
 
 use crate::path::DirectoryPath;
 use crate::repository::Repository;
-use crate::roots::{FileRoots, REPOSITORY};
+use crate::roots::{FileRoots, REPOSITORY, WalkBorder};
+use crate::walk::WalkControl;
 
 /// An open repository, and its place.
 pub(crate) struct RepositoryPlace {
@@ -16,6 +17,8 @@ pub(crate) struct RepositoryPlace {
     pub(crate) worktree: Dir,
     /// The device of the worktree.
     pub(crate) device: u64,
+    /// What lies in the worktree, but out of reach.
+    pub(crate) border: WalkBorder,
     /// The path of the worktree for tools: empty, or with a slash at the end.
     pub(crate) prefix: String,
     /// The part of the repository that the path names, empty for all of it.
@@ -25,7 +28,11 @@ pub(crate) struct RepositoryPlace {
 impl RepositoryPlace {
     /// Finds the repository of a path: the nearest one at or above it, but not above the sandbox or
     /// the workspace. The path itself may be gone.
-    pub(crate) fn find(roots: &FileRoots, path: Option<&str>) -> Result<Self, ExtensionError> {
+    pub(crate) fn find(
+        roots: &FileRoots,
+        path: Option<&str>,
+        control: &WalkControl,
+    ) -> Result<Self, ExtensionError> {
         let path = DirectoryPath::new(path)?;
         let root = roots.open_root(path.workspace())?;
         let border = root.border();
@@ -65,9 +72,9 @@ impl RepositoryPlace {
         if !border.admits(metadata.dev(), metadata.ino()) {
             return Err(no_repository_error(&named));
         }
-        let repository = Repository::open(git)?;
+        let repository = Repository::open(git, control)?;
         let filter = components[depth..].join("/");
-        Ok(Self { repository, worktree, device: metadata.dev(), prefix, filter })
+        Ok(Self { repository, worktree, device: metadata.dev(), border, prefix, filter })
     }
 
     /// Returns whether the path that was named has this file of the repository.

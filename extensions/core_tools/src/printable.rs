@@ -1,12 +1,21 @@
-//! Untrusted names on one line.
+//! Untrusted text in results.
+
+use std::borrow::Cow;
+
+use skillhost_payload::is_hidden;
+
+/// Cuts a long text between characters.
+pub(crate) fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
+    match text.floor_char_boundary(limit) {
+        end if end < text.len() => Cow::Owned(format!("{}…", &text[..end])),
+        _ => Cow::Borrowed(text),
+    }
+}
 
 /// Shows an untrusted name on one line.
 pub(crate) fn display_safe(name: &str) -> String {
-    let is_odd = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-                | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-    };
+    // The emoji selectors are part of visible characters.
+    let is_odd = |c: char| is_hidden(c) && !matches!(c, '\u{fe0e}' | '\u{fe0f}');
     name.chars()
         .map(|c| if is_odd(c) { c.escape_unicode().to_string() } else { c.to_string() })
         .collect()

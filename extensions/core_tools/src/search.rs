@@ -14,7 +14,7 @@ use skillhost_sdk::serde::{self, Deserialize};
 use skillhost_sdk::{ExtensionError, json};
 
 use crate::path::DirectoryPath;
-use crate::printable::display_safe;
+use crate::printable::{display_safe, truncate};
 use crate::result::ToolResult;
 use crate::roots::FileRoots;
 use crate::walk::{WalkControl, WalkFilter, WalkReport, WalkedFile, walk_files};
@@ -173,7 +173,7 @@ impl MatchCollector {
             return;
         }
         let text = String::from_utf8_lossy(bytes);
-        let text = shorten(text.trim_end_matches(['\n', '\r']));
+        let text = truncate(text.trim_end_matches(['\n', '\r']), MAX_LINE).into_owned();
         self.matches.lines.push(FoundLine { number: number.unwrap_or(0), text, is_match });
     }
 }
@@ -196,14 +196,6 @@ impl Sink for MatchCollector {
         self.is_binary = end.binary_byte_offset().is_some();
         Ok(())
     }
-}
-
-/// Cuts a long line between characters.
-fn shorten(line: &str) -> String {
-    if line.len() <= MAX_LINE {
-        return line.to_owned();
-    }
-    format!("{}…", &line[..line.floor_char_boundary(MAX_LINE)])
 }
 
 impl FoundMatches {
@@ -236,6 +228,10 @@ impl FoundMatches {
         let mut is_cut = self.files.len() < self.total_files;
         'files: for (path, file) in &self.files {
             if args.files_only {
+                if text.len() > MAX_BYTES {
+                    is_cut = true;
+                    break;
+                }
                 text.push_str(&format!("{} ({})\n", display_safe(path), file.count));
                 values.push(json!({"path": path, "matches": file.count}));
                 continue;
@@ -245,7 +241,7 @@ impl FoundMatches {
             is_cut |= listed_entries(file) < usize::try_from(file.count).unwrap_or(usize::MAX);
             let mut previous = 0;
             for line in &file.lines {
-                if listed == limit || text.len() > MAX_BYTES {
+                if listed == limit && line.is_match || text.len() > MAX_BYTES {
                     is_cut = true;
                     break 'files;
                 }

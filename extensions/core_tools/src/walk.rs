@@ -12,7 +12,7 @@ use std::time::Instant;
 use cap_fs_ext::MetadataExt as _;
 use cap_std::fs::Dir;
 use ignore::overrides::{Override, OverrideBuilder};
-use skillhost_files::jail;
+use skillhost_files::jail::{self, JailError};
 use skillhost_sdk::{ExtensionError, Result};
 
 use crate::ignore_rules::{IgnoreFiles, IgnoreRules};
@@ -21,6 +21,10 @@ use crate::roots::{FileRoots, REPOSITORY, WalkBorder};
 
 /// The number of files of a directory that one step of the work has.
 const BATCH: usize = 256;
+
+/// The deepest directory that is visited. No tool opens deeper paths, and each directory above one
+/// that waits is open.
+const MAX_DEPTH: usize = 64;
 
 /// The largest number of threads of a walk.
 const MAX_THREADS: usize = 8;
@@ -230,8 +234,15 @@ impl Walk<'_> {
     }
 
     fn enter(&self, above: &WalkedDirectory, name: &str, visit: &mut impl FnMut(&WalkedFile<'_>)) {
-        // An entry that is gone, or a link by now, is no part of the walk.
-        let Ok(dir) = jail::open_component(&above.dir, name) else { return };
+        let dir = match jail::open_component(&above.dir, name) {
+            Ok(dir) if above.rel.matches('/').count() < MAX_DEPTH => dir,
+            Ok(_) | Err(JailError::Io(_)) => {
+                self.unreadable.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            // An entry that is gone, or a link by now, is no part of the walk.
+            Err(_) => return,
+        };
         match dir.dir_metadata() {
             Ok(metadata) if self.border.admits(metadata.dev(), metadata.ino()) => {}
             _ => return,

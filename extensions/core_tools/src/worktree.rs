@@ -16,10 +16,8 @@ const MAX_FILE: u64 = 16 << 20;
 pub(crate) enum WorktreeState {
     /// It is the file of the index.
     Same,
-    Changed {
-        mode: FileMode,
-        content: Vec<u8>,
-    },
+    /// It has another content or mode; the content is read when it is shown.
+    Changed(FileMode),
     Deleted,
     /// It is too large, or cannot be read.
     Unknown,
@@ -31,7 +29,15 @@ pub(crate) struct Worktree<'p> {
     place: &'p RepositoryPlace,
     /// When the index was written: files that changed at that moment are compared by content.
     written: (i64, u32),
-    parent: Option<(String, Option<Dir>)>,
+    parent: Option<(String, ParentDirectory)>,
+}
+
+/// The directory of a file of the index.
+enum ParentDirectory {
+    Open(Dir),
+    Missing,
+    /// It is private data, the home or on another device: an index can name any path.
+    OutOfReach,
 }
 
 impl<'p> Worktree<'p> {
@@ -48,7 +54,11 @@ impl<'p> Worktree<'p> {
         let (_, name) = path.split();
         // Copied: the directory borrows the whole reader.
         let (place, written) = (self.place, self.written);
-        let Some(dir) = self.parent(&entry.path)? else { return Ok(WorktreeState::Deleted) };
+        let dir = match self.parent(&entry.path)? {
+            ParentDirectory::Open(dir) => dir,
+            ParentDirectory::Missing => return Ok(WorktreeState::Deleted),
+            ParentDirectory::OutOfReach => return Ok(WorktreeState::Unknown),
+        };
         let Ok(metadata) = dir.symlink_metadata(name) else { return Ok(WorktreeState::Deleted) };
         if metadata.dev() != place.device {
             return Ok(WorktreeState::Unknown);
@@ -71,21 +81,8 @@ impl<'p> Worktree<'p> {
         if metadata.len() > MAX_FILE {
             return Ok(WorktreeState::Unknown);
         }
-        let content = match mode {
-            FileMode::Link => {
-                let Ok(target) = dir.read_link_contents(name) else {
-                    return Ok(WorktreeState::Unknown);
-                };
-                target.to_string_lossy().into_owned().into_bytes()
-            }
-            _ => {
-                let Ok((file, _)) = jail::open_regular(dir, name) else {
-                    return Ok(WorktreeState::Unknown);
-                };
-                let mut content = Vec::new();
-                file.take(MAX_FILE).read_to_end(&mut content)?;
-                content
-            }
+        let Some(content) = read_content(dir, name, mode)? else {
+            return Ok(WorktreeState::Unknown);
         };
         let stored = match place.repository.blob(entry.id) {
             Ok(stored) => stored,
@@ -96,19 +93,51 @@ impl<'p> Worktree<'p> {
         };
         Ok(match mode == entry.mode && stored == content {
             true => WorktreeState::Same,
-            false => WorktreeState::Changed { mode, content },
+            false => WorktreeState::Changed(mode),
         })
     }
 
-    fn parent(&mut self, path: &str) -> Result<Option<&Dir>, GitError> {
-        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        if self.parent.as_ref().is_none_or(|(known, _)| known != parent) {
-            let mut dir = Some(self.place.worktree.try_clone()?);
-            for component in parent.split('/').filter(|component| !component.is_empty()) {
-                dir = dir.and_then(|dir| jail::open_component(&dir, component).ok());
-            }
-            self.parent = Some((parent.to_owned(), dir));
+    /// Reads the content of a file that has changed; `None` if that is no longer possible.
+    pub(crate) fn read(&mut self, path: &str, mode: FileMode) -> Result<Option<Vec<u8>>, GitError> {
+        let Ok(path) = RelPath::new(path) else { return Ok(None) };
+        match self.parent(path.as_str())? {
+            ParentDirectory::Open(dir) => read_content(dir, path.split().1, mode),
+            ParentDirectory::Missing | ParentDirectory::OutOfReach => Ok(None),
         }
-        Ok(self.parent.as_ref().and_then(|(_, dir)| dir.as_ref()))
     }
+
+    fn parent(&mut self, path: &str) -> Result<&ParentDirectory, GitError> {
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let known = match self.parent.take() {
+            Some((known, dir)) if known == parent => dir,
+            _ => self.open_parent(parent)?,
+        };
+        Ok(&self.parent.insert((parent.to_owned(), known)).1)
+    }
+
+    fn open_parent(&self, parent: &str) -> Result<ParentDirectory, GitError> {
+        let mut dir = self.place.worktree.try_clone()?;
+        for component in parent.split('/').filter(|component| !component.is_empty()) {
+            // By identity, as the worktree need not be the whole sandbox.
+            if self.place.border.check(&dir, component, parent, false).is_err() {
+                return Ok(ParentDirectory::OutOfReach);
+            }
+            dir = match jail::open_component(&dir, component) {
+                Ok(inner) => inner,
+                Err(_) => return Ok(ParentDirectory::Missing),
+            };
+        }
+        Ok(ParentDirectory::Open(dir))
+    }
+}
+
+fn read_content(dir: &Dir, name: &str, mode: FileMode) -> Result<Option<Vec<u8>>, GitError> {
+    if mode == FileMode::Link {
+        let target = dir.read_link_contents(name).ok();
+        return Ok(target.map(|target| target.to_string_lossy().into_owned().into_bytes()));
+    }
+    let Ok((file, _)) = jail::open_regular(dir, name) else { return Ok(None) };
+    let mut content = Vec::new();
+    file.take(MAX_FILE).read_to_end(&mut content)?;
+    Ok(Some(content))
 }

@@ -7,12 +7,13 @@ use cap_std::fs::Dir;
 
 use super::commit::{Commit, parse_commit, tagged_object};
 use super::error::GitError;
-use super::file::read_file;
+use super::file::{MAX_FILE, read_file};
 use super::git_object::{GitObject, ObjectKind};
 use super::index::{IndexEntry, modified_time, parse_index};
 use super::object_id::ObjectId;
 use super::objects::ObjectStore;
 use super::refs::{Head, RefStore};
+use crate::walk::WalkControl;
 
 /// The index of a repository.
 #[derive(Default)]
@@ -31,19 +32,20 @@ pub(crate) struct Repository {
 }
 
 impl Repository {
-    /// Opens the repository with this `.git` directory.
-    pub(crate) fn open(git: Dir) -> Result<Self, GitError> {
+    /// Opens the repository with this `.git` directory. Objects are read until `control` ends the
+    /// work, so no structure of them takes longer.
+    pub(crate) fn open(git: Dir, control: &WalkControl) -> Result<Self, GitError> {
         if git.symlink_metadata("reftable").is_ok() {
             return Err(GitError::Unsupported("the reference format `reftable`"));
         }
         // One word of the configuration matters; the rest is not interpreted.
-        let config = read_file(&git, "config")?.unwrap_or_default();
+        let config = read_file(&git, "config", MAX_FILE)?.unwrap_or_default();
         let config = String::from_utf8_lossy(&config).to_ascii_lowercase();
         let mut lines = config.lines().map(|line| line.replace(' ', ""));
         if lines.any(|line| line.trim() == "objectformat=sha256") {
             return Err(GitError::Unsupported("the object format sha256"));
         }
-        let objects = ObjectStore::open(&git)?;
+        let objects = ObjectStore::open(&git, control.clone())?;
         let refs = RefStore::new(git.try_clone()?);
         Ok(Self { git, objects, refs, shallow: OnceCell::new() })
     }
@@ -89,22 +91,27 @@ impl Repository {
         };
         let mut id = self.peel(found.ok_or_else(unknown)?)?.ok_or_else(unknown)?;
         let mut rest = steps;
-        while let Some(step) = rest.chars().next() {
-            let digits = rest[1..].bytes().take_while(u8::is_ascii_digit).count();
-            let number = match &rest[1..=digits] {
+        while !rest.is_empty() {
+            let (is_first_parent, after) = match (rest.strip_prefix('~'), rest.strip_prefix('^')) {
+                (Some(after), _) => (true, after),
+                (None, Some(after)) => (false, after),
+                (None, None) => return Err(unknown()),
+            };
+            let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+            let (digits, after) = after.split_at(end);
+            let number = match digits {
                 "" => 1,
                 digits => digits.parse::<usize>().map_err(|_| unknown())?,
             };
-            rest = &rest[1 + digits..];
-            match step {
-                '~' if number <= 100_000 => {
+            rest = after;
+            match number {
+                number if is_first_parent => {
                     for _ in 0..number {
                         id = *self.commit(id)?.parents.first().ok_or_else(unknown)?;
                     }
                 }
-                '^' if number == 0 => {}
-                '^' => id = *self.commit(id)?.parents.get(number - 1).ok_or_else(unknown)?,
-                _ => return Err(unknown()),
+                0 => {}
+                number => id = *self.commit(id)?.parents.get(number - 1).ok_or_else(unknown)?,
             }
         }
         Ok(id)
@@ -145,7 +152,7 @@ impl Repository {
         if let Some(shallow) = self.shallow.get() {
             return Ok(shallow);
         }
-        let text = read_file(&self.git, "shallow")?.unwrap_or_default();
+        let text = read_file(&self.git, "shallow", MAX_FILE)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         Ok(self.shallow.get_or_init(|| text.lines().filter_map(ObjectId::from_hex).collect()))
     }
@@ -168,7 +175,9 @@ impl Repository {
 
     /// Reads the index; an empty one if there is none.
     pub(crate) fn index(&self) -> Result<GitIndex, GitError> {
-        let Some(bytes) = read_file(&self.git, "index")? else { return Ok(GitIndex::default()) };
+        let Some(bytes) = read_file(&self.git, "index", MAX_FILE)? else {
+            return Ok(GitIndex::default());
+        };
         let written = modified_time(&self.git.symlink_metadata("index")?);
         Ok(GitIndex { entries: parse_index(&bytes)?, written })
     }

@@ -60,8 +60,8 @@ impl From<GitError> for ExtensionError {
             ),
             GitError::TimedOut => (
                 ErrorKind::Timeout,
-                "the time was over before the history was read".to_owned(),
-                "name a later base, or a smaller limit",
+                "the time was over before the repository was read".to_owned(),
+                "name a path, a later base or a smaller limit",
             ),
             GitError::Io(error) => {
                 (ErrorKind::Io, format!("the repository: {error}"), "report it to the operator")

@@ -7,11 +7,15 @@ use skillhost_files::jail::{self, JailError, RelPath};
 
 use super::error::GitError;
 
-/// The largest file that is read, in bytes.
-const MAX_FILE: u64 = 64 << 20;
+/// The largest file of a repository as a whole, such as its index, in bytes.
+pub(super) const MAX_FILE: u64 = 64 << 20;
 
-/// Reads a file of the repository; `None` if it does not exist.
-pub(super) fn read_file(git: &Dir, path: &str) -> Result<Option<Vec<u8>>, GitError> {
+/// The largest number of bytes of a path in a repository, and of all paths of a list.
+pub(super) const MAX_PATH: usize = 4_096;
+pub(super) const MAX_PATHS: usize = 64 << 20;
+
+/// Reads a file of the repository of at most `limit` bytes; `None` if it does not exist.
+pub(super) fn read_file(git: &Dir, path: &str, limit: u64) -> Result<Option<Vec<u8>>, GitError> {
     let Ok(path) = RelPath::new_printable(path) else { return Ok(None) };
     let (file, metadata) = match jail::open_file(git, &path) {
         Ok(opened) => opened,
@@ -21,10 +25,10 @@ pub(super) fn read_file(git: &Dir, path: &str) -> Result<Option<Vec<u8>>, GitErr
             return Err(GitError::Unsupported("links or special files"));
         }
     };
-    if metadata.len() > MAX_FILE {
+    if metadata.len() > limit {
         return Err(GitError::TooLarge(metadata.len()));
     }
     let mut bytes = Vec::new();
-    file.take(MAX_FILE).read_to_end(&mut bytes)?;
+    file.take(limit).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
 }

@@ -3,6 +3,7 @@
 use cap_std::fs::{Metadata, MetadataExt as _};
 
 use super::error::GitError;
+use super::file::{MAX_PATH, MAX_PATHS};
 use super::file_mode::FileMode;
 use super::object_id::ObjectId;
 
@@ -44,9 +45,15 @@ pub(super) fn parse_index(bytes: &[u8]) -> Result<Vec<IndexEntry>, GitError> {
     if count > bytes.len() / 8 {
         return Err(damaged());
     }
-    let (mut at, mut entries, mut previous) = (12, Vec::new(), Vec::new());
+    let (mut at, mut entries, mut previous, mut path_bytes) = (12, Vec::new(), Vec::new(), 0);
     for _ in 0..count {
         let (entry, next) = parse_entry(bytes, at, version, &mut previous).ok_or_else(damaged)?;
+        // The fourth format shares the beginnings of paths, so that they can be far longer than the
+        // file.
+        path_bytes += previous.len();
+        if previous.len() > MAX_PATH || path_bytes > MAX_PATHS {
+            return Err(GitError::Unsupported("paths of more than 64 MiB"));
+        }
         entries.extend(entry);
         at = next;
     }
@@ -129,6 +136,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn shared_beginnings_do_not_add_up() {
+        // Each path is the one before and another byte, as the fourth format permits.
+        let mut index = b"DIRC\0\0\0\x04".to_vec();
+        index.extend(5_000_u32.to_be_bytes());
+        for _ in 0..5_000 {
+            index.extend([0; 24]);
+            index.extend(0o100_644_u32.to_be_bytes());
+            index.extend([0; 34]);
+            index.extend(b"\0a\0");
+        }
+        index.extend([0; 20]);
+        assert!(matches!(parse_index(&index), Err(GitError::Unsupported(_))));
+        index[8..12].copy_from_slice(&4_000_u32.to_be_bytes());
+        assert_eq!(parse_index(&index).unwrap()[3_999].path, "a".repeat(4_000));
+    }
 
     proptest! {
         #[test]

@@ -10,12 +10,10 @@ use super::error::GitError;
 use super::git_object::{GitObject, MAX_OBJECT, ObjectKind, inflate};
 use super::object_id::ObjectId;
 use super::pack::{Pack, PackedObject};
+use crate::walk::WalkControl;
 
-/// The largest number of packs.
-const MAX_PACKS: usize = 1_000;
-
-/// The largest number of objects in other packs that one object may be based on.
-const MAX_DEPTH: usize = 50;
+/// The largest number of packs: each has two open files.
+const MAX_PACKS: usize = 200;
 
 /// The shortest beginning of an id that finds an object.
 const MIN_PREFIX: usize = 6;
@@ -24,10 +22,11 @@ const MIN_PREFIX: usize = 6;
 pub(crate) struct ObjectStore {
     dir: Dir,
     packs: Vec<Pack>,
+    control: WalkControl,
 }
 
 impl ObjectStore {
-    pub(crate) fn open(git: &Dir) -> Result<Self, GitError> {
+    pub(crate) fn open(git: &Dir, control: WalkControl) -> Result<Self, GitError> {
         let dir = jail::open_component(git, "objects").map_err(|error| match error {
             JailError::Io(error) => GitError::Io(error),
             _ => GitError::Damaged("it has no directory `objects`"),
@@ -40,39 +39,35 @@ impl ObjectStore {
                 .filter(|name| name.starts_with("pack-") && name.ends_with(".idx"))
                 .collect();
             if names.len() > MAX_PACKS {
-                return Err(GitError::Unsupported("more than a thousand packs"));
+                return Err(GitError::Unsupported("more than 200 packs"));
             }
             names.sort_unstable();
             for name in names {
                 packs.push(Pack::open(&folder, &name)?);
             }
         }
-        Ok(Self { dir, packs })
+        Ok(Self { dir, packs, control })
     }
 
     /// Reads an object.
     pub(crate) fn read(&self, id: ObjectId) -> Result<GitObject, GitError> {
-        self.read_at_depth(id, 0)
-    }
-
-    fn read_at_depth(&self, id: ObjectId, depth: usize) -> Result<GitObject, GitError> {
-        if depth > MAX_DEPTH {
-            return Err(GitError::Damaged("objects are based on each other"));
-        }
+        self.check_time()?;
         for pack in &self.packs {
             let Some(offset) = pack.find(&id)? else { continue };
-            let PackedObject { base, deltas } = pack.read(offset)?;
-            let mut object = match base {
-                Ok(object) => object,
-                Err(base) => self.read_at_depth(base, depth + 1)?,
-            };
+            let PackedObject { base: mut object, deltas } = pack.read(offset)?;
             for delta in deltas.iter().rev() {
+                // A long chain of small deltas can copy a large object thousands of times.
+                self.check_time()?;
                 object.data = apply_delta(&object.data, delta)
                     .ok_or(GitError::Damaged("a delta is malformed"))?;
             }
             return Ok(object);
         }
         self.read_loose(id)?.ok_or(GitError::NoObject(id))
+    }
+
+    fn check_time(&self) -> Result<(), GitError> {
+        if self.control.is_over() { Err(GitError::TimedOut) } else { Ok(()) }
     }
 
     fn read_loose(&self, id: ObjectId) -> Result<Option<GitObject>, GitError> {

@@ -26,8 +26,8 @@ pub(crate) struct Pack {
 
 /// An object of a pack before its deltas are applied, the last first.
 pub(crate) struct PackedObject {
-    /// The object that the deltas start from, or its id if it is elsewhere.
-    pub(crate) base: Result<GitObject, ObjectId>,
+    /// The object that the deltas start from.
+    pub(crate) base: GitObject,
     pub(crate) deltas: Vec<Vec<u8>>,
 }
 
@@ -146,7 +146,7 @@ impl Pack {
             let data = self.inflate_at(place, size)?;
             match kind {
                 EntryKind::Whole(kind) => {
-                    return Ok(PackedObject { base: Ok(GitObject { kind, data }), deltas });
+                    return Ok(PackedObject { base: GitObject { kind, data }, deltas });
                 }
                 EntryKind::Offset(base) => {
                     deltas.push(data);
@@ -154,10 +154,9 @@ impl Pack {
                 }
                 EntryKind::Reference(id) => {
                     deltas.push(data);
-                    match self.find(&id)? {
-                        Some(base) => offset = base,
-                        None => return Ok(PackedObject { base: Err(id), deltas }),
-                    }
+                    // Packs on disk are complete: only those that are sent refer to others.
+                    let base = self.find(&id)?;
+                    offset = base.ok_or(GitError::Damaged("the base of a delta is missing"))?;
                 }
             }
             total += size;

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use cap_std::fs::Dir;
 
 use super::error::GitError;
-use super::file::read_file;
+use super::file::{MAX_FILE, read_file};
 use super::object_id::ObjectId;
 
 /// The largest number of symbolic references in a row.
 const MAX_STEPS: usize = 5;
+
+/// The largest file of one reference, in bytes.
+const MAX_REF: u64 = 4 << 10;
 
 /// The references of a repository.
 pub(super) struct RefStore {
@@ -41,7 +44,7 @@ impl RefStore {
         if let Some(packed) = self.packed.get() {
             return Ok(packed);
         }
-        let text = read_file(&self.git, "packed-refs")?.unwrap_or_default();
+        let text = read_file(&self.git, "packed-refs", MAX_FILE)?.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         // Lines with `#` and `^` are comments and the targets of tags.
         let parse = |line: &str| {
@@ -53,7 +56,7 @@ impl RefStore {
     }
 
     fn read(&self, name: &str) -> Result<Option<RefTarget>, GitError> {
-        if let Some(bytes) = read_file(&self.git, name)? {
+        if let Some(bytes) = read_file(&self.git, name, MAX_REF)? {
             let text = String::from_utf8_lossy(&bytes);
             let text = text.trim();
             if let Some(target) = text.strip_prefix("ref:") {

@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 
 use super::database::Repository;
 use super::error::GitError;
+use super::file::{MAX_PATH, MAX_PATHS};
 use super::file_mode::FileMode;
 use super::object_id::ObjectId;
 
-/// The largest number of files of a commit.
-const MAX_FILES: usize = 500_000;
+/// The largest number of entries of all directories that one comparison reads. A directory that
+/// occurs several times counts each time: a few objects can describe any number of files.
+const MAX_ENTRIES: usize = 1_000_000;
+
+/// The number of entries that take as long to read as opening a directory.
+const DIRECTORY_COST: usize = 10;
 
 /// The deepest directory.
 const MAX_DEPTH: usize = 64;
@@ -62,6 +67,10 @@ pub(crate) type TreeChanges = BTreeMap<String, (Option<TreeFile>, Option<TreeFil
 struct TreeDiff<'r> {
     repository: &'r Repository,
     changes: TreeChanges,
+    /// The number of entries that were read.
+    entries: usize,
+    /// The bytes of the paths of the changes.
+    path_bytes: usize,
 }
 
 /// Returns the files that differ between two trees.
@@ -70,7 +79,7 @@ pub(crate) fn diff_trees(
     old: Option<ObjectId>,
     new: Option<ObjectId>,
 ) -> Result<TreeChanges, GitError> {
-    let mut diff = TreeDiff { repository, changes: BTreeMap::new() };
+    let mut diff = TreeDiff { repository, changes: BTreeMap::new(), entries: 0, path_bytes: 0 };
     diff.compare(old, new, "", 0)?;
     Ok(diff.changes)
 }
@@ -121,6 +130,10 @@ impl TreeDiff<'_> {
             None => Ok(BTreeMap::new()),
         };
         let (mut old, new) = (read(old)?, read(new)?);
+        self.entries += DIRECTORY_COST + old.len() + new.len();
+        if self.entries > MAX_ENTRIES {
+            return Err(GitError::Unsupported("more than a million files and directories"));
+        }
         for (name, entry) in new {
             let before = old.remove(&name);
             if before != Some(entry) {
@@ -142,6 +155,9 @@ impl TreeDiff<'_> {
         depth: usize,
     ) -> Result<(), GitError> {
         let path = format!("{prefix}{}", String::from_utf8_lossy(name));
+        if path.len() > MAX_PATH {
+            return Err(GitError::Damaged("a path is too long"));
+        }
         let split = |entry| match entry {
             Some(TreeEntry::Directory(id)) => (Some(id), None),
             Some(TreeEntry::File(file)) => (None, Some(file)),
@@ -149,10 +165,11 @@ impl TreeDiff<'_> {
         };
         let ((old_tree, old_file), (new_tree, new_file)) = (split(old), split(new));
         if old_file.is_some() || new_file.is_some() {
+            self.path_bytes += path.len();
+            if self.path_bytes > MAX_PATHS {
+                return Err(GitError::Unsupported("paths of more than 64 MiB"));
+            }
             self.changes.insert(path.clone(), (old_file, new_file));
-        }
-        if self.changes.len() > MAX_FILES {
-            return Err(GitError::Unsupported("more than 500,000 files"));
         }
         self.compare(old_tree, new_tree, &(path + "/"), depth + 1)
     }

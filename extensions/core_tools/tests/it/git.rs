@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
 
-use skillhost_sdk::{CallContext, ErrorKind, Value, Workspace, WorkspaceAccess, json};
+use core_tools::{WalkControl, git_diff};
+use skillhost_sdk::{CallContext, ErrorKind, ToolArgs, Value, Workspace, WorkspaceAccess, json};
 use test_support::GitRepository;
 
 use crate::fixture::SandboxFixture;
@@ -146,7 +148,10 @@ fn log_lists_commits_of_path_and_range() {
     assert_eq!(log(json!({"path": "workspace:p/src/new.rs"})), ["Add a file"]);
     assert_eq!(log(json!({"path": "workspace:p/README.md"})), ["Start"]);
     let refusal = |args| fixture.refusal("git_log", &args);
-    for revision in ["nothing", "HEAD~9", "HEAD^2", "../../x", "config", "abcdef1", "HEAD~x"] {
+    for revision in [
+        "nothing", "HEAD~9", "HEAD^2", "../../x", "config", "abcdef1", "HEAD~x", "HEAD~é",
+        "HEAD^1é",
+    ] {
         let (kind, message, _) = refusal(json!({"path": "workspace:p", "revision": revision}));
         assert_eq!(kind, ErrorKind::NotFound, "{revision}: {message}");
     }
@@ -257,6 +262,10 @@ fn hostile_repositories_are_contained() {
         fs::remove_file(repository.git(path)).unwrap();
         let _ = fs::remove_file(repository.git("objects/pack/pack-x.pack"));
     }
+    // A reference is a line, not a file of any size.
+    fs::write(repository.git("HEAD"), format!("ref: {}", "x".repeat(1 << 20))).unwrap();
+    assert_eq!(diff().unwrap_err().kind(), ErrorKind::TooLarge);
+    fs::write(repository.git("HEAD"), "ref: refs/heads/feature\n").unwrap();
     // An object that inflates to far more than it may.
     let bomb = repository.write_object("blob", &vec![b'x'; 17 << 20]);
     let hex = test_support::hex(&bomb);
@@ -278,4 +287,65 @@ fn hostile_repositories_are_contained() {
     let (kind, message, _) = fixture.refusal("git_diff", &json!({}));
     assert_eq!(kind, ErrorKind::NotFound);
     assert_eq!(message, "`the sandbox` is not in a repository of git");
+}
+
+/// Writes a commit with this tree, and makes it the current one.
+fn commit_tree(repository: &GitRepository, tree: &[u8], message: &str) {
+    let tree = test_support::hex(&repository.write_object("tree", tree));
+    let person = "A <a@example.org> 1700000000 +0000";
+    let text = format!("tree {tree}\nauthor {person}\ncommitter {person}\n\n{message}");
+    let id = repository.write_object("commit", text.as_bytes());
+    repository.set_ref("refs/heads/feature", &id);
+}
+
+#[test]
+fn small_objects_describe_no_endless_tree() {
+    let (fixture, repository) = fixture();
+    let entry = |name: &str, id: &[u8]| [format!("40000 {name}\0").as_bytes(), id].concat();
+    // Sixty levels with the same directory twice: 2^60 directories without a file.
+    let mut id = repository.write_object("tree", b"");
+    let mut tree = Vec::new();
+    for _ in 0..60 {
+        tree = [entry("a", &id), entry("b", &id)].concat();
+        id = repository.write_object("tree", &tree);
+    }
+    commit_tree(&repository, &tree, "Many directories");
+    let args = json!({"path": "workspace:p", "target": "worktree"}).to_string();
+    let args = ToolArgs::new(&args).parse().unwrap();
+    let short = WalkControl::new(Instant::now() + Duration::from_millis(50));
+    let late = git_diff(&fixture.sandbox, &args, &short);
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::Timeout);
+    // Long names add up, too.
+    let blob = repository.write_object("blob", b"x");
+    let file = [&b"100644 f\0"[..], &blob].concat();
+    let mut id = repository.write_object("tree", &file);
+    for _ in 0..3 {
+        tree = entry(&"n".repeat(2_000), &id);
+        id = repository.write_object("tree", &tree);
+    }
+    commit_tree(&repository, &tree, "Long names");
+    let (_, message, _) =
+        fixture.refusal("git_diff", &json!({"path": "workspace:p", "target": "index"}));
+    assert_eq!(message, "the repository is damaged: a path is too long");
+}
+
+#[test]
+fn long_message_is_cut() {
+    let (fixture, repository) = fixture();
+    commit_tree(&repository, b"", &"m".repeat(1 << 20));
+    let log = fixture.call("git_log", &json!({"path": "workspace:p"})).unwrap();
+    assert!(log.text.len() < 1_000 && log.structured.to_string().len() < 6_000);
+}
+
+#[test]
+fn index_does_not_lead_to_private_data() {
+    let (mut fixture, _) = fixture();
+    fixture.sandbox = fixture.sandbox.for_call(&CallContext::default());
+    let repository = GitRepository::create(fixture.path(""));
+    repository.write_index(&[("data/x/secret", "old\n"), ("notes/a.md", "old\n")]);
+    let diff = fixture.call("git_diff", &json!({"target": "worktree"})).unwrap();
+    assert_eq!(letters(&diff.structured), ["A notes/a.md"]);
+    assert!(!diff.text.contains("CANARY"), "{}", diff.text);
+    let note = diff.structured["notes"][0].as_str().unwrap();
+    assert_eq!(note, "not compared, too large or not readable: data/x/secret");
 }

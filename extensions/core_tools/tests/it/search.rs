@@ -83,6 +83,33 @@ fn patterns_are_literal_or_regular() {
 }
 
 #[test]
+fn deep_directories_are_counted() {
+    let fixture = SandboxFixture::new();
+    let mut directory = fixture.path("deep");
+    (0..70).for_each(|_| directory.push("d"));
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("x"), "hit\n").unwrap();
+    fixture.write("deep/y", "hit\n");
+    let found = fixture.call("find_files", &json!({"path": "deep"})).unwrap();
+    assert_eq!(found.text, "deep/y\n[1 file; 1 names or directories are not readable]");
+    let found = fixture.call("search_text", &json!({"pattern": "hit", "path": "deep"})).unwrap();
+    assert_eq!(
+        (&found.structured["total_matches"], &found.structured["files_skipped"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+#[test]
+fn exact_limit_is_complete() {
+    let fixture = SandboxFixture::new();
+    fixture.write("exact/a", "one\nhit\ntwo\n");
+    let args = json!({"pattern": "hit", "path": "exact", "limit": 1, "context": 1});
+    let found = fixture.call("search_text", &args).unwrap();
+    assert!(found.text.starts_with("exact/a\n  1- one\n  2: hit\n  3- two\n["), "{}", found.text);
+    assert_eq!(found.structured["complete"], true);
+}
+
+#[test]
 fn limits_keep_first_paths() {
     let fixture = SandboxFixture::new();
     for number in 0..600 {
