@@ -40,7 +40,7 @@ pub use home::{Home, HomeSource};
 pub use installation::{Installation, library_file_name};
 pub use private_directory::{PrivateDirectory, copies_of};
 pub use rejection::{LoadPhase, LoadRejection};
-pub use reserved_ids::{ADDED, KERNEL_OWNER, RESERVED_IDS};
+pub use reserved_ids::{ADDED, KERNEL_OWNER, OPERATOR_SOURCE, RESERVED_IDS};
 pub use secrets::{SecretStore, SecretStoreError};
 pub use settings::{
     BuildSettings, ConfigOverrides, EventsSettings, LoadedSettings, McpCatalog, McpCatalogGlobs,

@@ -6,5 +6,9 @@ pub const KERNEL_OWNER: &str = "kernel";
 /// The name in `uses_tools` for all extensions in `sandbox/extensions`; reserved as an id.
 pub const ADDED: &str = "sandbox";
 
+/// The source of events that the operator's clients cause; reserved as an id, so that no extension
+/// publishes in the operator's name.
+pub const OPERATOR_SOURCE: &str = "operator";
+
 /// The reserved ids.
-pub const RESERVED_IDS: [&str; 2] = [KERNEL_OWNER, ADDED];
+pub const RESERVED_IDS: [&str; 3] = [KERNEL_OWNER, ADDED, OPERATOR_SOURCE];

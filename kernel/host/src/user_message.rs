@@ -10,15 +10,13 @@ use skillhost_control::{MessageError, MessageFailure, ServerMessage, UserMessage
 use skillhost_conversation::{Channel as _, RunEvent, RunOutcome, ThreadStore};
 use skillhost_core::spawn_blocking;
 use skillhost_events::{DeadLetter, Delivery, EventBus, StoredEvent, topic};
+use skillhost_home::OPERATOR_SOURCE;
 use skillhost_payload::{CallError, ErrorKind, Event, OperatorCommand};
 
 use crate::bus::{BuiltinHandler, HandlerOutcome};
 use crate::conversations::{MessageChannel, MessageChannels};
 use crate::restart::RestartCoordinator;
 use crate::serving::EventDelivery;
-
-/// The source of the messages that this module stores.
-const OPERATOR: &str = "operator";
 
 /// The payload of `agent.replied`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -119,7 +117,7 @@ impl UserMessages {
             .publish(Event {
                 key: Some(id.clone()),
                 correlation_id: Some(id),
-                ..Event::new(topic::USER_MESSAGE, OPERATOR, payload)
+                ..Event::new(topic::USER_MESSAGE, OPERATOR_SOURCE, payload)
             })
             .await?;
         Ok(None)
@@ -190,7 +188,7 @@ impl BuiltinHandler for UserMessageHandler {
             Err(error) => return HandlerOutcome::Failed(error),
         };
         // An extension may publish such an event, but it cannot give access to a directory.
-        if delivery.event.source != OPERATOR {
+        if delivery.event.source != OPERATOR_SOURCE {
             message.workspaces.clear();
         }
         let conversations = &self.conversations;

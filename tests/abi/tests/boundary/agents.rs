@@ -208,11 +208,17 @@ async fn agent_follows_reloaded_tools() {
 async fn reserved_ids_are_rejected_for_agents() {
     let home = misbehaving(TestHome::new(), "a", "config: {tools: [helper]}")
         .manifest("kernel", "id: kernel\nname: Kernel\nagent: {}\n")
+        .manifest("operator", "id: operator\nname: Operator\nagent: {}\n")
         .manifest("helper", "id: helper\nname: Helper\nagent: {integration_mode: tool}\n");
     let fixture = KernelFixture::boot(home).await;
     assert_eq!(
         fixture.rejection("kernel"),
         "plan: the id `kernel` is reserved by the kernel\nhint: choose another id"
+    );
+    // Its events would pass for messages of the operator, which name workspaces.
+    assert_eq!(
+        fixture.rejection("operator"),
+        "plan: the id `operator` is reserved by the kernel\nhint: choose another id"
     );
     assert_eq!(
         fixture.rejection("helper"),
