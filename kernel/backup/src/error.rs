@@ -110,6 +110,14 @@ pub enum RestoreError {
         /// The rule that it breaks.
         problem: PathProblem,
     },
+    /// The files of the backup need more space than the target has.
+    #[error("{}: backup needs more than the {limit} bytes that can be used", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit, in bytes: most of the free space.
+        limit: u64,
+    },
     /// The target has files that the backup would replace.
     #[error("{}: home has files", path.display())]
     NotEmpty {

@@ -82,7 +82,8 @@ pub fn stage_backup(
     let directory = target.join(unique_temporary_name());
     let created = (!existed).then(|| target.to_owned());
     let guard = StagingGuard { directory: directory.clone(), created };
-    let index = extract(file, &directory)?;
+    let limit = free_bytes(target)?;
+    let index = extract(file, &directory, limit)?;
     Ok(StagedBackup { target: target.to_owned(), directory, index, guard })
 }
 
@@ -110,11 +111,27 @@ impl Drop for StagingGuard {
     }
 }
 
-/// Extracts an archive to a new directory, and compares the result with the index.
-fn extract(file: &Path, staged: &Path) -> Result<BackupIndex, RestoreError> {
+/// Returns the bytes that a backup may fill of a file system: a tenth of what is free stays.
+fn free_bytes(target: &Path) -> Result<u64, RestoreError> {
+    let found = rustix::fs::statvfs(target).map_err(io::Error::from);
+    let found = found.map_err(RestoreError::io(target))?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    Ok(free - free / 10)
+}
+
+/// Extracts an archive to a new directory, and compares the result with the index. Its size is known
+/// only at its end, and a small archive can have any: files of more than `limit` bytes together are
+/// an error.
+fn extract(file: &Path, staged: &Path, limit: u64) -> Result<BackupIndex, RestoreError> {
     DirBuilder::new().mode(0o700).create(staged).map_err(RestoreError::io(staged))?;
     let root = open_root(staged).map_err(RestoreError::io(staged))?;
-    let index = read_archive(file, &mut |path, content| write_entry(&root, path, content))?;
+    let mut room = Some(limit);
+    let read =
+        read_archive(file, &mut |path, content| write_entry(&root, path, content, &mut room));
+    if room.is_none() {
+        return Err(RestoreError::TooLarge { path: file.to_owned(), limit });
+    }
+    let index = read?;
     // Directories last and from below: one without write permission would reject its files.
     for entry in index.entries.iter().rev() {
         let path = staged.join(&entry.path);
@@ -126,8 +143,14 @@ fn extract(file: &Path, staged: &Path) -> Result<BackupIndex, RestoreError> {
     Ok(index)
 }
 
-/// Writes an entry below a directory without following links; a directory has no content.
-fn write_entry(root: &Dir, path: &ArchivePath, content: &mut dyn Read) -> io::Result<()> {
+/// Writes an entry below a directory without following links; a directory has no content. `room` is
+/// the number of bytes that files may still have, or `None` once one has more.
+fn write_entry(
+    root: &Dir,
+    path: &ArchivePath,
+    content: &mut dyn Read,
+    room: &mut Option<u64>,
+) -> io::Result<()> {
     let opened = open_parent(root, &path.path, true).map_err(to_io_error)?;
     let (parent, name) = (opened.0.as_ref().unwrap_or(root), opened.1);
     if path.is_directory {
@@ -141,7 +164,12 @@ fn write_entry(root: &Dir, path: &ArchivePath, content: &mut dyn Read) -> io::Re
     // `create_new` fails on any existing entry, so no link is written through.
     options.write(true).create_new(true).mode(0o600);
     let mut file = parent.open_with(name, &options)?.into_std();
-    io::copy(content, &mut file)?;
+    let limit = room.unwrap_or(0);
+    let written = io::copy(&mut content.take(limit.saturating_add(1)), &mut file)?;
+    *room = limit.checked_sub(written);
+    if room.is_none() {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
     sync_file(&file)
 }
 
@@ -175,7 +203,8 @@ fn move_into_place(
     moves.extend(parts.iter().map(|part| (staged.join(part), target.join(part))));
     for (done, (from, to)) in moves.iter().enumerate() {
         if let Err(source) = rename_synced(from, to) {
-            for (from, to) in moves[..done].iter().rev() {
+            // The failed one as well: it may have been renamed, and only not synchronized.
+            for (from, to) in moves[..=done].iter().rev() {
                 // A part that cannot be moved back stays where the report says.
                 let _ = rename_synced(to, from);
             }
@@ -369,5 +398,35 @@ impl<R: Read> Read for ContentReader<R> {
         let read = self.inner.read(buffer);
         self.failed |= read.is_err();
         read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use skillhost_home::{Home, HomeSource};
+
+    use super::*;
+    use crate::create::{BackupOptions, create_backup};
+
+    #[test]
+    fn archive_above_limit_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let data = temp.path().join("home/sandbox/data/x");
+        fs::create_dir_all(&data).unwrap();
+        fs::write(data.join("zeros"), vec![0; 1 << 20]).unwrap();
+        fs::write(data.join("more"), "x").unwrap();
+        let home = Home::open(&temp.path().join("home"), HomeSource::Argument).unwrap();
+        let file = temp.path().join("home.tar.gz");
+        let report = create_backup(&home, &file, BackupOptions::default()).unwrap();
+        assert!(report.file_bytes < 10_000);
+        let size = (1 << 20) + 1;
+        for limit in [0, 1 << 10, size - 1] {
+            let staged = temp.path().join(format!("staged-{limit}"));
+            let error = extract(&file, &staged, limit).unwrap_err();
+            assert!(matches!(error, RestoreError::TooLarge { limit: at, .. } if at == limit));
+            let largest = fs::metadata(staged.join("sandbox/data/x/zeros"));
+            assert!(largest.map_or(0, |found| found.len()) <= limit + 1);
+        }
+        extract(&file, &temp.path().join("staged"), size).unwrap();
     }
 }

@@ -209,6 +209,8 @@ fn restore_error(error: RestoreError) -> CliError {
         }
         RestoreError::Path { .. } => CliError::new(exit::FINDINGS, message)
             .with_hint("no file was changed; this program writes no such entry"),
+        RestoreError::TooLarge { .. } => CliError::new(exit::IO, message)
+            .with_hint("no file was changed; free space, or restore it to another disk"),
         RestoreError::NotEmpty { .. } => CliError::new(exit::CONFLICT, message).with_hint(
             "use --replace to move its manifests, sandbox and settings aside, or another directory",
         ),
