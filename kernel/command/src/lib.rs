@@ -36,8 +36,8 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// The longest command line, in bytes: all of it is shown for approval.
 const MAX_COMMAND: usize = 8 << 10;
 
-/// The retained standard output, in bytes.
-const MAX_STDOUT: usize = 1 << 20;
+/// The retained standard output, in bytes: the end of it, which is shown, has to be within.
+const MAX_STDOUT: usize = 16 << 20;
 
 /// The arguments of the tool.
 #[derive(Debug, Deserialize)]
@@ -307,5 +307,6 @@ mod tests {
         let done = run(&fixture, long).await.unwrap();
         assert!(done.text.len() < 60_000, "{}", done.text.len());
         assert!(done.text.contains("bytes left out"), "{}", &done.text[..200]);
+        assert!(done.text.ends_with("y\nEND\n"), "{}", &done.text[done.text.len() - 200..]);
     }
 }

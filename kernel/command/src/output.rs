@@ -7,6 +7,8 @@ use serde_json::value::to_raw_value;
 use skillhost_payload::ToolOutput;
 use skillhost_sandbox::ProcessExit;
 
+use crate::MAX_STDOUT;
+
 /// The bytes of the start and of the end of standard output that are kept.
 const HEAD: usize = 12 << 10;
 const TAIL: usize = 24 << 10;
@@ -18,7 +20,10 @@ pub(crate) fn format_exit(
     exit: &ProcessExit,
     time: Duration,
 ) -> ToolOutput {
-    let stdout = shorten(&String::from_utf8_lossy(&exit.stdout));
+    let mut stdout = shorten(&String::from_utf8_lossy(&exit.stdout));
+    if exit.stdout.len() >= MAX_STDOUT {
+        stdout.push_str("\n[all after this was left out: the output was too long]\n");
+    }
     let code = exit.status.code();
     let how = match (code, exit.signal()) {
         (Some(code), _) => format!("exit code {code}"),
