@@ -70,7 +70,7 @@ impl AgentRuntime {
             }
             // Only the kernel may state an approved effect; a caller's value is dropped.
             context.approved_effect = None;
-            context.workspaces = self.workspaces_of_call(&context, session.as_deref());
+            context.workspaces = self.workspaces_of_call(&context, session.as_deref()).await;
             let mut arguments = Cow::Borrowed(arguments);
             let mut prepared = loop {
                 // A call that fails anyway fails before any approval is requested.

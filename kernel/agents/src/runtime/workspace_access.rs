@@ -27,16 +27,14 @@ impl AgentRuntime {
 
     /// Returns the workspaces of a call: those of its run, or for an operator those of the kernel.
     /// Every other caller has none, even if its context names some.
-    pub(crate) fn workspaces_of_call(
+    pub(crate) async fn workspaces_of_call(
         &self,
         context: &CallContext,
         session: Option<&RunSession>,
     ) -> Vec<Workspace> {
         match (session, context.origin) {
             (Some(session), _) => session.workspaces.clone(),
-            (None, CallOrigin::Operator) => {
-                resolve_workspaces(self.extensions().home(), &self.known_workspaces()).workspaces
-            }
+            (None, CallOrigin::Operator) => self.resolve_workspaces(Vec::new()).await.0,
             (None, CallOrigin::Agent | CallOrigin::Mcp) => Vec::new(),
         }
     }
