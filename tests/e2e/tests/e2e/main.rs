@@ -3,6 +3,7 @@
 //! One module per area; tests/tidy finds files that are not listed here.
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be created should fail its test")]
 
+mod action;
 mod agent;
 mod agents_chat;
 mod agents_faults;
