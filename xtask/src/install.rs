@@ -1,4 +1,4 @@
-//! `cargo xtask install` and `cargo xtask package`: the complete product in one directory.
+//! `cargo xtask install`: the complete product in one directory.
 //!
 //! `cargo install` can only carry binaries; skillhost is a binary and the libraries it loads.
 
@@ -27,7 +27,7 @@ pub(crate) const PRODUCT: [&str; 6] = [
 
 #[derive(Debug, Args)]
 pub(crate) struct InstallArgs {
-    /// Target directory: DIR/bin, DIR/lib/skillhost, DIR/share/skillhost, DIR/share/man
+    /// Target directory: DIR/bin, DIR/lib/skillhost, DIR/share
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
     /// Install a debug build (faster to build, slower to run)
@@ -48,27 +48,6 @@ pub(crate) fn cmd_install(args: &InstallArgs) -> Result<()> {
     lay_out(&profile.directory(), &prefix)?;
     println!("installed {}", prefix.join("bin/skillhost").display());
     println!("next: {} init ~/skillhost", prefix.join("bin/skillhost").display());
-    Ok(())
-}
-
-/// Creates `target/package/skillhost-VERSION-TARGET.tar.gz`.
-pub(crate) fn cmd_package() -> Result<()> {
-    build_product(BuildProfile::Dist)?;
-    let name = format!(
-        "skillhost-{}-{}-{}",
-        env!("CARGO_PKG_VERSION"),
-        std::env::consts::ARCH,
-        std::env::consts::OS
-    );
-    let folder = target().join("package");
-    let stage = folder.join(&name);
-    if stage.exists() {
-        fs::remove_dir_all(&stage)?;
-    }
-    lay_out(&BuildProfile::Dist.directory(), &stage)?;
-    let archive = folder.join(format!("{name}.tar.gz"));
-    run_command(Command::new("tar").arg("-C").arg(&folder).arg("-czf").arg(&archive).arg(&name))?;
-    println!("made {}", archive.display());
     Ok(())
 }
 
@@ -129,6 +108,7 @@ pub(crate) fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     }
     let pages = prefix.join("share/man/man1");
     run_quietly(Command::new(built.join("skillhost")).arg("man").arg(pages).stdout(Stdio::null()))?;
+    write_completions(&built.join("skillhost"), &prefix.join("share"))?;
     copy_tree(&root.join("manifests"), &share.join("manifests"))?;
     copy_tree(&root.join("sandbox/skills"), &share.join("skills"))?;
     copy_sdk(&root, &share.join("sdk"))?;
@@ -147,6 +127,27 @@ pub(crate) fn lay_out(built: &Path, prefix: &Path) -> Result<()> {
     // The program contains OpenAI's vocabulary, which has a separate license.
     let data = root.join("extensions/skill_registry/tokens/data");
     copy(&data.join("LICENSE-o200k_base"), &share.join("LICENSE-o200k_base"))
+}
+
+/// The shells with completions, each with the path below `share` where it looks for them.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "bash-completion/completions/skillhost"),
+    ("zsh", "zsh/site-functions/_skillhost"),
+    ("fish", "fish/vendor_completions.d/skillhost.fish"),
+];
+
+fn write_completions(program: &Path, share: &Path) -> Result<()> {
+    for (shell, path) in COMPLETIONS {
+        let output = Command::new(program).args(["completions", shell]).output()?;
+        if !output.status.success() {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("skillhost completions {shell}: {errors}").into());
+        }
+        let path = share.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(share))?;
+        fs::write(path, output.stdout)?;
+    }
+    Ok(())
 }
 
 /// The crates of an installed SDK, below `kernel`.

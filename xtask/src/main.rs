@@ -9,6 +9,7 @@ mod docs;
 mod eval;
 mod install;
 mod o200k;
+mod package;
 mod peers;
 mod process;
 mod test;
@@ -42,8 +43,8 @@ enum XtaskCommand {
     Eval(eval::EvalArgs),
     /// Install the binary, libraries, manifests, skills and the SDK's sources
     Install(install::InstallArgs),
-    /// Create a tar archive of the installed files
-    Package,
+    /// Make an archive, a Debian package and a container image of the installed files
+    Package(package::PackageArgs),
     /// Measure a cold build and rebuilds after a change; fail above a limit
     BuildTimes(build_times::BuildTimesArgs),
     /// Check the links of the documentation and build it as a book in target/book
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
         XtaskCommand::Bench(args) => bench::cmd_bench(&args),
         XtaskCommand::Eval(args) => eval::cmd_eval(&args),
         XtaskCommand::Install(args) => install::cmd_install(&args),
-        XtaskCommand::Package => install::cmd_package(),
+        XtaskCommand::Package(args) => package::cmd_package(&args),
         XtaskCommand::BuildTimes(args) => build_times::cmd_build_times(&args),
         XtaskCommand::Docs => docs::cmd_docs(),
         XtaskCommand::Deny => deny::cmd_deny(),

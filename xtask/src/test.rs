@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use crate::package;
 use crate::process::{cargo_command, run_command};
 use crate::workspace::Result;
 
@@ -78,6 +79,10 @@ pub(crate) fn cmd_test() -> Result<()> {
         "--locked",
         "ledger_faults",
     ]))?;
+    // The program that makes packages is a workspace of its own.
+    let mut packages = cargo_command(["test", "--locked", "--manifest-path"]);
+    packages.arg(package::manifest()).arg("--target-dir").arg(package::target_directory());
+    run_command(&mut packages)?;
     println!("\nall checks passed");
     Ok(())
 }

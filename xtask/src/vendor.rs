@@ -201,7 +201,7 @@ fn remove_folder(path: &Path) -> Result<()> {
 }
 
 /// Returns the platform that the compiler builds for.
-fn host() -> Result<String> {
+pub(crate) fn host() -> Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = output_of(Command::new(rustc).arg("-vV").current_dir(root()))?;
     let text = String::from_utf8(output)?;

@@ -102,6 +102,8 @@ fn installation_is_complete() {
     lib/skillhost/libembedding.so
     lib/skillhost/libskill_registry.so
     lib/skillhost/libweb_search.so
+    share/bash-completion/completions/skillhost
+    share/fish/vendor_completions.d/skillhost.fish
     share/man/man1/skillhost.1
     share/skillhost/ARCHITECTURE.md
     share/skillhost/CHANGELOG.md
@@ -128,10 +130,38 @@ fn installation_is_complete() {
     share/skillhost/skills/skill-authoring/SKILL.md
     share/skillhost/skills/skill-authoring/references/specification.md
     share/skillhost/skills/task-decomposition/SKILL.md
+    share/zsh/site-functions/_skillhost
     ");
     assert!(all.contains(&"share/man/man1/skillhost-skill-validate.1".to_owned()), "{all:?}");
     for file in ["Cargo.toml", "sdk/Cargo.toml", "sdk/src/lib.rs", "contract/src/abi.rs"] {
         assert!(all.contains(&format!("share/skillhost/sdk/{file}")), "{file} of {all:?}");
+    }
+}
+
+#[test]
+fn installation_contains_every_library_and_page() {
+    let installed = Installation::new();
+    let all = files(&installed.prefix);
+    let mut libraries = 0;
+    for manifest in files(&repository_root().join("manifests")) {
+        assert!(all.contains(&format!("share/skillhost/manifests/{manifest}")), "{manifest}");
+        let text = fs::read_to_string(repository_root().join("manifests").join(&manifest)).unwrap();
+        for name in text.lines().filter_map(|line| line.strip_prefix("entrypoint: ")) {
+            assert!(all.contains(&format!("lib/skillhost/lib{name}.so")), "{name} of {manifest}");
+            libraries += 1;
+        }
+    }
+    assert!(libraries >= 5, "{libraries}");
+    for page in files(&repository_root().join("docs")) {
+        assert!(all.contains(&format!("share/skillhost/docs/{page}")), "{page}");
+    }
+    for (shell, path) in [
+        ("bash", "share/bash-completion/completions/skillhost"),
+        ("zsh", "share/zsh/site-functions/_skillhost"),
+        ("fish", "share/fish/vendor_completions.d/skillhost.fish"),
+    ] {
+        let script = installed.run(["completions", shell]).success().stdout;
+        assert_eq!(fs::read_to_string(installed.prefix.join(path)).unwrap(), script, "{shell}");
     }
 }
 
