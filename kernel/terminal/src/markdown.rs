@@ -45,13 +45,16 @@ enum MarkdownRow {
 /// The indentation of code, in columns.
 const CODE_INDENT: usize = 4;
 
+/// The smallest width of a layout, in columns: an indentation has to leave room for text.
+const MIN_WIDTH: usize = 24;
+
 /// The layout of Markdown on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MarkdownLayout {
     /// The color of headings, bullets and code; without one there are no escape sequences, and
     /// headings keep their `#`.
     pub accent: Option<Color>,
-    /// The maximum width of a line, in columns.
+    /// The maximum width of a line, in columns; below 24, it is 24.
     pub width: usize,
 }
 
@@ -86,7 +89,9 @@ impl MarkdownLayout {
     fn lay_out(&self, text: Text<'_>) -> String {
         let skin = self.skin();
         let mut out = String::new();
-        for line in FmtText::from_text(&skin, text, Some(self.width)).to_string().lines() {
+        for line in
+            FmtText::from_text(&skin, text, Some(self.width.max(MIN_WIDTH))).to_string().lines()
+        {
             out.push_str(line.trim_end_matches(' '));
             out.push('\n');
         }

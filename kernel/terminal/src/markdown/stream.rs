@@ -7,9 +7,12 @@ use pulldown_cmark::{Event, Parser, Tag};
 
 use super::{MarkdownLayout, options};
 
-/// The size of an incomplete block, in bytes, at which it is rendered as it is: every line parses
-/// the block again.
+/// The size of an incomplete block, in bytes, at which it is rendered as it is.
 const MAX_BLOCK_BYTES: usize = 64 * 1024;
+
+/// The size of an incomplete block, in bytes, up to which every line parses the block again. A longer
+/// one is parsed again when it has grown by an eighth, or parsing would take quadratic time.
+const EAGER_BYTES: usize = 4 * 1024;
 
 /// A text that arrives in parts, and the rendered form of its complete blocks.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub struct MarkdownStream {
     partial: String,
     /// The lines of the block that is not complete yet.
     pending: String,
+    /// The size of the pending lines from which they are parsed again.
+    next_parse: usize,
     fence: Option<CodeFence>,
     /// The pending lines continue a list whose first items are rendered already.
     list: Option<ListPosition>,
@@ -67,6 +72,7 @@ impl MarkdownStream {
             layout,
             partial: String::new(),
             pending: String::new(),
+            next_parse: 0,
             fence: None,
             list: None,
             has_output: false,
@@ -82,16 +88,17 @@ impl MarkdownStream {
     #[must_use]
     pub fn push(&mut self, text: &str) -> String {
         let mut out = String::new();
-        self.partial.push_str(text);
-        while let Some(end) = self.partial.find('\n') {
-            let rest = self.partial.split_off(end + 1);
-            let line = std::mem::replace(&mut self.partial, rest);
-            self.push_line(line.trim_end_matches(['\n', '\r']), &mut out);
+        for part in text.split_inclusive('\n') {
+            self.partial.push_str(part);
+            if part.ends_with('\n') {
+                let line = std::mem::take(&mut self.partial);
+                self.push_line(line.trim_end_matches(['\n', '\r']), &mut out);
+            }
         }
         out
     }
 
-    /// Ends the text. Returns the remaining lines; the next text starts anew.
+    /// Ends the text and returns the remaining lines. The stream is then empty again.
     #[must_use]
     pub fn finish(&mut self) -> String {
         let mut out = String::new();
@@ -132,6 +139,11 @@ impl MarkdownStream {
         }
         self.pending.push_str(line);
         self.pending.push('\n');
+        let length = self.pending.len();
+        if length > EAGER_BYTES && length < self.next_parse {
+            return;
+        }
+        self.next_parse = length + length / 8;
         let blocks = top_level_blocks(&self.pending);
         let complete = match blocks.last() {
             None if line.trim().is_empty() => self.pending.len(),
@@ -143,8 +155,8 @@ impl MarkdownStream {
                 BlockKind::Paragraph | BlockKind::Open => last.start,
             },
         };
-        let is_too_long = self.pending.len() > MAX_BLOCK_BYTES;
-        self.flush(if is_too_long { self.pending.len() } else { complete }, out);
+        let is_too_long = length > MAX_BLOCK_BYTES;
+        self.flush(if is_too_long { length } else { complete }, out);
     }
 
     fn is_in_list(&self) -> bool {
@@ -329,6 +341,19 @@ mod tests {
     }
 
     #[test]
+    fn narrow_layout_keeps_text() {
+        let text = "# Title\n\n| a | 日本語 |\n|---|---|\n| 1 | 2 |\n\n1. one\n   - two 日本\n     - \
+                    three **bo\n\n> quoted 日本語\n\n```\na line that does not fit\n```\n\n---\n***a `d\n";
+        for width in 0..40 {
+            let accent = (width % 2 == 0).then_some(termimad::crossterm::style::Color::Cyan);
+            let mut stream = MarkdownStream::new(MarkdownLayout { accent, width });
+            let mut shown = stream.push(text);
+            shown.push_str(&stream.finish());
+            assert!(shown.contains("quoted") && shown.contains("three"), "{width}: {shown}");
+        }
+    }
+
+    #[test]
     fn endless_paragraph_is_bounded() {
         let mut stream = stream(40);
         let mut out = String::new();
@@ -336,6 +361,32 @@ mod tests {
             out.push_str(&stream.push("a line without an end of its paragraph, again and again\n"));
         }
         assert!(!out.is_empty());
-        assert!(stream.pending.len() <= MAX_BLOCK_BYTES);
+        assert!(stream.pending.len() <= MAX_BLOCK_BYTES * 9 / 8);
+    }
+
+    #[test]
+    fn long_block_is_rarely_parsed() {
+        let mut stream = stream(40);
+        let mut parses = 0;
+        let mut parsed = 0;
+        while stream.pending.len() < MAX_BLOCK_BYTES - 2 {
+            let before = stream.next_parse;
+            assert_eq!(stream.push("a\n"), "");
+            if stream.next_parse != before {
+                parses += 1;
+                parsed += stream.pending.len();
+            }
+        }
+        assert!(parses < 2_100 && parsed < 6 << 20, "{parses} {parsed}");
+    }
+
+    #[test]
+    fn long_blocks_equal_complete_text() {
+        let paragraph = "word and *more* words\n".repeat(300);
+        let text = format!("{paragraph}\n# Title\n\n{paragraph}\n- one\n- two\n\n> {paragraph}");
+        let complete = MarkdownLayout { accent: None, width: 40 }.render(&text);
+        for size in [1, 1000] {
+            assert_eq!(streamed(&text, size), complete, "{size}");
+        }
     }
 }
