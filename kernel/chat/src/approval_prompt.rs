@@ -5,18 +5,14 @@ use std::io::{self, PipeReader, pipe};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{QueueSelector, tcflush};
 use skillhost_conversation::{ApprovalDecision, ApprovalRequest};
-use skillhost_terminal::Output;
+use skillhost_terminal::{Output, ScreenSize};
 use tokio::sync::OwnedMutexGuard;
 
 use crate::approval_view::format_prompt;
 use crate::edit_arguments::edit_arguments;
-use crate::screen::ScreenSize;
 
 /// The maximum length of an input line, in bytes.
 const MAX_LINE_BYTES: usize = 4096;
-
-/// The size of a screen that has just been closed.
-const FALLBACK_SIZE: ScreenSize = ScreenSize { columns: 80, lines: 24 };
 
 /// A reply to the prompt.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,7 +32,8 @@ pub(crate) async fn prompt_approval(
     let mut alone = alone;
     let mut complete = false;
     loop {
-        let screen = ScreenSize::of_stderr().unwrap_or(FALLBACK_SIZE);
+        // A terminal that has just been closed has no size.
+        let screen = ScreenSize::from_stream(&io::stderr()).unwrap_or(ScreenSize::FALLBACK);
         let text = format_prompt(request, screen, complete);
         let line = match prompt_line(output, text).await {
             Ok(Some(line)) => line,

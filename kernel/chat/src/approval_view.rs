@@ -6,15 +6,13 @@
 
 use serde_json::Value;
 use skillhost_conversation::ApprovalRequest;
-use skillhost_terminal::{BOLD, DIM, GREEN, RED, display_safe};
+use skillhost_terminal::{BOLD, DIM, GREEN, RED, ScreenSize, display_safe, wrap_line};
 use unicode_width::UnicodeWidthChar as _;
-
-use crate::screen::{ScreenSize, wrap_words};
 
 /// The length, in characters, up to which a text is on the line of its name.
 const MAX_INLINE_CHARS: usize = 100;
 
-/// The number of lines of a call, larger than the limit of an approval request.
+/// The number of lines of the details that a command prints, larger than their limit.
 const MAX_LINES: usize = 12_000;
 
 /// The lines of a terminal that a shortened call leaves free.
@@ -75,7 +73,7 @@ pub(crate) fn format_prompt(
     }
     let session = if *always { "" } else { "[s] yes and until the end of this session, " };
     let question = format!("allow it? [y]es, {session}[e]dit, [v]iew all, [N]o; then Enter");
-    lines.push(wrap_words(&question, screen.columns));
+    lines.push(wrap_line(&question, screen.columns, 0));
     lines.join("\n")
 }
 

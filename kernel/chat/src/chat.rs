@@ -18,7 +18,7 @@ use skillhost_terminal::{
 
 use crate::arguments::ChatArgs;
 use crate::connection::{KernelBoot, ThreadOverview};
-use crate::screen::{wrap_for_stderr, wrap_words};
+use crate::screen::wrap_for_stderr;
 use crate::session::{ChatSession, with_chat_session};
 use command::{ChatInput, HELP};
 use complete::CompletionNames;
@@ -372,8 +372,7 @@ fn cost(talk: &ChatSession<'_>) -> Result<(), CliError> {
     if lines.is_empty() {
         output.print_progress(format!("{DIM}no model request in this chat yet{DIM:#}"));
     }
-    let width = output.width().unwrap_or(usize::MAX);
-    lines.iter().try_for_each(|line| output.print_line(wrap_words(&display_safe(line), width)))
+    lines.iter().try_for_each(|line| output.print_wrapped(&display_safe(line), 0))
 }
 
 async fn compact(talk: &mut ChatSession<'_>) -> Result<(), CliError> {

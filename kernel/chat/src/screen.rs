@@ -1,59 +1,17 @@
-//! The size of the terminal, and lines that fit into it.
+//! Lines that fit into the terminal.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 
-use rustix::termios::tcgetwinsize;
+use skillhost_terminal::{ScreenSize, wrap_line};
 use unicode_width::UnicodeWidthChar as _;
-
-/// The size of a terminal, in columns and lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ScreenSize {
-    pub(crate) columns: usize,
-    pub(crate) lines: usize,
-}
-
-impl ScreenSize {
-    /// Returns the size of the terminal on standard error, where prompts and progress are printed;
-    /// `None` if there is none.
-    pub(crate) fn of_stderr() -> Option<Self> {
-        if !io::stderr().is_terminal() {
-            return None;
-        }
-        Some(match tcgetwinsize(io::stderr()) {
-            Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
-                Self { columns: usize::from(size.ws_col), lines: usize::from(size.ws_row) }
-            }
-            // Some pseudo-terminals report no size.
-            _ => Self { columns: 80, lines: 24 },
-        })
-    }
-}
 
 /// Breaks a line between words, so that it fits into the terminal on standard error; a word that is
 /// too long keeps its line.
 pub(crate) fn wrap_for_stderr(line: &str) -> String {
-    match ScreenSize::of_stderr() {
-        Some(screen) => wrap_words(line, screen.columns),
+    match ScreenSize::from_stream(&io::stderr()) {
+        Some(screen) => wrap_line(line, screen.columns, 0),
         None => line.to_owned(),
     }
-}
-
-/// Breaks a line between words, so that it fits into a number of columns.
-pub(crate) fn wrap_words(line: &str, columns: usize) -> String {
-    let (mut text, mut used) = (String::new(), 0);
-    for word in line.split(' ') {
-        let width = text_width(word);
-        if used > 0 && used + 1 + width > columns {
-            text.push('\n');
-            used = 0;
-        } else if !text.is_empty() {
-            text.push(' ');
-            used += 1;
-        }
-        text.push_str(word);
-        used += width;
-    }
-    text
 }
 
 /// Returns the beginning of a line that fits into a number of columns, with an ellipsis if
@@ -77,15 +35,6 @@ fn text_width(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_break_between_words() {
-        assert_eq!(wrap_words("one two three", 20), "one two three");
-        assert_eq!(wrap_words("one two three", 8), "one two\nthree");
-        assert_eq!(wrap_words("averylongword two", 4), "averylongword\ntwo");
-        assert_eq!(wrap_words("日本 日本", 6), "日本\n日本");
-        assert_eq!(wrap_words("", 6), "");
-    }
 
     #[test]
     fn long_line_ends_with_ellipsis() {

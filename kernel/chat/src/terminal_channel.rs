@@ -11,13 +11,13 @@ use skillhost_conversation::{
     ApprovalDecision, ApprovalRequest, Channel, RunEvent, RunOutcome, SecretPrompt, SecretReply,
 };
 use skillhost_terminal::{
-    CliError, DIM, MarkdownLayout, MarkdownStream, Output, RED, display_safe,
+    CliError, DIM, MarkdownLayout, MarkdownStream, Output, RED, ScreenSize, display_safe,
 };
 use tokio::task::JoinHandle;
 
 use crate::approval_view::summarize_arguments;
 use crate::indicator::{TurnActivity, TurnProgress};
-use crate::screen::{ScreenSize, cut_line};
+use crate::screen::cut_line;
 use crate::{approval_prompt, secret};
 
 /// The number of characters of a call's arguments or result in a progress line.
@@ -246,7 +246,7 @@ impl TerminalChannel {
         self.hide_progress(inner);
         // One line of a terminal for each; elsewhere the text is limited by its characters.
         let line = format!("{whose}{text}");
-        let line = match ScreenSize::of_stderr() {
+        let line = match ScreenSize::from_stream(&io::stderr()) {
             Some(screen) => cut_line(&line, screen.columns),
             None => line,
         };

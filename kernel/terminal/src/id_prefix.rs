@@ -7,8 +7,8 @@ use crate::sanitize::sanitize;
 /// The number of candidates that an error lists.
 const MAX_CANDIDATES: usize = 10;
 
-/// Returns the id that `given` stands for: itself where it is an id, else the only id that starts
-/// with it. Without such an id it is returned unchanged, for an error that names similar ids.
+/// Returns the id that `given` names: itself where it is an id, else the only id that starts with
+/// it. Without such an id it is returned unchanged, for an error that names similar ids.
 ///
 /// `kind` is the plural of the things that have the ids, such as `agents`.
 ///

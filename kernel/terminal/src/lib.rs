@@ -11,6 +11,7 @@ mod input;
 mod markdown;
 mod output;
 mod sanitize;
+mod screen_size;
 
 pub use arguments::{ColorArg, GlobalArgs};
 pub use context::{CliContext, KERNEL_PAUSE, KERNEL_WAIT, ask_kernel, parse_answer};
@@ -24,3 +25,4 @@ pub use output::{
     display_safe, hold_output, ignore_broken_pipe, json_text, suppress_notes, wrap_line,
 };
 pub use sanitize::sanitize;
+pub use screen_size::ScreenSize;

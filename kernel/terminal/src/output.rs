@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::error::CliError;
 use crate::exit;
 use crate::sanitize::{escape_in_json, sanitize};
+use crate::screen_size::ScreenSize;
 
 mod paging;
 pub mod queue;
@@ -100,7 +101,7 @@ impl Output {
 
     /// Returns the width of the terminal on standard output, if any.
     pub fn width(self) -> Option<usize> {
-        io::stdout().is_terminal().then(|| usize::from(termimad::terminal_size().0))
+        ScreenSize::from_stream(&io::stdout()).map(|screen| screen.columns)
     }
 
     /// Returns buffered standard output for many lines; the caller applies styles (see
@@ -199,8 +200,8 @@ impl Output {
         if !self.json && !QUIET.load(Ordering::Relaxed) {
             let text = text.to_string();
             let mut line = format!("{YELLOW}note{YELLOW:#}: {}", sanitize(&text));
-            if io::stderr().is_terminal() {
-                line = wrap_line(&line, usize::from(termimad::terminal_size().0), "note: ".len());
+            if let Some(screen) = ScreenSize::from_stream(&io::stderr()) {
+                line = wrap_line(&line, screen.columns, "note: ".len());
             }
             to_stderr(line + "\n");
         }
@@ -233,7 +234,7 @@ impl Output {
 /// kept whole, and styles have no width.
 pub fn wrap_line(line: &str, width: usize, indent: usize) -> String {
     // A deep indentation would leave only a few words on each line.
-    let indent = if indent + 24 > width { 4.min(width / 4) } else { indent };
+    let indent = if indent + 24 > width { indent.min(4).min(width / 4) } else { indent };
     table::wrap_words(line, width, indent).join("\n")
 }
 

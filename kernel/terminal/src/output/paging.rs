@@ -14,6 +14,8 @@ use minus::hooks::Hook;
 use minus::{MinusError, Pager};
 use textwrap::core::display_width;
 
+use crate::screen_size::ScreenSize;
+
 /// The signals that end a pager on behalf of the user: SIGHUP, SIGINT, SIGPIPE and SIGTERM.
 const USER_SIGNALS: [i32; 4] = [1, 2, 13, 15];
 
@@ -184,8 +186,8 @@ fn show_builtin(text: &str) -> Result<(), MinusError> {
 
 /// Returns `true` if the output and a line for the prompt fit the terminal.
 fn fits_terminal(output: &[u8]) -> bool {
-    let (columns, rows) = termimad::terminal_size();
-    count_rows(&String::from_utf8_lossy(output), usize::from(columns)) < usize::from(rows)
+    let screen = ScreenSize::from_stream(&io::stdout()).unwrap_or(ScreenSize::FALLBACK);
+    count_rows(&String::from_utf8_lossy(output), screen.columns) < screen.lines
 }
 
 /// Counts the rows that a text occupies on a terminal.

@@ -63,6 +63,14 @@ fn filled_home() -> TestHome {
 }
 
 #[test]
+fn unknown_size_counts_as_80_columns() {
+    let home = filled_home();
+    for args in [&["skill", "list"][..], &["config"], &["ext", "list"]] {
+        assert_eq!(show(&home, args, 0, "never"), show(&home, args, 80, "never"));
+    }
+}
+
+#[test]
 fn skill_list_fits_terminal() {
     insta::assert_snapshot!(widths(&filled_home(), &["skill", "list"]), @"
     == 60 columns

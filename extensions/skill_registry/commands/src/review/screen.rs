@@ -5,7 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
-use skillhost_terminal::{CliContext, exit};
+use skillhost_terminal::{CliContext, ScreenSize, exit};
 use termimad::crossterm::cursor::{Hide, MoveTo, Show};
 use termimad::crossterm::event::{
     self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEventKind, KeyModifiers,
@@ -69,12 +69,8 @@ impl RawTerminal {
 
     /// Returns the columns and rows of the terminal.
     pub(super) fn size(&self) -> (usize, usize) {
-        let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
-        match size.filter(|size| size.ws_col > 0 && size.ws_row > 0) {
-            Some(size) => (usize::from(size.ws_col), usize::from(size.ws_row)),
-            // Some pseudo-terminals report no size.
-            None => (80, 24),
-        }
+        let screen = ScreenSize::from_stream(&io::stdout()).unwrap_or(ScreenSize::FALLBACK);
+        (screen.columns, screen.lines)
     }
 
     /// Draws lines at the top and at the bottom; longer ones are wrapped.
