@@ -54,18 +54,12 @@ pub(crate) fn format_prompt(
         call.extend(argument.format(screen.columns, details.is_some() && !complete));
     }
     call.extend(details.iter().flat_map(|text| mark_lines(text, screen.columns)));
-    let room = match complete || *always {
-        true => MAX_LINES,
-        false => screen.lines.saturating_sub(RESERVED_LINES).max(MIN_LINES),
-    };
-    if call.len() > room {
+    let room = screen.lines.saturating_sub(RESERVED_LINES).max(MIN_LINES);
+    // Without a limit otherwise: what cannot be seen cannot be approved.
+    if call.len() > room && !complete && !*always {
         let hidden = call.len() - (room - 1);
         call.truncate(room - 1);
-        let rest = match room {
-            MAX_LINES => format!("  {RED}{hidden} more lines are not shown{RED:#}"),
-            _ => format!("  {RED}{hidden} more lines; [v] shows them{RED:#}"),
-        };
-        call.push(rest);
+        call.push(format!("  {RED}{hidden} more lines; [v] shows them{RED:#}"));
     }
     lines.extend(call);
     if *destructive {
@@ -159,8 +153,11 @@ impl ArgumentText {
     fn format(&self, columns: usize, brief: bool) -> Vec<String> {
         match self {
             Self::Inline { name, value } => {
-                let lines = wrap(&format!("{}: {}", clean(name), clean(value)), columns, 2);
-                lines.into_iter().map(|line| format!("  {line}")).collect()
+                let line = format!("{}: {}", clean(name), clean(value));
+                let mut parts = wrap(&line, columns, MARK.len()).into_iter();
+                let first = parts.next().map(|part| format!("  {part}"));
+                // Marked, so that the rest of a value cannot pass for another argument.
+                first.into_iter().chain(parts.map(|part| format!("{MARK}{part}"))).collect()
             }
             Self::Block { name, text } if brief => {
                 let lines = text.lines().count();
@@ -307,6 +304,19 @@ mod tests {
         assert_eq!(plain(&request(&text), true).len(), 2 + 101);
         let always = ApprovalRequest { always: true, ..request(&text) };
         assert_eq!(plain(&always, false).len(), 2 + 101);
+        let huge = serde_json::json!({ "content": "x\n".repeat(3 * MAX_LINES) }).to_string();
+        assert_eq!(plain(&request(&huge), true).len(), 2 + 1 + 3 * MAX_LINES);
+    }
+
+    #[test]
+    fn wrapped_value_cannot_imitate_argument() {
+        let value = format!("{}path: other", "x".repeat(53));
+        let text = serde_json::json!({ "a": value, "path": "b" }).to_string();
+        let screen = ScreenSize { columns: 60, ..SCREEN };
+        let prompt = format_prompt(&request(&text), screen, false);
+        let shown = anstream::adapter::strip_str(&prompt).to_string();
+        assert_eq!(shown.lines().nth(2), Some("  | path: other"), "{shown}");
+        assert_eq!(shown.lines().filter(|line| line.starts_with("  path:")).count(), 1, "{shown}");
     }
 
     #[test]

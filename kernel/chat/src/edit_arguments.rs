@@ -1,4 +1,7 @@
 //! The editing of a tool call's arguments, one after the other, before its approval.
+//!
+//! The arguments are text of a model, and the line editor prints its line as it is. Values with
+//! characters that a terminal obeys or hides are therefore edited as JSON, with escapes for these.
 
 use std::io::{self, IsTerminal as _};
 
@@ -6,7 +9,7 @@ use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use rustyline::{Behavior, Editor};
 use serde_json::{Map, Value};
-use skillhost_terminal::{Output, display_safe};
+use skillhost_terminal::{Output, display_safe, json_text, sanitize};
 
 use crate::line_editor::{bind_newline, editor_config};
 
@@ -50,38 +53,48 @@ fn edit_fields(
     read: &mut dyn FnMut(&str, &str) -> io::Result<Option<String>>,
     complain: &dyn Fn(&serde_json::Error),
 ) -> io::Result<Option<String>> {
-    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(arguments) else {
-        let mut text = arguments.to_owned();
+    let fields = match serde_json::from_str::<Value>(arguments) {
+        Ok(Value::Object(fields)) => fields,
         // Without fields to choose from, all of it is edited.
-        while let Some(edited) = read("arguments", &text)? {
-            match serde_json::from_str::<Value>(&edited) {
-                Ok(_) => return Ok(Some(edited)),
-                Err(error) => complain(&error),
-            }
-            text = edited;
+        Ok(other) => {
+            let edited = edit_json("arguments", json_text(&other)?, read, complain)?;
+            return Ok(edited.map(|value| value.to_string()));
         }
-        return Ok(None);
+        Err(_) => {
+            let edited = edit_json("arguments", display_safe(arguments), read, complain)?;
+            return Ok(edited.map(|value| value.to_string()));
+        }
     };
     let mut changed = Map::new();
     for (name, value) in fields {
-        let mut text = match &value {
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        let edited = loop {
-            let Some(edited) = read(&name, &text)? else { return Ok(None) };
-            if value.is_string() {
-                break Value::String(edited);
+        let edited = match &value {
+            Value::String(text) if sanitize(text) == *text => read(&name, text)?.map(Value::String),
+            Value::String(_) => {
+                edit_json(&format!("{name} (as JSON)"), json_text(&value)?, read, complain)?
             }
-            match serde_json::from_str(&edited) {
-                Ok(edited) => break edited,
-                Err(error) => complain(&error),
-            }
-            text = edited;
+            other => edit_json(&name, json_text(other)?, read, complain)?,
         };
+        let Some(edited) = edited else { return Ok(None) };
         changed.insert(name, edited);
     }
     Ok(Some(Value::Object(changed).to_string()))
+}
+
+/// Edits a JSON text until it is valid; `None` if the user leaves it.
+fn edit_json(
+    name: &str,
+    mut text: String,
+    read: &mut dyn FnMut(&str, &str) -> io::Result<Option<String>>,
+    complain: &dyn Fn(&serde_json::Error),
+) -> io::Result<Option<Value>> {
+    while let Some(edited) = read(name, &text)? {
+        match serde_json::from_str(&edited) {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => complain(&error),
+        }
+        text = edited;
+    }
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -114,6 +127,27 @@ mod tests {
             (Some(serde_json::json!({"count": 3, "path": "c \"d\"\n"})), 1)
         );
         assert_eq!(edit(arguments, &[Some("="), None]), (None, 0));
+    }
+
+    #[test]
+    fn control_characters_reach_editor_escaped() {
+        let hostile = "\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}\r";
+        let object = serde_json::json!({ "list": [hostile], "text": hostile, hostile: "a\n\tb" });
+        let list = serde_json::json!([hostile]).to_string();
+        for arguments in [object.to_string(), list, format!("{{\"a\": {hostile}")] {
+            let mut shown = Vec::new();
+            let mut read = |_: &str, text: &str| {
+                shown.push(text.to_owned());
+                Ok(serde_json::from_str::<Value>(&arguments).is_ok().then(|| text.to_owned()))
+            };
+            let edited = edit_fields(&arguments, &mut read, &|_| panic!("it is valid")).unwrap();
+            // What the user leaves as it is keeps its value.
+            let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+            assert_eq!(edited.as_deref().and_then(value), value(&arguments));
+            for text in shown {
+                assert_eq!(sanitize(&text), text, "{text:?}");
+            }
+        }
     }
 
     #[test]

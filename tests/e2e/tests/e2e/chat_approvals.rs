@@ -1,6 +1,7 @@
 //! Tests of the approval prompt of a chat: text and diffs, its keys, a terminal that is closed.
 
 use mock_model::{MockModel, Step};
+use rustix::process::Signal;
 use serde_json::json;
 use test_support::{Terminal, TestHome};
 
@@ -111,6 +112,54 @@ fn edited_arguments_are_approved_again() {
     let answer = mock.requests()[1].last_text();
     assert!(answer.contains("The user changed the arguments of this call to:"), "{answer}");
     assert!(answer.contains(r"better\ntext"), "{answer}");
+}
+
+#[test]
+fn control_characters_are_edited_as_json() {
+    let content = "kept\u{1b}]0;owned\u{7}";
+    let mock = MockModel::with([write_step("a.md", content), Step::text("Noted.")]);
+    let home = agents_home(&mock);
+    let mut chat = open_chat(&home);
+    chat.send("Write\r");
+    chat.wait_for("[N]o");
+    chat.send("e\n");
+    chat.wait_for("path: a.md");
+    chat.send("\r");
+    chat.wait_for(r#"content (as JSON): "kept\u001b]0;owned\u0007""#);
+    chat.send("\r");
+    chat.wait_for("| +kept");
+    chat.wait_for("[N]o");
+    chat.send("y\n");
+    chat.wait_for("Noted.");
+    chat.wait_for("> ");
+    chat.send("/quit\r");
+    let session = chat.finish();
+    assert!(!session.bytes.windows(2).any(|bytes| bytes == b"\x1b]"), "{}", session.output);
+    assert_eq!(std::fs::read_to_string(home.path("sandbox/a.md")).unwrap(), content);
+}
+
+#[test]
+fn interrupt_at_prompt_cancels_run() {
+    let steps = || [write_step("a.md", "text"), Step::text("Here I am.")];
+    let mock = MockModel::with(steps().into_iter().chain(steps()));
+    let home = agents_home(&mock);
+    for has_kernel in [false, true] {
+        let kernel = has_kernel.then(|| start_kernel(&home));
+        let mut chat = open_chat(&home);
+        chat.send("Write\r");
+        chat.wait_for("[N]o");
+        chat.signal(Signal::INT);
+        chat.wait_for("run was cancelled");
+        chat.wait_for("> ");
+        // An answer typed late is a message, not an approval.
+        chat.send("y\r");
+        chat.wait_for("Here I am.");
+        leave(chat);
+        assert!(!home.path("sandbox/a.md").exists());
+        if let Some(kernel) = kernel {
+            kernel.interrupt().success();
+        }
+    }
 }
 
 #[test]
