@@ -436,11 +436,15 @@ async fn completion_names(talk: &ChatSession<'_>) -> CompletionNames {
     let tools = listing.map(|listing| listing.tools).unwrap_or_default();
     let agents: Vec<AgentSummary> = talk.request(ControlRequest::Agents).await.unwrap_or_default();
     let models = talk.session.settings(&talk.home).map(|loaded| loaded.settings.models);
-    let threads = recent_threads(&talk.threads).unwrap_or_default();
+    let threads = talk.threads.clone();
     CompletionNames {
         models: models.map(|models| model_names(&models)).unwrap_or_default(),
-        threads: threads.into_iter().map(|thread| (thread.id, thread.title)).collect(),
+        threads: Some(Box::new(move || {
+            let recent = recent_threads(&threads).unwrap_or_default();
+            recent.into_iter().map(|thread| (thread.id, thread.title)).collect()
+        })),
         sandbox: talk.home.sandbox_dir(),
+        workspaces: talk.known_workspaces(),
         skills: listed.into_iter().flat_map(|l| l.skills).map(|skill| skill.id).collect(),
         agents: agents.iter().map(|agent| agent.id.to_string()).collect(),
         tools: tools.into_iter().map(|tool| tool.spec.name).collect(),

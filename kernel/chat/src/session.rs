@@ -12,6 +12,7 @@ use skillhost_payload::{OperatorCommand, SkillRef, Workspace};
 use skillhost_terminal::{
     CliContext, CliError, CommandResult, DIM, MarkdownLayout, display_safe, exit, parse_answer,
 };
+use skillhost_workspaces::resolve_workspaces;
 
 use crate::arguments::ChatSessionArgs;
 use crate::connection::{
@@ -119,6 +120,15 @@ impl ChatSession<'_> {
     /// Returns the thread's agent.
     pub(crate) fn agent(&self) -> &str {
         self.kernel.agent()
+    }
+
+    /// Returns the workspaces of the next turns: those of this chat, and those of the settings.
+    pub(crate) fn known_workspaces(&self) -> Vec<Workspace> {
+        let mut known = self.workspaces.clone();
+        if let Ok(loaded) = self.session.settings(&self.home) {
+            known.extend(loaded.settings.workspaces.iter().map(Workspace::from));
+        }
+        resolve_workspaces(&self.home, &known).workspaces
     }
 
     /// Returns a summary of the thread.

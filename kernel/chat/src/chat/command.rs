@@ -54,7 +54,7 @@ pub(super) const HELP: &str = "\
 /help               print this
 /quit               leave, as Ctrl-D does
 //TEXT              send a text that starts with a slash
-@PATH               Tab completes a path below the sandbox
+@PATH               Tab completes a path in the sandbox or a workspace
 Alt-Enter starts a new line. Tab completes commands and names.
 Ctrl-C cancels the running turn; at the prompt it leaves.";
 

@@ -7,6 +7,7 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
+use skillhost_payload::Workspace;
 use skillhost_terminal::sanitize;
 
 use super::command::COMMANDS;
@@ -17,17 +18,25 @@ const MAX_PATHS: usize = 200;
 /// The directory of the sandbox that belongs to extensions alone.
 const PRIVATE_DIRECTORY: &str = "data";
 
+/// The beginning of paths in a workspace, before its label.
+const WORKSPACE: &str = "workspace:";
+
+/// A source of ids of threads, with their titles.
+pub(super) type ThreadSource = Box<dyn Fn() -> Vec<(String, String)> + Send>;
+
 /// Names that commands take.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct CompletionNames {
     pub(super) skills: Vec<String>,
     pub(super) agents: Vec<String>,
     pub(super) tools: Vec<String>,
     pub(super) models: Vec<String>,
-    /// The ids of the last threads, with their titles.
-    pub(super) threads: Vec<(String, String)>,
+    /// The last threads: read on demand, because their journals can be long.
+    pub(super) threads: Option<ThreadSource>,
     /// The directory that the paths after `@` are below.
     pub(super) sandbox: PathBuf,
+    /// The directories that the paths after `@workspace:` and a label are below.
+    pub(super) workspaces: Vec<Workspace>,
 }
 
 impl CompletionNames {
@@ -35,7 +44,7 @@ impl CompletionNames {
     fn completions(&self, line: &str) -> (usize, Vec<Pair>) {
         let word = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
         if let Some(typed) = line[word..].strip_prefix('@') {
-            return (word + 1, complete_path(&self.sandbox, typed));
+            return (word + 1, self.complete_path(typed));
         }
         let Some(rest) = line.strip_prefix('/') else { return (0, Vec::new()) };
         let (names, begin, typed): (Vec<&str>, _, _) = match rest.split_once(' ') {
@@ -58,12 +67,34 @@ impl CompletionNames {
     }
 
     fn complete_thread(&self, typed: &str) -> Vec<Pair> {
-        let matching = self.threads.iter().filter(|(id, _)| id.starts_with(typed));
-        let pair = |(id, title): &(String, String)| Pair {
-            display: format!("{id}  {}", sanitize(title)),
-            replacement: id.clone(),
+        let threads = self.threads.as_ref().map(|read| read()).unwrap_or_default();
+        let matching = threads.into_iter().filter(|(id, _)| id.starts_with(typed));
+        let pair = |(id, title): (String, String)| Pair {
+            display: format!("{id}  {}", sanitize(&title)),
+            replacement: id,
         };
         matching.map(pair).collect()
+    }
+
+    /// Returns the paths that start with a text, as the tools for files take them.
+    fn complete_path(&self, typed: &str) -> Vec<Pair> {
+        let in_workspace = typed.strip_prefix(WORKSPACE).and_then(|rest| rest.split_once('/'));
+        if let Some((label, below)) = in_workspace {
+            let Some(found) = self.workspaces.iter().find(|it| it.label == label) else {
+                return Vec::new();
+            };
+            let mut paths = list_paths(&found.path, below);
+            for pair in &mut paths {
+                pair.replacement.insert_str(0, &format!("{WORKSPACE}{label}/"));
+            }
+            return paths;
+        }
+        let labels = self.workspaces.iter().map(|it| format!("{WORKSPACE}{}/", it.label));
+        let labels = labels.filter(|path| path.starts_with(typed)).map(|path| to_pair(&path));
+        let mut paths = list_paths(&self.sandbox, typed);
+        paths.retain(|pair| !is_private(&pair.replacement));
+        paths.extend(labels);
+        paths
     }
 }
 
@@ -76,8 +107,13 @@ fn to_pair(name: &str) -> Pair {
     Pair { display: name.to_owned(), replacement: name.to_owned() }
 }
 
+/// Returns `true` if a path in the sandbox is the directory of extensions alone, or below it.
+fn is_private(path: &str) -> bool {
+    path.split('/').next() == Some(PRIVATE_DIRECTORY)
+}
+
 /// Returns the entries below a directory whose paths start with a text. Links are not followed.
-fn complete_path(root: &Path, typed: &str) -> Vec<Pair> {
+fn list_paths(root: &Path, typed: &str) -> Vec<Pair> {
     let (parent, start) = typed.rsplit_once('/').unwrap_or(("", typed));
     let mut directory = root.to_owned();
     for component in Path::new(parent).components() {
@@ -95,8 +131,7 @@ fn complete_path(root: &Path, typed: &str) -> Vec<Pair> {
             let name = entry.file_name().into_string().ok()?;
             let kind = entry.file_type().ok()?;
             let is_hidden = name.starts_with('.') && !start.starts_with('.');
-            let is_private = parent.is_empty() && name == PRIVATE_DIRECTORY;
-            if !name.starts_with(start) || is_hidden || is_private || !can_be_typed(&name) {
+            if !name.starts_with(start) || is_hidden || !can_be_typed(&name) {
                 return None;
             }
             let parent = if parent.is_empty() { String::new() } else { format!("{parent}/") };
@@ -153,8 +188,11 @@ mod tests {
             agents: words(&["builder_agent", "worker"]),
             tools: words(&["delete_file"]),
             models: words(&["anthropic/a", "openai/b"]),
-            threads: vec![("01ka".into(), "First\u{1b}".into()), ("01kb".into(), "Two".into())],
+            threads: Some(Box::new(|| {
+                vec![("01ka".into(), "First\u{1b}".into()), ("01kb".into(), "Two".into())]
+            })),
             sandbox: PathBuf::from("/nonexistent"),
+            workspaces: Vec::new(),
         };
         for (line, expected) in [
             ("/sk", (1, words(&["skill", "skills"]))),
@@ -200,6 +238,29 @@ mod tests {
             ("@../", (1, Vec::new())),
             ("@/etc/pass", (1, Vec::new())),
             ("/skill x @ne", (10, words(&["next"]))),
+            ("@data/k", (1, Vec::new())),
+        ] {
+            assert_eq!(offered(&names, line), expected, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn paths_in_workspaces_are_completed() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("data")).unwrap();
+        std::fs::write(root.path().join("data/a.rs"), "").unwrap();
+        let path = root.path().to_owned();
+        let access = skillhost_payload::WorkspaceAccess::Read;
+        let workspaces = vec![Workspace { label: "api".into(), path, access }];
+        let sandbox = PathBuf::from("/nonexistent");
+        let names = CompletionNames { sandbox, workspaces, ..CompletionNames::default() };
+        for (line, expected) in [
+            ("@w", (1, words(&["workspace:api/"]))),
+            ("see @workspace:", (5, words(&["workspace:api/"]))),
+            ("@workspace:api/", (1, words(&["workspace:api/data/"]))),
+            ("@workspace:api/data/a", (1, words(&["workspace:api/data/a.rs"]))),
+            ("@workspace:api/../", (1, Vec::new())),
+            ("@workspace:web/", (1, Vec::new())),
         ] {
             assert_eq!(offered(&names, line), expected, "{line:?}");
         }

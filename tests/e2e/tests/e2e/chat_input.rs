@@ -43,9 +43,13 @@ fn multiline_input_is_one_message() {
 fn paths_and_names_are_completed() {
     let mock = MockModel::with([Step::text("Seen.")]);
     let home = agents_home(&mock).file("sandbox/notes/plan.md", "Plan.");
-    let mut chat = open_chat(&home, &["--agent", "worker"]);
-    chat.send("read @no\tpl\t");
-    chat.wait_for("read @notes/plan.md");
+    let project = home.outside().join("project");
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(project.join("lib.rs"), "").unwrap();
+    let project = project.to_str().unwrap();
+    let mut chat = open_chat(&home, &["--agent", "worker", "--workspace", project]);
+    chat.send("read @no\tpl\t @work\tli\t");
+    chat.wait_for("read @notes/plan.md @workspace:project/lib.rs");
     chat.send("\r");
     chat.wait_for("Seen.");
     chat.wait_for("> ");
@@ -56,7 +60,8 @@ fn paths_and_names_are_completed() {
     chat.wait_for("> ");
     chat.send("/quit\r");
     assert_eq!(chat.finish().output.status, 0);
-    assert_eq!(mock.requests()[0].last_text(), "read @notes/plan.md");
+    let sent = "read @notes/plan.md @workspace:project/lib.rs";
+    assert_eq!(mock.requests()[0].last_text(), sent);
 }
 
 /// Runs the commands that only look at the chat, in a kernel of its own or in the running one.
