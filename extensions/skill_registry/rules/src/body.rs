@@ -124,6 +124,12 @@ impl MarkdownBody {
         reader.markdown
     }
 
+    /// Returns the ranges of all code: the blocks, then the spans without their backticks.
+    pub(crate) fn code_ranges(&self) -> impl Iterator<Item = &Range<usize>> {
+        let blocks = self.code_blocks.iter().map(|code| &code.range);
+        blocks.chain(self.code_spans.iter().map(|code| &code.content))
+    }
+
     /// Returns the passages that are headings.
     pub(crate) fn headings(&self) -> impl Iterator<Item = &TextPassage> {
         self.passages.iter().filter(|passage| passage.kind == PassageKind::Heading)

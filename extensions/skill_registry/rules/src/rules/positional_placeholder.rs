@@ -66,10 +66,7 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
         return;
     }
     let is_intended = hinted || names_placeholder(skill);
-    let markdown = skill.markdown();
-    let blocks = markdown.code_blocks.iter().map(|code| &code.range);
-    let spans = markdown.code_spans.iter().map(|code| &code.content);
-    for range in blocks.chain(spans) {
+    for range in skill.markdown().code_ranges() {
         let mut line_start = range.start;
         for line in text[range.clone()].split_inclusive('\n') {
             let has_own_meaning = OWN_MEANING.iter().any(|command| line.contains(command));

@@ -87,11 +87,8 @@ fn check(skill: &SkillDocument<'_>, findings: &mut FindingSink<'_>) {
     if skill.frontmatter().is_none() || !ANY_RUNNER.is_match(&text[start..]) {
         return;
     }
-    let markdown = skill.markdown();
-    let blocks = markdown.code_blocks.iter().map(|code| &code.range);
-    let spans = markdown.code_spans.iter().map(|code| &code.content);
     let mut reported: Vec<&str> = Vec::new();
-    for range in blocks.chain(spans) {
+    for range in skill.markdown().code_ranges() {
         for found in ANY_RUNNER.find_iter(&text[range.clone()]) {
             let at = range.start + found.start();
             let follows_word =
