@@ -45,7 +45,7 @@ impl RuleSelection {
     }
 }
 
-/// Returns the ids that a name stands for.
+/// Returns the ids of a name: one, or all with its beginning.
 ///
 /// # Errors
 /// No rule has the name.
