@@ -145,3 +145,25 @@ async fn redelivered_message_gets_one_reply() {
     assert_eq!(stage.asked("worker").len(), 2);
     stage.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn event_of_extension_names_no_workspace() {
+    let stage = Stage::set(worker(""), vec![("worker", vec![says("One."), says("Two.")])]).await;
+    let kernel = &stage.fixture.kernel;
+    let mut events = kernel.events().subscribe_all();
+    kernel.start_event_delivery().await.unwrap();
+    stage.fixture.home.write("docs/a.md", "text");
+    for (id, source) in [("m1", "operator"), ("m2", "worker")] {
+        let payload = json!({
+            "message_id": id, "thread": stage.thread().id(), "agent": "worker", "text": "Look",
+            "workspaces": [{"label": "project", "path": "docs", "access": "write"}],
+        });
+        let payload = serde_json::value::to_raw_value(&payload).unwrap();
+        kernel.events().publish(Event::new(topic::USER_MESSAGE, source, payload)).await.unwrap();
+        next(&mut events, topic::AGENT_REPLIED).await;
+    }
+    let requests = stage.asked("worker");
+    let names = |number: usize| requests[number].system.contains("workspace:project");
+    assert_eq!((requests.len(), names(0), names(1)), (2, true, false));
+    stage.end().await;
+}
