@@ -21,6 +21,14 @@ pub struct LoadTimings {
     pub open_us: u64,
 }
 
+impl LoadTimings {
+    /// Returns the duration of all steps, in microseconds.
+    #[must_use]
+    pub fn total_us(self) -> u64 {
+        self.copy_us + self.elf_us + self.sha256_us + self.open_us
+    }
+}
+
 /// A loaded library, or a running process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LoadedExtension {
@@ -32,6 +40,9 @@ pub struct LoadedExtension {
     pub version: String,
     /// The file of the library or of the program.
     pub library: PathBuf,
+    /// Its code is part of the program.
+    #[serde(default)]
+    pub bundled: bool,
     /// The command of a process extension as its manifest has it; empty for a library.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,

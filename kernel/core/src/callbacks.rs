@@ -231,6 +231,7 @@ mod tests {
             settings: Settings::default(),
             settings_file: None,
             installation: None,
+            bundled: &[],
             limits: KernelLimits::default(),
             loaders: Vec::new(),
             secrets: SecretStore::default(),

@@ -19,6 +19,7 @@ use crate::error::{KernelError, NamedObject};
 use crate::foreign_text::sanitize_tool;
 use crate::instance::{Instance, PinnedInstance};
 use crate::limits::KernelLimits;
+use crate::loader::BundledExtension;
 use crate::plugin_loader::PluginLoader;
 use crate::services::{HostServices, StateObserver};
 use crate::state::KernelState;
@@ -34,6 +35,8 @@ pub struct ExtensionHostOptions {
     pub settings_file: Option<PathBuf>,
     /// The files that belong to the executable, if they were found.
     pub installation: Option<Installation>,
+    /// The extensions that are part of the program, for which no library is required.
+    pub bundled: &'static [BundledExtension],
     /// Timeouts for calls into extensions.
     pub limits: KernelLimits,
     /// The loaders of the other kinds of extensions than libraries.
@@ -52,6 +55,7 @@ pub struct ExtensionHost {
     /// The file from which a reload reads the settings again.
     pub(crate) settings_file: Option<PathBuf>,
     pub(crate) installation: Option<Installation>,
+    pub(crate) bundled: &'static [BundledExtension],
     pub(crate) limits: KernelLimits,
     pub(crate) loaders: Vec<Arc<dyn PluginLoader>>,
     pub(crate) secrets: SecretStore,
@@ -77,6 +81,7 @@ impl ExtensionHost {
             settings: ArcSwap::from_pointee(options.settings),
             settings_file: options.settings_file,
             installation: options.installation,
+            bundled: options.bundled,
             limits: options.limits,
             loaders: options.loaders,
             secrets: options.secrets,

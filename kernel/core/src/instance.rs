@@ -36,6 +36,7 @@ pub struct Instance {
     pub library: PathBuf,
     /// The durations of the steps of opening it.
     pub timings: LoadTimings,
+    bundled: bool,
     /// The tools as listed when the extension was wired.
     pub specs: Vec<ToolSpec>,
     /// The extension's own names of the tools in `specs`.
@@ -73,6 +74,7 @@ impl Instance {
             build: created.build,
             library: created.file,
             timings: created.timings,
+            bundled: created.bundled,
             specs: Vec::new(),
             names: OfferedNames::default(),
             priority: None,
@@ -99,6 +101,7 @@ impl Instance {
             name: self.manifest.name.clone(),
             version: self.build.version.clone(),
             library: self.library.clone(),
+            bundled: self.bundled,
             command: self.manifest.command().unwrap_or_default().to_vec(),
             tools: self.specs.iter().map(|spec| spec.name.clone()).collect(),
             context_priority: self.priority,

@@ -50,7 +50,7 @@ pub use late_load::{ManifestMap, missing_dependency};
 pub use limits::KernelLimits;
 pub use load::{LoadedManifests, to_rejection};
 pub use load_error::ExtensionLoadError;
-pub use loader::LibraryLoadError;
+pub use loader::{BundledExtension, LibraryLoadError};
 pub use plugin::{ContextReply, LoadedPlugin, Plugin, PreparedCall};
 pub use plugin_loader::{LoadContext, PluginLoader};
 pub use probe::{ProbeError, ProbeReport, probe_extension};

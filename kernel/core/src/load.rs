@@ -1,7 +1,7 @@
 //! The load of extensions: in dependency order, each probed, opened, created, started and described.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -11,7 +11,7 @@ use skillhost_home::{
     RESERVED_IDS, Settings, approval_hint, changed_tools, library_file_name,
 };
 use skillhost_manifest::plan::{self, PlanError, UnmetReason};
-use skillhost_manifest::{ExtensionId, ExtensionKind};
+use skillhost_manifest::{ExtensionId, ExtensionKind, Manifest};
 use skillhost_payload::{OperatorCommand, ToolSpec};
 
 use crate::abi;
@@ -21,7 +21,7 @@ use crate::context_chain::ContextChain;
 use crate::extension_host::ExtensionHost;
 use crate::instance::Instance;
 use crate::load_error::ExtensionLoadError;
-use crate::loader;
+use crate::loader::{self, LibraryModule};
 use crate::plugin::LoadedPlugin;
 use crate::plugin_loader::LoadContext;
 use crate::state::KernelState;
@@ -218,7 +218,8 @@ impl ExtensionHost {
         })
     }
 
-    /// Finds, checks and opens a library, and creates its extension.
+    /// Finds, checks and opens a library, and creates its extension. A library that is missing may
+    /// be part of the program.
     async fn load_library(
         self: &Arc<Self>,
         found: &DiscoveredManifest,
@@ -227,37 +228,28 @@ impl ExtensionHost {
     ) -> Result<LoadedPlugin, ExtensionLoadError> {
         let manifest = &found.manifest;
         let limits = &self.limits;
-        let opening = |error: loader::LibraryLoadError| ExtensionLoadError {
-            phase: if error.is_before_open() { LoadPhase::Probe } else { LoadPhase::Open },
-            reason: error.to_string(),
-            hint: error.hint(),
-        };
         let original_dir = found.path.parent().unwrap_or(Path::new("."));
-        let path = match found.is_in_sandbox() {
-            true => loader::find_own_library(entrypoint, found.directory(), original_dir)
-                .map_err(opening)?,
-            false => loader::find_library(&manifest.id, entrypoint, found.directory())
-                .map_err(opening)?,
+        let library = match found.is_in_sandbox() {
+            true => loader::find_own_library(entrypoint, found.directory(), original_dir),
+            false => loader::find_library(&manifest.id, entrypoint, found.directory()),
         };
-        // The path that people know, not that of the copy.
-        let library = match &found.copy {
-            Some(_) => original_dir.join(library_file_name(entrypoint)),
-            None => path.clone(),
-        };
-        let copies = self.home.data_dir("kernel");
-        let (known, pin) = (library.clone(), manifest.sha256);
-        // Runs the library's constructors, which may never return.
-        let open =
-            spawn_blocking(move || loader::open_library(&path, &known, &copies, pin.as_ref()));
-        let module = match tokio::time::timeout(limits.start, open).await {
-            Ok(opened) => opened
-                .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Open, error))?
-                .map_err(opening)?,
-            Err(_) => {
-                let reason = format!("opening timed out after {} ms", limits.start.as_millis());
-                let hint = "do not wait in its constructors".to_owned();
-                return Err(ExtensionLoadError { phase: LoadPhase::Open, reason, hint });
+        let (module, library, bundled) = match library {
+            Ok(path) => {
+                // The path that people know, not that of the copy.
+                let known = match &found.copy {
+                    Some(_) => original_dir.join(library_file_name(entrypoint)),
+                    None => path.clone(),
+                };
+                (self.open_library(manifest, path, &known).await?, known, false)
             }
+            Err(error @ loader::LibraryLoadError::Missing { .. }) => {
+                let bundled = loader::find_bundled(self.bundled, manifest, entrypoint)
+                    .ok_or_else(|| opening_error(&error))?;
+                let program = std::env::current_exe().unwrap_or_default();
+                let module = LibraryModule::from_bundled(bundled, &program);
+                (module.map_err(|error| opening_error(&error))?, program, true)
+            }
+            Err(error) => return Err(opening_error(&error)),
         };
         let init = self.build_extension_init(found, settings);
         let callbacks = HostCallbacks::new(manifest, Arc::downgrade(self));
@@ -278,7 +270,32 @@ impl ExtensionHost {
                 return Err(ExtensionLoadError { phase: LoadPhase::New, reason, hint });
             }
         };
-        Ok(LoadedPlugin { plugin: Box::new(created), build, file: library, timings })
+        Ok(LoadedPlugin { plugin: Box::new(created), build, file: library, timings, bundled })
+    }
+
+    /// Opens a private copy of a library; errors name the file `known`.
+    async fn open_library(
+        &self,
+        manifest: &Manifest,
+        path: PathBuf,
+        known: &Path,
+    ) -> Result<LibraryModule, ExtensionLoadError> {
+        let copies = self.home.data_dir("kernel");
+        let (known, pin) = (known.to_owned(), manifest.sha256);
+        // Runs the library's constructors, which may never return.
+        let open =
+            spawn_blocking(move || loader::open_library(&path, &known, &copies, pin.as_ref()));
+        match tokio::time::timeout(self.limits.start, open).await {
+            Ok(opened) => opened
+                .map_err(|error| ExtensionLoadError::from_call_error(LoadPhase::Open, error))?
+                .map_err(|error| opening_error(&error)),
+            Err(_) => {
+                let waited = self.limits.start.as_millis();
+                let reason = format!("opening timed out after {waited} ms");
+                let hint = "do not wait in its constructors".to_owned();
+                Err(ExtensionLoadError { phase: LoadPhase::Open, reason, hint })
+            }
+        }
     }
 
     fn load_context<'a>(
@@ -315,6 +332,14 @@ impl ExtensionHost {
             .trim_end()
             .to_owned()
         })
+    }
+}
+
+fn opening_error(error: &loader::LibraryLoadError) -> ExtensionLoadError {
+    ExtensionLoadError {
+        phase: if error.is_before_open() { LoadPhase::Probe } else { LoadPhase::Open },
+        reason: error.to_string(),
+        hint: error.hint(),
     }
 }
 

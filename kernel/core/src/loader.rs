@@ -17,7 +17,7 @@ use skillhost_contract::version::{CONTRACT, ContractVersion, ROOT_SYMBOL, VERSIO
 use skillhost_control::LoadTimings;
 use skillhost_files::{hash_file, to_hex};
 use skillhost_home::library_file_name;
-use skillhost_manifest::ExtensionId;
+use skillhost_manifest::{ExtensionId, Manifest};
 use skillhost_payload::BuildInfo;
 
 use crate::elf::{self, ElfError};
@@ -160,11 +160,47 @@ impl LibraryLoadError {
     }
 }
 
-/// An opened library whose layout was checked.
+/// An extension whose code is part of the program.
+#[derive(Debug, Clone, Copy)]
+pub struct BundledExtension {
+    /// The base name of the library that it replaces.
+    pub entrypoint: &'static str,
+    /// Returns its root module.
+    pub module: fn() -> ExtensionModuleRef,
+}
+
+/// An opened library whose layout was checked, or a bundled extension, which has the kernel's own.
 pub(crate) struct LibraryModule {
     pub(crate) root: ExtensionModuleRef,
     pub(crate) build: BuildInfo,
     pub(crate) timings: LoadTimings,
+}
+
+impl LibraryModule {
+    /// Returns the module of a root whose layout is the kernel's; errors name the file `path`.
+    fn from_root(
+        root: ExtensionModuleRef,
+        path: &Path,
+        timings: LoadTimings,
+    ) -> Result<Self, LibraryLoadError> {
+        let build = serde_json::from_str(&(root.build_info())()).map_err(|error| {
+            LibraryLoadError::Layout { path: path.to_owned(), reason: error.to_string() }
+        })?;
+        Ok(Self { root, build, timings })
+    }
+
+    /// Returns the module of a bundled extension.
+    pub(crate) fn from_bundled(
+        bundled: BundledExtension,
+        program: &Path,
+    ) -> Result<Self, LibraryLoadError> {
+        Self::from_root((bundled.module)(), program, LoadTimings::default())
+    }
+}
+
+/// Returns whether a library is used only under the id that it ships with.
+fn is_shipped_id(id: &ExtensionId, entrypoint: &str) -> bool {
+    id.as_str().replace('-', "_") == entrypoint.replace('-', "_")
 }
 
 /// Finds the library of an operator's manifest: in its directory, in its crate's build directory;
@@ -194,16 +230,26 @@ pub(crate) fn find_library(
         }
         searched.extend(dir.parent().map(|prefix| prefix.join("lib/skillhost")));
     }
-    // Every shipped library is named after its id.
-    let is_shipped_id = id.as_str().replace('-', "_") == entrypoint.replace('-', "_");
     match searched[own..].iter().find(|dir| is_there(dir)) {
-        Some(dir) if is_shipped_id => Ok(dir.join(name)),
+        // Every shipped library is named after its id.
+        Some(dir) if is_shipped_id(id, entrypoint) => Ok(dir.join(name)),
         Some(_) => {
             let (owner, dir) = (entrypoint.to_owned(), manifest_dir.to_owned());
             Err(LibraryLoadError::OtherId { name, owner, dir })
         }
         None => Err(LibraryLoadError::Missing { name, searched }),
     }
+}
+
+/// Finds the bundled extension of an operator's manifest. One that pins the digest of a library has
+/// none: the program has no such file.
+pub(crate) fn find_bundled(
+    bundled: &[BundledExtension],
+    manifest: &Manifest,
+    entrypoint: &str,
+) -> Option<BundledExtension> {
+    let is_usable = manifest.sha256.is_none() && is_shipped_id(&manifest.id, entrypoint);
+    bundled.iter().find(|one| is_usable && one.entrypoint == entrypoint).copied()
 }
 
 /// Finds a build in a crate's own `target` that is newer than the library that [`find_library`]
@@ -270,11 +316,9 @@ pub(crate) fn open_library(
         timings.sha256_us = elapsed_micros(&mut clock);
     }
     let root = open_checked(&copy.path, path)?;
-    let build = serde_json::from_str(&(root.build_info())()).map_err(|error| {
-        LibraryLoadError::Layout { path: path.to_owned(), reason: error.to_string() }
-    })?;
+    let module = LibraryModule::from_root(root, path, timings)?;
     timings.open_us = elapsed_micros(&mut clock);
-    Ok(LibraryModule { root, build, timings })
+    Ok(LibraryModule { timings, ..module })
 }
 
 /// Opens a copy with dlopen, then checks its version and its layout.

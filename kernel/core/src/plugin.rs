@@ -136,6 +136,8 @@ pub struct LoadedPlugin {
     pub file: PathBuf,
     /// The durations of the steps of opening it.
     pub timings: LoadTimings,
+    /// Its code is part of the program.
+    pub bundled: bool,
 }
 
 /// A tool call as prepared before its approval.

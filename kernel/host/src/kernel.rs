@@ -62,6 +62,7 @@ impl Kernel {
             settings: options.settings,
             settings_file: options.settings_file,
             installation: options.installation,
+            bundled: options.bundled,
             limits: options.limits,
             loaders: options.loaders,
             secrets,

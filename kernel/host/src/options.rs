@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use skillhost_conversation::{ModelSource, NoModels};
-use skillhost_core::{ExtensionBuilder, KernelLimits, NoBuilder, PluginLoader};
+use skillhost_core::{BundledExtension, ExtensionBuilder, KernelLimits, NoBuilder, PluginLoader};
 use skillhost_home::{Home, Installation, Settings};
 
 /// The options of a kernel.
@@ -18,6 +18,8 @@ pub struct BootOptions {
     pub settings_file: Option<PathBuf>,
     /// The files that belong to the executable, if they were found.
     pub installation: Option<Installation>,
+    /// The extensions that are part of the program, for which no library is required.
+    pub bundled: &'static [BundledExtension],
     /// Timeouts for calls into extensions.
     pub limits: KernelLimits,
     /// The source of agents' models.
@@ -39,6 +41,7 @@ impl BootOptions {
             settings,
             settings_file: None,
             installation: Installation::from_current_exe(),
+            bundled: &[],
             limits: KernelLimits::default(),
             models: Arc::new(NoModels),
             loaders: Vec::new(),

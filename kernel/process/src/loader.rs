@@ -106,7 +106,7 @@ impl PluginLoader for ProcessSupervisor {
         let build = BuildInfo { package: found.manifest.id.to_string(), version };
         let timings = LoadTimings { copy_us, ..LoadTimings::default() };
         let plugin = Box::new(ProcessPlugin { process, _folder: folder });
-        Ok(LoadedPlugin { plugin, build, file: program, timings })
+        Ok(LoadedPlugin { plugin, build, file: program, timings, bundled: false })
     }
 }
 

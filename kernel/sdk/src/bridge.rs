@@ -3,17 +3,45 @@
 //! A library has its own copies of `tracing` and of the panic hook, so without this its events and
 //! panic messages would be lost.
 
+use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id};
+use tracing::span::{Attributes, EnteredSpan, Id};
 use tracing::subscriber::Interest;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Event, Level, Metadata, Span, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::link::{HostLink, LogLine};
+use crate::linkage::Linkage;
+
+thread_local! {
+    /// The span of an extension's thread, for as long as the thread runs.
+    static THREAD_SPAN: RefCell<Option<EnteredSpan>> = const { RefCell::new(None) };
+}
+
+/// Returns the span that names a bundled extension in the kernel's log; the events of a library have
+/// its id, and need none. `extension` is the target that filters know.
+pub(crate) fn extension_span(linkage: Linkage, id: &str) -> Span {
+    match linkage {
+        Linkage::Library => Span::none(),
+        Linkage::Bundled => tracing::error_span!(target: "extension", "extension", id),
+    }
+}
+
+/// Enters a span until the current thread ends.
+pub(crate) fn enter_on_thread(span: &Span) {
+    if !span.is_none() {
+        THREAD_SPAN.with(|entered| *entered.borrow_mut() = Some(span.clone().entered()));
+    }
+}
+
+/// Exits the span of the current thread, before the thread's other values are dropped.
+pub(crate) fn exit_on_thread() {
+    THREAD_SPAN.with(|entered| drop(entered.borrow_mut().take()));
+}
 
 /// Forwards every event of this library to the kernel, and every panic as an error event.
 ///

@@ -18,6 +18,7 @@ use crate::error::ExtensionError;
 use crate::events::EventInterface;
 use crate::guard::{ExtensionShared, GuardedObject, catch_panic};
 use crate::interface::{Interface, SkillInterface};
+use crate::linkage::Linkage;
 use crate::provider::{
     ContextProvider, EffectProvider, EmbeddingProvider, EventProvider, Extension,
     SchedulerProvider, ServiceProvider, SkillProvider, ToolProvider,
@@ -121,6 +122,7 @@ impl<E: Extension> CapabilityBuilder<E> {
 
 /// Creates the extension: its runtime, its log bridge, the author's value and its objects.
 pub fn create_extension<E: Extension>(
+    linkage: Linkage,
     host: HostObject,
     init: &str,
     declare: impl FnOnce(&mut CapabilityBuilder<E>),
@@ -128,9 +130,15 @@ pub fn create_extension<E: Extension>(
     catch_panic(|| {
         let init: ExtensionInit = serde_json::from_str(init)
             .map_err(|error| ExtensionError::new(ErrorKind::Protocol, error.to_string()))?;
-        let (shared, link) = ExtensionShared::new(&init.id, host)?;
-        // Before `new`, so that its log events and panics already reach the kernel.
-        bridge::install_log_bridge(link.clone());
+        let span = bridge::extension_span(linkage, &init.id);
+        let (shared, link) = ExtensionShared::new(&init.id, host, &span)?;
+        // Before `new`, so that its log events and panics already reach the kernel. The events of a
+        // bundled extension reach it without a bridge, which would send the kernel's own events to
+        // the kernel again.
+        if linkage == Linkage::Library {
+            bridge::install_log_bridge(link.clone());
+        }
+        let _span = span.entered();
         let cx = ExtensionContext::new(init, link, shared.cancel().clone());
         let extension = {
             // `new` is synchronous but may spawn tasks, which requires a runtime context.
@@ -176,24 +184,8 @@ macro_rules! export_extension {
         #[allow(unsafe_code, reason = "exported symbols are unsafe attributes")]
         const _: () = {
             use $crate::__private as sdk;
-            use sdk::PrefixTypeTrait as _;
 
-            extern "C" fn build_info() -> sdk::RString {
-                sdk::build_info(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
-            }
-
-            extern "C" fn create(
-                host: sdk::HostObject,
-                init: sdk::RString,
-            ) -> sdk::FfiResult<sdk::ExtensionInstance> {
-                sdk::create_extension::<$extension>(host, &init, |_builder| {
-                    $($( _builder.$capability(); )+)?
-                })
-            }
-
-            fn module() -> sdk::ExtensionModuleRef {
-                sdk::ExtensionModule { build_info, create }.leak_into_prefix()
-            }
+            $crate::__define_module!(sdk::Linkage::Library, $extension $(: $($capability),+)?);
 
             extern "C" fn erased() -> sdk::RootModuleResult {
                 sdk::__call_root_module_loader(module)
@@ -212,5 +204,31 @@ macro_rules! export_extension {
                 )
             };
         };
+    };
+}
+
+/// Defines `module`, the root module of an extension; used by the macros that export it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __define_module {
+    ($linkage:expr, $extension:ty $(: $($capability:ident),+)?) => {
+        extern "C" fn build_info() -> $crate::__private::RString {
+            $crate::__private::build_info(env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"))
+        }
+
+        extern "C" fn create(
+            host: $crate::__private::HostObject,
+            init: $crate::__private::RString,
+        ) -> $crate::__private::FfiResult<$crate::__private::ExtensionInstance> {
+            use $crate::__private as sdk;
+            sdk::create_extension::<$extension>($linkage, host, &init, |_builder| {
+                $($( _builder.$capability(); )+)?
+            })
+        }
+
+        fn module() -> $crate::__private::ExtensionModuleRef {
+            use $crate::__private::PrefixTypeTrait as _;
+            $crate::__private::ExtensionModule { build_info, create }.leak_into_prefix()
+        }
     };
 }

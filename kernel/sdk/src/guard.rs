@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::ToolArgs;
+use crate::bridge;
 use crate::codec::to_ffi;
 use crate::error::{ExtensionError, Result};
 use crate::interface::Interface;
@@ -32,13 +33,21 @@ pub(crate) struct ExtensionShared {
 }
 
 impl ExtensionShared {
-    /// Starts the extension's runtime: two workers named after the extension.
-    pub(crate) fn new(id: &str, host: HostObject) -> Result<(Arc<Self>, HostLink)> {
+    /// Starts the extension's runtime: two workers named after the extension. The span applies to
+    /// every thread.
+    pub(crate) fn new(
+        id: &str,
+        host: HostObject,
+        span: &tracing::Span,
+    ) -> Result<(Arc<Self>, HostLink)> {
+        let span = span.clone();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // One blocked call must not stop the extension; more threads would cost every
             // extension.
             .worker_threads(2)
             .thread_name(format!("ext-{id}"))
+            .on_thread_start(move || bridge::enter_on_thread(&span))
+            .on_thread_stop(bridge::exit_on_thread)
             .enable_all()
             .build()?;
         let handle = runtime.handle().clone();

@@ -78,6 +78,7 @@ mod export;
 mod guard;
 mod interface;
 mod link;
+mod linkage;
 mod output;
 mod provider;
 mod scheduler;
@@ -97,6 +98,7 @@ pub mod prelude {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::export::{CapabilityBuilder, build_info, create_extension};
+    pub use crate::linkage::Linkage;
     pub use abi_stable::library::{
         __call_root_module_loader, CheckTypeLayout, LibHeader, RootModuleResult,
     };
