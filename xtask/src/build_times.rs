@@ -152,7 +152,7 @@ fn build(
 ) -> Result<BuildTimes> {
     let log = directory.join("compilers.jsonl");
     fs::write(&log, "")?;
-    let fixed = ["build", "--locked", "--jobs", JOBS];
+    let fixed = ["build", "--locked", "--no-default-features", "--jobs", JOBS];
     let selection = selection.iter().flat_map(|name| ["-p", name]);
     let profile = BuildProfile::Release.arguments().iter().copied();
     let mut command = cargo_command(fixed.into_iter().chain(selection).chain(profile));

@@ -1,6 +1,7 @@
 //! `cargo xtask install`: the complete product in one directory.
 //!
-//! `cargo install` can only carry binaries; skillhost is a binary and the libraries it loads.
+//! `cargo install` can only carry binaries: the program then contains the files and the libraries
+//! that are separate files here, and all that is missing is man pages and vendored crates.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -84,13 +85,13 @@ impl BuildProfile {
 
 /// Builds the program and its libraries.
 ///
-/// An optimized build contains the product alone. A debug build selects the same packages as
+/// An optimized build contains the product alone, and the program no copies of what is next to it. A debug build selects the same packages as
 /// `cargo xtask test`, so that neither has to compile anything for the other.
 pub(crate) fn build_product(profile: BuildProfile) -> Result<()> {
     let product: Vec<_> = PRODUCT.iter().flat_map(|name| ["-p", *name]).collect();
     let selection = match profile {
         BuildProfile::Debug => vec!["--workspace", "--lib", "--bins", "--examples"],
-        _ => product,
+        _ => [product, vec!["--no-default-features"]].concat(),
     };
     let arguments = ["build", "--locked"].iter().chain(&selection).chain(profile.arguments());
     run_command(&mut cargo_command(arguments))

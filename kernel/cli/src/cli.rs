@@ -31,7 +31,8 @@ pub(crate) use threads::ThreadCommand;
 /// Exit codes: 0 success, 1 findings, 2 usage error, 3 not found, 4 conflict, 5 I/O or permission
 /// error, 70 crash limit of a supervised kernel reached, 75 restart requested, 130 interrupted.
 #[derive(Debug, Parser)]
-#[command(name = "skillhost", version, max_term_width = 100)]
+#[command(name = "skillhost", version, long_version = skillhost_bundle::VERSION_TEXT)]
+#[command(max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: GlobalArgs,

@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
+use skillhost_bundle::expand_log_filter;
 use skillhost_home::Home;
 use skillhost_operations::{
     WaitingReviews, cmd_backup, cmd_init, cmd_logs, cmd_restore, cmd_service, cmd_status, cmd_stop,
@@ -119,7 +120,7 @@ fn run(mut cli: Cli) -> CommandResult {
         suppress_notes();
     }
     start_log(&cli)?;
-    let session = CliContext::new(&cli.global)?;
+    let session = CliContext::new(&cli.global, skillhost_bundle::find_installation)?;
     expand_ids(&session, &mut cli.command)?;
     if !cli.global.json && paged::is_paged(&cli.command) {
         hold_output();
@@ -222,10 +223,12 @@ fn start_log(cli: &Cli) -> Result<(), CliError> {
 fn log_filter(filter: &str) -> Result<EnvFilter, CliError> {
     // The MCP client gets its own errors in the reply, and a model error reaches its caller as a
     // value.
-    EnvFilter::try_new(format!("rmcp=error,genai=off,{filter}")).map_err(|error| {
-        CliError::usage(format!("--log {filter}: {error}"))
-            .with_hint("such as `info`, or `warn,extension=debug`")
-    })
+    EnvFilter::try_new(format!("rmcp=error,genai=off,{}", expand_log_filter(filter))).map_err(
+        |error| {
+            CliError::usage(format!("--log {filter}: {error}"))
+                .with_hint("such as `info`, or `warn,extension=debug`")
+        },
+    )
 }
 
 fn completions(args: &CompletionsArgs) -> CommandResult {

@@ -118,7 +118,8 @@ fn add_source(command: Command, path: &[&str], argument: &str, source: IdSource)
 fn candidates(source: IdSource) -> Vec<CompletionCandidate> {
     let mut global = GlobalArgs::default();
     global.home = named_home(std::env::args_os());
-    let Ok(session) = CliContext::new(&global) else { return Vec::new() };
+    let session = CliContext::new(&global, skillhost_bundle::find_installation);
+    let Ok(session) = session else { return Vec::new() };
     let candidates =
         source(&session).into_iter().filter(|known| display_safe(&known.id) == known.id);
     candidates.map(|known| CompletionCandidate::new(&known.id).help(describe(&known))).collect()

@@ -62,6 +62,12 @@ pub(crate) fn with_kernel<'a, T>(
     }))?
 }
 
+/// Returns the options of a kernel with the files and the extensions of the program.
+pub(crate) fn boot_options(session: &CliContext, home: Home, settings: Settings) -> BootOptions {
+    let (installation, bundled) = (session.installation().cloned(), skillhost_bundle::EXTENSIONS);
+    BootOptions { installation, bundled, ..BootOptions::new(home, settings) }
+}
+
 /// A booted kernel, and the heartbeat for its supervisor.
 struct BootedKernel {
     kernel: Kernel,
@@ -79,7 +85,7 @@ fn boot_kernel(session: &CliContext) -> Result<LocalBoxFuture<'static, BootedKer
     let supervisor = SupervisorLink::of_this_process().inspect(|link| link.alive());
     let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(ProcessSupervisor::default())];
     let build = settings.build.clone();
-    let options = BootOptions::new(home, settings);
+    let options = boot_options(session, home, settings);
     let builder = CargoExtensionBuilder::new(&options.home, build, options.installation.as_ref());
     let builder = Arc::new(builder);
     let options = BootOptions { settings_file, models, loaders, supervised, builder, ..options };

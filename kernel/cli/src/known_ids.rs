@@ -1,7 +1,7 @@
 //! The ids that a home has, for prefixes on the command line and for completion. Nothing is loaded.
 
 use skillhost_conversation::ThreadStore;
-use skillhost_home::{Approvals, Installation, discover_manifests};
+use skillhost_home::{Approvals, discover_manifests};
 use skillhost_manifest::Manifest;
 use skillhost_terminal::{CliContext, CliError, resolve_id};
 
@@ -125,8 +125,7 @@ fn manifests(session: &CliContext) -> Vec<Manifest> {
     let Ok(home) = session.home() else { return Vec::new() };
     // Faulty settings are reported by the command itself.
     let shadowing = session.settings(&home).map(|loaded| loaded.settings.allow_shadowing);
-    let installation = Installation::from_current_exe();
-    let found = discover_manifests(&home, installation.as_ref(), &shadowing.unwrap_or_default());
+    let found = discover_manifests(&home, session.installation(), &shadowing.unwrap_or_default());
     let all = found.manifests.into_values().chain(found.unapproved.into_values());
     all.map(|found| Manifest::clone(&found.manifest)).collect()
 }

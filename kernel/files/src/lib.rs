@@ -31,4 +31,6 @@ pub use replace::{ReplaceError, replace_file};
 pub use rotated_log::{LogLimits, RotatedLog, rotated_files};
 pub use sqlite_uri::sqlite_immutable_uri;
 pub use synced::{assert_may_block, sync_directory, sync_file, sync_tree, write_new_file};
-pub use tree::{TreeError, TreeFile, files_digest, prefixed_digest, read_tree, write_tree};
+pub use tree::{
+    TreeError, TreeFile, files_digest, prefixed_digest, read_complete_tree, read_tree, write_tree,
+};

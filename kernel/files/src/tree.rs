@@ -94,9 +94,30 @@ impl TreeError {
 /// # Errors
 /// [`TreeError`] if a file cannot be read, or a link or a pipe is among them.
 pub fn read_tree(dir: &Path) -> Result<Vec<TreeFile>, TreeError> {
+    read_listed(dir, |name| GENERATED_DIRS.contains(&name), is_temporary)
+}
+
+/// Reads every file of a directory as [`read_tree`] does, and leaves none out.
+///
+/// # Errors
+/// [`TreeError`] if a file cannot be read, or a link or a pipe is among them.
+pub fn read_complete_tree(dir: &Path) -> Result<Vec<TreeFile>, TreeError> {
+    read_listed(dir, |_| false, |_| false)
+}
+
+/// Returns whether a file is the leftover of a killed writer.
+fn is_temporary(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(".tmp")
+}
+
+fn read_listed(
+    dir: &Path,
+    skip_dir: fn(&str) -> bool,
+    skip_file: fn(&str) -> bool,
+) -> Result<Vec<TreeFile>, TreeError> {
     let mut files = Vec::new();
     let mut total = 0;
-    for (name, path) in list_files(dir)? {
+    for (name, path) in list_files(dir, skip_dir, skip_file)? {
         let mut bytes = Vec::new();
         let executable = read_file(&path, &mut bytes)?;
         total += bytes.len() as u64;
@@ -160,7 +181,11 @@ pub fn write_tree(files: &[TreeFile], to: &Path) -> Result<(), TreeError> {
 }
 
 /// Lists a directory's files, sorted by path, within the limits.
-fn list_files(dir: &Path) -> Result<Vec<(String, PathBuf)>, TreeError> {
+fn list_files(
+    dir: &Path,
+    skip_dir: fn(&str) -> bool,
+    skip_file: fn(&str) -> bool,
+) -> Result<Vec<(String, PathBuf)>, TreeError> {
     let mut files = Vec::new();
     let mut bytes = 0;
     let mut dirs = vec![(String::new(), dir.to_owned(), 0)];
@@ -174,12 +199,11 @@ fn list_files(dir: &Path) -> Result<Vec<(String, PathBuf)>, TreeError> {
             let metadata = fs::symlink_metadata(&path)
                 .map_err(|source| TreeError::Io { path: path.clone(), source })?;
             if metadata.is_dir() {
-                if !GENERATED_DIRS.contains(&name) {
+                if !skip_dir(name) {
                     dirs.push((format!("{below}/"), path, depth + 1));
                 }
             } else if metadata.is_file() {
-                // The leftovers of a killed writer are neither approved nor copied.
-                if !(name.starts_with('.') && name.ends_with(".tmp")) {
+                if !skip_file(name) {
                     bytes += metadata.len();
                     files.push((below, path));
                 }
@@ -281,6 +305,7 @@ mod tests {
             write(dir.path(), made, "made");
         }
         assert_eq!(digest(dir.path()), before);
+        assert_eq!(read_complete_tree(dir.path()).unwrap().len(), 3 + 4);
     }
 
     #[test]

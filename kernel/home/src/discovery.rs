@@ -135,7 +135,15 @@ fn discover_with(
     let operators =
         ManifestSource { jailed: false, untrusted, found: DiscoveredManifest::of_operator };
     let mut shipped = read_manifests(&home.manifests_dir(), &operators, &mut found);
-    if let Some(dir) = installation.and_then(|i| i.share_dir.as_ref()) {
+    let share_dir = installation.map_or(Ok(None), Installation::checked_share_dir);
+    if let Err(changed) = share_dir {
+        found.notes.push(format!(
+            "{}: files were changed after the program had unpacked them, and its manifests are not \
+             used; the next start of the program restores them",
+            changed.display()
+        ));
+    }
+    if let Ok(Some(dir)) = share_dir {
         // The home's own copy of a shipped manifest is its operator's choice.
         let own: Vec<_> = shipped.iter().map(|found| found.manifest.id.clone()).collect();
         let trusted = ManifestSource { untrusted: false, ..operators };
@@ -481,13 +489,7 @@ mod tests {
         let share = temp.path().join("share");
         write(&share, "manifests/a", "id: a\nname: Shipped\nentrypoint: a\n");
         write(&share, "manifests/c", "id: c\nname: Shipped\nentrypoint: c\n");
-        let installation = Installation {
-            manifests: share.join("manifests"),
-            skills: share.join("skills"),
-            docs: share.join("docs"),
-            sdk: share.join("sdk"),
-            share_dir: Some(share),
-        };
+        let installation = Installation::from_share_dir(share);
         let home = Home::open(&home, HomeSource::Argument).unwrap();
         let found = discover_manifests(&home, Some(&installation), &[]);
         let names: Vec<_> =
@@ -495,5 +497,24 @@ mod tests {
         assert_eq!(names, ["Own copy", "Shipped"]);
         assert_eq!(found.rejected.len(), 1);
         assert_eq!(found.rejected[0].id, "c");
+    }
+
+    #[test]
+    fn changed_unpacked_manifests_are_ignored() {
+        let temp = tempfile::tempdir().unwrap();
+        fs::create_dir_all(temp.path().join("home/sandbox")).unwrap();
+        let share = temp.path().join("share");
+        write(&share, "manifests/a", "id: a\nname: Shipped\nentrypoint: a\n");
+        let home = Home::open(&temp.path().join("home"), HomeSource::Argument).unwrap();
+        let is_unchanged = |dir: &Path| !dir.join("manifests/b").exists();
+        let check = Some(crate::FilesCheck(is_unchanged));
+        let installation = Installation { check, ..Installation::from_share_dir(share.clone()) };
+        let found = discover_manifests(&home, Some(&installation), &[]);
+        assert_eq!((found.manifests.len(), found.notes), (1, Vec::new()));
+        write(&share, "manifests/b", "id: b\nname: B\ncommand: [sh]\n");
+        let found = discover_manifests(&home, Some(&installation), &[]);
+        assert_eq!(found.manifests.len(), 0);
+        let note = "files were changed after the program had unpacked them";
+        assert!(found.notes[0].contains(note), "{:?}", found.notes);
     }
 }

@@ -15,6 +15,8 @@ pub struct Environment {
     pub data_home: Option<OsString>,
     /// `XDG_STATE_HOME`.
     pub state_home: Option<OsString>,
+    /// `XDG_CACHE_HOME`.
+    pub cache_home: Option<OsString>,
     /// `XDG_RUNTIME_DIR`.
     pub runtime_dir: Option<OsString>,
     /// `HOME`.
@@ -33,6 +35,7 @@ impl Environment {
             skillhost_home: var("SKILLHOST_HOME"),
             data_home: var("XDG_DATA_HOME"),
             state_home: var("XDG_STATE_HOME"),
+            cache_home: var("XDG_CACHE_HOME"),
             runtime_dir: var("XDG_RUNTIME_DIR"),
             user_home: var("HOME"),
         })
@@ -48,6 +51,12 @@ impl Environment {
     #[must_use]
     pub fn state_dir(&self) -> Option<PathBuf> {
         self.xdg_dir(self.state_home.as_ref(), ".local/state")
+    }
+
+    /// Returns `$XDG_CACHE_HOME/skillhost`, the directory of files that the program can restore.
+    #[must_use]
+    pub fn cache_dir(&self) -> Option<PathBuf> {
+        self.xdg_dir(self.cache_home.as_ref(), ".cache")
     }
 
     /// Returns the socket directory of a running kernel: `$XDG_RUNTIME_DIR/skillhost`, else a

@@ -37,7 +37,7 @@ pub use discovery::{
 pub use environment::Environment;
 pub use error::{HomeChange, HomeError};
 pub use home::{Home, HomeSource};
-pub use installation::{Installation, library_file_name};
+pub use installation::{FilesCheck, Installation, InstallationSearch, library_file_name};
 pub use private_directory::{PrivateDirectory, copies_of};
 pub use rejection::{LoadPhase, LoadRejection};
 pub use reserved_ids::{ADDED, KERNEL_OWNER, OPERATOR_SOURCE, RESERVED_IDS};

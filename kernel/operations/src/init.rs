@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::json;
 use skillhost_files::write_atomically;
-use skillhost_home::{Home, HomeSource, Installation, Settings, discover_manifests, trust};
+use skillhost_home::{Home, HomeSource, Settings, discover_manifests, trust};
 use skillhost_terminal::{CliContext, CliError, CommandResult, Output, display_safe, exit};
 
 use crate::arguments::InitArgs;
@@ -34,13 +34,8 @@ const SETTINGS: &str = include_str!("../templates/skillhost.yaml");
 /// # Errors
 /// The installation is incomplete, or a file cannot be written.
 pub fn cmd_init(session: &CliContext, args: &InitArgs) -> CommandResult {
-    let installation = Installation::from_current_exe().ok_or_else(|| {
-        CliError::new(
-            exit::NOT_FOUND,
-            "the shipped manifests and skills were not found next to this executable",
-        )
-        .with_hint("install the whole product: cargo xtask install --prefix DIR")
-    })?;
+    let hint = "install the whole product: cargo xtask install --prefix DIR";
+    let installation = session.require_installation("the shipped manifests and skills", hint)?;
     let root = session.environment.current_dir.join(&args.dir);
     refuse_links(&root)?;
     let mut made = Vec::new();

@@ -9,7 +9,7 @@ use skillhost_control::{
     ControlRequest, KernelLock, KernelStatus, LockHolder, PendingChange, ScheduleSummary,
     SupervisorLock,
 };
-use skillhost_home::{DiscoveryResult, Home, Installation, Settings, discover_manifests};
+use skillhost_home::{DiscoveryResult, Home, Settings, discover_manifests};
 use skillhost_payload::OperatorCommand;
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, GREEN, Output, RED, YELLOW, display_safe, exit,
@@ -87,8 +87,7 @@ fn collect(
         }
     };
     let shadowing = settings.as_ref().map(|it| it.allow_shadowing.clone()).unwrap_or_default();
-    let installation = Installation::from_current_exe();
-    let found = discover_manifests(home, installation.as_ref(), &shadowing);
+    let found = discover_manifests(home, session.installation(), &shadowing);
     Ok(HomeStatus {
         state: match (&kernel, holder, supervisor) {
             (Some(_), ..) => KernelState::Running,

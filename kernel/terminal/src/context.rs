@@ -12,7 +12,9 @@ use skillhost_control::{
     ControlRequest, ControlResponse, KernelNotices, PendingChange, RequestError, SupervisorLock,
     send_request, socket_path,
 };
-use skillhost_home::{Environment, Home, HomeError, LoadedSettings, Settings};
+use skillhost_home::{
+    Environment, Home, HomeError, Installation, InstallationSearch, LoadedSettings, Settings,
+};
 use skillhost_payload::OperatorCommand;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,6 +32,11 @@ pub struct CliContext {
     pub environment: Environment,
     home_argument: Option<PathBuf>,
     trust_home: bool,
+    find_installation: fn(&Environment) -> InstallationSearch,
+    /// The outcome of the search, made once and only by commands that need it.
+    installation: OnceLock<InstallationSearch>,
+    /// Set when the failure of the search was printed.
+    installation_noted: OnceLock<()>,
     /// Started by the first asynchronous work.
     runtime: OnceLock<Runtime>,
     /// Set when the notices of the running kernel were printed.
@@ -39,9 +46,14 @@ pub struct CliContext {
 impl CliContext {
     /// Creates the context of a command.
     ///
+    /// `find_installation` finds the files that belong to the program.
+    ///
     /// # Errors
     /// The working directory does not exist.
-    pub fn new(global: &GlobalArgs) -> Result<Self, CliError> {
+    pub fn new(
+        global: &GlobalArgs,
+        find_installation: fn(&Environment) -> InstallationSearch,
+    ) -> Result<Self, CliError> {
         Ok(Self {
             output: Output { json: global.json },
             environment: Environment::from_process().map_err(|error| {
@@ -50,6 +62,9 @@ impl CliContext {
             })?,
             home_argument: global.home.clone(),
             trust_home: global.trust_home,
+            find_installation,
+            installation: OnceLock::new(),
+            installation_noted: OnceLock::new(),
             runtime: OnceLock::new(),
             noticed: OnceLock::new(),
         })
@@ -65,6 +80,45 @@ impl CliContext {
         // An unusable record grants no trust; commands that require trust report the reason.
         let trusted = self.trust_home || home.require_trust(&self.environment).is_ok();
         Ok(if trusted { home } else { home.into_untrusted() })
+    }
+
+    /// Returns the files that belong to the program; `None` if there are none, which matters only to
+    /// commands that cannot do without. Prints a note, once, if they were restored or cannot be
+    /// unpacked.
+    pub fn installation(&self) -> Option<&Installation> {
+        let search = self.search_installation();
+        if let Some((reason, _)) = &search.failure
+            && self.installation_noted.set(()).is_ok()
+        {
+            self.output.print_note(reason);
+        }
+        search.installation.as_ref()
+    }
+
+    /// Returns the files that belong to the program. If there are none, the error names `files` and
+    /// gives `hint`.
+    ///
+    /// # Errors
+    /// They are not next to the program, and it contains none or cannot unpack them.
+    pub fn require_installation(&self, files: &str, hint: &str) -> Result<&Installation, CliError> {
+        let search = self.search_installation();
+        search.installation.as_ref().ok_or_else(|| match &search.failure {
+            Some((reason, remedy)) => CliError::new(exit::IO, reason).with_hint(remedy),
+            None => {
+                let message = format!("{files} were not found next to this executable");
+                CliError::new(exit::NOT_FOUND, message).with_hint(hint)
+            }
+        })
+    }
+
+    fn search_installation(&self) -> &InstallationSearch {
+        self.installation.get_or_init(|| {
+            let search = (self.find_installation)(&self.environment);
+            if let Some(note) = &search.note {
+                self.output.print_note(note);
+            }
+            search
+        })
     }
 
     /// Returns `true` if a home is named or found, even if it is broken.

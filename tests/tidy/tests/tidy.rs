@@ -120,6 +120,8 @@ fn only_the_boundary_names_the_abi_and_only_it_is_unsafe() {
 fn only_the_command_line_prints() {
     let printers = [
         "kernel/chat",
+        // Instructions for cargo.
+        "kernel/bundle/build.rs",
         "kernel/cli",
         "kernel/terminal",
         "extensions/skill_registry/commands",

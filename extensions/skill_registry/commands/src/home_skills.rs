@@ -16,7 +16,7 @@ use skill_service::{
     ListSkillsArgs, ReadResourceArgs, ReadSkillArgs, RegistryConfig, ToolAnswer, list_skills,
     matching_skills, read_skill, read_skill_resource,
 };
-use skillhost_home::{Home, Installation, discover_manifests};
+use skillhost_home::{Home, discover_manifests};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, DIM, Output, RED, YELLOW, display_safe, exit,
     ignore_broken_pipe, resolve_id, sanitize, wrap_line,
@@ -186,13 +186,13 @@ fn root_options(session: &CliContext, roots: &SkillRoots) -> Result<StoreOptions
 
 fn home_options(session: &CliContext) -> Result<StoreOptions, CliError> {
     let home = session.home()?;
-    let installation = Installation::from_current_exe();
     home.check_links("data")?;
     let mut config = registry_config(session, &home)?;
     if home.is_untrusted() {
         distrust(session, &home, &mut config.roots);
     }
-    Ok(config.options(home.root(), installation.and_then(|i| i.share_dir).as_deref()))
+    let share_dir = session.installation().and_then(|files| files.share_dir.as_deref());
+    Ok(config.options(home.root(), share_dir))
 }
 
 /// Restricts the roots of an untrusted home: they count as untrusted, even if the settings declare
@@ -222,8 +222,7 @@ fn distrust(session: &CliContext, home: &Home, roots: &mut Vec<SkillRoot>) {
 /// The settings are not valid.
 pub fn registry_config(session: &CliContext, home: &Home) -> Result<RegistryConfig, CliError> {
     let settings = session.settings(home)?.settings;
-    let installation = Installation::from_current_exe();
-    let found = discover_manifests(home, installation.as_ref(), &settings.allow_shadowing);
+    let found = discover_manifests(home, session.installation(), &settings.allow_shadowing);
     let config = match found.manifests.get(REGISTRY) {
         Some(found) => settings.extension_config(&found.manifest),
         // Skills can be listed in a home without manifests.

@@ -8,14 +8,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use skill_commands::{REGISTRY, registry_config};
 use skillhost_core::KernelLimits;
-use skillhost_home::{Installation, add_default_rows, discover_manifests};
+use skillhost_home::{add_default_rows, discover_manifests};
 use skillhost_terminal::{CliContext, CommandResult, DIM, TableColumn, exit};
 
 pub(super) fn cmd_config(session: &CliContext) -> CommandResult {
     let home = session.home()?;
     let loaded = session.settings(&home)?;
-    let installation = Installation::from_current_exe();
-    let found = discover_manifests(&home, installation.as_ref(), &loaded.settings.allow_shadowing);
+    let installation = session.installation();
+    let found = discover_manifests(&home, installation, &loaded.settings.allow_shadowing);
     let manifests: Vec<_> =
         found.manifests.values().map(|found| (&*found.manifest, found.path.as_path())).collect();
     let mut rows = loaded.provenance(&manifests);
@@ -23,7 +23,7 @@ pub(super) fn cmd_config(session: &CliContext) -> CommandResult {
     let retries = KernelLimits::default().event_retries;
     let retries: Vec<u128> = retries.iter().map(Duration::as_millis).collect();
     add_default_rows("events.retry_ms", &json!(retries), &mut rows);
-    if let Some(installation) = &installation {
+    if let Some(installation) = installation {
         add_default_rows("build.sdk", &json!(installation.sdk), &mut rows);
     }
     // Faulty settings of the registry are listed as they are.

@@ -86,9 +86,8 @@ pub(super) fn print_load_report(output: Output, report: &LoadReport) -> Result<(
 
 fn provides(extension: &LoadedExtension) -> String {
     let mut parts = Vec::new();
-    if !extension.command.is_empty() {
-        parts.push("process".to_owned());
-    }
+    parts.extend(extension.bundled.then(|| "bundled".to_owned()));
+    parts.extend((!extension.command.is_empty()).then(|| "process".to_owned()));
     if !extension.tools.is_empty() {
         parts.push(format!("tools {}", extension.tools.join(" ")));
     }
@@ -132,7 +131,10 @@ fn doctor(session: &CliContext) -> CommandResult {
         hint(output, &error.hint)?;
     }
     for extension in &report.loaded {
-        let opened = extension.timings;
+        let opened = match extension.bundled {
+            true => String::new(),
+            false => format!("; opened in {} µs", extension.timings.total_us()),
+        };
         match health.get(&extension.id).and_then(|health| health.error.as_ref()) {
             Some(error) => {
                 output.print_line(format!(
@@ -143,11 +145,10 @@ fn doctor(session: &CliContext) -> CommandResult {
                 hint(output, &error.hint)?;
             }
             _ => output.print_line(format!(
-                "{GREEN}ok{GREEN:#} {BOLD}{}{BOLD:#} {} ({}; opened in {} µs)",
+                "{GREEN}ok{GREEN:#} {BOLD}{}{BOLD:#} {} ({}{opened})",
                 extension.id,
                 extension.version,
                 provides(extension),
-                opened.copy_us + opened.elf_us + opened.sha256_us + opened.open_us
             ))?,
         }
     }

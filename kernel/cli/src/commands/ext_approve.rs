@@ -7,8 +7,8 @@ use skillhost_builder::{ApprovalPlan, CargoExtensionBuilder};
 use skillhost_chat::format_details;
 use skillhost_files::files_digest;
 use skillhost_home::{
-    ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, Installation,
-    discover_manifests, find_in_sandbox, read_extension_files,
+    ApprovalAction, ApprovalKind, ApprovalSurface, Approvals, Approver, Home, discover_manifests,
+    find_in_sandbox, read_extension_files,
 };
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, TableColumn, display_safe, exit,
@@ -50,10 +50,10 @@ pub(super) fn approve(session: &CliContext, args: &ExtensionApproveArgs) -> Comm
     let output = session.output;
     let home = session.trusted_home()?;
     let settings = session.settings(&home)?.settings;
-    let installation = Installation::from_current_exe();
-    let found = find_in_sandbox(&home, installation.as_ref(), &settings.allow_shadowing, &args.id)?;
+    let installation = session.installation();
+    let found = find_in_sandbox(&home, installation, &settings.allow_shadowing, &args.id)?;
     let id = found.manifest.id.clone();
-    let builder = CargoExtensionBuilder::new(&home, settings.build, installation.as_ref());
+    let builder = CargoExtensionBuilder::new(&home, settings.build, installation);
     let plan = session.block_on(Box::pin(builder.plan_approval(&id)))??;
     if args.print {
         return print(session, &plan);
@@ -122,9 +122,8 @@ fn print(session: &CliContext, plan: &ApprovalPlan) -> CommandResult {
 pub(super) fn list(session: &CliContext) -> CommandResult {
     let home = session.home()?;
     let settings = session.settings(&home)?.settings;
-    let installation = Installation::from_current_exe();
     let approvals = Approvals::load(&home)?;
-    let found = discover_manifests(&home, installation.as_ref(), &settings.allow_shadowing);
+    let found = discover_manifests(&home, session.installation(), &settings.allow_shadowing);
     let mut listed: Vec<_> = approvals
         .by_id()
         .into_iter()

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use skill_commands::create_directory;
 use skillhost_builder::{ExtensionTemplate, ScaffoldError, ScaffoldRequest};
-use skillhost_home::{Installation, discover_manifests};
+use skillhost_home::discover_manifests;
 use skillhost_manifest::ExtensionId;
 use skillhost_payload::OperatorCommand;
 use skillhost_terminal::{CliContext, CliError, CommandResult, exit};
@@ -39,7 +39,7 @@ pub(super) fn cmd_ext_new(session: &CliContext, args: &ExtensionNewArgs) -> Comm
             .with_hint("choose another id"));
     }
     // With two manifests of one id, the kernel would reject the new one at the next start.
-    let taken = discover_manifests(&home, Installation::from_current_exe().as_ref(), &[]);
+    let taken = discover_manifests(&home, session.installation(), &[]);
     if let Some(owner) = taken.manifests.get(&id) {
         let message = format!("the id `{id}` is taken by {}", owner.path.display());
         return Err(CliError::new(exit::CONFLICT, message).with_hint("choose another id"));
@@ -80,7 +80,7 @@ fn next_commands(template: ExtensionTemplate, id: &ExtensionId) -> [String; 3] {
 fn find_sdk(session: &CliContext, args: &ExtensionNewArgs) -> Result<String, CliError> {
     let sdk = match &args.sdk {
         Some(sdk) => session.environment.current_dir.join(sdk),
-        None => Installation::from_current_exe().map(|found| found.sdk).ok_or_else(no_sdk)?,
+        None => session.require_installation("the sources of skillhost-sdk", SDK_HINT)?.sdk.clone(),
     };
     let sdk =
         fs::canonicalize(&sdk).map_err(|error| CliError::io(&sdk, &error).with_hint(SDK_HINT))?;
@@ -91,12 +91,4 @@ fn find_sdk(session: &CliContext, args: &ExtensionNewArgs) -> Result<String, Cli
     sdk.into_os_string().into_string().map_err(|sdk| {
         CliError::usage(format!("{}: the SDK's path is not UTF-8", Path::new(&sdk).display()))
     })
-}
-
-fn no_sdk() -> CliError {
-    CliError::new(
-        exit::NOT_FOUND,
-        "the sources of skillhost-sdk were not found next to this executable",
-    )
-    .with_hint(SDK_HINT)
 }

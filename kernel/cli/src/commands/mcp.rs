@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use skillhost_clients::{cmd_mcp_config, cmd_mcp_install};
 use skillhost_core::PluginLoader;
-use skillhost_home::{Home, Installation, Settings, discover_manifests};
+use skillhost_home::{Home, Settings, discover_manifests};
 use skillhost_kernel::{BootOptions, Kernel};
 use skillhost_mcp::http::{self, AccessPolicy, BearerToken};
 use skillhost_mcp::{
@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{LabeledRoot, McpArgs, McpCommand, ServeArgs};
-use crate::kernel_session::open_models;
+use crate::kernel_session::{boot_options, open_models};
 use folder::DirectoryBackend;
 
 /// The extension whose configuration names the skill roots.
@@ -86,7 +86,7 @@ fn serve_home(
     let clients = settings.mcp.clone();
     let models = Arc::new(open_models(session, &home, &settings));
     let loaders: Vec<Arc<dyn PluginLoader>> = vec![Arc::new(ProcessSupervisor::default())];
-    let options = BootOptions { models, loaders, ..BootOptions::new(home, settings) };
+    let options = BootOptions { models, loaders, ..boot_options(session, home, settings) };
     session.block_on(Box::pin(async {
         // Installed before the first output: a client may send a signal as soon as it reads a line.
         let stop = stop_on_signal()?;
@@ -218,8 +218,7 @@ fn add_roots(
     if roots.is_empty() {
         return Ok(());
     }
-    let installation = Installation::from_current_exe();
-    let found = discover_manifests(home, installation.as_ref(), &settings.allow_shadowing);
+    let found = discover_manifests(home, session.installation(), &settings.allow_shadowing);
     let config =
         found.manifests.get(REGISTRY).map(|found| settings.extension_config(&found.manifest));
     let mut all = config.and_then(|mut config| match config["roots"].take() {

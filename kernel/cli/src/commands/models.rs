@@ -7,7 +7,7 @@ use serde_json::json;
 use skillhost_conversation::{
     Message, ModelError, ModelErrorKind, ModelMetadata, ModelRequest, ModelSource as _, TokenUsage,
 };
-use skillhost_home::{Home, Installation, Settings, TokenPrice, discover_manifests};
+use skillhost_home::{Home, Settings, TokenPrice, discover_manifests};
 use skillhost_models::{ModelRegistry, ProviderStatus};
 use skillhost_terminal::{
     BOLD, CliContext, CliError, CommandResult, DIM, GREEN, RED, TableColumn, display_safe, exit,
@@ -45,9 +45,12 @@ struct ListedModel {
 }
 
 /// Returns the agents of a home, loaded or not, with their models.
-fn agents(home: &Home, settings: &Settings, registry: &ModelRegistry) -> Vec<AgentModel> {
-    let installation = Installation::from_current_exe();
-    let found = discover_manifests(home, installation.as_ref(), &settings.allow_shadowing);
+fn agents(
+    session: &CliContext,
+    (home, settings): (&Home, &Settings),
+    registry: &ModelRegistry,
+) -> Vec<AgentModel> {
+    let found = discover_manifests(home, session.installation(), &settings.allow_shadowing);
     let models = &settings.models;
     let agents = found.manifests.values().filter_map(|found| {
         let manifest = &found.manifest;
@@ -69,7 +72,7 @@ fn list(session: &CliContext) -> CommandResult {
     let home = session.home()?;
     let settings = session.settings(&home)?.settings;
     let models = open_models(session, &home, &settings);
-    let agents = agents(&home, &settings, &models);
+    let agents = agents(session, (&home, &settings), &models);
     let named = agents.iter().map(|agent| agent.alias.as_ref().unwrap_or(&agent.model));
     let unresolved = models.unresolved_models(named.map(String::as_str));
     let mut names: BTreeSet<_> = models.known_models().into_iter().collect();
@@ -177,7 +180,7 @@ fn check(session: &CliContext, args: &CheckArgs) -> CommandResult {
     let models = open_models(session, &home, &settings);
     let mut names = args.names.clone();
     if names.is_empty() {
-        let agents = agents(&home, &settings, &models).into_iter();
+        let agents = agents(session, (&home, &settings), &models).into_iter();
         // As written, so that an error repeats the name that is in the settings or the manifest.
         let mut all: BTreeSet<_> = agents.map(|agent| agent.alias.unwrap_or(agent.model)).collect();
         all.insert(settings.models.default);

@@ -34,13 +34,7 @@ async fn installed_extension_reloads_from_installation() {
     std::fs::write(folder.join("manifest.yaml"), manifest).unwrap();
     let library = example_library("misbehave");
     std::fs::copy(&library, folder.join(library.file_name().unwrap())).unwrap();
-    let installation = Installation {
-        manifests: share.join("manifests"),
-        skills: share.join("skills"),
-        docs: share.join("docs"),
-        sdk: share.join("sdk/sdk"),
-        share_dir: Some(share),
-    };
+    let installation = Installation::from_share_dir(share);
     let found = Home::open(&home.root(), HomeSource::Argument).unwrap();
     let options = BootOptions::new(found, Settings::default());
     let options = BootOptions { installation: Some(installation), limits: patient(), ..options };

@@ -164,11 +164,15 @@ fn help_requires_no_home() {
               
               [default: text]
     ");
-    insta::assert_snapshot!(home.skillhost(["--version"]), @"
+    insta::assert_snapshot!(home.skillhost(["-V"]), @"
     exit 0
     --- stdout
     skillhost 0.1.0
     ");
+    // The second line is that of a program with bundled extensions.
+    let version = home.skillhost(["--version"]).success().stdout;
+    let ids = "bundled: core_tools, echo, embedding, skill_registry, web_search\n";
+    assert_eq!(version.replace(ids, ""), "skillhost 0.1.0\n");
 }
 
 #[test]

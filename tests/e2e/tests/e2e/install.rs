@@ -9,6 +9,7 @@ use std::process::Command;
 use test_support::{Output, Terminal, TestHome, binary, profile_dir};
 
 use crate::builds::toolchain;
+use crate::bundled::is_bundled;
 use crate::fixtures::{bind_time_filters, repository_root, stable_json};
 
 /// A copy installed from the build directory, next to an otherwise empty home.
@@ -65,7 +66,7 @@ impl Installation {
     }
 }
 
-fn files(directory: &Path) -> Vec<String> {
+pub(crate) fn files(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![directory.to_owned()];
     while let Some(next) = folders.pop() {
@@ -230,6 +231,10 @@ fn installed_copy_runs_main_flow() {
     assert_eq!(ids("loaded"), ["echo", "skill_registry", "core_tools", "web_search"]);
     assert_eq!(ids("agents"), ["reviewer_agent", "builder_agent", "orchestrator_agent"]);
     assert_eq!(ids("rejected"), Vec::<String>::new());
+    // Libraries take precedence over the extensions that the program contains.
+    for loaded in report["loaded"].as_array().unwrap() {
+        assert_eq!(loaded["bundled"], false, "{loaded}");
+    }
     assert_eq!(
         report["loaded"][1]["library"],
         "[OUTSIDE]/prefix/lib/skillhost/libskill_registry.so"
@@ -474,8 +479,13 @@ fn shipped_skills_are_listed_uncopied() {
     assert!(prompt.contains("• `task-decomposition` — "), "{prompt}");
 }
 
+/// This applies to a program without bundled files: `cargo build -p skillhost --no-default-features`.
+/// `bundled.rs` has the tests of the other one.
 #[test]
 fn bare_binary_reports_missing_files() {
+    if is_bundled() {
+        return;
+    }
     let place = TestHome::new();
     let bin_dir = place.outside().join("lonely");
     fs::create_dir(&bin_dir).unwrap();

@@ -17,6 +17,7 @@ mod bad_library;
 mod bad_manifest;
 mod bad_skill;
 mod builds;
+mod bundled;
 mod chat_approvals;
 mod chat_input;
 mod chat_screens;

@@ -12,6 +12,15 @@ use super::{none, root};
 /// The layers of the product, the highest first. The right column is that of the skill registry.
 const LAYERS: &[&[&str]] = &[
     &["skillhost"],
+    &["skillhost-bundle"],
+    // The sources of the extensions once more, for the program that contains them.
+    &[
+        "bundled-core-tools",
+        "bundled-echo",
+        "bundled-embedding",
+        "bundled-skill-registry",
+        "bundled-web",
+    ],
     &["skillhost-kernel", "skillhost-mcp", "skillhost-chat", "skill-commands", "skill-registry"],
     &[
         "skillhost-agents",
@@ -40,6 +49,7 @@ const LAYERS: &[&[&str]] = &[
         "skillhost-web",
     ],
     &["skillhost-conversation", "skillhost-backup", "skill-catalog", "skill-compat"],
+    &["skillhost-bundled-sdk"],
     &["skillhost-home", "skillhost-events", "skillhost-sdk", "skill-format", "skill-search"],
     &["skillhost-manifest", "skillhost-contract", "skillhost-sandbox"],
     &["skillhost-payload", "yaml-tree", "skillhost-files", "skill-diff", "skill-tokens"],
@@ -204,6 +214,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "skillhost",
         &[
+            "skillhost-bundle",
             "skillhost-chat",
             "skillhost-clients",
             "skillhost-kernel",
@@ -293,6 +304,40 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // The characters that are hidden are those of all parts.
     ("skillhost-web", &["skillhost-sdk", "skillhost-payload"]),
     ("word-vectors", &[]),
+    // The table of the extensions that the program contains: only this crate knows all of them.
+    (
+        "skillhost-bundle",
+        &[
+            "bundled-core-tools",
+            "bundled-echo",
+            "bundled-embedding",
+            "bundled-skill-registry",
+            "bundled-web",
+            "skillhost-core",
+            "skillhost-home",
+            "skillhost-files",
+        ],
+    ),
+    // The imports of the extensions, with another SDK; `bundled_extensions_import_the_same` compares.
+    (
+        "bundled-core-tools",
+        &["skillhost-bundled-sdk", "skillhost-files", "skillhost-payload", "skill-diff"],
+    ),
+    ("bundled-echo", &["skillhost-bundled-sdk"]),
+    ("bundled-embedding", &["skillhost-bundled-sdk", "word-vectors"]),
+    (
+        "bundled-skill-registry",
+        &[
+            "skill-service",
+            "skill-ledger",
+            "skill-catalog",
+            "skill-format",
+            "skillhost-bundled-sdk",
+        ],
+    ),
+    ("bundled-web", &["skillhost-bundled-sdk", "skillhost-payload"]),
+    // The SDK with a macro that exports no symbols.
+    ("skillhost-bundled-sdk", &["skillhost-sdk"]),
     ("xtask", &["skill-format", "skill-search", "word-vectors"]),
     (
         "bench",
@@ -320,8 +365,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("tidy", &[]),
 ];
 
-/// The imports of each crate of the workspace, without those of its tests.
-fn imports() -> BTreeMap<String, BTreeSet<String>> {
+/// The extensions, and the packages that compile their sources for the program.
+const BUNDLED: &[(&str, &str)] = &[
+    ("core_tools", "bundled-core-tools"),
+    ("skillhost-echo", "bundled-echo"),
+    ("skillhost-embedding", "bundled-embedding"),
+    ("skill-registry", "bundled-skill-registry"),
+    ("skillhost-web", "bundled-web"),
+];
+
+/// The packages of the workspace, as cargo describes them.
+fn packages() -> Vec<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
@@ -330,7 +384,12 @@ fn imports() -> BTreeMap<String, BTreeSet<String>> {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap().iter().map(|package| {
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// The imports of each crate of the workspace, without those of its tests.
+fn imports() -> BTreeMap<String, BTreeSet<String>> {
+    let packages = packages().into_iter().map(|package| {
         let dependencies = package["dependencies"].as_array().unwrap();
         // `path` marks our own crates.
         let ours = dependencies
@@ -340,6 +399,30 @@ fn imports() -> BTreeMap<String, BTreeSet<String>> {
         (package["name"].as_str().unwrap().to_owned(), ours.collect())
     });
     packages.collect()
+}
+
+/// One source with two lists of dependencies: they differ in the SDK alone.
+#[test]
+fn bundled_extensions_import_the_same() {
+    let packages = packages();
+    let imports = |name: &str| {
+        let package = packages.iter().find(|package| package["name"] == name).unwrap();
+        let dependencies = package["dependencies"].as_array().unwrap().iter();
+        let mut found: Vec<_> = dependencies
+            .filter(|dependency| dependency["kind"] != "dev")
+            .map(|dependency| {
+                let field = |name: &str| dependency[name].to_string();
+                let name = dependency["name"].as_str().unwrap();
+                let name = name.replace("skillhost-bundled-sdk", "skillhost-sdk");
+                (name, field("req"), field("features"), field("target"))
+            })
+            .collect();
+        found.sort();
+        (found, package["features"].clone())
+    };
+    for (extension, bundled) in BUNDLED {
+        assert_eq!(imports(extension), imports(bundled), "{extension}");
+    }
 }
 
 #[test]

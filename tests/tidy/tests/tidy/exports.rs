@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
 
-use super::{none, read, rust_files};
+use super::{none, read, root, rust_files};
 
 /// The names that a crate may export.
 const MAX_NAMES: usize = 80;
@@ -50,10 +50,13 @@ impl ExportedNames {
     fn add_use(&mut self, tree: &syn::UseTree, modules: &Path) {
         match tree {
             syn::UseTree::Path(path) => match &*path.tree {
-                // Everything of a module of this crate is exported one by one.
+                // Everything of a module of this crate is exported one by one; the names of another
+                // crate are its own.
                 syn::UseTree::Glob(_) => {
                     let below = modules.join(path.ident.to_string());
-                    self.add_file(&below.with_extension("rs"), &below);
+                    if root().join(below.with_extension("rs")).is_file() {
+                        self.add_file(&below.with_extension("rs"), &below);
+                    }
                 }
                 tree => self.add_use(tree, modules),
             },
