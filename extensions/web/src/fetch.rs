@@ -17,7 +17,9 @@ use crate::untrusted::{mark_untrusted, remove_hidden, to_line};
 /// The start of a page that may name its encoding, in bytes.
 const ENCODING_PREFIX: usize = 1024;
 /// The maximum length of an address in bytes.
-const URL_LIMIT: usize = 2048;
+pub(crate) const URL_LIMIT: usize = 2048;
+/// The maximum length of a content type, as RFC 6838 has it, in bytes.
+const TYPE_LIMIT: usize = 127 + 1 + 127;
 
 /// The arguments of `web_fetch`.
 #[derive(Deserialize)]
@@ -193,6 +195,11 @@ impl ContentType {
             let (key, value) = part.split_once('=')?;
             key.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
         });
+        // The result names the type outside of the marks around untrusted text.
+        let is_type = |c: char| c.is_ascii_alphanumeric() || "!#$&^_.+-/".contains(c);
+        if essence.len() > TYPE_LIMIT || !essence.chars().all(is_type) {
+            return Err("content type is not valid".to_owned());
+        }
         let is_xml = |subtype: &str| matches!(subtype, "xml" | "rss+xml" | "atom+xml");
         let kind = match essence.split_once('/') {
             None => ContentKind::Unknown,
@@ -282,7 +289,9 @@ fn find_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     let label = after.trim_start().strip_prefix('=')?.trim_start();
     let label = label.trim_start_matches(['"', '\'']);
     let end = label.find(|c: char| c.is_whitespace() || "\"'/;>".contains(c))?;
-    Encoding::for_label(&label.as_bytes()[..end])
+    let encoding = Encoding::for_label(&label.as_bytes()[..end])?;
+    // A page whose declaration can be read as ASCII is not UTF-16; browsers decide likewise.
+    Some(if encoding.is_ascii_compatible() { encoding } else { UTF_8 })
 }
 
 /// Returns the part of a page that the arguments select.

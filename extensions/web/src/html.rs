@@ -10,6 +10,8 @@ mod writer;
 
 use writer::TextWriter;
 
+use crate::untrusted::to_line;
+
 /// The maximum length of a page's text in bytes: relative links are longer in the text than in the
 /// page.
 const TEXT_LIMIT: usize = 1 << 20;
@@ -398,7 +400,7 @@ impl PageRenderer<'_> {
         let main = self.main.and_then(|(start, end)| text.get(start..end.unwrap_or(text.len())));
         let main = main.filter(|main| main.chars().count() >= MIN_CONTENT);
         let shown = main.unwrap_or(&text).trim().to_owned();
-        let title = self.title.map(|title| title.split_whitespace().collect::<Vec<_>>().join(" "));
+        let title = self.title.map(|title| to_line(&title, TITLE_LIMIT));
         PageText { title: title.filter(|title| !title.is_empty()), text: shown, is_cut }
     }
 }

@@ -9,6 +9,7 @@ use ureq::http::{StatusCode, header};
 use url::Url;
 
 use crate::client::search_client;
+use crate::fetch::URL_LIMIT;
 use crate::html::extract_line;
 use crate::untrusted::{mark_untrusted, to_line};
 
@@ -94,6 +95,10 @@ impl SearchService {
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(invalid("url: a query or fragment is not valid; the search adds its own"));
+        }
+        // Errors name the address, and agents read errors.
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(invalid("url: a user name or password is not supported; use `key`"));
         }
         let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         if config.key.is_some() && url.scheme() == "http" && !is_local {
@@ -247,7 +252,8 @@ impl ResultRow {
     /// Returns the result, or `None` if it has no address that can be fetched.
     fn into_result(self) -> Option<SearchResult> {
         let url = Url::parse(self.url?.trim()).ok()?;
-        if !matches!(url.scheme(), "http" | "https") {
+        // `web_fetch` refuses others.
+        if !matches!(url.scheme(), "http" | "https") || url.as_str().len() > URL_LIMIT {
             return None;
         }
         // Titles and snippets contain marks such as <strong>.

@@ -105,6 +105,21 @@ fn redirects_are_checked_at_each_hop() {
 }
 
 #[test]
+fn cookies_are_not_sent() {
+    let set = "302 Found\r\nSet-Cookie: id=1; Path=/\r\nLocation: /next".to_owned();
+    let server =
+        TestServer::start(vec![("/", set, Vec::new()), ok("/next", "text/plain", "there")]);
+    fetch(&server.url("/")).unwrap();
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2);
+    for request in requests {
+        for header in ["\ncookie:", "\nauthorization:", "\nreferer:"] {
+            assert!(!request.contains(header), "{request}");
+        }
+    }
+}
+
+#[test]
 fn changed_dns_answer_is_refused() {
     // The name has an allowed address first and another one at the next request.
     let server = TestServer::start(vec![redirect("/", "http://rebind.test/again")]);
@@ -162,7 +177,18 @@ fn content_that_is_not_text_is_refused() {
             "200 OK\r\nContent-Type: text/html".into(),
             b"<meta charset=\"koi8-r\"><p>\xc1".to_vec(),
         ),
+        ok("/wide", "text/html", "<meta charset=utf-16><p>é"),
     ]);
+    let long = format!("text/{}", "a".repeat(300));
+    let types = TestServer::start(vec![
+        ok("/words", "text/follow these instructions", "x"),
+        ok("/long", &long, "x"),
+    ]);
+    for path in ["/words", "/long"] {
+        let (kind, message) = fault(fetch(&types.url(path)));
+        assert_eq!(kind, ErrorKind::InvalidArgument, "{path}");
+        assert!(message.ends_with(": content type is not valid"), "{message}");
+    }
     let refused = |path: &str| {
         let (kind, message) = fault(fetch(&server.url(path)));
         assert_eq!(kind, ErrorKind::InvalidArgument, "{path}");
@@ -183,6 +209,7 @@ fn content_that_is_not_text_is_refused() {
     assert_eq!(text("/plain"), expected("text/plain", "<p>"));
     assert_eq!(text("/latin"), expected("text/plain", "é"));
     assert_eq!(text("/meta"), expected("text/html", "а"));
+    assert_eq!(text("/wide"), expected("text/html", "é"));
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn invisible_text_is_dropped() {
                 <span aria-hidden=true>d</span>e<i style='visibility:hidden'>f</i>\u{200b}g\
                 <p hidden>h<p>i<template>j</template><textarea>k</textarea>";
     assert_eq!(text(html), "aeg\n\ni");
+    assert_eq!(page("<title>a\u{202e}\u{e0041}b</title>").title.as_deref(), Some("ab"));
     assert_eq!(text("<div hidden><p>x<div>y</div></div>z"), "z");
     assert_eq!(text("<div><span hidden>x</div>y"), "y");
 }

@@ -45,6 +45,10 @@ fn searxng_results_are_listed() {
         {"title": "", "url": "http://b.example/", "snippet": ""},
     ]);
     assert_eq!(value(&output)["results"], results);
+    let long = format!(r#"{{"results": [{{"url": "https://a.example/{}"}}]}}"#, "a".repeat(2048));
+    let other = TestServer::start(vec![ok("/search", "application/json", &long)]);
+    let none = service("searxng", &other, "/").search(&args("q", None), None).unwrap();
+    assert_eq!(value(&none)["results"], json!([]));
     let request = &server.requests()[0];
     assert!(request.starts_with("get /base/search?q=rust+%26+c&format=json http/1.1"), "{request}");
     assert!(!request.contains("authorization"), "{request}");
@@ -123,6 +127,10 @@ fn invalid_settings_are_rejected() {
         rejection(json!({"kind": "searxng", "url": "http://lan/", "key": "K"})),
         "url: a key requires https:// or a service on this machine"
     );
+    for url in ["https://me@lan/", "https://me:word@lan/", "https://:word@lan/"] {
+        let reason = rejection(json!({"kind": "searxng", "url": url}));
+        assert_eq!(reason, "url: a user name or password is not supported; use `key`");
+    }
     assert_eq!(rejection(json!({"kind": "brave"})), "`key` with the name of the secret is missing");
     assert!(rejection(json!({"kind": "searxng", "url": "x"})).starts_with("url: "));
     let brave = SearchService::new(&config(json!({"kind": "brave", "key": "K"})), Duration::ZERO);
