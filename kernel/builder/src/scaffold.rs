@@ -127,11 +127,17 @@ impl ExtensionTemplate {
                 // path can hold.
                 .replace("{{sdk}}", &json!(sdk).to_string())
         };
-        // The id of a template is also the name of its library; only the id may have hyphens.
+        // The id of a template is also the name of its library; only the id may have hyphens. Each
+        // line is adapted once, because a new id may contain that of the template.
         let adapt = |text: &str, own: &str, name: &str| {
-            text.replace(&format!("id: {own}\n"), &format!("id: {id}\n"))
-                .replace(&format!("name: {name}\n"), &format!("name: {}\n", title(id)))
-                .replace(own, &library)
+            let adapt_line = |line: &str| match line.split_once(": ") {
+                Some(("id", value)) if value.trim_end() == own => format!("id: {id}\n"),
+                Some(("name", value)) if value.trim_end() == name => {
+                    format!("name: {}\n", title(id))
+                }
+                _ => line.replace(own, &library),
+            };
+            text.split_inclusive('\n').map(adapt_line).collect()
         };
         // Tool names are global, so two extensions of one template need different ones.
         let own_tool = |text: &str, tool: &str| text.replace(tool, &format!("{library}_{tool}"));
@@ -252,6 +258,23 @@ mod tests {
             assert_eq!(has_crate, template.uses_sdk(), "{}", template.as_str());
         }
         assert_eq!(ExtensionTemplate::find("rust"), None);
+    }
+
+    #[test]
+    fn id_may_contain_that_of_template() {
+        for (template, id) in [
+            (ExtensionTemplate::Context, "my-house_rules"),
+            (ExtensionTemplate::Service, "skill_watch2"),
+            (ExtensionTemplate::ProcessPython, "word_count_de"),
+            (ExtensionTemplate::ProcessNode, "line_count"),
+        ] {
+            let files = files(template, id);
+            let manifest = parse_manifest(&files[0].1).unwrap();
+            assert_eq!(manifest.id.as_str(), id);
+            let all: String = files.iter().map(|(_, text)| text.as_str()).collect();
+            let tool = template.first_call(&manifest.id).map(|(tool, _)| format!("\"{tool}\""));
+            assert!(tool.is_none_or(|tool| all.contains(&tool)), "{all}");
+        }
     }
 
     #[test]
