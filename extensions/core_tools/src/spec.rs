@@ -105,16 +105,19 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
         })
     };
     let place = path(
-        "A repository, or a file or directory in it to limit the result to; workspace:LABEL for a          whole workspace",
+        "A repository, or a file or directory in it to limit the result to; workspace:LABEL for a \
+         whole workspace",
     );
     let diff = json!({
         "path": place,
         "base": revision(
-            "What to compare with; by default where the branch left the default branch, and HEAD              for target index or worktree"
+            "What to compare with; by default where the branch left the default branch, and HEAD \
+             for target index or worktree"
         ),
         "target": {
             "enum": ["branch", "index", "worktree"],
-            "description": "branch (default): the commits of the branch; index: the staged files;                             worktree: the present files, committed or not",
+            "description": "branch (default): the commits of the branch; index: the staged files; \
+                worktree: the present files, committed or not",
         },
         "summary": flag("Only list the files, without their diffs"),
     });
@@ -127,13 +130,15 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
     vec![
         ToolSpec::new(
             "git_diff",
-            "Shows the changes on the current git branch, with its commits, or those in the index              or the worktree. Runs no program and changes nothing.",
+            "Shows the changes on the current git branch, with its commits, or those in the index \
+             or the worktree. Runs no program and changes nothing.",
             object_schema(&diff, &["path"]),
         )
         .read_only(),
         ToolSpec::new(
             "git_log",
-            "Lists commits of a git repository, newest first, with their messages. Runs no program              and changes nothing.",
+            "Lists commits of a git repository, newest first, with their messages. Runs no \
+             program and changes nothing.",
             object_schema(&log, &["path"]),
         )
         .read_only(),
@@ -202,4 +207,17 @@ pub(crate) fn tool_specs() -> Vec<ToolSpec> {
 
 fn requiring_approval(spec: ToolSpec) -> ToolSpec {
     spec.needs_approval(ApprovalPolicy::UnlessGranted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_have_single_blanks() {
+        for spec in tool_specs() {
+            let text = format!("{spec:?}");
+            assert!(!text.contains("  "), "{text}");
+        }
+    }
 }
