@@ -3,6 +3,8 @@
 
 #[path = "tidy/circles.rs"]
 mod circles;
+#[path = "tidy/code_map.rs"]
+mod code_map;
 #[path = "tidy/commands.rs"]
 mod commands;
 #[path = "tidy/edges.rs"]
@@ -123,6 +125,8 @@ fn only_the_command_line_prints() {
         // Instructions for cargo.
         "kernel/bundle/build.rs",
         "kernel/cli",
+        // Passes standard error to the command of a client.
+        "kernel/clients",
         "kernel/terminal",
         "extensions/skill_registry/commands",
         "kernel/process/tests",
