@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: the documentation as a book.
+//! `cargo xtask docs`: the documentation as a book. `cargo xtask screenshots`: its pictures.
 
 use std::path::Path;
 
@@ -20,4 +20,15 @@ pub(crate) fn build_book(output: &Path) -> Result<()> {
     build.arg(root().join("tools/book/Cargo.toml"));
     build.arg("--target-dir").arg(target().join("book-builder"));
     run_command(build.arg("--").arg(root()).arg(output))
+}
+
+/// Draws the pictures in `docs/images` from the output of the built program. The test `screenshots` of
+/// `tests/e2e` draws them and, without this command, compares them.
+pub(crate) fn cmd_screenshots() -> Result<()> {
+    let build = ["build", "--locked", "--workspace", "--lib", "--bins", "--examples"];
+    run_command(&mut cargo_command(build))?;
+    let mut draw = cargo_command(["test", "--locked", "-p", "e2e", "--quiet", "screenshot"]);
+    run_command(draw.env("UPDATE_DOCS", "1"))?;
+    println!("{}", root().join("docs/images").display());
+    Ok(())
 }

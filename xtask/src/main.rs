@@ -49,6 +49,8 @@ enum XtaskCommand {
     BuildTimes(build_times::BuildTimesArgs),
     /// Check the links of the documentation and build it as a book in target/book
     Docs,
+    /// Draw the screens in docs/images again, from the output of the program
+    Screenshots,
     /// Check licenses, sources and advisories, if cargo-deny is installed
     Deny,
     /// Test `skillhost mcp` with third-party clients; requires a network
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         XtaskCommand::Install(args) => install::cmd_install(&args),
         XtaskCommand::Package(args) => package::cmd_package(&args),
         XtaskCommand::BuildTimes(args) => build_times::cmd_build_times(&args),
+        XtaskCommand::Screenshots => docs::cmd_screenshots(),
         XtaskCommand::Docs => docs::cmd_docs(),
         XtaskCommand::Deny => deny::cmd_deny(),
         XtaskCommand::Peers(args) => peers::cmd_peers(&args),

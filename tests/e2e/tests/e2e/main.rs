@@ -72,6 +72,7 @@ mod run;
 mod scaffold;
 mod schedules;
 mod scope;
+mod screenshots;
 mod search_hostile;
 mod secrets;
 mod self_extension;

@@ -22,7 +22,9 @@ fn links_and_anchors(text: &str) -> (Vec<String>, BTreeSet<String>) {
     let mut heading: Option<String> = None;
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
         match event {
-            Event::Start(Tag::Link { dest_url, .. }) => links.push(dest_url.into_string()),
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                links.push(dest_url.into_string());
+            }
             Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
             Event::End(TagEnd::Heading(_)) => {
                 anchors.extend(heading.take().map(|text| anchor_of(&text)));
@@ -114,6 +116,24 @@ fn links_of_book_include_every_page() {
         .map(|page| page.display().to_string())
         .collect();
     none("pages that the summary of the book lacks", &missing);
+}
+
+#[test]
+fn pages_show_every_picture() {
+    let shown: BTreeSet<_> = documents()
+        .iter()
+        .flat_map(|path| {
+            let links = links_and_anchors(&read(path)).0;
+            let folder = path.parent().unwrap().to_owned();
+            links.into_iter().filter_map(move |link| normalize(&folder.join(link)))
+        })
+        .collect();
+    let pictures = files().into_iter().filter(|path| path.starts_with("docs/images"));
+    let missing: Vec<_> = pictures
+        .filter(|picture| !shown.contains(picture))
+        .map(|picture| picture.display().to_string())
+        .collect();
+    none("pictures that no page shows", &missing);
 }
 
 #[test]
