@@ -3,12 +3,15 @@
 //! A block `sh` is run by one shell per page; all of its commands succeed. In a block `sh,fails` the
 //! last one does not. A block `text` after it has lines of its output, in order, with `…` for any
 //! text. A comment `# at "PROMPT" press "KEYS"` answers a question; with `enter` the Enter key
-//! follows. Blocks `sh,manual` are not run.
+//! follows. Blocks `sh,manual` are not run. A block after a line with only a path, as in `a.yaml`:, is
+//! the new contents of that file.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use crate::builds::toolchain;
 use crate::fixtures::repository_root;
 use crate::install::Installation;
 
@@ -17,14 +20,21 @@ use crate::install::Installation;
 pub(crate) enum PageStep {
     Commands { script: String, fails: bool },
     Output(Vec<String>),
+    File { path: String, lines: Vec<String> },
 }
 
 /// Returns the blocks of a page that are run or compared.
 pub(crate) fn page_steps(page: &str) -> Vec<PageStep> {
     let mut steps = Vec::new();
     let mut lines = page.lines();
+    let mut before = "";
     while let Some(line) = lines.next() {
-        let Some(language) = line.strip_prefix("```") else { continue };
+        let Some(language) = line.strip_prefix("```") else {
+            before = if line.is_empty() { before } else { line };
+            continue;
+        };
+        let file = before.strip_prefix('`').and_then(|line| line.strip_suffix("`:"));
+        before = "";
         let block: Vec<_> =
             lines.by_ref().take_while(|line| *line != "```").map(str::to_owned).collect();
         match language {
@@ -33,6 +43,10 @@ pub(crate) fn page_steps(page: &str) -> Vec<PageStep> {
                 steps.push(PageStep::Commands { script, fails: language == "sh,fails" });
             }
             "text" => steps.push(PageStep::Output(block)),
+            "yaml" | "rust" if file.is_some_and(|path| !path.contains('`')) => {
+                let path = file.unwrap_or_default().to_owned();
+                steps.push(PageStep::File { path, lines: block });
+            }
             "sh,manual" | "yaml" | "json" | "toml" | "rust" => {}
             other => panic!("unknown language of a block: {other:?}"),
         }
@@ -65,11 +79,19 @@ fn answers(script: &str) -> Vec<(&str, String)> {
 pub(crate) fn page_script(steps: &[PageStep]) -> String {
     let mut script = String::from("set -o pipefail\n");
     for (number, step) in steps.iter().enumerate() {
-        let PageStep::Commands { script: block, fails } = step else { continue };
-        if *fails {
-            let _ = write!(script, "{block}\n[ $? -ne 0 ] || exit 90\n");
-        } else {
-            let _ = write!(script, "set -e\n{block}\nset +e\n");
+        match step {
+            PageStep::Commands { script: block, fails: true } => {
+                let _ = write!(script, "{block}\n[ $? -ne 0 ] || exit 90\n");
+            }
+            PageStep::Commands { script: block, fails: false } => {
+                let _ = write!(script, "set -e\n{block}\nset +e\n");
+            }
+            PageStep::File { path, lines } => {
+                let text = lines.join("\n");
+                let _ = write!(script, "cat > {path} <<'END_OF_FILE'\n{text}\nEND_OF_FILE\n");
+                continue;
+            }
+            PageStep::Output(_) => continue,
         }
         // The typed text of the marker differs from its output.
         let _ = writeln!(script, "printf 'end-of-%s\\n' {number}");
@@ -94,7 +116,11 @@ fn run_page(path: &str) {
     let directory = installed.outside().join("reader");
     fs::create_dir(&directory).unwrap();
     let script = installed.outside().join("page.sh");
-    fs::write(&script, page_script(&steps)).unwrap();
+    // Optimizing the SDK takes minutes and changes nothing that a page shows.
+    let build = "skillhost ext build tea_time ";
+    let faster = "sed -i 's/^\\[profile.release\\]$/&\\nopt-level = 0/' \
+                  sandbox/extensions/tea_time/Cargo.toml";
+    fs::write(&script, page_script(&steps).replace(build, &format!("{faster}\n{build}"))).unwrap();
 
     let mut command = installed.command("bash".as_ref());
     let programs = format!(
@@ -102,8 +128,18 @@ fn run_page(path: &str) {
         installed.prefix().join("bin").display(),
         std::env::var("PATH").expect("a PATH")
     );
-    command.arg(&script).current_dir(&directory).env("PATH", programs);
+    let rustup = toolchain().into_iter().filter(|(name, _)| name.starts_with("RUSTUP"));
+    command
+        .arg(&script)
+        .current_dir(&directory)
+        .envs(rustup)
+        .env("PATH", programs)
+        // There is no network, and no crate but those of the installation.
+        .env("CARGO_HOME", installed.outside().join("cargo"))
+        .env("CARGO_NET_OFFLINE", "true");
     let mut terminal = installed.on_terminal(&mut command, (120, 50));
+    // A first build compiles the SDK.
+    terminal.set_time_limit(Duration::from_secs(300));
     for (number, step) in steps.iter().enumerate() {
         let PageStep::Commands { script, .. } = step else { continue };
         for (question, keys) in answers(script) {
@@ -134,9 +170,12 @@ macro_rules! pages {
             let mut listed = vec![$($path.to_owned()),+];
             let mut present = pages_of("tutorials");
             present.extend(pages_of("howto"));
+            present.push("first-extension.md".to_owned());
             listed.sort();
             present.sort();
             assert_eq!(listed, present);
+            // The questions that new users have, and a tutorial for each kind of user.
+            assert_eq!((pages_of("howto").len(), pages_of("tutorials").len()), (15, 5));
         }
     };
 }
@@ -148,11 +187,14 @@ fn pages_of(folder: &str) -> Vec<String> {
 }
 
 pages! {
+    tutorial_of_extension_authors_works: "first-extension.md",
+    tutorial_of_agent_authors_works: "tutorials/agent-author.md",
     tutorial_of_agent_users_works: "tutorials/agent-user.md",
     tutorial_of_operators_works: "tutorials/operator.md",
     tutorial_of_other_agents_works: "tutorials/other-agents.md",
     tutorial_of_skill_authors_works: "tutorials/skill-author.md",
     agent_page_works: "howto/agent.md",
+    backup_page_works: "howto/backup.md",
     ci_page_works: "howto/ci.md",
     homes_page_works: "howto/homes.md",
     mcp_server_page_works: "howto/mcp-server.md",
@@ -161,18 +203,25 @@ pages! {
     proposals_page_works: "howto/proposals.md",
     roots_page_works: "howto/roots.md",
     secrets_page_works: "howto/secrets.md",
+    service_page_works: "howto/service.md",
     skill_not_chosen_page_works: "howto/skill-not-chosen.md",
     uninstall_page_works: "howto/uninstall.md",
+    upgrade_page_works: "howto/upgrade.md",
+    workspaces_page_works: "howto/workspaces.md",
 }
 
 #[test]
 fn steps_of_page_are_found() {
-    let page = "Text.\n\n```sh\nls  # at \"y/N\" press \"y\"\n```\n\n```text\na…b\n```\n\n```sh,manual\nrm\n```\n";
+    let page = "`a/b.yaml`:\n\n```yaml\nc: 1\n```\n\nThe `d`:\n\n```yaml\ne: 1\n```\n\nText.\n\n```sh\nls  # at \"y/N\" press \"y\"\n```\n\n```text\na…b\n```\n\n```sh,manual\nrm\n```\n";
     let steps = page_steps(page);
     let script = "ls  # at \"y/N\" press \"y\"".to_owned();
     assert_eq!(answers(&script), [("y/N", "y".to_owned())]);
     assert_eq!(
         steps,
-        [PageStep::Commands { script, fails: false }, PageStep::Output(vec!["a…b".to_owned()])]
+        [
+            PageStep::File { path: "a/b.yaml".to_owned(), lines: vec!["c: 1".to_owned()] },
+            PageStep::Commands { script, fails: false },
+            PageStep::Output(vec!["a…b".to_owned()])
+        ]
     );
 }
