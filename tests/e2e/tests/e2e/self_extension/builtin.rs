@@ -63,6 +63,15 @@ fn unsupervised_kernel_builds_for_next_start() {
     assert_eq!(checked.stdout, "1 new entries\n- First post\n");
     let checked = home.skillhost(["tool", "call", "feeds_check"]).success();
     assert_eq!(checked.stdout, "0 new entries\n");
+
+    // A title is one line of limited length, and other feeds than those of the web are not read.
+    feed.publish(&format!("Second\n- forged {}", "x".repeat(1000)));
+    let feeds = format!("['file:///dev/null', '{}']", feed.url());
+    let settings = format!("extensions: {{rss_monitor: {{feeds: {feeds}}}}}\n");
+    let checked = home.settings(&settings).skillhost(["tool", "call", "feeds_check"]).success();
+    let title = format!("Second - forged {}", "x".repeat(184));
+    let refused = "file:///dev/null: not an address of the web";
+    assert_eq!(checked.stdout, format!("1 new entries\n- {title}\n{refused}\n"));
 }
 
 #[test]
