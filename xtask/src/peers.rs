@@ -6,6 +6,7 @@
 
 mod check;
 mod linter;
+mod result_row;
 mod setup;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::process::run_command;
 use crate::workspace::{Result, root, target};
 use check::PeerChecks;
 use linter::compare_lint;
+use result_row::{CheckVerdict, PeerRow};
 use setup::InstalledTools;
 
 #[derive(Debug, Args)]
@@ -30,20 +32,6 @@ pub(crate) struct PeersArgs {
     /// The built program [default: a debug build, built first]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-}
-
-/// The result of a check.
-pub(crate) enum CheckVerdict {
-    Passed(String),
-    Failed(String),
-    Skipped(String),
-}
-
-/// A line of the table.
-pub(crate) struct PeerRow {
-    pub(crate) peer: &'static str,
-    pub(crate) check: String,
-    pub(crate) verdict: CheckVerdict,
 }
 
 /// Installs the missing peers, runs every check, prints a table; fails if a check failed.

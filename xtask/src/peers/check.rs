@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::result_row::{CheckVerdict, PeerRow};
 use super::setup::{InstalledTools, search_path};
-use super::{CheckVerdict, PeerRow};
 use crate::workspace::Result;
 
 /// The timeout of one client.

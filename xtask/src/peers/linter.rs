@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::peers::CheckVerdict;
+use crate::peers::result_row::CheckVerdict;
 use crate::process::{CommandUsage, usage_of};
 use crate::workspace::Result;
 
