@@ -73,6 +73,12 @@ impl BuildProfile {
         })
     }
 
+    /// Returns whether the program is built with its default features: it then contains copies of
+    /// the files that are installed next to it.
+    pub(crate) fn has_default_features(self) -> bool {
+        matches!(self, Self::Debug)
+    }
+
     /// Returns the arguments that select the profile.
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
@@ -91,10 +97,14 @@ pub(crate) fn build_product(profile: BuildProfile) -> Result<()> {
     let product: Vec<_> = PRODUCT.iter().flat_map(|name| ["-p", *name]).collect();
     let selection = match profile {
         BuildProfile::Debug => vec!["--workspace", "--lib", "--bins", "--examples"],
-        _ => [product, vec!["--no-default-features"]].concat(),
+        _ => product,
     };
     let arguments = ["build", "--locked"].iter().chain(&selection).chain(profile.arguments());
-    run_command(&mut cargo_command(arguments))
+    let mut command = cargo_command(arguments);
+    if !profile.has_default_features() {
+        command.arg("--no-default-features");
+    }
+    run_command(&mut command)
 }
 
 /// Copies every file to its path below a prefix.

@@ -63,6 +63,9 @@ pub(crate) fn cmd_package(args: &PackageArgs) -> Result<()> {
     if args.debug {
         make.arg("--fast");
     }
+    if !profile.has_default_features() {
+        make.arg("--no-default-features");
+    }
     run_command(&mut make)?;
     if args.trial {
         try_packages(&packages, args.suite.clone())?;
